@@ -17,6 +17,7 @@ ORDER = (
     "operators.kernels",
     "operators.state",
     "operators.expressions",
+    "operators.defined",
     "operators.relational",
     "operators.aggregates",
     "operators.grouping",

@@ -75,7 +75,7 @@ def keywords() -> tuple[str, ...]:
     """The words of queries and statements in alphabetical order.
 
     >>> keywords()[:4]
-    ('ACTIVATE', 'AGGREGATE', 'ALTER', 'ANALYZE')
+    ('ACTIVATE', 'AGGREGATE', 'AGGREGATES', 'ALGEBRAIC')
     """
     from dsms.registration.statements import STATEMENTS  # late: no other part of the command line needs the planner
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of
+from dsms.model.objects import Aggregate, Object, Query, Source, Stream, Table, kind_of
 from dsms.model.statements import Place
 from operators.core.delta import MAX_SOURCES
 from operators.core.errors import UserError
@@ -35,6 +35,10 @@ class Catalog(msgspec.Struct, frozen=True):
         if named is None:
             raise (place or Place()).error(f'"{name}" not found', self._choices(name))
         return named
+
+    def find_any(self, name: str, place: Place | None = None) -> Object:
+        """The object with this name, or the aggregate, if there is no other. Raises SqlError like `find`."""
+        return self.get(name) or self.get(f"{name}()") or self.find(name, place)
 
     def with_object(self, added: Object) -> Catalog:
         """The catalog with one more object. Raises UserError if its name is taken."""
@@ -82,6 +86,10 @@ class Catalog(msgspec.Struct, frozen=True):
     def tables(self) -> list[Table]:
         """All tables, oldest first."""
         return [item for item in self.objects.values() if isinstance(item, Table)]
+
+    def aggregates(self) -> list[Aggregate]:
+        """All aggregates that users wrote, oldest first."""
+        return [item for item in self.objects.values() if isinstance(item, Aggregate)]
 
     def queries(self) -> list[Query]:
         """All views and queries, oldest first."""

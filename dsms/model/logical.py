@@ -17,7 +17,7 @@ from operators.ranking.window_call import WindowCall
 from operators.relational.members import Roster
 from operators.streams.shed import Value
 from operators.sync.sync_points import Periodic
-from operators.table_functions.function import TableFunction
+from operators.table_functions.function import Applicable
 from operators.windows.now_filter import NowRange
 
 
@@ -212,10 +212,10 @@ class Shed:
 
 @dataclass(frozen=True)
 class Apply:
-    """A table function applied to a relation, which says of itself what there is to know of it."""
+    """An operator applied to a relation, as a table function, which says of itself what there is to know of it."""
 
     input: Node
-    function: TableFunction
+    function: Applicable
 
 
 @dataclass(frozen=True)

@@ -265,7 +265,43 @@ class Former(msgspec.Struct, frozen=True):
     first_offsets: FirstOffsets = {}
 
 
-Object = Source | Stream | Table | Query
+class AggregatePart(msgspec.Struct, frozen=True):
+    """A definition of an aggregate: as it was written, and the number of the statement that made it."""
+
+    number: int
+    sql: str
+    window: bool = False
+    algebraic: bool = False
+
+
+class Aggregate(msgspec.Struct, frozen=True, tag="aggregate", kw_only=True):
+    """An aggregate that users wrote. Its name ends with brackets, as in `avg()`, so that relations may have the same.
+
+    A base and a WINDOW definition are two parts of it. Of the parts of one kind the last is the current one; those
+    before it remain as long as a query that is older than it uses the aggregate.
+    """
+
+    name: str
+    id: str
+    sql: str
+    parts: tuple[AggregatePart, ...]
+
+    def part(self, *, window: bool, before: int | None = None) -> AggregatePart | None:
+        """The last definition of a kind that is older than the object of number `before`; None if there is none."""
+        known = [part for part in self.parts if part.window == window and (before is None or part.number < before)]
+        return known[-1] if known else None
+
+
+Object = Source | Stream | Table | Query | Aggregate
+
+
+def number_of(id: str) -> int:
+    """The number of an object, by which objects are ordered in time.
+
+    >>> number_of("o12")
+    12
+    """
+    return int(id[1:])
 
 
 def kind_of(item: Object) -> str:

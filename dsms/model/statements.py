@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from operators.core.errors import SqlError
 
-Kind = Literal["source", "stream", "table", "view", "query"]
+Kind = Literal["source", "stream", "table", "view", "query", "aggregate"]
 
 #: The output of a continuous query: the changes of its relation, the relation itself, or one of CQL's streams of it.
 Output = Literal["streamed", "complete", "istream", "dstream", "rstream"]

@@ -6,10 +6,12 @@ import pyarrow as pa
 
 from dsms.model import properties
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, Source
+from dsms.model.objects import Aggregate, Object, Query, Source
 from dsms.model.schema import visible
+from dsms.model.types import parse_type
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.clock import clock_schema
+from dsms.sql.binder.defined_aggregates import parsed
 
 
 def schema_and_keys(item: Object, catalog: Catalog) -> tuple[pa.Schema, tuple[str, ...]]:
@@ -18,5 +20,14 @@ def schema_and_keys(item: Object, catalog: Catalog) -> tuple[pa.Schema, tuple[st
         return item.schema, ()
     if isinstance(item, Query) and item.periodic is not None:
         return clock_schema(item, catalog)
+    if isinstance(item, Aggregate):
+        return _parameters(item), ()
     node = plan_of(item.name, catalog)
     return visible(node), properties.keys(node)
+
+
+def _parameters(item: Aggregate) -> pa.Schema:
+    """The parameters of the newest definition; those without a type are shown as NULL."""
+    written = parsed(item.parts[-1].sql)
+    types = [pa.null() if field.type is None else parse_type(field.type) for field in written.parameters]
+    return pa.schema([(field.name.text, type_) for field, type_ in zip(written.parameters, types, strict=True)])

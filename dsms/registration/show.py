@@ -28,7 +28,7 @@ def _weight(item: Object) -> tuple[float, ...]:
 
 
 def _over(item: Object) -> str:
-    return item.source if isinstance(item, Stream) else item.topic
+    return item.source if isinstance(item, Stream) else getattr(item, "topic", "")
 
 
 def explain_plan(statement: st.Explain, catalog: Catalog, environment: Environment) -> Applied:

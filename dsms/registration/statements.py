@@ -9,7 +9,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.registration import life_cycle, queries, replacement, show, sources, tables
 from dsms.registration.environment import Applied, Environment
-from dsms.registration.kinds import describe, drop, pause, show_create
+from dsms.registration.kinds import create_aggregate, describe, drop, pause, show_aggregates, show_create
 from dsms.registration.statement_kind import StatementKind, named
 from dsms.sql.parser import admin, declarations, loads
 from dsms.sql.parser import parse as script
@@ -94,6 +94,7 @@ STATEMENTS: Final = (
         role="administrator",
         words=("FROM",),
     ),
+    create_aggregate.KIND,
     drop.KIND,
     pause.KIND,
     StatementKind(statement=st.RepairQuery, starts={("REPAIR", "QUERY"): admin.repair}, apply=replacement.repair_query),
@@ -114,6 +115,7 @@ STATEMENTS: Final = (
     ),
     StatementKind(statement=st.ShowEntities, subject="runtime", role="reader"),
     StatementKind(statement=st.ShowExecutors, subject="runtime", role="reader"),
+    show_aggregates.KIND,
     show_create.KIND,
     describe.KIND,
     StatementKind(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from operators.core.sort_key import SortKey
+from operators.defined.definition import Definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,8 @@ class Aggregate:
     """`name := function(arguments)` over the rows of a group; arguments and `filter` are columns of the input.
 
     `function` is a name of `operators.aggregates.AGGREGATES`; `parameters` are its constants, such as the fraction of a
-    percentile or the separator of string_agg. `filter` names a BOOLEAN column: only rows where it is TRUE count.
+    percentile or the separator of string_agg. `filter` names a BOOLEAN column: only rows where it is TRUE count. An
+    aggregate that a user wrote has a `definition`, and a `function` that no other definition has.
     """
 
     name: str
@@ -26,3 +28,4 @@ class Aggregate:
     filter: str | None = None
     order_by: tuple[SortKey, ...] = ()
     parameters: tuple[object, ...] = ()
+    definition: Definition | None = None

@@ -24,7 +24,8 @@ def _by_value(use: Use) -> tuple[SortKey, ...]:
     return (SortKey(column, descending),)
 
 
-def _by_arrival(use: Use) -> tuple[SortKey, ...]:
+def by_arrival(use: Use) -> tuple[SortKey, ...]:
+    """The order of ORDER BY, then that in which rows came."""
     return (*use.order_by, *ARRIVAL)
 
 
@@ -145,13 +146,13 @@ HOLISTIC: dict[str, AggregateFunction] = {
         "The texts, NULL left out, joined by a separator (a comma) in ORDER BY, else in the order of arrival.",
         (1, 1),
         strings,
-        Holistic(_by_arrival, _argument, _text),
+        Holistic(by_arrival, _argument, _text),
     ),
     "array_agg": AggregateFunction(
         "array_agg",
         "All values, NULL too, as a list in ORDER BY, else in the order of arrival.",
         (1, 1),
         listed,
-        Holistic(_by_arrival, _whole, _list),
+        Holistic(by_arrival, _whole, _list),
     ),
 }

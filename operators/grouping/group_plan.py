@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from operators.aggregates import AGGREGATES
 from operators.aggregates.aggregate import Aggregate
+from operators.aggregates.defined import function_of
 from operators.aggregates.function import Best, Columns, Linear, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
@@ -138,7 +138,7 @@ class GroupPlan:
 
 
 def _reads(aggregate: Aggregate) -> Reads:
-    repeats = AGGREGATES[aggregate.function].repeats
+    repeats = function_of(aggregate).repeats
     dropped = repeats == "never count" or (aggregate.distinct and repeats == "count")
     values = tuple(dict.fromkeys((*aggregate.arguments, *(key.column for key in aggregate.order_by))))
     return (values if dropped else None, aggregate.filter)
@@ -147,7 +147,7 @@ def _reads(aggregate: Aggregate) -> Reads:
 def _call(number: int, aggregate: Aggregate, schema: pa.Schema, source: int) -> Call:
     types = tuple(schema.field(name).type for name in aggregate.arguments)
     use = Use(aggregate.arguments, types, aggregate.type, aggregate.order_by, aggregate.parameters)
-    return Call(number, aggregate, AGGREGATES[aggregate.function].method, use, source)
+    return Call(number, aggregate, function_of(aggregate).method, use, source)
 
 
 def _columns(call: Call) -> Columns:

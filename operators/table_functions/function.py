@@ -29,17 +29,10 @@ class Arguments:
     constants: tuple[Literal, ...] = ()
 
 
-class TableFunction(Protocol):
+class Applicable(Protocol):
     """An operator (see `operators.core.operator.Operator`) that knows its schema and where its rows have to be."""
 
     operator_version: ClassVar[int]
-    #: How it is called, for error messages: `DESCRIPTOR(low, high) [, step]`.
-    signature: ClassVar[str]
-
-    @classmethod
-    def bound(cls, columns: pa.Schema, arguments: Arguments) -> Self:
-        """The operator of a call over a relation with some columns. Raises UserError for arguments that do not fit."""
-        ...
 
     @property
     def partition(self) -> tuple[str, ...] | None:
@@ -71,4 +64,16 @@ class TableFunction(Protocol):
 
     def step(self, delta: Delta, traces: Any, move: Move) -> Step:
         """The output for the elements of `delta`, and the traces after it."""
+        ...
+
+
+class TableFunction(Applicable, Protocol):
+    """An applicable operator that queries call by name."""
+
+    #: How it is called, for error messages: `DESCRIPTOR(low, high) [, step]`.
+    signature: ClassVar[str]
+
+    @classmethod
+    def bound(cls, columns: pa.Schema, arguments: Arguments) -> Self:
+        """The operator of a call over a relation with some columns. Raises UserError for arguments that do not fit."""
         ...

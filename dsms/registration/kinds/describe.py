@@ -30,7 +30,7 @@ def _parse(cursor: Cursor, _: st.Name | None) -> Describe:
 
 
 def _apply(statement: Describe, catalog: Catalog, environment: Environment) -> Applied:
-    item = catalog.find(statement.name.text, statement.name.place)
+    item = catalog.find_any(statement.name.text, statement.name.place)
     schema, keys = schema_and_keys(item, catalog)
     rows = tuple((field.name, type_sql(field.type), field.nullable, field.name in keys) for field in schema)
     weight = f", weight {item.weight:g}{limit_of(item)}" if isinstance(item, Query) else ""

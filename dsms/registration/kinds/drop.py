@@ -30,6 +30,9 @@ def _parse(cursor: Cursor, _: st.Name | None) -> Drop:
     kind = KINDS[cursor.one_of(tuple(KINDS), "kind")]
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name(f"{kind} name")
+    if kind == "aggregate":
+        cursor.accept("(", ")")
+        name = st.Name(f"{name.text.lower()}()", name.place)
     cascade = cursor.accept("CASCADE")
     cursor.end()
     return Drop(kind, name, if_exists, cascade, cursor.sql)

@@ -28,7 +28,7 @@ def _parse(cursor: Cursor, _: st.Name | None) -> ShowCreate:
 
 def _apply(statement: ShowCreate, catalog: Catalog, environment: Environment) -> Applied:
     """The text as it was written, of a query that was replaced the last one."""
-    item = catalog.find(statement.name.text, statement.name.place)
+    item = catalog.find_any(statement.name.text, statement.name.place)
     message = f'statement that created {kind_of(item)} "{item.name}"'
     return catalog, StatementResult("SHOW CREATE", message, ("name", "sql"), ((item.name, item.sql),), name=item.name)
 

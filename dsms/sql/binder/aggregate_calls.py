@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import polars as pl
 from sqlglot import exp
 
 from dsms.model.position import error_at
+from dsms.sql.binder.defined_aggregates import Known
 from dsms.sql.binder.expression_functions import arguments_of, function_name
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Scope
 from operators.aggregates import AGGREGATES, AggregateFunction
+from operators.aggregates.function import Linear
 from operators.expressions import Literal
 
 _NAMES: dict[type[exp.Expr], str] = {
@@ -24,6 +27,8 @@ _NAMES: dict[type[exp.Expr], str] = {
     exp.GroupConcat: "string_agg",
     exp.Stddev: "stddev_samp",
 }
+_MARK = "written by a user"
+_NO_METHOD = Linear(lambda use: (), lambda use, columns: pl.lit(None))
 #: The number of constants that a function takes after its arguments, or before WITHIN GROUP.
 _CONSTANTS = {"percentile_cont": 1, "percentile_disc": 1, "string_agg": 1}
 
@@ -38,6 +43,15 @@ class AggregateCall:
     order: tuple[exp.Ordered, ...] = ()
     condition: exp.Expr | None = None
     constants: tuple[exp.Expr, ...] = ()
+    #: The aggregates among which the function is one that a user wrote; None: it is one of SQL's.
+    known: Known | None = None
+
+
+def mark(query: exp.Expr, known: Known) -> None:
+    """Marks the calls of aggregates that users wrote, so that `aggregate_call` knows them."""
+    for node in query.find_all(exp.Anonymous, exp.AggFunc):
+        if known.has(function_name(node)):
+            node.meta[_MARK] = known
 
 
 def aggregate_call(node: exp.Expr) -> AggregateCall | None:
@@ -54,6 +68,9 @@ def aggregate_call(node: exp.Expr) -> AggregateCall | None:
     if isinstance(node, exp.WithinGroup):
         aggregate = aggregate_call(node.this)
         return aggregate and _within_group(node, aggregate)
+    if (known := node.meta.get(_MARK)) is not None:
+        placeholder = AggregateFunction(function_name(node), "Defined by a user.", (0, 0), lambda *_: None, _NO_METHOD)
+        return _between_brackets(node, AggregateCall(placeholder, known=known))
     function = aggregate_function(node)
     if function is None:
         return None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+import msgspec
 from sqlglot import exp
 
 from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.identity_memo import memoized_by_identity
-from dsms.model.objects import Constraint, Former, Object, Query, Source, Stream, Table
+from dsms.model.objects import Aggregate, Constraint, Former, Object, Query, Source, Stream, Table, number_of
 from dsms.model.position import error_at, position_of
 from dsms.model.properties import append_only, keys
 from dsms.model.schema import schema, visible
@@ -35,7 +37,7 @@ def plan_of(name: str, catalog: Catalog) -> logical.Node:
 @memoized_by_identity(512)
 def plan_over(target: Object | Former, *read: Object) -> logical.Node:
     """The plan of an object, given all objects that it reads."""
-    catalog = Catalog(objects={item.name.lower(): item for item in read})
+    catalog = Catalog(objects={item.name.lower(): item for item in _as_seen(target, read)})
     if isinstance(target, Stream):
         source = catalog.find(target.source)
         assert isinstance(source, Source)
@@ -44,8 +46,20 @@ def plan_over(target: Object | Former, *read: Object) -> logical.Node:
         return logical.StreamScan(target.source, target.name, target.keys)
     if isinstance(target, Source):
         raise SqlError(f'"{target.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {target.name} KEY …")
+    if isinstance(target, Aggregate):
+        raise SqlError(f'"{target.name}" is an aggregate, not a stream')
     node = started(result_of(query_of(target.select), catalog), target.start)
     return with_shed(reading_from(node, target.first_offsets), target)
+
+
+def _as_seen(target: Object | Former, read: tuple[Object, ...]) -> Iterator[Object]:
+    """The objects, with the definitions of aggregates that are older than the query that reads them."""
+    number = number_of(target.id)
+    for item in read:
+        if not isinstance(item, Aggregate):
+            yield item
+        elif older := tuple(part for part in item.parts if part.number < number):
+            yield msgspec.structs.replace(item, parts=older)
 
 
 def scan_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.StreamScan:
@@ -78,6 +92,8 @@ def bind_name(table: exp.Table, context: Context) -> Relation:
         raise place.error(f'"{name}" is a query, not a view', "make it a view: CREATE STREAMED VIEW … AS …")
     if isinstance(named, Source):
         raise place.error(f'"{name}" is a source, not a stream', f"CREATE STREAM … OVER {name} KEY …")
+    if isinstance(named, Aggregate):
+        raise place.error(f'"{name}" is an aggregate, not a stream')
     return _relation(plan_of(name, context.catalog), table.alias or named.name, context)
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
 
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, Source, Stream, Table
+from dsms.model.objects import Aggregate, Object, Query, Source, Stream, Table, number_of
+from dsms.sql.binder.expression_functions import function_name
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.table_names import name_of
+
+_CALL = re.compile(r"\b(\w+)\s*\(")
 
 
 def names_in(query: exp.Expr) -> list[str]:
@@ -29,8 +33,21 @@ def _is_common(table: exp.Table) -> bool:
     return False
 
 
+def calls_in(query: exp.Expr) -> list[str]:
+    """The names of the functions that a query calls, as the catalog has those of aggregates: `avg()`."""
+    calls = {function_name(node) for node in query.find_all(exp.Anonymous, exp.AggFunc)}
+    return [f"{name}()" for name in sorted(calls)]
+
+
 def reads(item: Object) -> list[str]:
-    """The names that an object reads directly."""
+    """The names that an object reads directly, and those of aggregates that it may call."""
+    if isinstance(item, Aggregate):
+        return [
+            f"{name.lower()}()"
+            for part in item.parts
+            for name in _CALL.findall(part.sql)
+            if f"{name.lower()}()" != item.name
+        ]
     if isinstance(item, Stream):
         return [item.source]
     if isinstance(item, Source):
@@ -41,7 +58,8 @@ def reads(item: Object) -> list[str]:
 
 @lru_cache(1024)
 def _names_in_text(select: str) -> tuple[str, ...]:
-    return tuple(names_in(_parsed(select)))
+    query = _parsed(select)
+    return (*names_in(query), *calls_in(query))
 
 
 def query_of(select: str) -> exp.Expr:
@@ -69,7 +87,10 @@ def below(item: Object, catalog: Catalog) -> tuple[Object, ...]:
 def dependents(catalog: Catalog, target: Object) -> list[Object]:
     """All objects that depend on an object, directly or indirectly, in order of creation."""
     needed, above = {target.name.lower()}, list[Object]()
+    first = number_of(target.id) if isinstance(target, Aggregate) else 0
     for item in catalog.objects.values():
+        if item is target or (first and number_of(item.id) < first):
+            continue  # an older query calls the built-in aggregate of the same name
         if needed & {name.lower() for name in _needs(item)}:
             needed.add(item.name.lower())
             above.append(item)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model import logical
+from dsms.model.fingerprint import fingerprint
 from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.aggregate_calls import AggregateCall, aggregate_call, constant
@@ -21,12 +22,14 @@ from dsms.sql.binder.predicates import predicate
 from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.binder.scope import Rewrite, Scope
 from operators.aggregates.aggregate import Aggregate
-from operators.core.errors import UserError
-from operators.expressions import Column, Expression, Literal, call, column, to_sql
+from operators.aggregates.defined import result_type
+from operators.core.errors import SqlError, UserError
+from operators.defined.definition import Definition
+from operators.expressions import Column, Expression, Literal, call, cast, column, to_sql
 
 
 @dataclass
-class _Below:
+class Below:
     """The columns that the groups need from their input, in the order in which they are requested."""
 
     taken: list[str]
@@ -42,7 +45,7 @@ class _Below:
 
 
 @dataclass(frozen=True)
-class _Keys:
+class Keys:
     """The keys: columns of the enclosing query, the sets of expressions, and the column of each expression."""
 
     outer: tuple[Column, ...]
@@ -57,12 +60,14 @@ class _Keys:
 def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], context: Context) -> Relation:
     """The groups of a relation, one row each. Its scope knows the values of `nodes`, the aggregates and GROUPING
     calls."""
-    below = _Below(list(schema(relation.node).names))
-    keys = _keys(relation, groups, below, context)
+    below = Below(list(schema(relation.node).names))
+    keys = group_keys(relation, groups, below, context)
     aggregates, known = _aggregates(relation.scope, nodes, below)
-    source = _source(relation.node, below)
+    source = narrowed(relation.node, below)
+    _check_several(aggregates, groups, nodes)
     if groups.plain:
         plan = _group(source, keys, keys.sets[0], aggregates, context)
+        plan, known = _unnested(plan, aggregates, known)
     else:
         grouping = [node for node in nodes if isinstance(node, exp.Grouping)]
         bits = [_bits(node, keys.sets, relation.scope) for node in grouping]
@@ -74,19 +79,42 @@ def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], conte
             for at, key_set in enumerate(keys.sets)
         ]
         plan = parts[0] if len(parts) == 1 else logical.Union(tuple(parts))
-    return Relation(plan, _scope(relation.scope, plan, keys, known, context), ())
+    return Relation(plan, group_scope(relation.scope, plan, keys, known, context), ())
 
 
-def _keys(relation: Relation, groups: Groups, below: _Below, context: Context) -> _Keys:
+def _check_several(aggregates: tuple[Aggregate, ...], groups: Groups, nodes: Sequence[exp.Expr]) -> None:
+    several = [aggregate for aggregate in aggregates if aggregate.definition and aggregate.definition.several]
+    if len(several) > 1 or (several and not groups.plain):
+        name = several[0].definition.name if several[0].definition else ""
+        message = f'aggregate "{name}" may return several rows, so it stands alone and without grouping sets'
+        raise error_at(nodes[0], message, hint="use a SELECT for each, and join their results")
+
+
+def _unnested(
+    plan: logical.Node, aggregates: tuple[Aggregate, ...], known: dict[int, Expression]
+) -> tuple[logical.Node, dict[int, Expression]]:
+    """The groups, each once for each row that an aggregate returns which may return any number of them."""
+    for aggregate in aggregates:
+        if aggregate.definition is not None and aggregate.definition.several:
+            row = Column(f"{aggregate.name}_row", aggregate.definition.result, True)
+            plan = logical.Unnest(plan, aggregate.name, row.name)
+            known = {
+                node: row if isinstance(value, Column) and value.name == aggregate.name else value
+                for node, value in known.items()
+            }
+    return plan, known
+
+
+def group_keys(relation: Relation, groups: Groups, below: Below, context: Context) -> Keys:
     fields = schema(relation.node)
     outer = tuple(below.column(column(fields.field(name)), "__d") for name in context.outer_columns)
     sets = tuple(tuple(bind_expression(key, relation.scope) for key in key_set) for key_set in groups.sets)
     every = dict.fromkeys(key for key_set in sets for key in key_set if not _is_outer(key, context))
-    return _Keys(outer, sets, {key: below.column(key, "__g") for key in every})
+    return Keys(outer, sets, {key: below.column(key, "__g") for key in every})
 
 
 def _aggregates(
-    scope: Scope, nodes: Sequence[exp.Expr], below: _Below
+    scope: Scope, nodes: Sequence[exp.Expr], below: Below
 ) -> tuple[tuple[Aggregate, ...], dict[int, Expression]]:
     """The distinct aggregates, and the column of each node."""
     aggregates: dict[Aggregate, Aggregate] = {}
@@ -99,7 +127,7 @@ def _aggregates(
     return tuple(aggregates.values()), known
 
 
-def _scope(inner: Scope, plan: logical.Node, keys: _Keys, known: dict[int, Expression], context: Context) -> Scope:
+def group_scope(inner: Scope, plan: logical.Node, keys: Keys, known: dict[int, Expression], context: Context) -> Scope:
     """The names of the key columns, and the other values of a group."""
     fields = schema(plan)
     above: dict[Expression, Column] = {column: column for column in _outer_columns(context)}
@@ -116,13 +144,15 @@ def _outer_columns(context: Context) -> tuple[Column, ...]:
     return () if context.base is None or context.outer is None else context.outer.columns
 
 
-def _source(node: logical.Node, below: _Below) -> logical.Node:
+def narrowed(node: logical.Node, below: Below) -> logical.Node:
     outputs = tuple((name, value) for value, name in below.outputs.items())
     return node if not outputs or outputs == own_columns(node) else logical.Project(node, outputs)
 
 
-def _bound(node: exp.Expr, written: AggregateCall, scope: Scope, below: _Below) -> Aggregate:
+def _bound(node: exp.Expr, written: AggregateCall, scope: Scope, below: Below) -> Aggregate:
     """The aggregate without its name."""
+    if written.known is not None:
+        return _defined(node, written, scope, below)
     function = written.function
     if written.distinct and not function.distinct:
         raise error_at(node, f'"{function.name}" does not take DISTINCT')
@@ -142,9 +172,49 @@ def _bound(node: exp.Expr, written: AggregateCall, scope: Scope, below: _Below) 
     return Aggregate("", function.name, names, type_, function.nullable, written.distinct, condition, order, constants)
 
 
+def _defined(node: exp.Expr, written: AggregateCall, scope: Scope, below: Below) -> Aggregate:
+    """An aggregate that a user wrote, without its name."""
+    definition, values = defined_call(node, written, scope)
+    if definition is None:
+        raise error_at(
+            node,
+            f'aggregate "{written.function.name}" has a WINDOW definition only',
+            hint=f"CREATE AGGREGATE {written.function.name} defines it for GROUP BY; OVER (… PRECEDING) uses this one",
+        )
+    arguments = tuple(below.column(value, "__a").name for value in values)
+    order = tuple(
+        sort_key(item, below.column(bind_expression(value_of(item), scope), "__a").name) for item in written.order
+    )
+    condition = (
+        None if written.condition is None else below.column(predicate(written.condition, scope, "FILTER"), "__a").name
+    )
+    function = f"{definition.name}@{fingerprint(definition)[:8]}"
+    type_ = result_type(definition)
+    return Aggregate("", function, arguments, type_, True, written.distinct, condition, order, definition=definition)
+
+
+def defined_call(
+    node: exp.Expr, written: AggregateCall, scope: Scope, *, window: bool = False
+) -> tuple[Definition | None, tuple[Expression, ...]]:
+    """The base or window definition of a call (None if there is none), and its arguments in the types it takes."""
+    assert written.known is not None
+    values = [bind_expression(argument, scope) for argument in written.arguments]
+    types = tuple(value.type for value in values)
+    try:
+        find = written.known.window if window else written.known.base
+        definition = find(written.function.name, types)
+        if definition is None:
+            return None, ()
+        return definition, tuple(cast(v, type_) for v, (_, type_) in zip(values, definition.parameters, strict=True))
+    except SqlError as error:
+        raise error_at(node, error.message.partition(": ")[2], hint=error.hint) from error
+    except UserError as error:
+        raise error_at(node, error.message, hint=error.hint) from error
+
+
 def _group(
     source: logical.Node,
-    keys: _Keys,
+    keys: Keys,
     key_set: tuple[Expression, ...],
     aggregates: tuple[Aggregate, ...],
     context: Context,
@@ -172,7 +242,7 @@ def _or_zero(aggregate: Aggregate) -> Expression:
 
 def _padded(
     node: logical.Node,
-    keys: _Keys,
+    keys: Keys,
     key_set: tuple[Expression, ...],
     aggregates: tuple[Aggregate, ...],
     bits: Sequence[int],

@@ -20,6 +20,7 @@ from dsms.sql.binder.order_and_limit import sort_key, value_of
 from dsms.sql.binder.predicates import predicate
 from dsms.sql.binder.relation import Context, Relation, refusal
 from dsms.sql.binder.scope import Scope
+from dsms.sql.binder.window_folds import is_fold, with_folds
 from dsms.sql.binder.window_frame import frame_of
 from operators.aggregates import AGGREGATES
 from operators.core.errors import UserError
@@ -50,6 +51,10 @@ def windows_in(node: exp.Expr) -> Iterator[exp.Window]:
 def with_windows(relation: Relation, query: exp.Expr, nodes: Sequence[exp.Expr], context: Context) -> Relation:
     """The relation with the values of the window functions in `nodes`, which its scope then knows."""
     windows = [window for node in nodes for window in windows_in(node)]
+    folds = [window for window in windows if is_fold(window, relation)]
+    if folds:
+        relation = with_folds(relation, folds, context)
+        windows = [window for window in windows if window not in folds]
     if not windows:
         return relation
     named: dict[str, exp.Window] = {window.name.lower(): window for window in query.args.get("windows") or []}

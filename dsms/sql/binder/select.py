@@ -10,8 +10,9 @@ from sqlglot import exp
 from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.model.schema import schema
-from dsms.sql.binder.aggregate_calls import aggregates_in
+from dsms.sql.binder.aggregate_calls import aggregates_in, mark
 from dsms.sql.binder.conditions import conjuncts, keeping
+from dsms.sql.binder.defined_aggregates import Known
 from dsms.sql.binder.emit_final import finals
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.grouping import grouped
@@ -22,6 +23,7 @@ from dsms.sql.binder.predicates import has_subquery, predicate, split
 from dsms.sql.binder.relation import Context, Relation, bind_query, refusal, with_common_tables
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.binder.select_list import Output, outputs
+from dsms.sql.binder.stream_aggregates import stream_groups
 from dsms.sql.binder.subqueries import where, with_values
 from dsms.sql.binder.top_rows import filtered, projected
 from dsms.sql.binder.where import bind_from
@@ -39,6 +41,7 @@ def _(query: exp.Select, context: Context) -> Relation:
     for clause, value in query.args.items():
         if value and clause not in _SUPPORTED:
             raise refusal(value[0] if isinstance(value, list) else value, _CLAUSE_NAMES.get(clause, clause.upper()))
+    mark(query, Known(context.catalog))
     unfilled = context.unfilled
     context = with_common_tables(query, replace(context, query=query, unfilled=False))
     relation, left = bind_from(query, context)
@@ -62,6 +65,8 @@ def _grouped(relation: Relation, query: exp.Select, context: Context) -> Relatio
     if group_sets is None:
         return relation
     inner = replace(context, unfilled=False)
+    if (folded := stream_groups(relation, group_sets, nodes, query, context)) is not None:
+        return folded
     relation = with_values(relation, [*nodes, *(key for key_set in group_sets.sets for key in key_set)], inner)
     grouping = [node for part in parts for node in part.find_all(exp.Grouping)]
     return grouped(relation, group_sets, [*nodes, *grouping], context)

@@ -14,6 +14,7 @@ KINDS: dict[str, st.Kind] = {
     "TABLE": "table",
     "VIEW": "view",
     "QUERY": "query",
+    "AGGREGATE": "aggregate",
 }
 _PLURALS: dict[str, st.Kind] = {
     "SOURCES": "source",

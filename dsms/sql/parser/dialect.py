@@ -49,6 +49,7 @@ class Dsms(Postgres):
             nodes.Descriptor: lambda self, node: f"DESCRIPTOR({self.expressions(node, flat=True)})",
             nodes.SyncRelation: lambda self, node: _synchronised(self, node),
             nodes.StreamOf: lambda self, node: f"{node.args['kind'].upper()}({self.sql(node, 'this')})",
+            exp.WindowSpec: lambda self, node: _frame(self, node),
             nodes.StreamSample: lambda self, node: f"{self.sql(node, 'this')} SAMPLE({self.sql(node, 'percent')})",
         }
 
@@ -68,6 +69,14 @@ def _window(generator: Any, node: exp.Expr) -> str:
     )
     window = f"WINDOW({inside})" if pipes else f"[{inside}]"
     return f"{generator.sql(node, 'this')} {window}{_joins(generator, node)}"
+
+
+def _frame(generator: Any, node: exp.Expr) -> str:
+    slide = "ACTIVE EXPIRATION" if node.args.get("active") else _clause(generator, node, "SLIDE", "slide")
+    if not slide:
+        return str(generator.windowspec_sql(node))
+    start = _words(generator.sql(node, "start"), generator.sql(node, "start_side"))
+    return _words(generator.sql(node, "kind"), start, slide)
 
 
 def _joins(generator: Any, node: exp.Expr) -> str:

@@ -8,7 +8,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model import statements as st
-from dsms.sql.parser import queries
+from dsms.sql.parser import aggregates, queries
 from dsms.sql.parser.cursor import Cursor
 from dsms.sql.parser.dialect import Dsms
 from operators.core.errors import SqlError
@@ -37,14 +37,21 @@ def parse(script: str, starts: Starts) -> list[st.Statement]:
 
 
 def _split(tokens: list[Token]) -> list[list[Token]]:
+    """The tokens of each statement. A definition of an aggregate ends with its last bracket, and has semicolons."""
     parts: list[list[Token]] = [[]]
+    depth = 0
     for token in tokens:
-        if token.token_type is TokenType.SEMICOLON:
+        if token.token_type is TokenType.SEMICOLON and not depth:
             parts.append([])
-        elif _misprinted(parts, token):
+            continue
+        if not depth and _misprinted(parts, token):
             parts = [*parts[:-2], [*parts[-2], token]]
-        else:
-            parts[-1].append(token)
+            continue
+        parts[-1].append(token)
+        if token.text in "{}" and (depth or aggregates.begins([t.text.upper() for t in parts[-1][:6]])):
+            depth += 1 if token.text == "{" else -1
+            if not depth:
+                parts.append([])
     return [part for part in parts if part]
 
 

@@ -18,6 +18,9 @@ WINDOW_TABLES = tuple(name.upper() for name in _LENGTHS)
 class WindowParser(PostgresParser):
     """PostgreSQL's parser, extended by windows after an item of FROM."""
 
+    #: The slide clause of the window that is being parsed.
+    _slide: dict[str, Any] = {}
+
     def _ahead(self, steps: int) -> str:
         """The upper-case text of the token some steps ahead; 0 is the current one, "" is past the end."""
         at = self._index + steps
@@ -97,6 +100,46 @@ class WindowParser(PostgresParser):
         word = self._ahead(0)
         unit = None if word in ("SLIDE", "PRECEDING", "WHERE", "RANGE", "ROWS") else self._parse_var(any_token=False)
         return self.expression(nodes.Span(this=number, unit=unit), token=token)
+
+    # --- windows of OVER
+
+    def _parse_window_spec(self) -> Any:
+        """Also `5 SECONDS PRECEDING`, and at the end ESL's `SLIDE 10` or `ACTIVE EXPIRATION`."""
+        self._match(TokenType.BETWEEN)
+        if self._curr.token_type == TokenType.NUMBER and self._ahead(2) in ("PRECEDING", "FOLLOWING"):
+            value: Any = self._span()
+            side = self._prev.text if self._match_texts(self.WINDOW_SIDES) else None
+            spec = {"value": value, "side": side}
+        else:
+            spec = super()._parse_window_spec()
+        self._slide = self._slide_clause() or self._slide
+        return spec
+
+    def _slide_clause(self) -> dict[str, Any]:
+        if self._ahead(0) == "SLIDE" and self._ahead(1) != ")":
+            self._advance()
+            return {"slide": self._span()}
+        if self._ahead(0) == "ACTIVE" and self._ahead(1) == "EXPIRATION":
+            self._advance(2)
+            return {"active": True}
+        return {}
+
+    def _parse_window(self, this: Any, alias: bool = False) -> Any:
+        outside, self._slide = self._slide, {}
+        window = super()._parse_window(this, alias)
+        spec = window.args.get("spec") if isinstance(window, exp.Window) else None
+        if spec is not None:
+            for key, value in self._slide.items():
+                spec.set(key, value)
+        self._slide = outside
+        return window
+
+    def _parse_alias(self, this: Any, explicit: bool = False) -> Any:
+        """Also a name before OVER, as in example 15 of ESL: `sum(price) AS s OVER (…)`."""
+        named = super()._parse_alias(this, explicit)
+        if isinstance(named, exp.Alias) and self._ahead(0) == "OVER" and self._ahead(1) == "(":
+            named.set("this", self._parse_window(named.this))
+        return named
 
     # --- windows as table functions
 

@@ -1,0 +1,71 @@
+"""CREATE AGGREGATE."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Aggregate, AggregatePart
+from dsms.model.statement_result import StatementResult
+from dsms.registration.environment import Applied, Environment
+from dsms.registration.statement_kind import StatementKind
+from dsms.sql.binder.defined_aggregates import definition_of, text_of
+from dsms.sql.binder.dependencies import dependents
+from dsms.sql.parser.aggregates import STARTS, CreateAggregate
+from operators.aggregates import AGGREGATES
+
+
+def _apply(statement: CreateAggregate, catalog: Catalog, environment: Environment) -> Applied:
+    """A new aggregate, a second definition of one, or a newer version. Queries that run keep the one they have."""
+    name = f"{statement.name.text.lower()}()"
+    known = catalog.get(name)
+    assert known is None or isinstance(known, Aggregate)
+    part = AggregatePart(catalog.ids + 1, statement.sql, window=statement.window, algebraic=statement.algebraic)
+    existing = None if known is None else known.part(window=statement.window)
+    if existing is not None and not statement.replace:
+        raise statement.name.place.error(
+            f'aggregate "{name}" already has a {_kind(part)} definition',
+            "CREATE OR REPLACE AGGREGATE gives it to new queries",
+        )
+    made = (
+        Aggregate(name=name, id=catalog.next_id(), sql=statement.sql, parts=(part,))
+        if known is None
+        else (_with_part(known, part, catalog))
+    )
+    after = Catalog(catalog.version + 1, catalog.ids + 1, {**catalog.objects, name: made})
+    text = text_of(after, name.removesuffix("()"), window=statement.window)
+    assert text is not None
+    typed = all(parameter.type is not None for parameter in statement.parameters)
+    notices = []
+    if typed:
+        definition = definition_of(text, None)
+        notices.append("blocking: it returns at the end of its input" if definition.blocking else "non-blocking")
+        notices += ["EXPIRE follows rows that leave"] if definition.inverse else []
+    else:
+        notices.append("its types are checked where it is called")
+    if name.removesuffix("()") in AGGREGATES:
+        notices.append(f'new queries call it instead of the built-in "{name}"')
+    message = f'{_kind(part)} definition of aggregate "{name}" {"replaced" if existing is not None else "created"}'
+    return after, StatementResult("CREATE AGGREGATE", message, notices=tuple(notices), name=name)
+
+
+def _with_part(known: Aggregate, part: AggregatePart, catalog: Catalog) -> Aggregate:
+    """The aggregate with one more definition; older ones of the kind stay as long as something uses the aggregate."""
+    used = bool(dependents(catalog, known))
+    parts = tuple(other for other in known.parts if used or other.window != part.window)
+    current = [other for other in (*parts, part) if other.window != part.window or other is part]
+    shown = {other.window: other.sql for other in current}
+    return msgspec.structs.replace(known, parts=(*parts, part), sql=";\n".join(shown.values()))
+
+
+def _kind(part: AggregatePart) -> str:
+    return "window" if part.window else "base"
+
+
+KIND = StatementKind(
+    statement=CreateAggregate,
+    starts=STARTS,
+    apply=_apply,
+    changed_name=lambda statement: statement.name,
+    words=("TABLE", "INITIALIZE", "ITERATE", "TERMINATE", "EXPIRE", "RETURN"),
+)

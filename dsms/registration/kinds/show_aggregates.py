@@ -1,0 +1,64 @@
+"""SHOW AGGREGATES."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.statement_result import StatementResult
+from dsms.registration.environment import Applied, Environment
+from dsms.registration.statement_kind import StatementKind
+from dsms.sql.binder.defined_aggregates import BUILT_IN, library, parsed
+from dsms.sql.binder.dependencies import dependents
+from dsms.sql.parser.aggregates import CreateAggregate
+from dsms.sql.parser.cursor import Cursor
+
+_COLUMNS = ("name", "definition", "arguments", "result", "returns", "used by", "sql")
+
+
+@dataclass(frozen=True, slots=True)
+class ShowAggregates(st.Statement):
+    """`SHOW AGGREGATES`."""
+
+    sql: str
+
+
+def _parse(cursor: Cursor, _: st.Name | None) -> ShowAggregates:
+    cursor.end()
+    return ShowAggregates(cursor.sql)
+
+
+def _apply(statement: ShowAggregates, catalog: Catalog, environment: Environment) -> Applied:
+    rows = (*_own(catalog), *_of_library(catalog))
+    return catalog, StatementResult("SHOW", f"{len(rows)} found", _COLUMNS, rows)
+
+
+def _own(catalog: Catalog) -> Iterator[tuple[str, ...]]:
+    """The current definitions of the catalog."""
+    for item in catalog.aggregates():
+        used = ", ".join(reader.name for reader in dependents(catalog, item))
+        for window in (False, True):
+            if (part := item.part(window=window)) is not None:
+                yield _row(parsed(part.sql), used)
+
+
+def _of_library(catalog: Catalog) -> Iterator[tuple[str, ...]]:
+    """The library's definitions, but those that the catalog hides and the five of SQL."""
+    own = {item.name for item in catalog.aggregates()}
+    for (name, _), text in library().items():
+        if name not in BUILT_IN and f"{name}()" not in own:
+            yield _row(parsed(text.sql), "", "library")
+
+
+def _row(written: CreateAggregate, used: str, origin: str = "") -> tuple[str, ...]:
+    kinds = ["algebraic"] * written.algebraic + ["window" if written.window else "base"]
+    arguments = ", ".join(f"{field.name.text} {field.type or 'any'}" for field in written.parameters)
+    result = ", ".join(f"{field.name.text} {field.type}".strip() for field in written.result)
+    returns = "at the end" if written.clauses.get("terminate") else "for each row"
+    shown = " ".join([*([origin] if origin else []), *kinds])
+    return f"{written.name.text.lower()}()", shown, arguments, result, returns, used, written.sql
+
+
+KIND = StatementKind(statement=ShowAggregates, starts={("SHOW", "AGGREGATES"): _parse}, apply=_apply, role="reader")

@@ -1,0 +1,72 @@
+"""GROUP BY over a bare stream with aggregates that users wrote: each row is folded into its group as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from dsms.model import logical
+from dsms.model.position import error_at
+from dsms.model.properties import append_only
+from dsms.model.schema import schema
+from dsms.sql.binder.aggregate_calls import aggregate_call
+from dsms.sql.binder.grouping import Below, defined_call, group_keys, group_scope, narrowed
+from dsms.sql.binder.grouping_sets import Groups
+from dsms.sql.binder.relation import Context, Relation
+from operators.core.errors import UserError
+from operators.defined.fold_plan import FoldCall, chosen
+from operators.defined.stream_fold import StreamFold
+from operators.expressions import Column, Expression
+
+
+def stream_groups(
+    relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], query: exp.Expr, context: Context
+) -> Relation | None:
+    """The results of non-blocking aggregates over a stream; None if the query does not call any, or reads a relation.
+    Raises SqlError for a blocking one, whose input would have to end."""
+    written = [(node, call) for node in nodes if (call := aggregate_call(node)) is not None]
+    if not any(call.known for _, call in written) or not is_bare_stream(relation, query):
+        return None
+    below = Below(list(schema(relation.node).names))
+    keys = group_keys(relation, groups, below, context)
+    calls: list[FoldCall] = []
+    known: dict[int, Expression] = {}
+    for node, call in written:
+        if call.known is None or call.distinct or call.order or call.condition is not None:
+            name = call.function.name
+            raise error_at(
+                node,
+                f'"{name}" cannot stand beside aggregates that return something for each row of a stream'
+                if call.known is None
+                else f'"{name}" takes no DISTINCT, ORDER BY or FILTER over a stream',
+                hint="use a SELECT of its own" if call.known is None else "use WHERE",
+            )
+        definition, values = defined_call(node, call, relation.scope)
+        if definition is None:
+            raise error_at(node, f'aggregate "{call.function.name}" has a WINDOW definition only', hint="use OVER (…)")
+        arguments = tuple(below.column(value, "__a").name for value in values)
+        try:
+            fold = chosen(f"__v{len(calls)}", definition, None, arguments, None)
+        except UserError as error:
+            raise error_at(node, error.message, hint=error.hint) from error
+        known[id(node)] = Column(fold.name, fold.type, True)
+        calls.append(fold)
+    if not groups.plain:
+        raise error_at(nodes[0], "grouping sets are not supported over a stream")
+    source = narrowed(relation.node, below)
+    names = (*(column.name for column in keys.outer), *keys.names(keys.sets[0]))
+    plan = logical.Apply(source, StreamFold(names, tuple(calls), None, schema(source)))
+    return Relation(plan, group_scope(relation.scope, plan, keys, known, context), ())
+
+
+def is_bare_stream(relation: Relation, query: exp.Expr) -> bool:
+    """Whether a query reads a stream as such: by its name, without a window and not as the relation `R(S)`."""
+    source = query.args.get("from_")
+    items = [source, *(query.args.get("joins") or [])] if source is not None else []
+    named = all(
+        isinstance(item.this, exp.Subquery)
+        or (isinstance(item.this, exp.Table) and isinstance(item.this.this, exp.Identifier))
+        for item in items
+    )
+    return bool(items) and named and append_only(relation.node)

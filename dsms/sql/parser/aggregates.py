@@ -1,0 +1,229 @@
+"""CREATE AGGREGATE: the syntax of aggregates that users write. Statements of bodies stay text until they are bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot.tokenizer_core import Token
+
+from dsms.model import statements as st
+from dsms.sql.parser.cursor import Cursor, place_of
+
+_KINDS: Final = ("AGGREGATE", "WINDOW", "ALGEBRAIC")
+CLAUSES: Final = ("INITIALIZE", "ITERATE", "TERMINATE", "EXPIRE")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A parameter, a column of a local table or of the result; `type` is SQL text, None if it was not written."""
+
+    name: st.Name
+    type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`TABLE name (columns);`."""
+
+    name: st.Name
+    columns: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """SQL of a body, with the tokens' text and position in the script."""
+
+    sql: str
+    place: st.Place
+
+
+@dataclass(frozen=True, slots=True)
+class Simple:
+    """INSERT, UPDATE or DELETE. The condition of `INSERT … VALUES … WHERE condition` is apart."""
+
+    verb: str
+    text: Text
+    where: Text | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """`IF condition { … } ELSE { … }`."""
+
+    condition: Text
+    then: tuple[BodyStatement, ...]
+    otherwise: tuple[BodyStatement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`WHILE condition { … }`."""
+
+    condition: Text
+    body: tuple[BodyStatement, ...]
+
+
+BodyStatement = Simple | Branch | Loop
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAggregate(st.Statement):
+    """`CREATE [OR REPLACE] [ALGEBRAIC] [WINDOW] AGGREGATE name (parameters): result { … }`."""
+
+    name: st.Name
+    parameters: tuple[Field, ...]
+    result: tuple[Field, ...]
+    tables: tuple[Table, ...]
+    clauses: dict[str, tuple[BodyStatement, ...]]
+    sql: str
+    window: bool = False
+    algebraic: bool = False
+    replace: bool = False
+
+
+def create_aggregate(cursor: Cursor, first: str, *, replace: bool = False) -> CreateAggregate:
+    """What follows `CREATE`, of which the word `first` is read. A definition that declares the table `inwindow` is one
+    for windows."""
+    kinds = {first}
+    while "AGGREGATE" not in kinds:
+        kinds.add(cursor.one_of(("WINDOW", "AGGREGATE"), "kind of aggregate"))
+    name = cursor.name("aggregate name")
+    parameters = _fields(cursor, "parameter")
+    cursor.expect(":")
+    result = _fields(cursor, "column") if cursor.peeks("(") else (Field(st.Name(""), _type(cursor)),)
+    cursor.expect("{")
+    tables: list[Table] = []
+    clauses: dict[str, tuple[BodyStatement, ...]] = {}
+    while not cursor.accept("}"):
+        if cursor.accept(";"):
+            continue
+        if cursor.accept("TABLE"):
+            tables.append(Table(cursor.name("table name"), _fields(cursor, "column")))
+        else:
+            _add_clauses(cursor, clauses)
+    cursor.end()
+    if "initialize" not in clauses:
+        raise name.place.error(f'aggregate "{name.text}" has no INITIALIZE', "INITIALIZE: { … } runs for the first row")
+    window = "WINDOW" in kinds or any(table.name.text.lower() == "inwindow" for table in tables)
+    return CreateAggregate(
+        name,
+        parameters,
+        result,
+        tuple(tables),
+        clauses,
+        cursor.sql,
+        window,
+        algebraic="ALGEBRAIC" in kinds,
+        replace=replace,
+    )
+
+
+def _fields(cursor: Cursor, what: str) -> tuple[Field, ...]:
+    cursor.expect("(")
+    if cursor.accept(")"):
+        return ()
+    fields = [_field(cursor, what)]
+    while cursor.accept(","):
+        fields.append(_field(cursor, what))
+    cursor.expect(")")
+    return tuple(fields)
+
+
+def _field(cursor: Cursor, what: str) -> Field:
+    name, *type_ = cursor.until(",", ")")
+    return Field(cursor.name_of(name, f"{what} name"), cursor.text_of(type_) if type_ else None)
+
+
+def _type(cursor: Cursor) -> str:
+    return cursor.text_of(cursor.until("{"))
+
+
+def _add_clauses(cursor: Cursor, clauses: dict[str, tuple[BodyStatement, ...]]) -> None:
+    """`INITIALIZE: ITERATE: { … }`: one body for all the clauses before it."""
+    named: list[str] = []
+    while not named or cursor.peek().text != "{":
+        token = cursor.peek()
+        clause = cursor.one_of(CLAUSES, "clause of an aggregate").lower()
+        if clause in clauses or clause in named:
+            raise place_of(token).error(f"{clause.upper()} is given twice")
+        named.append(clause)
+        cursor.expect(":")
+    body = _body(cursor)
+    clauses |= dict.fromkeys(named, body)
+
+
+def _body(cursor: Cursor) -> tuple[BodyStatement, ...]:
+    cursor.expect("{")
+    statements: list[BodyStatement] = []
+    while not cursor.accept("}"):
+        if not cursor.accept(";"):
+            statements.append(_statement(cursor))
+    return tuple(statements)
+
+
+def _statement(cursor: Cursor) -> BodyStatement:
+    word = cursor.peek().text.upper()
+    if word == "IF":
+        cursor.next()
+        condition = _text(cursor, _until(cursor, ("{", "THEN")))
+        cursor.accept("THEN")
+        then = _body(cursor)
+        return Branch(condition, then, _body(cursor) if cursor.accept("ELSE") else ())
+    if word == "WHILE":
+        cursor.next()
+        condition = _text(cursor, _until(cursor, ("{", "DO")))
+        cursor.accept("DO")
+        return Loop(condition, _body(cursor))
+    if word not in ("INSERT", "UPDATE", "DELETE"):
+        cursor.fail(
+            f'"{cursor.peek().text}" does not start a statement of an aggregate',
+            "have: INSERT, UPDATE, DELETE, IF, WHILE",
+        )
+    tokens = _until(cursor, (";", "}"))
+    return _simple(cursor, word, tokens)
+
+
+def _simple(cursor: Cursor, verb: str, tokens: list[Token]) -> Simple:
+    values = next((at for at, token in enumerate(tokens) if token.text.upper() == "VALUES"), None)
+    if verb != "INSERT" or values is None:
+        return Simple(verb.lower(), _text(cursor, tokens))
+    depth = 0
+    for at, token in enumerate(tokens):
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if at > values and depth == 0 and token.text.upper() == "WHERE":
+            return Simple("insert", _text(cursor, tokens[:at]), _text(cursor, tokens[at + 1 :]))
+    return Simple("insert", _text(cursor, tokens))
+
+
+def _until(cursor: Cursor, stops: tuple[str, ...]) -> list[Token]:
+    depth, taken = 0, list[Token]()
+    while depth or cursor.peek().text.upper() not in stops:
+        token = cursor.next()
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        taken.append(token)
+    return taken
+
+
+def _text(cursor: Cursor, tokens: list[Token]) -> Text:
+    if not tokens:
+        cursor.fail(f'unexpected "{cursor.peek().text}"')
+    return Text(cursor.text_of(tokens), place_of(tokens[0]))
+
+
+def _rest(first: str, *, replace: bool) -> Callable[[Cursor, st.Name | None], st.Statement]:
+    return lambda cursor, _: create_aggregate(cursor, first, replace=replace)
+
+
+#: The words that begin the statement; the paper prints it once without CREATE.
+STARTS: Final[dict[tuple[str, ...], Callable[[Cursor, st.Name | None], st.Statement]]] = {
+    **{("CREATE", first): _rest(first, replace=False) for first in _KINDS},
+    **{("CREATE", "OR", "REPLACE", first): _rest(first, replace=True) for first in _KINDS},
+    ("AGGREGATE",): _rest("AGGREGATE", replace=False),
+}
+
+
+def begins(words: list[str]) -> bool:
+    """Whether the first words of a statement begin the definition of an aggregate, whose semicolons are its own."""
+    return any(tuple(words[: len(start)]) == start for start in STARTS)

@@ -1,0 +1,75 @@
+"""Aggregates that users wrote, over groups: run again over the rows of a group whenever it changes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from operators.aggregates.aggregate import Aggregate
+from operators.aggregates.function import AggregateFunction, Holistic, Parameters, Types, Use
+from operators.aggregates.holistic import RESULT, by_arrival
+from operators.core.delta import WEIGHT
+from operators.defined.columns import series
+from operators.defined.definition import Definition
+from operators.defined.evaluate import Events, empty_groups, run
+from operators.defined.generate import COME, END
+from operators.kernels.cells import CELL
+
+
+def result_type(definition: Definition) -> pa.DataType:
+    """The type of the value of a group: an array of the returned rows where there may be any number of them."""
+    return pa.list_(definition.result) if definition.several else definition.result
+
+
+@lru_cache(maxsize=256)
+def defined_function(definition: Definition) -> AggregateFunction:
+    """The aggregate of a definition, as one of those of SQL."""
+
+    def rule(types: Types, parameters: Parameters) -> pa.DataType:
+        return result_type(definition)
+
+    def evaluate(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
+        return _evaluated(definition, use, rows)
+
+    count = len(definition.parameters)
+    method = Holistic(by_arrival, lambda use: (), evaluate)
+    return AggregateFunction(definition.name, "Defined by a user.", (count, count), rule, method)
+
+
+def _evaluated(definition: Definition, use: Use, rows: pl.DataFrame) -> pl.DataFrame:
+    weights = rows[WEIGHT].to_numpy()
+    rows = rows[np.repeat(np.arange(rows.height), weights)] if (weights != 1).any() else rows
+    cell = rows[CELL].to_numpy()
+    starts = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]])[: len(cell)])
+    ends = np.append(starts[1:], len(cell)).astype(np.int64)[: len(starts)]
+    code = np.full(len(cell), COME)
+    code[ends - 1] |= END
+    events = Events(ends - starts, code, tuple(rows[name] for name in use.columns))
+    returned = run(definition, events, empty_groups(definition, len(starts)))
+    return pl.DataFrame([pl.Series(CELL, cell[starts]), _by_group(definition, returned.at, returned.values, starts)])
+
+
+def _by_group(definition: Definition, at: list[int], values: list[object], starts: np.ndarray) -> pl.Series:
+    """The value of each group, given what was returned at which event."""
+    groups = np.searchsorted(starts, np.array(at, np.int64), side="right") - 1
+    if not definition.several:
+        single: list[object] = [None] * len(starts)
+        for group, value in zip(groups.tolist(), values, strict=True):
+            single[group] = value
+        return series(RESULT, single, definition.result)
+    lists: list[list[object]] = [[] for _ in range(len(starts))]
+    for group, value in zip(groups.tolist(), values, strict=True):
+        lists[group].append(value)
+    return series(RESULT, lists, pa.list_(definition.result))
+
+
+def function_of(aggregate: Aggregate) -> AggregateFunction:
+    """The function of an aggregate: one of SQL's, or one that a user defined."""
+    from operators.aggregates import AGGREGATES
+
+    if aggregate.definition is not None:
+        return defined_function(aggregate.definition)
+    return AGGREGATES[aggregate.function]

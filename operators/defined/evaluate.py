@@ -1,0 +1,105 @@
+"""Running generated code over events: what the operators that use it have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from operators.defined.columns import listed
+from operators.defined.definition import INWINDOW, Definition
+from operators.defined.generate import EVERY_CODE, Generated, generated
+from operators.defined.rows import Rows
+
+State = tuple[object, ...] | None
+
+
+@dataclass
+class Groups:
+    """The states of the groups of a batch: the values of single-row tables, the other tables, and the windows."""
+
+    states: list[State]
+    tables: list[tuple[Rows, ...]]
+    windows: list[Rows]
+    #: Whether a stored value may be NULL where code without NULLs does not expect it.
+    nulls: bool = False
+
+
+@dataclass(frozen=True)
+class Events:
+    """What happens in a batch, group after group. `sizes` has the number of events of each group, `code` what each
+    does; `arguments` are columns in the order of events, as are the number, instant and order of each row."""
+
+    sizes: np.ndarray
+    code: np.ndarray
+    arguments: tuple[pl.Series, ...]
+    number: np.ndarray | None = None
+    instant: np.ndarray | None = None
+    random: np.ndarray | None = None
+
+
+@dataclass
+class Returned:
+    """What was returned: by which event, and the values."""
+
+    at: list[int] = field(default_factory=list)
+    values: list[object] = field(default_factory=list)
+
+
+def code_for(definition: Definition, events: Events, *, nulls: bool) -> Generated:
+    """The generated code for some events."""
+    found = nulls or any(column.null_count() for column in events.arguments)
+    return generated(definition, nulls=found, codes=frozenset(np.unique(events.code).tolist()))
+
+
+def empty_groups(definition: Definition, count: int) -> Groups:
+    """The states of groups of which no row has come."""
+    tables = [tuple(Rows(indexes(definition, table.name)) for table in definition.stored) for _ in range(count)]
+    return Groups([None] * count, tables, [Rows() for _ in range(count)] if definition.reads_window else [])
+
+
+def indexes(definition: Definition, table: str) -> tuple[tuple[int, ...], ...]:
+    """The indexes that the statements of a definition use of a table, whichever code is generated."""
+    every = generated(definition, nulls=True, codes=EVERY_CODE)
+    return tuple(every.indexes[table])
+
+
+def run(
+    definition: Definition, events: Events, groups: Groups, describe: Callable[[int], str] | None = None
+) -> Returned:
+    """Runs the events; `groups` has the states after them."""
+    returned = Returned()
+    if not len(events.code):
+        return returned
+    count = len(events.code)
+    lists = [listed(column, type_) for column, (_, type_) in zip(events.arguments, definition.parameters, strict=True)]
+    zeros: Sequence[object] = [0] * count
+    columns = [
+        range(count),
+        events.code.tolist(),
+        *(zeros if values is None else values.tolist() for values in (events.number, events.instant, events.random)),
+        *lists,
+    ]
+    code = code_for(definition, events, nulls=groups.nulls)
+
+    def described(at: int) -> str:
+        pairs = zip(definition.parameters, lists, strict=True)
+        row = ", ".join(f"{name} = {values[at]!r}" for (name, _), values in pairs)
+        return f"the row {row}" + ("" if describe is None else f" ({describe(at)})")
+
+    code.run(
+        events.sizes.tolist(),
+        zip(*columns, strict=True),
+        groups.states,
+        groups.tables,
+        groups.windows,
+        returned.at.append,
+        returned.values.append,
+        describe=described,
+    )
+    return returned
+
+
+__all__ = ["INWINDOW", "Events", "Groups", "Returned", "empty_groups", "run"]

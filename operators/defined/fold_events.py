@@ -1,0 +1,148 @@
+"""The events of a step of an aggregate over a stream: which rows come and leave, in which order, and who sees what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from operators.core.delta import FROM, ORDER
+from operators.defined.evaluate import Events
+from operators.defined.fold_plan import FoldCall, Frame
+from operators.defined.generate import COME, END, LEAVE, RESTART
+from operators.kernels.random_fraction import random_fractions
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows that come, sorted by group and then by time; `starts` and `ends` are the places of each group's rows.
+
+    `number` is that of a row in its group, from 1. `shown` says which rows have a result.
+    """
+
+    rows: pl.DataFrame
+    group: np.ndarray
+    number: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    shown: np.ndarray
+
+    @property
+    def instants(self) -> np.ndarray:
+        """When the rows came."""
+        return self.rows[FROM].to_numpy()
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """Rows that may leave: their group, number and instant, and a frame with the arguments of calls."""
+
+    rows: pl.DataFrame
+    group: np.ndarray
+    number: np.ndarray
+    instants: np.ndarray
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """The events of a call, and the place of the result of each: a row that comes or, behind these, one that leaves."""
+
+    events: Events
+    place: np.ndarray
+
+
+def without_leaving(call: FoldCall, frame: Frame | None, batch: Batch) -> Ordered:
+    """Rows only come: all of them, or those at the end of each slot, which begins anew."""
+    code = np.full(len(batch.group), COME)
+    at = np.arange(len(batch.group))
+    if call.mode == "tumble":
+        assert frame is not None and frame.length is not None
+        slot, length = frame.slide or 1, frame.length
+        place = (batch.number - 1) % slot + 1
+        code[place == slot - length + 1] |= RESTART
+        at = np.flatnonzero(place > slot - length)
+    if call.ends:
+        code[batch.shown] |= END
+    return Ordered(_events(call, batch, None, at, code[at]), at)
+
+
+def with_leaving(call: FoldCall, batch: Batch, leaving: Leaving, trigger: np.ndarray) -> Ordered:
+    """Rows leave, each just before the row of `trigger` comes, whose results then are also those of EXPIRE."""
+    come, leave = np.arange(len(batch.group)), np.arange(len(leaving.group))
+    sorting = np.lexsort(
+        (
+            np.concatenate([batch.number, leaving.number]),
+            np.concatenate([np.ones(len(come), np.int64), np.zeros(len(leave), np.int64)]),
+            np.concatenate([come, trigger]),
+        )
+    )
+    code = np.concatenate([np.full(len(come), COME), np.full(len(leave), LEAVE)])
+    if call.ends:
+        code[: len(come)][batch.shown] |= END
+    place = np.concatenate([come, trigger])
+    return Ordered(_events(call, batch, leaving, sorting, code[sorting]), place[sorting])
+
+
+def with_expiry(call: FoldCall, batch: Batch, leaving: Leaving) -> Ordered:
+    """Rows leave at their instants, before rows of that instant come; both have results."""
+    come, leave = len(batch.group), len(leaving.group)
+    sorting = np.lexsort(
+        (
+            np.concatenate([np.arange(come), leaving.number]),
+            np.concatenate([np.ones(come, np.int64), np.zeros(leave, np.int64)]),
+            np.concatenate([batch.instants, leaving.instants]),
+            np.concatenate([batch.group, leaving.group]),
+        )
+    )
+    end = END if call.ends else 0
+    code = np.concatenate([np.full(come, COME | end), np.full(leave, LEAVE | end)])
+    return Ordered(_events(call, batch, leaving, sorting, code[sorting]), sorting)
+
+
+def _events(call: FoldCall, batch: Batch, leaving: Leaving | None, places: np.ndarray, code: np.ndarray) -> Events:
+    """The events at places among the rows that come and, behind them, those that leave."""
+    parts = [batch.rows] if leaving is None else [batch.rows, leaving.rows]
+    group = [batch.group] if leaving is None else [batch.group, leaving.group]
+    number = [batch.number] if leaving is None else [batch.number, leaving.number]
+    instant = [batch.instants] if leaving is None else [batch.instants, leaving.instants]
+    order = np.concatenate([part[ORDER].to_numpy() for part in parts])
+    arguments = tuple(pl.concat([part[name] for part in parts])[places] for name in call.arguments)
+    sizes = np.bincount(np.concatenate(group)[places], minlength=len(batch.starts))
+    return Events(
+        sizes,
+        code,
+        arguments,
+        np.concatenate(number)[places],
+        np.concatenate(instant)[places],
+        random_fractions(order, 0)[places],
+    )
+
+
+def first_at_least(values: np.ndarray, low: np.ndarray, high: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """For each range [low, high) of sorted values the first place with a value of at least `wanted`; high if none.
+
+    >>> first_at_least(np.array([1, 4, 6]), np.array([0, 1]), np.array([3, 3]), np.array([5, 9])).tolist()
+    [2, 3]
+    """
+    begin, end = low.copy(), high.copy()
+    while len(wide := np.flatnonzero(begin < end)):
+        middle = (begin[wide] + end[wide]) // 2
+        below = values[middle] < wanted[wide]
+        begin[wide] = np.where(below, middle + 1, begin[wide])
+        end[wide] = np.where(below, end[wide], middle)
+    return begin
+
+
+def restarts(ordered: Ordered, alive: np.ndarray) -> Ordered:
+    """The events where a group whose window becomes empty begins anew, and has no result meanwhile; `alive` is the
+    number of rows in each window before the events."""
+    events, code = ordered.events, ordered.events.code.copy()
+    change = ((code & COME) > 0).astype(np.int64) - ((code & LEAVE) > 0).astype(np.int64)
+    running = np.cumsum(change)
+    firsts = np.cumsum(events.sizes) - events.sizes
+    base = np.concatenate([[0], running])[firsts]
+    after = running + np.repeat(alive - base, events.sizes)
+    code[((code & COME) > 0) & (after == 1)] |= RESTART
+    code[after == 0] &= ~END
+    return Ordered(replace(events, code=code), ordered.place)

@@ -1,0 +1,188 @@
+"""The state of aggregates over a stream: the values of single-row tables, the other tables, and the windows' rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.defined.columns import listed, series
+from operators.defined.definition import INWINDOW, Definition, LocalTable
+from operators.defined.evaluate import Groups, indexes
+from operators.defined.fold_plan import FoldCall
+from operators.defined.rows import Rows
+from operators.state.accumulators import Accumulators
+from operators.state.trace import Trace
+
+#: The key of a state without PARTITION BY or GROUP BY; the number of a row in its group; the rows that have come.
+WHOLE, NUMBER, COUNT, FIRST, AT = "__whole", "__number", "__count", "__first", "__at"
+_GROUP, _ROW = "__group", "__row"
+
+
+def state_keys(partition: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns by which the state is looked up."""
+    return partition or (WHOLE,)
+
+
+def table_traces(call: FoldCall, keys: tuple[str, ...]) -> tuple[Trace, ...]:
+    """The empty traces of the tables of a call that have any number of rows, the window last."""
+    return tuple(Trace("key", keys) for _ in tables_of(call.definition))
+
+
+def tables_of(definition: Definition) -> tuple[LocalTable, ...]:
+    """The tables with a trace."""
+    if not definition.reads_window:
+        return definition.stored
+    window = definition.table(INWINDOW)
+    return (*definition.stored, replace(window, columns=(*window.columns, (AT, pa.int64()))))
+
+
+@dataclass
+class Loaded:
+    """The groups of a step: their keys, what came before, and the state of each call."""
+
+    heads: pl.DataFrame
+    count: np.ndarray
+    first: np.ndarray
+    groups: list[Groups]
+
+
+def load(
+    heads: pl.DataFrame,
+    keys: tuple[str, ...],
+    calls: Sequence[FoldCall],
+    held: Accumulators,
+    traces: Sequence[Sequence[Trace]],
+    frontier: int,
+) -> Loaded:
+    """The states of the groups that `heads` has the keys of."""
+    known = _known(heads, keys, held)
+    count, first = (
+        known[name].fill_null(0).to_numpy() if name in known.columns else np.zeros(heads.height, np.int64)
+        for name in (COUNT, FIRST)
+    )
+    groups = [
+        _groups(at, call, known, keys, own, frontier) for at, (call, own) in enumerate(zip(calls, traces, strict=True))
+    ]
+    return Loaded(heads, count, first, groups)
+
+
+def _known(heads: pl.DataFrame, keys: tuple[str, ...], held: Accumulators) -> pl.DataFrame:
+    """The groups with their stored columns, NULL for new groups; `_GROUP` numbers them."""
+    numbered = heads.select(keys).with_row_index(_GROUP)
+    stored = held.lookup(heads)
+    if not stored.height:
+        return numbered
+    return numbered.join(stored, on=list(keys), how="left", nulls_equal=True, maintain_order="left")
+
+
+def _groups(
+    at: int, call: FoldCall, known: pl.DataFrame, keys: tuple[str, ...], traces: Sequence[Trace], frontier: int
+) -> Groups:
+    definition, size = call.definition, known.height
+    live = known[f"__live{at}"].fill_null(False).to_list() if f"__live{at}" in known.columns else [False] * size
+    names = [_variable(at, number) for number in range(len(definition.variables))]
+    nulls = False
+    states: list[tuple[object, ...] | None] = [None] * size
+    if any(live):
+        present = known.filter(pl.Series(live)) if names else known
+        nulls = any(present[name].null_count() for name in names)
+        columns = [listed(known[name], type_) for name, (_, type_) in zip(names, definition.variables, strict=True)]
+        states = [tuple(column[group] for column in columns) if alive else None for group, alive in enumerate(live)]
+    tables = [[Rows(indexes(definition, table.name)) for _ in range(size)] for table in definition.stored]
+    windows = [Rows() for _ in range(size)] if definition.reads_window else []
+    for place, (table, trace) in enumerate(zip(tables_of(definition), traces, strict=True)):
+        found, some = _load_rows(table, known.select(_GROUP, *keys), keys, trace, frontier)
+        nulls = nulls or some
+        made = windows if table.name == INWINDOW else tables[place]
+        for group, rows in found.items():
+            made[group] = Rows(() if table.name == INWINDOW else indexes(definition, table.name), rows)
+    by_group = [tuple(table[group] for table in tables) for group in range(size)]
+    return Groups(states, by_group, windows, nulls)
+
+
+def _load_rows(
+    table: LocalTable, heads: pl.DataFrame, keys: tuple[str, ...], trace: Trace, frontier: int
+) -> tuple[dict[int, list[tuple[int, list[object]]]], bool]:
+    """The rows of a table by group, and whether a value is NULL."""
+    frame = trace.lookup(heads, frontier).frame
+    if not frame.height:
+        return {}, False
+    joined = frame.join(heads, on=list(keys), how="inner", nulls_equal=True).sort(_GROUP, _ROW)
+    names = [_cell(at) for at in range(len(table.columns))]
+    columns = [listed(joined[name], type_) for name, (_, type_) in zip(names, table.columns, strict=True)]
+    found: dict[int, list[tuple[int, list[object]]]] = {}
+    for group, number, *values in zip(joined[_GROUP].to_list(), joined[_ROW].to_list(), *columns, strict=True):
+        found.setdefault(group, []).append((number, values))
+    return found, any(joined[name].null_count() for name in names)
+
+
+def store(
+    loaded: Loaded, keys: tuple[str, ...], calls: Sequence[FoldCall], held: Accumulators, end: int
+) -> Accumulators:
+    """The state of the groups after a step, without the tables of any number of rows."""
+    columns = [
+        *loaded.heads.select(keys).get_columns(),
+        pl.Series(COUNT, loaded.count, pl.Int64),
+        pl.Series(FIRST, loaded.first, pl.Int64),
+    ]
+    for at, (call, groups) in enumerate(zip(calls, loaded.groups, strict=True)):
+        columns.append(pl.Series(f"__live{at}", [state is not None for state in groups.states], pl.Boolean))
+        for number, (_, type_) in enumerate(call.definition.variables):
+            values = [None if state is None else state[number] for state in groups.states]
+            columns.append(series(_variable(at, number), values, type_))
+    frame = pl.DataFrame(columns)
+    return held.upsert(frame, pl.repeat(False, frame.height, dtype=pl.Boolean, eager=True), end)
+
+
+def store_tables(
+    loaded: Loaded, at: int, call: FoldCall, keys: tuple[str, ...], traces: Sequence[Trace], end: int
+) -> tuple[Trace, ...]:
+    """The traces of the tables of a call after a step: the rows that changed, as they were and as they are."""
+    after = []
+    groups = loaded.groups[at]
+    for place, (table, trace) in enumerate(zip(tables_of(call.definition), traces, strict=True)):
+        window = table.name == INWINDOW
+        rows = groups.windows if window else [tables[place] for tables in groups.tables]
+        after.append(trace.append(_changed(table, loaded.heads.select(keys), rows, end), end))
+    return tuple(after)
+
+
+def _changed(table: LocalTable, heads: pl.DataFrame, tables: Sequence[Rows], end: int) -> Delta:
+    group: list[int] = []
+    number: list[int] = []
+    values: list[Sequence[object]] = []
+    weights: list[int] = []
+    for at, rows in enumerate(tables):
+        for row, before in rows.before.items():
+            now = rows.rows.get(row)
+            if now is not None and before is not None and list(before) == now:
+                continue
+            for weight, content in ((-1, before), (1, now)):
+                if content is not None:
+                    group.append(at)
+                    number.append(row)
+                    values.append(content)
+                    weights.append(weight)
+    columns = [
+        *heads[group].get_columns(),
+        pl.Series(_ROW, number, pl.Int64),
+        *(series(_cell(at), [row[at] for row in values], type_) for at, (_, type_) in enumerate(table.columns)),
+        pl.Series(FROM, [end] * len(group), pl.Int64),
+        pl.Series(TO, [FOREVER] * len(group), pl.Int64),
+        pl.Series(WEIGHT, weights, pl.Int64),
+        pl.Series(ORDER, [0] * len(group), pl.Int64),
+    ]
+    return Delta(pl.DataFrame(columns))
+
+
+def _variable(call: int, number: int) -> str:
+    return f"__v{call}_{number}"
+
+
+def _cell(at: int) -> str:
+    return f"__c{at}"

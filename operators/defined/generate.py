@@ -1,0 +1,233 @@
+"""Generated code: one function for each definition that runs the events of a batch, group after group."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from operators.core.errors import InternalError, UserError
+from operators.defined.definition import INWINDOW, Clause, Definition, Place, Statement
+from operators.defined.expression_code import HELPERS, Code
+from operators.defined.rows import LimitReached, Rows
+from operators.defined.statement_code import Nulls, StatementCoder, Writer
+
+#: What an event does, as bits, in the order in which it is done: start over, the row leaves, the row comes, the end.
+RESTART, LEAVE, COME, END = 8, 2, 1, 4
+EVERY_CODE: Final = frozenset({0, RESTART | LEAVE | COME | END})
+#: The most steps of loops that the statements of one event may take.
+MOST_STEPS: Final = 10_000_000
+_NAMES = re.compile(
+    r"i|code|number|gone|instant|random|group|key|row|value|steps|live|arrived|codes|sizes|states|tables|windows|events|size"
+    r"|at|returned|returned_at|run|islice|zip|enumerate|state|table|window|later\d+|inner\d+"
+    r"|[a-z]\d+|q\d+_found|P_\w+|V_\w+|T_\w+|S_\w+"
+)
+_METHODS = {
+    "add", "append", "clear", "delete", "endswith", "get", "insert", "items", "lower", "matching", "oldest", "sort",
+    "startswith", "update", "upper",
+}  # fmt: skip
+_ALLOWED = (
+    ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.AugAssign, ast.For, ast.While, ast.If,
+    ast.Expr, ast.Raise, ast.Break, ast.Continue, ast.Pass, ast.Return, ast.Name, ast.Load, ast.Store, ast.Constant,
+    ast.Tuple, ast.List, ast.Dict, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.NamedExpr, ast.Call,
+    ast.Attribute, ast.Subscript, ast.Slice, ast.Lambda, ast.keyword, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
+)  # fmt: skip
+
+
+class BodyFailed(UserError):
+    """A statement of a body failed or took too long."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The compiled function of a definition. `indexes` are those that its tables need, by name."""
+
+    definition: Definition
+    function: Callable[..., Any]
+    indexes: dict[str, list[tuple[int, ...]]]
+    places: Sequence[Place | None]
+    source: str
+
+    def run(self, *arguments: Any, describe: Callable[[int], str] = str) -> Any:
+        """Runs the events. Raises BodyFailed with the line of the definition and what `describe` says of the event."""
+        try:
+            return self.function(*arguments)
+        except (LimitReached, OverflowError, ArithmeticError, MemoryError, ValueError, TypeError) as error:
+            raise self._failure(error, describe) from error
+
+    def _failure(self, error: Exception, describe: Callable[[int], str]) -> UserError:
+        trace = error.__traceback__
+        place, event = None, None
+        while trace is not None:
+            if trace.tb_frame.f_code is self.function.__code__:
+                place, event = self.places[trace.tb_lineno - 1], trace.tb_frame.f_locals.get("i")
+            trace = trace.tb_next
+        if isinstance(error, TypeError | ValueError):
+            raise InternalError(f'generated code of aggregate "{self.definition.name}" failed: {error}') from error
+        where = "" if place is None else f' in line {place.line}, "{place.text}"'
+        row = "" if event is None else f", at {describe(event)}"
+        return BodyFailed(f'aggregate "{self.definition.name}" failed{where}{row}: {error}')
+
+
+@lru_cache(maxsize=256)
+def generated(definition: Definition, *, nulls: bool, codes: frozenset[int]) -> Generated:
+    """The function for events with some codes; without `nulls` neither arguments nor stored values are NULL where
+    they were not computed to be."""
+    every = ((table.name, name) for table in definition.tables for name, _ in table.columns)
+    columns = set(every) if nulls else set[tuple[str, str]]()
+    while True:
+        found = Nulls(columns)
+        written = _function(definition, found, codes, arguments_null=nulls)
+        if not found.grown:
+            return _compiled(definition, *written)
+
+
+def _function(
+    definition: Definition, nulls: Nulls, codes: frozenset[int], *, arguments_null: bool
+) -> tuple[Writer, StatementCoder]:
+    writer = Writer()
+    names = {f"p:{name}": Code(f"P_{at}", arguments_null) for at, (name, _) in enumerate(definition.parameters)}
+    names |= {"now": Code("instant", False), "random": Code("random", False)}
+    coder = StatementCoder(definition, writer, names, nulls)
+    if codes != EVERY_CODE:  # all variants number the indexes alike
+        every = generated(definition, nulls=True, codes=EVERY_CODE)
+        coder.indexes = {table: list(indexes) for table, indexes in every.indexes.items()}
+    parameters = "".join(f"P_{at}, " for at in range(len(definition.parameters)))
+    head = "def run(sizes, events, states, tables, windows, returned_at, returned):"
+    with writer.block(head), writer.block("for at, size in enumerate(sizes):"):
+        _load(definition, writer)
+        with writer.block(f"for i, code, number, instant, random, {parameters} in islice(events, size):"):
+            _event(definition, writer, coder, codes)
+        variables = "".join(f"V_{name}, " for name, _ in definition.variables)
+        writer.place = None
+        writer.line(f"states[at] = ({variables}) if live else None")
+    return writer, coder
+
+
+def _load(definition: Definition, writer: Writer) -> None:
+    """The state of the next group as local variables."""
+    writer.line("state = states[at]")
+    writer.line("live = state is not None")
+    if definition.stored:
+        writer.line(f"{''.join(f'T_{table.name}, ' for table in definition.stored)} = tables[at]")
+    if definition.reads_window:
+        writer.line(f"T_{INWINDOW} = windows[at]")
+    if definition.variables:
+        with writer.block("if live:"):
+            writer.line(f"{''.join(f'V_{name}, ' for name, _ in definition.variables)} = state")
+
+
+def _event(definition: Definition, writer: Writer, coder: StatementCoder, codes: frozenset[int]) -> None:
+    if any(code & RESTART for code in codes):
+        with _when(writer, RESTART, codes):
+            writer.line("live = False")
+            for table in definition.stored:
+                writer.line(f"T_{table.name}.clear()")
+            if definition.reads_window:
+                writer.line(f"T_{INWINDOW}.clear()")
+    if any(code & LEAVE for code in codes):
+        with _when(writer, LEAVE, codes):
+            _leave(definition, writer, coder)
+    if any(code & COME for code in codes):
+        with _when(writer, COME, codes):
+            _come(definition, writer, coder)
+    if any(code & END for code in codes):
+        with _when(writer, END, codes):
+            _clause(definition.terminate, writer, coder)
+
+
+def _when(writer: Writer, bit: int, codes: frozenset[int]) -> Any:
+    always = all(code & bit for code in codes)
+    return writer.block("if True:" if always else f"if code & {bit}:")
+
+
+def _leave(definition: Definition, writer: Writer, coder: StatementCoder) -> None:
+    if not definition.reads_window:
+        _clause(definition.expire or (), writer, coder)
+        return
+    with writer.block(f"if number in T_{INWINDOW}.rows:"):
+        _clause(definition.expire or (), writer, coder)
+        writer.place = None
+        writer.line(f"T_{INWINDOW}.delete(number)")
+
+
+def _come(definition: Definition, writer: Writer, coder: StatementCoder) -> None:
+    if definition.reads_window:
+        row = ", ".join(f"P_{at}" for at in range(len(definition.inwindow)))
+        writer.line(f"T_{INWINDOW}.add(number, [{row}, instant])")
+        writer.line("arrived = number")
+        for name, (parameter, _) in zip(definition.inwindow, definition.parameters, strict=True):
+            coder.nulls.assign(INWINDOW, name, coder.names[f"p:{parameter}"])
+    with writer.block("if live:"):
+        _clause(definition.iterate, writer, coder)
+    with writer.block("else:"):
+        writer.line("live = True")
+        _clause(definition.initialize, writer, coder)
+
+
+def _clause(statements: Sequence[Statement], writer: Writer, coder: StatementCoder) -> None:
+    at, coder.loops = len(writer.lines), False
+    coder.statements(statements)
+    writer.place = None
+    if coder.loops:
+        writer.lines.insert(at, "    " * writer.depth + f"steps = {MOST_STEPS}")
+        writer.places.insert(at, None)
+
+
+def _compiled(definition: Definition, writer: Writer, coder: StatementCoder) -> Generated:
+    source = "\n".join(writer.lines)
+    tree = ast.parse(source)
+    _check(tree)
+    inner = {name: _evaluation(inner_definition) for name, inner_definition in coder.inner.items()}
+    from itertools import islice
+
+    scope: dict[str, Any] = {
+        "__builtins__": {},
+        **HELPERS,
+        **inner,
+        "islice": islice,
+        "enumerate": enumerate,
+        "list": list,
+    }
+    exec(compile(tree, f"<aggregate {definition.name}>", "exec"), scope)
+    return Generated(definition, scope["run"], coder.indexes, writer.places, source)
+
+
+def _check(tree: ast.AST) -> None:
+    """Raises InternalError for code that could reach anything but its own names."""
+    for node in ast.walk(tree):
+        if not isinstance(node, _ALLOWED):
+            raise InternalError(f"generated code contains {type(node).__name__}")
+        if isinstance(node, ast.Attribute) and node.attr not in (*_METHODS, "rows"):
+            raise InternalError(f'generated code uses the attribute "{node.attr}"')
+        if (
+            isinstance(node, ast.Name)
+            and node.id not in HELPERS
+            and not _NAMES.fullmatch(node.id)
+            and node.id != "list"
+        ):
+            raise InternalError(f'generated code uses the name "{node.id}"')
+
+
+def _evaluation(definition: Definition) -> Callable[[list[tuple[object, ...]]], object]:
+    """The value of a base definition over rows of arguments, inside of another body."""
+
+    def evaluate(rows: list[tuple[object, ...]]) -> object:
+        made: list[object] = []
+        code = generated(definition, nulls=True, codes=frozenset({COME, COME | END}))
+        last = len(rows) - 1
+        events = ((at, COME | END if at == last else COME, 0, 0, 0.0, *row) for at, row in enumerate(rows))
+        tables = tuple(Rows(code.indexes[table.name]) for table in definition.stored)
+        code.run([len(rows)], events, [None], [tables], [], lambda _: None, made.append)
+        return made if definition.several else made[0] if made else None
+
+    return evaluate
+
+
+def clause_of(definition: Definition, clause: Clause) -> tuple[Statement, ...]:
+    """The statements of a clause; none where it was not written."""
+    statements: tuple[Statement, ...] | None = getattr(definition, clause)
+    return statements or ()

@@ -1,0 +1,99 @@
+"""Rows: a local table of one group, with an index for each set of columns that statements compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+#: The most rows of a local table of a group.
+MOST_ROWS: Final = 1_000_000
+Row = list[object]
+
+
+class LimitReached(Exception):
+    """A call took more steps, rows or text than it may."""
+
+
+class Rows:
+    """A table as a dict from row numbers, which ascend in the order of insertion, to rows.
+
+    `before` has the rows that changed since it was loaded, as they were then (None: new).
+
+    >>> table = Rows([(0,)])
+    >>> table.insert(["a", 1])
+    >>> table.insert(["b", 2])
+    >>> table.matching(0, ("b",))
+    [(1, ['b', 2])]
+    """
+
+    __slots__ = ("_indexes", "before", "following", "rows")
+
+    def __init__(self, indexed: Sequence[tuple[int, ...]] = (), rows: Iterable[tuple[int, Row]] = ()) -> None:
+        self.rows: dict[int, Row] = {}
+        self.before: dict[int, tuple[object, ...] | None] = {}
+        self.following = 0
+        self._indexes: list[tuple[tuple[int, ...], dict[tuple[object, ...], dict[int, Row]]]] = [
+            (columns, {}) for columns in indexed
+        ]
+        for number, row in rows:
+            self._put(number, row)
+            self.following = number + 1
+
+    def insert(self, row: Row) -> None:
+        """Appends a row. Raises LimitReached when there are `MOST_ROWS`."""
+        self.add(self.following, row)
+
+    def add(self, number: int, row: Row) -> None:
+        """Appends a row with a number above all others."""
+        if len(self.rows) >= MOST_ROWS:
+            raise LimitReached(f"a table of a group has more than {MOST_ROWS:,} rows")
+        self.before.setdefault(number, None)
+        self._put(number, row)
+        self.following = number + 1
+
+    def update(self, number: int, row: Row) -> None:
+        """Replaces a row."""
+        old = self.rows[number]
+        self.before.setdefault(number, tuple(old))
+        if self._indexes:
+            self._unindex(number, old)
+        self._put(number, row)
+
+    def delete(self, number: int) -> None:
+        """Deletes a row, if it is there."""
+        old = self.rows.pop(number, None)
+        if old is not None:
+            self.before.setdefault(number, tuple(old))
+            self._unindex(number, old)
+
+    def clear(self) -> None:
+        """Deletes all rows."""
+        for number in list(self.rows):
+            self.delete(number)
+
+    def items(self) -> list[tuple[int, Row]]:
+        """The rows with their numbers, in the order of insertion."""
+        return list(self.rows.items())
+
+    def oldest(self) -> list[tuple[int, Row]]:
+        """The first row, if there is one."""
+        return [next(iter(self.rows.items()))] if self.rows else []
+
+    def matching(self, index: int, key: tuple[object, ...]) -> list[tuple[int, Row]]:
+        """The rows that have these values, none of which is NULL, in the columns of an index."""
+        found = self._indexes[index][1].get(key)
+        if not found:
+            return []
+        return list(found.items()) if len(found) == 1 else sorted(found.items())
+
+    def _put(self, number: int, row: Row) -> None:
+        self.rows[number] = row
+        for columns, index in self._indexes:
+            index.setdefault(tuple([row[column] for column in columns]), {})[number] = row
+
+    def _unindex(self, number: int, row: Row) -> None:
+        for columns, index in self._indexes:
+            key = tuple([row[column] for column in columns])
+            index[key].pop(number)
+            if not index[key]:
+                del index[key]

@@ -1,0 +1,128 @@
+"""CREATE, SHOW and DROP AGGREGATE in the catalog: two definitions of a name, versions, and what uses them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsms.testing import LocalSession
+from operators.core.errors import UserError
+
+DOUBLED = """
+CREATE {words} AGGREGATE total(x BIGINT): BIGINT {{
+  TABLE state(s BIGINT);
+  INITIALIZE: {{ INSERT INTO state VALUES ({factor} * x); }}
+  ITERATE: {{ UPDATE state SET s = s + {factor} * x; }}
+  TERMINATE: {{ INSERT INTO RETURN SELECT s FROM state; }}
+}}
+"""
+
+
+def session() -> LocalSession:
+    made = LocalSession()
+    made.execute("CREATE STREAM S (k VARCHAR, x BIGINT, at BIGINT) ORDER BY at SOURCE 's'")
+    return made
+
+
+def feed(made: LocalSession, *values: int) -> None:
+    made.push("S_source", [{"k": "a", "x": x, "at": at} for at, x in enumerate(values, 1)])
+    made.advance(len(values) + 1)
+
+
+def test_a_definition_is_used_shown_described_and_dropped() -> None:
+    made = session()
+    (created,) = made.run(DOUBLED.format(words="", factor=2))
+    assert (created.name, created.notices) == ("total()", ("blocking: it returns at the end of its input",))
+    made.execute("CREATE VIEW v AS SELECT k, total(x) AS t FROM R(S) GROUP BY k")
+    feed(made, 1, 2)
+    assert made.relation("v") == [{"k": "a", "t": 6}]
+    shown = [row for row in made.execute("SHOW AGGREGATES") if row["name"] == "total()"]
+    assert [(row["definition"], row["arguments"], row["used by"]) for row in shown] == [("base", "x BIGINT", "v")]
+    assert made.execute("DESCRIBE AGGREGATE total") == [
+        {"column": "x", "type": "BIGINT", "nullable": True, "key": False}
+    ]
+    with pytest.raises(UserError, match='aggregate "total\\(\\)" is used by v'):
+        made.execute("DROP AGGREGATE total")
+    made.execute("DROP VIEW v; DROP AGGREGATE total()")
+    with pytest.raises(UserError, match='function "total" not found'):
+        made.execute("CREATE VIEW v AS SELECT total(x) AS t FROM R(S)")
+
+
+def test_a_newer_version_is_for_new_queries() -> None:
+    made = session()
+    made.execute(DOUBLED.format(words="", factor=2))
+    made.execute("CREATE VIEW old AS SELECT total(x) AS t FROM R(S)")
+    with pytest.raises(UserError, match="already has a base definition"):
+        made.execute(DOUBLED.format(words="", factor=10))
+    made.execute(DOUBLED.format(words="OR REPLACE", factor=10))
+    made.execute("CREATE VIEW young AS SELECT total(x) AS t FROM R(S)")
+    feed(made, 1, 2)
+    assert (made.relation("old"), made.relation("young")) == ([{"t": 6}], [{"t": 30}])
+
+
+def test_queries_older_than_an_aggregate_keep_the_built_in_one() -> None:
+    made = session()
+    made.execute("CREATE VIEW old AS SELECT sum(x) AS t FROM S")
+    made.execute(DOUBLED.format(words="", factor=2).replace("total", "sum"))
+    made.execute("CREATE VIEW young AS SELECT sum(x) AS t FROM R(S)")
+    feed(made, 1, 2)
+    assert (made.relation("old"), made.relation("young")) == ([{"t": 3}], [{"t": 6}])
+    with pytest.raises(UserError, match="used by young$|used by young;"):
+        made.execute("DROP AGGREGATE sum")
+    made.execute("DROP VIEW young; DROP AGGREGATE sum")
+
+
+@pytest.mark.parametrize(
+    ("definition", "problem"),
+    [
+        ("CREATE AGGREGATE f(x INT): INT { ITERATE: { } }", "has no INITIALIZE"),
+        ("CREATE AGGREGATE f(x INT): INT { INITIALIZE: { INSERT INTO t VALUES (x); } }", 'local table "t" not found'),
+        (
+            "CREATE AGGREGATE f(x INT): INT { INITIALIZE: { INSERT INTO RETURN VALUES (x || 'a'); } }",
+            "a value of type VARCHAR cannot be stored as INTEGER",
+        ),
+        (
+            "CREATE AGGREGATE f(x INT): INT { TABLE t(a INT, b INT); INITIALIZE: { INSERT INTO t VALUES (x); } }",
+            "2 values are needed, not 1",
+        ),
+        (
+            "CREATE AGGREGATE f(x INT): INT { INITIALIZE: { INSERT INTO RETURN VALUES (nothing); } }",
+            'column "nothing" not found',
+        ),
+        (
+            "CREATE AGGREGATE f(x VARCHAR): VARCHAR { INITIALIZE: { INSERT INTO RETURN VALUES (md5(x)); } }",
+            '"md5" is not supported in the body of an aggregate',
+        ),
+        (
+            "CREATE AGGREGATE f(x INT): INT { INITIALIZE: { DROP TABLE x; } }",
+            '"DROP" does not start a statement of an aggregate',
+        ),
+        (
+            "CREATE WINDOW AGGREGATE f(x INT): INT { INITIALIZE: { } TERMINATE: { INSERT INTO RETURN VALUES (1); } }",
+            "a WINDOW AGGREGATE has no TERMINATE",
+        ),
+        (
+            "CREATE ALGEBRAIC AGGREGATE f(x INT): DOUBLE { INITIALIZE: { } }",
+            "needs one parameter of the type of its result",
+        ),
+        (
+            "CREATE WINDOW AGGREGATE f(x INT): INT { TABLE inwindow(y INT); "
+            "INITIALIZE: { INSERT INTO inwindow VALUES (x); } }",
+            "rows cannot be inserted into inwindow",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_when_an_aggregate_is_created(definition: str, problem: str) -> None:
+    with pytest.raises(UserError, match=problem):
+        session().execute(definition)
+
+
+def test_a_blocking_aggregate_needs_a_relation_or_a_window() -> None:
+    made = session()
+    made.execute(DOUBLED.format(words="", factor=1))
+    with pytest.raises(UserError, match="returns at the end of its input, and a stream has none"):
+        made.execute("CREATE VIEW v AS SELECT k, total(x) AS t FROM S GROUP BY k")
+    made.execute("CREATE VIEW w AS SELECT k, total(x) AS t FROM S [Range 1] GROUP BY k")
+    made.execute("CREATE STREAM o AS SELECT k, total(x) AS t OVER (PARTITION BY k ROWS 1 PRECEDING) FROM S")
+    feed(made, 1, 2, 3)
+    assert made.relation("w", at=3) == [{"k": "a", "t": 5}]
+    assert [row for _, row, _ in made.changes("o")] == [{"k": "a", "t": t} for t in (1, 3, 5)]
