@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -11,6 +13,11 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, S
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 BATCH_ROWS = 10_000
+#: What a query of sqlite may do.
+_READING = frozenset({
+    sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE,
+    sqlite3.SQLITE_TRANSACTION,
+})  # fmt: skip
 
 
 def database_batches(url: str, query: str) -> Iterator[pa.Table]:
@@ -35,13 +42,42 @@ def database_batches(url: str, query: str) -> Iterator[pa.Table]:
 
 def _engine(url: str) -> sa.Engine:
     try:
-        return sa.create_engine(url)
+        parsed = sa.make_url(url)
+        if parsed.get_backend_name() == "sqlite":
+            return _sqlite_engine(parsed)
+        return sa.create_engine(parsed)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
         known = "dialect://user:password@host/database"
         raise UserError(
             f"cannot use the database url: {type(error).__name__}",
             hint=f"use {known}, and install the dialect's driver",
         ) from None
+
+
+def _sqlite_engine(url: sa.URL) -> sa.Engine:
+    """An engine that reads a file, which it neither makes nor changes; without a file it has no tables."""
+    if url.get_driver_name() != "pysqlite":
+        raise UserError("the only driver of sqlite is pysqlite", hint="use sqlite:////path/of/the/file")
+    if url.database is None or url.database == ":memory:":
+        return sa.create_engine("sqlite://", creator=lambda: _reading_only("file::memory:"))
+    file = Path(url.database)
+    if not file.is_file():
+        raise UserError(f'there is no sqlite database "{file}"', hint="use the path of a file: sqlite:////path/of/file")
+    name = f"{file.absolute().as_uri()}?mode=ro"
+    return sa.create_engine("sqlite://", creator=lambda: _reading_only(name))
+
+
+def _reading_only(name: str) -> sqlite3.Connection:
+    """A connection that runs queries and nothing else: ATTACH and VACUUM INTO could make other files."""
+    connection = sqlite3.connect(name, uri=True, check_same_thread=False)
+    connection.set_authorizer(_authorized)
+    return connection
+
+
+def _authorized(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+    """Whether a step of a query is allowed. SQLAlchemy itself asks for one setting."""
+    asks = action == sqlite3.SQLITE_PRAGMA and first == "read_uncommitted" and second is None
+    return sqlite3.SQLITE_OK if asks or action in _READING else sqlite3.SQLITE_DENY
 
 
 def _table(names: list[str], rows: list[tuple[object, ...]]) -> pa.Table:

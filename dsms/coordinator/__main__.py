@@ -23,6 +23,8 @@ from dsms.coordinator.service.coordinator import Coordinator
 from dsms.coordinator.service.settings import CoordinatorSettings
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.model.limits import read_limits
+from dsms.model.topic_rules import TopicRules
+from operators.core.recursion import STACK_BYTES, allow_deep_calls
 
 
 def main(  # noqa: PLR0913 a parameter an option
@@ -55,6 +57,9 @@ def main(  # noqa: PLR0913 a parameter an option
     limits: Annotated[
         str, typer.Option(envvar="DSMS_LIMITS", help="limits other than the defaults, NAME=NUMBER separated by spaces")
     ] = "",
+    open_topics: Annotated[
+        str, typer.Option(envvar="DSMS_OPEN_TOPICS", help="patterns of reserved topics that sources may read")
+    ] = "",
     kafka_properties: Annotated[
         Path | None,
         typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, NAME=VALUE a line"),
@@ -82,6 +87,8 @@ def main(  # noqa: PLR0913 a parameter an option
 
     Example: python -m dsms.coordinator --kafka 127.0.0.1:9092 --redis redis://127.0.0.1:6379
     """
+    allow_deep_calls()
+    threading.stack_size(STACK_BYTES)
     settings = CoordinatorSettings(
         kafka=kafka_settings(kafka, kafka_properties, os.environ),
         redis_url=redis,
@@ -90,6 +97,7 @@ def main(  # noqa: PLR0913 a parameter an option
         loads=LoadPolicy(load_dir, databases=load_databases),
         fragments=fragments,
         limits=read_limits(limits),
+        topic_rules=TopicRules(tuple(open_topics.replace(",", " ").split())),
     )
     make = partial(Coordinator, settings)
     access = read_tokens(tokens) if tokens else None

@@ -22,6 +22,7 @@ from dsms.scheduler.tuning import Tuning
 from dsms.spark.scratch import scratch_directory
 from dsms.spark.session import spark_session
 from operators.core.errors import ConfigError
+from operators.core.recursion import STACK_BYTES, allow_deep_calls
 
 
 def main(  # noqa: PLR0913 one parameter an option
@@ -92,6 +93,8 @@ def main(  # noqa: PLR0913 one parameter an option
     Example: python -m dsms.executor --kafka 127.0.0.1:9092 --redis redis://127.0.0.1:6379
     --coordinator http://127.0.0.1:8080 --data-dir .dsms
     """
+    allow_deep_calls()
+    threading.stack_size(STACK_BYTES)
     settings = ExecutorSettings(
         kafka_settings(kafka, kafka_properties, os.environ),
         redis,

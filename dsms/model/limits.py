@@ -6,6 +6,7 @@ error about a limit names it and says where it is set.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Final
@@ -31,19 +32,24 @@ class Limits:
     script_length: int = 4_000_000
     statement_length: int = 400_000
     #: Words, numbers and signs of a statement.
-    statement_tokens: int = 20_000
+    statement_tokens: int = 10_000
     #: How deep parentheses, brackets, subqueries, NOT, CASE and signs are nested in a statement.
     statement_nesting: int = 50
+    #: How many operators of an expression, or parts of a set query, depend on each other: a + b + c + …
+    statement_operands: int = 200
     #: Columns of a source, a table or a result.
     columns: int = 1_000
+    #: Partitions of a topic that a statement makes.
+    partitions: int = 256
     #: Operators of a query, once for each place where the query reads a view; and how many lie above each other.
     query_operators: int = 2_000
     query_nesting: int = 100
     #: Views and queries that are registered in all.
     queries: int = 10_000
-    #: Characters of an Avro schema, and how deep its types are nested.
+    #: Characters of an Avro schema, how deep its types are nested, and how many there are with names written out.
     schema_length: int = 400_000
     schema_nesting: int = 50
+    schema_types: int = 10_000
     #: One-time statements that run at once, and that wait for it.
     selects: int = 2
     selects_waiting: int = 8
@@ -86,3 +92,5 @@ def read_limits(text: str) -> Limits:
 
 
 _NAMES: Final = tuple(field.name for field in fields(Limits))
+#: For what was accepted before: the statements of a catalog stay valid when the limits become lower.
+NO_LIMITS: Final = Limits(**dict.fromkeys(_NAMES, sys.maxsize))

@@ -12,10 +12,12 @@ def position_of(node: exp.Expr) -> tuple[int, int]:
     >>> position_of(sqlglot.parse_one("SELECT 1 +\\n  total").find(exp.Column))
     (2, 3)
     """
-    places = [(part.meta["line"], _column(part)) for part in node.walk() if "line" in part.meta]
-    if places:
-        return min(places)
-    return position_of(node.parent) if node.parent is not None else (1, 1)
+    around: exp.Expr | None = node
+    while around is not None:
+        if places := [(part.meta["line"], _column(part)) for part in around.walk() if "line" in part.meta]:
+            return min(places)
+        around = around.parent
+    return (1, 1)
 
 
 def error_at(node: exp.Expr, message: str, *, hint: str = "") -> SqlError:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import singledispatch
 
 from dsms.model import logical
+from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.objects import Source
 from dsms.model.schema import schema
 from operators.core.operator import MEMBER
@@ -28,9 +29,11 @@ def inputs(node: logical.Node) -> tuple[logical.Node, ...]:
 
 def walk(node: logical.Node) -> Iterator[logical.Node]:
     """A node and all nodes below it, parents first."""
-    yield node
-    for below in inputs(node):
-        yield from walk(below)
+    waiting = [node]
+    while waiting:
+        above = waiting.pop()
+        yield above
+        waiting.extend(reversed(inputs(above)))
 
 
 def synchronised(node: logical.Node) -> bool:
@@ -56,31 +59,36 @@ def _referenced(scan: logical.StreamScan) -> Iterator[logical.StreamScan]:
             yield from _referenced(promise.other)
 
 
-@singledispatch
+@memoized_by_identity(1 << 14)
 def keys(node: logical.Node) -> tuple[str, ...]:
     """Columns that are a key of the relation at every instant; () if no key is known."""
+    return _keys(node)
+
+
+@singledispatch
+def _keys(node: logical.Node) -> tuple[str, ...]:
     return ()
 
 
-@keys.register
+@_keys.register
 def _(node: logical.StreamScan) -> tuple[str, ...]:
     return node.keys
 
 
-@keys.register(logical.Filter)
-@keys.register(logical.Restamp)
-@keys.register(logical.Sample)
-@keys.register(logical.Shed)
-@keys.register(logical.NowFilter)
-@keys.register(logical.Sync)
-@keys.register(logical.WindowFunctions)
-@keys.register(logical.Session)
-@keys.register(logical.Final)
+@_keys.register(logical.Filter)
+@_keys.register(logical.Restamp)
+@_keys.register(logical.Sample)
+@_keys.register(logical.Shed)
+@_keys.register(logical.NowFilter)
+@_keys.register(logical.Sync)
+@_keys.register(logical.WindowFunctions)
+@_keys.register(logical.Session)
+@_keys.register(logical.Final)
 def _(node: logical.Filter) -> tuple[str, ...]:
     return keys(node.input)
 
 
-@keys.register
+@_keys.register
 def _(node: logical.Project) -> tuple[str, ...]:
     """A key survives a projection that keeps each of its columns, under any name."""
     renamed: dict[str, str] = {}
@@ -91,46 +99,46 @@ def _(node: logical.Project) -> tuple[str, ...]:
     return tuple(renamed[key] for key in below) if all(key in renamed for key in below) else ()
 
 
-@keys.register
+@_keys.register
 def _(node: logical.GroupBy) -> tuple[str, ...]:
     return node.keys
 
 
-@keys.register
+@_keys.register
 def _(node: logical.Members) -> tuple[str, ...]:
     below = keys(node.input)
     return (*below, MEMBER) if below and not node.known else below
 
 
-@keys.register
+@_keys.register
 def _(node: logical.Assign) -> tuple[str, ...]:
     below = keys(node.input)
     return (*below, "window_start", "window_end") if below else ()
 
 
-@keys.register
+@_keys.register
 def _(node: logical.Apply) -> tuple[str, ...]:
     return node.function.keys(keys(node.input))
 
 
-@keys.register
+@_keys.register
 def _(node: logical.Distinct) -> tuple[str, ...]:
     return keys(node.input) or tuple(schema(node).names)
 
 
-@keys.register(logical.SemiJoin)
-@keys.register(logical.AsofJoin)
+@_keys.register(logical.SemiJoin)
+@_keys.register(logical.AsofJoin)
 def _(node: logical.SemiJoin | logical.AsofJoin) -> tuple[str, ...]:
     """A row of the left side occurs at most as often as in the left input."""
     return keys(node.left)
 
 
-@keys.register
+@_keys.register
 def _(node: logical.SetOperation) -> tuple[str, ...]:
     return keys(node.left)
 
 
-@keys.register
+@_keys.register
 def _(node: logical.TopK) -> tuple[str, ...]:
     """Partition and row number are a key; if one row of each partition is kept, the partition alone is."""
     if node.method == "row_number" and node.limit == 1:
@@ -141,7 +149,7 @@ def _(node: logical.TopK) -> tuple[str, ...]:
     return (*node.partition, node.rank)
 
 
-@keys.register
+@_keys.register
 def _(node: logical.Join) -> tuple[str, ...]:
     """The keys of both sides; one of them alone if the join's columns contain the other side's key."""
     if node.outer == "full":
@@ -156,6 +164,7 @@ def _(node: logical.Join) -> tuple[str, ...]:
     return (*left, *right)
 
 
+@memoized_by_identity(1 << 14)
 def append_only(node: logical.Node) -> bool:
     """Whether rows are never retracted: a monotonic relation (CQL section 4)."""
     match node:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from dsms.model import logical
+from dsms.model.identity_memo import memoized_by_identity
 from operators.core.operator import MEMBER
 from operators.relational.members import MEMBER_TYPE
 from operators.streams.shed import SHARE
@@ -26,18 +27,23 @@ _PLAIN = (
 )
 
 
-@singledispatch
+@memoized_by_identity(1 << 14)
 def schema(node: logical.Node) -> pa.Schema:
     """The columns of a node's relation, in order."""
+    return _schema(node)
+
+
+@singledispatch
+def _schema(node: logical.Node) -> pa.Schema:
     raise TypeError(node)
 
 
-@schema.register
+@_schema.register
 def _(node: logical.StreamScan) -> pa.Schema:
     return _with_ts(node.source.schema)
 
 
-@schema.register
+@_schema.register
 def _(node: logical.Restamp) -> pa.Schema:
     return _with_ts(schema(node.input))
 
@@ -46,30 +52,30 @@ def _with_ts(columns: pa.Schema) -> pa.Schema:
     return columns.append(pa.field(TS, pa.int64(), nullable=False))
 
 
-@schema.register
+@_schema.register
 def _(node: logical.Values) -> pa.Schema:
     return node.schema
 
 
-@schema.register(logical.Filter)
-@schema.register(logical.Distinct)
-@schema.register(logical.Sample)
-@schema.register(logical.TimeWindow)
-@schema.register(logical.RowWindow)
-@schema.register(logical.NowFilter)
-@schema.register(logical.Sync)
-@schema.register(logical.ToStream)
-@schema.register(logical.Final)
+@_schema.register(logical.Filter)
+@_schema.register(logical.Distinct)
+@_schema.register(logical.Sample)
+@_schema.register(logical.TimeWindow)
+@_schema.register(logical.RowWindow)
+@_schema.register(logical.NowFilter)
+@_schema.register(logical.Sync)
+@_schema.register(logical.ToStream)
+@_schema.register(logical.Final)
 def _(node: logical.Filter) -> pa.Schema:
     return schema(node.input)
 
 
-@schema.register
+@_schema.register
 def _(node: logical.Project) -> pa.Schema:
     return pa.schema([pa.field(name, output.type, output.nullable) for name, output in node.outputs])
 
 
-@schema.register
+@_schema.register
 def _(node: logical.Join) -> pa.Schema:
     left = _nullable(schema(node.left), node.outer in ("right", "full"))
     return pa.schema([*left, *_nullable(schema(node.right), node.outer in ("left", "full"))])
@@ -79,22 +85,22 @@ def _nullable(columns: Iterable[pa.Field[Any]], padded: bool) -> list[pa.Field[A
     return [column.with_nullable(True) if padded else column for column in columns]
 
 
-@schema.register
+@_schema.register
 def _(node: logical.AsofJoin) -> pa.Schema:
     return pa.schema([*schema(node.left), *_nullable(schema(node.right), node.outer)])
 
 
-@schema.register
+@_schema.register
 def _(node: logical.SemiJoin) -> pa.Schema:
     return schema(node.left)
 
 
-@schema.register
+@_schema.register
 def _(node: logical.Union) -> pa.Schema:
     return _merged([schema(branch) for branch in node.inputs])
 
 
-@schema.register
+@_schema.register
 def _(node: logical.SetOperation) -> pa.Schema:
     return _merged([schema(node.left), schema(node.right)])
 
@@ -105,7 +111,7 @@ def _merged(inputs: list[pa.Schema]) -> pa.Schema:
     return pa.schema([same[0].with_nullable(any(column.nullable for column in same)) for same in columns])
 
 
-@schema.register
+@_schema.register
 def _(node: logical.GroupBy) -> pa.Schema:
     below = schema(node.input)
     keys = [below.field(key) for key in node.keys]
@@ -114,41 +120,41 @@ def _(node: logical.GroupBy) -> pa.Schema:
     )
 
 
-@schema.register
+@_schema.register
 def _(node: logical.TopK) -> pa.Schema:
     below = schema(node.input)
     return below if node.rank is None else below.append(pa.field(node.rank, pa.int64(), nullable=False))
 
 
-@schema.register
+@_schema.register
 def _(node: logical.WindowFunctions) -> pa.Schema:
     return pa.schema([*schema(node.input), *(pa.field(call.name, call.type) for call in node.calls)])
 
 
-@schema.register
+@_schema.register
 def _(node: logical.Members) -> pa.Schema:
     below = schema(node.input)
     return below if node.known else below.append(pa.field(MEMBER, MEMBER_TYPE, nullable=False))
 
 
-@schema.register
+@_schema.register
 def _(node: logical.Shed) -> pa.Schema:
     return schema(node.input).append(pa.field(SHARE, pa.float64(), nullable=False))
 
 
-@schema.register
+@_schema.register
 def _(node: logical.Unnest) -> pa.Schema:
     below = schema(node.input)
     return below.append(pa.field(node.output, below.field(node.column).type.value_type))
 
 
-@schema.register
+@_schema.register
 def _(node: logical.Apply) -> pa.Schema:
     return pa.schema([*schema(node.input), *node.function.added])
 
 
-@schema.register(logical.Assign)
-@schema.register(logical.Session)
+@_schema.register(logical.Assign)
+@_schema.register(logical.Session)
 def _(node: logical.Assign | logical.Session) -> pa.Schema:
     below = schema(node.input)
     kind = below.field(node.column).type

@@ -8,12 +8,24 @@ from typing import Protocol
 from dsms.model import logical
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.objects import FirstOffsets, Object, Query, Source, kind_of
 from dsms.model.statement_result import StatementResult
+from dsms.model.topic_rules import TopicRules, check_name
 
 
 class Environment(Protocol):
     """What registration needs to know about the outside world, and to do there."""
+
+    @property
+    def limits(self) -> Limits:
+        """What statements may ask for."""
+        ...
+
+    @property
+    def topic_rules(self) -> TopicRules:
+        """Which topics statements may name."""
+        ...
 
     def busy(self) -> Mapping[str, float]:
         """The fragments to which queries are assigned, in the order of their names, each with its measured utilization:
@@ -58,6 +70,9 @@ class FixedEnvironment:
     {0: 0}
     """
 
+    limits = NO_LIMITS
+    topic_rules = TopicRules(opened=("*",))
+
     def __init__(self, state: str = "") -> None:
         self._state = state
 
@@ -98,7 +113,8 @@ Applied = tuple[Catalog, StatementResult]
 
 
 def check_free(catalog: Catalog, name: st.Name) -> None:
-    """Raises SqlError if a name is taken."""
+    """Raises SqlError if a name is taken or too long."""
+    check_name(name)
     if (taken := catalog.get(name.text)) is not None:
         raise name.place.error(
             f'a {kind_of(taken)} named "{taken.name}" already exists', "drop it first or choose another name"

@@ -12,9 +12,10 @@ from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.fingerprint import fingerprint
-from dsms.model.objects import DEFAULT_DEADLINE_MS, FirstOffsets, Query, Source, kind_of
+from dsms.model.objects import DEFAULT_DEADLINE_MS, FirstOffsets, Query
 from dsms.model.position import error_at
 from dsms.model.statement_result import StatementResult
+from dsms.model.topic_rules import check_result
 from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.start_instants import started
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
@@ -22,14 +23,15 @@ from dsms.registration.clauses import LATEST, result_settings
 from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.gone_records import first_offsets, reads_of
 from dsms.registration.placement import placed
+from dsms.registration.query_limits import check_plan, check_registered
 from dsms.registration.view_matching import over_views
 from dsms.sql.binder.bind import bind
 from dsms.sql.binder.clock import CLOCK, ClockView, clock_view
+from dsms.sql.binder.dependencies import names_in
 from dsms.sql.binder.expansion import default_windows, written_out
 from dsms.sql.binder.shed_where import with_shed
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.nodes import WholeQuery
-from operators.core.errors import UserError
 
 RESULT_PREFIX = "dsms."
 #: How many queries that differ only in constants run separately before further ones run as a family.
@@ -42,12 +44,14 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     name = statement.name or st.Name(_generated_name(statement))
     if statement.name is None and (known := catalog.get(name.text)):
         return catalog, StatementResult("SELECT STREAMED", f'query "{known.name}" is already running', name=known.name)
+    check_registered(names_in(statement.select), catalog, environment.limits)
     view = clock_view(statement.select, catalog)
     if view is not None:
         return _clock(statement, view, name, catalog)
     defaults, written = default_windows(statement.select, catalog), statement.select.sql(dialect=Dsms)
     settings = settled(statement, catalog, environment)
     node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
+    check_plan(node, environment.limits)
     first = first_offsets(node, reads_of(statement, catalog), environment)
     node = reading_from(node, first)
     if not properties.sources(node):
@@ -62,7 +66,8 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     derived = {"output": output, "partitions": _partitions(node), "first_offsets": first}
     draft = draft_of(statement, name, {**derived, **settings}, catalog)
     node = with_shed(node, draft)
-    _check_topic_free(catalog, draft)
+    check_result(draft.topic, catalog)
+    environment.limits.check("partitions", draft.partitions, "the result would have {} partitions")
     plan = Planned(draft.id, draft.name, node, draft)
     draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
     draft = placed(draft, node, catalog, environment.busy())
@@ -165,15 +170,6 @@ def _label(query: Query) -> str:
     if query.kind == "query":
         return "SELECT COMPLETE" if query.output == "complete" else "SELECT STREAMED"
     return "CREATE COMPLETE VIEW" if query.output == "complete" else "CREATE STREAMED VIEW"
-
-
-def _check_topic_free(catalog: Catalog, query: Query) -> None:
-    taken: list[Query | Source] = [*catalog.queries(), *catalog.sources()]
-    for other in taken:
-        if other.topic == query.topic:
-            raise UserError(
-                f'topic "{query.topic}" already belongs to {kind_of(other)} "{other.name}"', hint="choose another topic"
-            )
 
 
 def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tuple[str, ...]:

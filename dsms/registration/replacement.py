@@ -25,6 +25,7 @@ from dsms.registration.clauses import result_settings
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.gone_records import check_all_there
 from dsms.registration.queries import check_quality, create_query, default_output, draft_of, settled
+from dsms.registration.query_limits import check_plan
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_view
 from dsms.sql.binder.dependencies import dependents
@@ -109,6 +110,7 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
     settings = settled(statement, catalog, environment)
     check_quality(statement, settings)
     node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
+    check_plan(node, environment.limits)
     output = statement.output or default_output(statement, node)
     kept = {name: getattr(before, name) for name in (*_KEPT, *_CARRIED)}
     draft = draft_of(statement, st.Name(before.name), {"output": output, **kept, **settings}, catalog)
@@ -133,6 +135,7 @@ def _replaced(catalog: Catalog, queries: list[Query], environment: Environment) 
         following = msgspec.structs.replace(_following(query, before, catalog, environment), id=after.next_id())
         extended = _with(following, after)
         new = planned(following, extended)
+        check_plan(new.node, environment.limits)
         check_all_there([new.node, *([new.former] if new.former else [])], environment, f'replacing "{before.name}"')
         _check(new, plan_of(before.name, catalog), before)
         after = _with(msgspec.structs.replace(following, reads=_sources(new), lasting=_lasting(new, extended)), after)

@@ -10,8 +10,10 @@ import pyarrow as pa
 from connectors.kafka.names import dead_letter_topic
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.limits import Limits
 from dsms.model.objects import Column, Source, Stream, kind_of
 from dsms.model.statement_result import StatementResult
+from dsms.model.topic_rules import check_topic
 from dsms.model.types import type_sql
 from dsms.registration.clauses import source_settings
 from dsms.registration.environment import Applied, Environment, FixedEnvironment, check_free
@@ -33,12 +35,14 @@ def _registered(
 ) -> Applied:
     """The catalog with the source; `more` are fields that no clause sets."""
     settings, defaults = source_settings(statement.clauses)
-    columns = _columns(statement)
+    columns = _columns(statement, environment.limits)
     check_free(catalog, statement.name)
-    wanted = settings.pop("partitions", None)
-    start = environment.source_topic(
-        statement.name.text, statement.topic.text, wanted if isinstance(wanted, int) else None
-    )
+    environment.topic_rules.check_source(statement.topic.text, catalog)
+    check_topic(dead_letter_topic(statement.name.text))
+    given = settings.pop("partitions", None)
+    wanted = given if isinstance(given, int) else None
+    environment.limits.check("partitions", wanted or 1, "the topic would have {} partitions", statement.name.place)
+    start = environment.source_topic(statement.name.text, statement.topic.text, wanted)
     number = catalog.next_number()
     source = msgspec.convert(
         {
@@ -69,8 +73,9 @@ def _registered(
     return catalog.with_object(source), result
 
 
-def _columns(statement: st.RegisterSource) -> list[Column]:
+def _columns(statement: st.RegisterSource, limits: Limits) -> list[Column]:
     columns: list[Column] = []
+    limits.check("columns", len(statement.columns), "there are {} columns", statement.name.place)
     for definition in statement.columns:
         name = definition.name
         if name.text.upper() == TS or name.text.startswith("__"):

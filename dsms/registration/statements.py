@@ -7,6 +7,7 @@ from typing import Final
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.limits import NO_LIMITS, Limits
 from dsms.registration import life_cycle, queries, replacement, show, sources, tables
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.kinds import create_aggregate, describe, drop, pause, show_aggregates, show_create
@@ -16,7 +17,8 @@ from dsms.sql.parser import parse as script
 from dsms.sql.parser import queries as query_syntax
 from dsms.sql.parser import tables as table_syntax
 from dsms.sql.parser.parse import Starts
-from operators.core.errors import UserError
+from operators.core.errors import SqlError, UserError
+from operators.core.recursion import allow_deep_calls, bounded_calls, too_deep
 
 #: A new kind of statement is a file in `kinds/` and a line here. Their order is that in which messages list them.
 STATEMENTS: Final = (
@@ -133,7 +135,7 @@ _KINDS: Mapping[type[st.Statement], StatementKind] = {kind.statement: kind for k
 _STARTS: Starts = {words: parse_rest for kind in STATEMENTS for words, parse_rest in kind.starts.items()}
 
 
-def parse(text: str) -> list[st.Statement]:
+def parse(text: str, limits: Limits = NO_LIMITS) -> list[st.Statement]:
     """The statements of a script, separated by semicolons.
 
     Raises SqlError with the line and column in the script.
@@ -141,7 +143,9 @@ def parse(text: str) -> list[st.Statement]:
     >>> [type(s).__name__ for s in parse("REGISTER SOURCE S (char a, int b) FROM t; SELECT STREAMED a FROM R(S)")]
     ['RegisterSource', 'ContinuousQuery']
     """
-    return script.parse(text, _STARTS)
+    allow_deep_calls()
+    with bounded_calls(_too_deep):
+        return script.parse(text, _STARTS, limits)
 
 
 def kind_of_statement(statement: st.Statement) -> StatementKind:
@@ -161,4 +165,10 @@ def apply(statement: st.Statement, catalog: Catalog, environment: Environment) -
     kind = kind_of_statement(statement)
     if kind.apply is None:
         raise UserError(f"{type(statement).__name__} is not supported here")
-    return kind.apply(statement, catalog, environment)
+    with bounded_calls():
+        return kind.apply(statement, catalog, environment)
+
+
+def _too_deep() -> SqlError:
+    error = too_deep()
+    return SqlError(error.message, hint=error.hint)

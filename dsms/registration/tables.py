@@ -9,6 +9,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source, Table
 from dsms.model.statement_result import StatementResult
+from dsms.model.topic_rules import check_result
 from dsms.registration.environment import Applied, Environment, FixedEnvironment, check_free
 from dsms.registration.queries import RESULT_PREFIX
 from dsms.registration.sources import create_stream, register_source
@@ -23,6 +24,9 @@ def create_table(statement: st.CreateTable, catalog: Catalog, environment: Envir
             f'table "{statement.name.text}" has no primary key',
             "add PRIMARY KEY after a column, or PRIMARY KEY (a, b)",
         )
+    columns = len(statement.columns)
+    environment.limits.check("columns", columns, "the table has {} columns", statement.name.place)
+    check_result(RESULT_PREFIX + statement.name.text, catalog)
     source, keys = _checked(statement, catalog)
     logged = _with_topic(source, keys, environment)
     table = Table(name=source.name, id=source.id, sql=statement.sql, source=logged, keys=keys)

@@ -14,8 +14,10 @@ from dsms.introspection.explain_analyze import explain_analyze
 from dsms.introspection.show_tables import show
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
+from dsms.model.limits import Limits
 from dsms.model.objects import Object, Query, Source, Stream, Table
 from dsms.model.statement_result import StatementResult
+from dsms.model.topic_rules import TopicRules
 from dsms.physical.explain import explain
 from dsms.physical.fragment_plan import FragmentPlan, Planned, plan_fragment, planned
 from dsms.physical.lane import Output
@@ -67,7 +69,7 @@ class LocalSession:
 
     def run(self, sql: str) -> list[StatementResult]:
         """Runs one or more statements; a failing one raises, those before it stay done."""
-        return [self._statement(statement) for statement in parse(sql)]
+        return [self._statement(statement) for statement in parse(sql, Limits())]
 
     def push(self, source: str, records: Iterable[Mapping[str, object]]) -> None:
         """Appends dicts to a source's log, in order: the columns, `ts` (int), and for tagged input `op` (`+`, `u`,
@@ -273,6 +275,9 @@ class LocalSession:
 
 class _LocalEnvironment(FixedEnvironment):
     """The environment of a session, in which results are published."""
+
+    limits = Limits()
+    topic_rules = TopicRules()
 
     def __init__(self, runtime: LocalRuntime) -> None:
         super().__init__()

@@ -76,10 +76,12 @@ Expression: TypeAlias = Column | Literal | Call
 
 def walk(expression: Expression) -> Iterator[Expression]:
     """Yields the expression and everything below it, parents first, arguments from left to right."""
-    yield expression
-    if isinstance(expression, Call):
-        for argument in expression.arguments:
-            yield from walk(argument)
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, Call):
+            waiting.extend(reversed(node.arguments))
 
 
 def columns(expression: Expression) -> frozenset[str]:

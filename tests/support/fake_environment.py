@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from dsms.model import logical
 from dsms.model.catalog import Catalog
+from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.objects import FirstOffsets, Object, Query, Source
 from dsms.model.statement_result import StatementResult
+from dsms.model.topic_rules import TopicRules
 from dsms.registration.statements import apply, parse
 from operators.core.errors import UserError
 
@@ -21,6 +23,8 @@ class FakeEnvironment:
     fragments: int = 1
     #: What is left of topics: by topic, the first offset of each partition.
     earliest_known: dict[str, dict[int, int]] = field(default_factory=dict)
+    limits: Limits = NO_LIMITS
+    topic_rules: TopicRules = TopicRules()
 
     def busy(self) -> dict[str, float]:
         return {str(number): 0.0 for number in range(self.fragments)}

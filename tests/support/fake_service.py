@@ -44,6 +44,10 @@ class FakeService:
     def meaning(self, statement: Statement) -> Statement:
         return statement
 
+    def check_subject(self, subject: str) -> None:
+        if subject.startswith("_dsms."):
+            raise UserError(f'subject "{subject}" is reserved')
+
     def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
         self.executed.append(sql)
         if "forever" in sql:

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.checkpoints_api import checkpoints_router
 from dsms.coordinator.http.control_api import control_router
-from dsms.coordinator.http.errors import dsms_error_response, invalid_request_response
+from dsms.coordinator.http.errors import dsms_error_response, invalid_request_response, too_deep_response
 from dsms.coordinator.http.guard import Guard
 from dsms.coordinator.http.health_api import health_router
 from dsms.coordinator.http.objects_api import objects_router
@@ -54,6 +54,7 @@ def create_app(service: Service, registry: SchemaRegistry, access: Access | None
     )
     app.add_exception_handler(RegistryError, registry_error_response)
     app.add_exception_handler(DsmsError, dsms_error_response)
+    app.add_exception_handler(RecursionError, too_deep_response)
     app.add_exception_handler(RequestValidationError, invalid_request_response)
     routers = [router(Backend(service, registry, Once(_AnswersOf(service)))) for router in ROUTERS]
     for router in routers:

@@ -12,6 +12,7 @@ from dsms.coordinator.statements.replacements import BeingReplaced
 from dsms.model.statement_result import EncodedRows
 from dsms.tables.select_budget import Cancelled, OutOfBounds, TookTooLong, TooManySelects
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
+from operators.core.recursion import too_deep
 
 RETRY_AFTER_S = 1
 #: The media type of the schema registry's answers.
@@ -79,6 +80,11 @@ def dsms_error_response(request: Request, error: Exception) -> Response:
     status, kind = next((status, kind) for cls, status, kind in _STATUS if isinstance(error, cls))
     headers = {"Retry-After": str(RETRY_AFTER_S)} if kind in _PASSING else None
     return json_response(error_document(error, kind), status, headers)
+
+
+def too_deep_response(request: Request, error: Exception) -> Response:
+    """The response to a call that would have to follow something that is nested too deeply."""
+    return dsms_error_response(request, too_deep())
 
 
 def invalid_request_response(request: Request, error: Exception) -> Response:

@@ -11,7 +11,7 @@ from dsms.coordinator.http.errors import dsms_error_response
 from dsms.coordinator.http.service import Service
 from dsms.coordinator.idempotency.calls import Answer, Call, Once
 from dsms.registration.statements import kind_of_statement, parse
-from operators.core.errors import DsmsError, SqlError
+from operators.core.errors import DsmsError, UserError
 
 IdempotencyKey = Annotated[
     str | None,
@@ -38,8 +38,8 @@ class StatementEffects:
     def __init__(self, service: Service, sql: str) -> None:
         self._service = service
         try:
-            changes = [kind for kind in map(kind_of_statement, parse(sql)) if not kind.reads_only]
-        except SqlError:
+            changes = [kind for kind in map(kind_of_statement, parse(sql, service.limits)) if not kind.reads_only]
+        except UserError:
             changes = []
         self._reads = not changes
         self._rows = any(kind.subject == "rows" for kind in changes)

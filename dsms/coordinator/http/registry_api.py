@@ -10,6 +10,7 @@ from dsms.coordinator.http.access import needs
 from dsms.coordinator.http.errors import REGISTRY_MEDIA_TYPE
 from dsms.coordinator.http.service import Backend
 from dsms.coordinator.registry.subjects import SCHEMA_TYPES, RegisteredSchema, RegistryError, SchemaRegistry
+from operators.core.errors import UserError
 
 
 class RegistryResponse(JSONResponse):
@@ -39,6 +40,7 @@ def registry_error_response(request: Request, error: Exception) -> JSONResponse:
 def registry_router(backend: Backend) -> APIRouter:
     """All endpoints of the registry. Subjects may contain slashes, so longer paths come before shorter ones."""
     router = APIRouter(tags=["schema registry"], default_response_class=RegistryResponse)
+    _add_writing(router, backend)
     for add in (_add_schemas, _add_config, _add_compatibility, _add_versions, _add_subjects, _add_constants):
         add(router, backend.registry)
     return router
@@ -127,14 +129,20 @@ def _add_compatibility(router: APIRouter, registry: SchemaRegistry) -> None:
         return _verdict(registry.check(subject, _text(request), version), verbose=verbose)
 
 
+def _add_writing(router: APIRouter, backend: Backend) -> None:
+    @router.post("/subjects/{subject:path}/versions")
+    def register(subject: str, request: SchemaRequest) -> dict[str, int]:
+        try:
+            backend.service.check_subject(subject)
+        except UserError as error:
+            raise RegistryError(42201, error.message, hint=error.hint) from error
+        return {"id": backend.registry.register(subject, _text(request), request.schemaType or "AVRO")}
+
+
 def _add_versions(router: APIRouter, registry: SchemaRegistry) -> None:
     @router.get("/subjects/{subject:path}/versions")
     def versions(subject: str, deleted: bool = False) -> list[int]:
         return registry.versions(subject, deleted=deleted)
-
-    @router.post("/subjects/{subject:path}/versions")
-    def register(subject: str, request: SchemaRequest) -> dict[str, int]:
-        return {"id": registry.register(subject, _text(request), request.schemaType or "AVRO")}
 
     @router.get("/subjects/{subject:path}/versions/{version}/schema")
     def schema_text(subject: str, version: str, deleted: bool = False) -> PlainTextResponse:

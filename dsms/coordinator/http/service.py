@@ -38,6 +38,10 @@ class Service(Protocol):
         """The statement as the catalog makes it be understood: a SELECT over a stream is a continuous query."""
         ...
 
+    def check_subject(self, subject: str) -> None:
+        """Raises UserError for a subject under which only the system registers schemas."""
+        ...
+
     def settled_version(self) -> int:
         """The version of the catalog when every write so far is decided; ExternalError while it cannot be written."""
         ...

@@ -52,7 +52,7 @@ def statements_router(backend: Backend) -> APIRouter:
 
         def run(cancelled: threading.Event) -> Response:
             if role := getattr(call.state, "role", None):
-                check_statements(sql, role, service.meaning)
+                check_statements(sql, role, service.meaning, service.limits)
             effects, content = StatementEffects(service, sql), sql.encode(errors="surrogatepass")
             act = partial(_executed, service, sql, cancelled)
             return once_response(backend.once, call, idempotency_key, content, act, effects)

@@ -9,8 +9,10 @@ import fastavro
 from avro.errors import AvroException
 from fastavro.schema import SchemaParseException, UnknownType
 
+from connectors.formats.avro_size import avro_size
 from dsms.coordinator.registry.avro_compatibility import LEVELS, Level, incompatibilities, unreadable
 from dsms.coordinator.registry.state import Event, RegistryState, Version
+from dsms.model.limits import NO_LIMITS, Limits
 from operators.core.errors import UserError
 
 SCHEMA_TYPES = ("AVRO",)
@@ -51,8 +53,8 @@ class SchemaRegistry:
     ['a-value', 'b-value']
     """
 
-    def __init__(self, log: Callable[[Event], None] = lambda event: None) -> None:
-        self._log = log
+    def __init__(self, log: Callable[[Event], None] = lambda event: None, limits: Limits = NO_LIMITS) -> None:
+        self._log, self._limits = log, limits
         self._writing = Lock()
         self._applying = Lock()
         self.state = RegistryState()
@@ -64,7 +66,7 @@ class SchemaRegistry:
 
     def register(self, subject: str, schema_text: str, type: str = "AVRO") -> int:
         """The schema's id; a new version unless the subject has the schema. Equal schemas have one id everywhere."""
-        text, key = _checked(schema_text, type)
+        text, key = _checked(schema_text, type, self._limits)
         with self._writing:
             existing = self._find(subject, key)
             if existing is not None:
@@ -78,7 +80,7 @@ class SchemaRegistry:
 
     def lookup(self, subject: str, schema_text: str, *, deleted: bool = False) -> RegisteredSchema:
         """Where the schema stands under the subject, or 40403."""
-        _, key = _checked(schema_text, "AVRO")
+        _, key = _checked(schema_text, "AVRO", self._limits)
         self._versions(subject, deleted=deleted)
         match = self._find(subject, key, deleted=deleted)
         if match is None:
@@ -141,7 +143,7 @@ class SchemaRegistry:
 
         A missing version is an error, a missing subject has nothing to be compatible with.
         """
-        text, _ = _checked(schema_text, "AVRO")
+        text, _ = _checked(schema_text, "AVRO", self._limits)
         if version is not None:
             return incompatibilities(self._level(subject), text, [self.version(subject, version).schema])
         return incompatibilities(self._level(subject), text, self._texts(subject))
@@ -235,17 +237,31 @@ def _version_number(version: str | int) -> int | None:
     return int(version)
 
 
-def _checked(text: str, kind: str) -> tuple[str, str]:
+def _checked(text: str, kind: str, limits: Limits) -> tuple[str, str]:
     """The compact text of a valid schema, and its identity."""
     if kind not in SCHEMA_TYPES:
         raise RegistryError(42201, f'schema type "{kind}" unknown', hint=f"have: {', '.join(SCHEMA_TYPES)}")
     try:
+        limits.check("schema_length", len(text), "the schema has {} characters")
         document = json.loads(text)
+        _check_size(document, limits)
         fastavro.parse_schema(document)
         unreadable(text, text)
+    except RecursionError:
+        raise RegistryError(42201, "the schema is nested too deeply") from None
+    except RegistryError:
+        raise
+    except UserError as error:
+        raise RegistryError(42201, error.message, hint=error.hint) from error
     except (ValueError, TypeError, KeyError, UnknownType, SchemaParseException, AvroException) as error:
         raise RegistryError(42201, f"schema is not valid Avro: {error}") from error
     return json.dumps(document, separators=(",", ":")), _identity(text)
+
+
+def _check_size(document: object, limits: Limits) -> None:
+    size = avro_size(document)
+    limits.check("schema_nesting", size.nesting, "the types of the schema are nested {} levels deep")
+    limits.check("schema_types", size.types, "with its names written out the schema has {} types")
 
 
 def _identity(text: str) -> str:

@@ -61,7 +61,7 @@ class Coordinator:
     def __init__(self, settings: CoordinatorSettings) -> None:
         self._settings, self._cluster = settings, ClusterState(settings.redis_url, settings.cluster)
         make_internal_topics(settings.kafka, settings.cluster)
-        self.registry = SchemaRegistry(lambda event: self._store.write_event(event))
+        self.registry = SchemaRegistry(lambda event: self._store.write_event(event), settings.limits)
         topics = Topics(settings.kafka, self.registry, settings.registry_url)
         copies = ClusterCopies(self._cluster, self._catalog, settings.fragments)
         self._store = CatalogStore(
@@ -94,6 +94,10 @@ class Coordinator:
     def meaning(self, statement: Statement) -> Statement:
         """The statement as the catalog makes it be understood."""
         return as_meant(statement, self._catalog())
+
+    def check_subject(self, subject: str) -> None:
+        """Raises UserError for a subject under which only the system registers schemas."""
+        self._settings.topic_rules.check_subject(subject, self._catalog())
 
     def settled_version(self) -> int:
         """The version of the catalog when every write so far is decided; ExternalError while it cannot be written."""
@@ -170,6 +174,7 @@ class Coordinator:
             delete_topic=self._tables.delete_topic,
             plans=PlanWatch(self._facts.alive),
             limits=self._settings.limits,
+            topic_rules=self._settings.topic_rules,
         )
 
     def _duties(self, context: StatementContext) -> tuple[Duty, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from connectors.kafka.config import KafkaSettings
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.model.limits import Limits
+from dsms.model.topic_rules import TopicRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,3 +22,4 @@ class CoordinatorSettings:
     loads: LoadPolicy = field(default_factory=LoadPolicy)
     fragments: int = 1
     limits: Limits = field(default_factory=Limits)
+    topic_rules: TopicRules = field(default_factory=TopicRules)

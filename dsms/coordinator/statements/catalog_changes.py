@@ -6,7 +6,6 @@ from contextlib import ExitStack
 
 from dsms.coordinator.catalog.catalog_store import Change
 from dsms.coordinator.statements.context import StatementContext
-from dsms.coordinator.statements.environment import ClusterEnvironment
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Table
@@ -19,7 +18,7 @@ from dsms.registration.statements import apply
 def read_catalog(statement: st.Statement, context: StatementContext) -> StatementResult:
     """What the statement shows of the catalog as it stands; it waits for no other statement."""
     context.store.try_settle()
-    _, result = apply(statement, context.store.catalog, ClusterEnvironment(context.facts))
+    _, result = apply(statement, context.store.catalog, context.environment())
     return result
 
 
@@ -49,7 +48,7 @@ def drop(statement: Drop, context: StatementContext) -> StatementResult:
     with ExitStack() as until_deleted:
 
         def decide(catalog: Catalog) -> tuple[Catalog, StatementResult]:
-            after, result = apply(statement, catalog, ClusterEnvironment(context.facts))
+            after, result = apply(statement, catalog, context.environment())
             topics = [item.topic for item in written_objects_gone(catalog, after)]
             until_deleted.enter_context(context.facts.leaving.kept_from_others(topics))
             return after, result
@@ -70,4 +69,4 @@ def written_objects_gone(before: Catalog, after: Catalog) -> list[Query | Table]
 
 
 def _changed(statement: st.Statement, context: StatementContext) -> Change[StatementResult]:
-    return context.store.change(lambda catalog: apply(statement, catalog, ClusterEnvironment(context.facts)))
+    return context.store.change(lambda catalog: apply(statement, catalog, context.environment()))

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from dsms.coordinator.catalog.catalog_store import CatalogStore
 from dsms.coordinator.statements.control_tables import ControlStatement
-from dsms.coordinator.statements.environment import ClusterFacts
+from dsms.coordinator.statements.environment import ClusterEnvironment, ClusterFacts
 from dsms.coordinator.statements.replacements import Replacements
 from dsms.coordinator.watcher.executors import PlanWatch
 from dsms.model import statements as st
@@ -17,6 +17,7 @@ from dsms.model.limits import Limits
 from dsms.model.objects import Query, Table
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
+from dsms.model.topic_rules import TopicRules
 from dsms.tables.statements import Write
 
 
@@ -43,7 +44,8 @@ class ControlAnswers(Protocol):
 @dataclass(frozen=True, kw_only=True)
 class StatementContext:
     """The catalog, the cluster, what runs the statements that are not about the catalog, what deletes the topic of a
-    dropped object, how to wait for executors, what statements may ask for, and the replacements under way."""
+    dropped object, how to wait for executors, what statements may ask for
+    and name, and the replacements under way."""
 
     store: CatalogStore
     facts: ClusterFacts
@@ -52,6 +54,11 @@ class StatementContext:
     delete_topic: Callable[[Query | Table], None]
     plans: PlanWatch
     limits: Limits = Limits()
+    topic_rules: TopicRules = TopicRules()
     replacements: Replacements = field(default_factory=Replacements)
     #: Set once nobody waits for the answer.
     cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def environment(self, *, halted: bool = False) -> ClusterEnvironment:
+        """The outside world of one statement; with `halted` the queries that it replaces publish nothing any more."""
+        return ClusterEnvironment(self.facts, self.limits, self.topic_rules, halted=halted)

@@ -9,7 +9,9 @@ from typing import Protocol
 from dsms.coordinator.statements.leaving_topics import LeavingTopics
 from dsms.coordinator.watcher.object_states import States
 from dsms.model import logical
+from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.objects import FirstOffsets, Object, Query, Source
+from dsms.model.topic_rules import TopicRules
 
 
 class TopicMaker(Protocol):
@@ -83,7 +85,15 @@ class ClusterEnvironment:
     """The environment of one statement. Topics are made as they are needed. With `halted` the queries that are to be
     replaced publish nothing any more, so what they have published is known."""
 
-    def __init__(self, facts: ClusterFacts, *, halted: bool = False) -> None:
+    def __init__(
+        self,
+        facts: ClusterFacts,
+        limits: Limits = NO_LIMITS,
+        topic_rules: TopicRules = TopicRules(),  # noqa: B008 frozen
+        *,
+        halted: bool = False,
+    ) -> None:
+        self.limits, self.topic_rules = limits, topic_rules
         self._facts, self._halted = facts, halted
 
     def busy(self) -> Mapping[str, float]:

@@ -19,7 +19,6 @@ import structlog
 
 from dsms.coordinator.catalog.catalog_store import Change
 from dsms.coordinator.statements.context import StatementContext
-from dsms.coordinator.statements.environment import ClusterEnvironment
 from dsms.coordinator.statements.replacements import BeingReplaced, Claim
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
@@ -75,8 +74,8 @@ def _decide(
         _check_still_there(statement, targets, claim)
     running = [query for query in targets if query.id not in claim.ids]
     if claim.ids and not running:
-        return apply(statement, catalog, ClusterEnvironment(context.facts, halted=True))
-    after, result = apply(statement, catalog, ClusterEnvironment(context.facts))  # refuses what is wrong before halting
+        return apply(statement, catalog, context.environment(halted=True))
+    after, result = apply(statement, catalog, context.environment())  # refuses what is wrong before halting
     if not targets or after.version == catalog.version:
         return after, result
     claim.extend(running)

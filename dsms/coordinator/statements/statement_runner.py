@@ -55,7 +55,7 @@ class StatementRunner:
         """The results of the statements in order; a failing one raises, and those before it stay done. A SELECT fails
         once it is cancelled."""
         context = replace(self._context, cancelled=cancelled) if cancelled else self._context
-        return [_run(statement, context) for statement in parse(sql)]
+        return [_run(statement, context) for statement in parse(sql, context.limits)]
 
 
 def _run(statement: st.Statement, context: StatementContext) -> StatementResult:

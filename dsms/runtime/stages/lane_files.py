@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dsms.physical.lane import Lane
+from operators.core.recursion import allow_deep_calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,7 @@ def _read(path: str) -> FiledLane:
     if path not in _lanes_read:
         for gone in [known for known in _lanes_read if not Path(known).exists()]:
             del _lanes_read[gone]
+        allow_deep_calls()
         _lanes_read[path] = FiledLane(**pickle.loads(Path(path).read_bytes()), path=path)
     return _lanes_read[path]
 

@@ -11,6 +11,8 @@ from dsms.model.schema import schema
 from operators.expressions import Call, Column, Expression, Literal, call, column, columns
 
 Output = tuple[str, Expression]
+#: A chain of up to so many predicates is nested on the left, as it is parsed.
+_CHAIN = 16
 
 
 def conjuncts(predicate: Expression) -> list[Expression]:
@@ -29,7 +31,21 @@ def conjuncts(predicate: Expression) -> list[Expression]:
 def conjunction(predicates: Iterable[Expression]) -> Expression | None:
     """The conjunction of predicates; None if there are none."""
     parts = [predicate for predicate in predicates if not _is_true(predicate)]
-    return reduce(lambda left, right: call("and", left, right), parts) if parts else None
+    return all_of(parts) if parts else None
+
+
+def all_of(predicates: list[Expression]) -> Expression:
+    """The conjunction of predicates, at least one; that of many is a balanced tree, so that it is not deep.
+
+    >>> import pyarrow as pa
+    >>> from operators.expressions import to_sql
+    >>> to_sql(all_of([Column(name, pa.bool_()) for name in "abc"]))
+    'a AND b AND c'
+    """
+    if len(predicates) <= _CHAIN:
+        return reduce(lambda left, right: call("and", left, right), predicates)
+    middle = len(predicates) // 2
+    return call("and", all_of(predicates[:middle]), all_of(predicates[middle:]))
 
 
 def _is_true(predicate: Expression) -> bool:

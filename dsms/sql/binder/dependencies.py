@@ -11,6 +11,7 @@ from sqlglot import exp
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Aggregate, Object, Query, Source, Stream, Table, number_of
 from dsms.sql.binder.expression_functions import function_name
+from dsms.sql.parser.bounds import balance
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.table_names import name_of
 
@@ -70,7 +71,9 @@ def query_of(select: str) -> exp.Expr:
 @lru_cache(32)
 def _parsed(select: str) -> exp.Expr:
     """A small cache: a query is parsed for its dependencies just before it is planned, and trees are large."""
-    return sqlglot.parse_one(select, read=Dsms)
+    tree = sqlglot.parse_one(select, read=Dsms)
+    balance(tree)
+    return tree
 
 
 def below(item: Object, catalog: Catalog) -> tuple[Object, ...]:

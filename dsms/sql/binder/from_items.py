@@ -8,6 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model import logical
+from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.position import error_at
 from dsms.sql.binder.catalog_relations import bind_name
 from dsms.sql.binder.relation import Context, Relation, aliased, bind_query, bind_relation, refusal
@@ -39,8 +40,14 @@ def _(table: exp.Table, context: Context) -> Relation:
         relation = bind_name(table, context)
         return checked_alias(relation, table) if table.alias_column_names else relation
     cte, around = named
-    relation = bind_query(cte.this, replace(around, query=None, outer=None, base=None, top=False))
+    relation = _common(cte, around)
     return checked_alias(checked_alias(relation, cte), table, table.name)
+
+
+@memoized_by_identity(64)
+def _common(cte: exp.CTE, around: Context) -> Relation:
+    """The relation of a common table, which is the same wherever it is read."""
+    return bind_query(cte.this, replace(around, query=None, outer=None, base=None, top=False))
 
 
 @bind_relation.register

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dsms.model import logical
 from dsms.model.position import error_at
+from dsms.sql.binder.conditions import all_of
 from dsms.sql.binder.now_bounds import NOW_HINT, Bound, bound_of, synchronised, tightest
 from dsms.sql.binder.predicates import is_now, predicate
 from dsms.sql.binder.relation import Context, Relation
@@ -97,7 +98,7 @@ def _every(forms: list[Form], node: exp.Expr) -> Form:
 def _range(parts: tuple[Part, ...]) -> NowRange:
     bounds = [part for part in parts if isinstance(part, Bound)]
     plain = [part for part in parts if not isinstance(part, Bound)]
-    condition = reduce(lambda left, right: call("and", left, right), plain) if plain else None
+    condition = all_of(plain) if plain else None
     lower = tightest("greatest", _values(bounds, "lower"))
     upper = tightest("least", _values(bounds, "upper"))
     return NowRange(lower, upper, condition)

@@ -6,14 +6,16 @@ from functools import partial
 
 import pyarrow as pa
 import sqlglot
-from sqlglot.errors import ParseError
+from sqlglot.errors import ParseError, TokenError
 
 from dsms.model import logical
+from dsms.model.limits import Limits
 from dsms.model.objects import Former, Query
 from dsms.model.schema import schema
 from dsms.optimizer.shedding import shed
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.scope import Entry, Scope
+from dsms.sql.parser.bounds import bounded, check_statement
 from dsms.sql.parser.dialect import Dsms
 from operators.core.errors import UserError
 from operators.expressions import Expression, column
@@ -32,8 +34,10 @@ def _bound(text: str, stream: logical.StreamScan) -> Expression:
     fields = schema(stream)
     entries = tuple(Entry(stream.stream, field.name, column(field)) for field in fields)
     try:
-        condition = bind_expression(sqlglot.parse_one(text, read=Dsms), Scope.of(entries))
-    except (UserError, ParseError) as error:
+        check_statement(Dsms().tokenize(text), Limits())
+        tree = bounded(sqlglot.parse_one(text, read=Dsms), Limits())
+        condition = bind_expression(tree, Scope.of(entries))
+    except (UserError, ParseError, TokenError) as error:
         said = error.message if isinstance(error, UserError) else "not an expression"
         hint = error.hint if isinstance(error, UserError) else "write a condition such as price < 10"
         raise UserError(f'SHED_WHERE "{text}": {said}', hint=hint) from error

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from sqlglot.tokenizer_core import Token
 
+from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.statements import Name, Place
 from dsms.model.types import parse_type
 from operators.core.errors import UserError
@@ -20,8 +21,8 @@ def place_of(token: Token) -> Place:
 class Cursor:
     """Reads the tokens of one statement of a script from left to right."""
 
-    def __init__(self, script: str, tokens: list[Token]) -> None:
-        self.script = script
+    def __init__(self, script: str, tokens: list[Token], limits: Limits = NO_LIMITS) -> None:
+        self.script, self.limits = script, limits
         self.tokens = tokens
         self.at = 0
         self.sql = script[tokens[0].start : tokens[-1].end + 1]

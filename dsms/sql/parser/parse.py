@@ -8,7 +8,9 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model import statements as st
+from dsms.model.limits import NO_LIMITS, Limits
 from dsms.sql.parser import aggregates, queries
+from dsms.sql.parser.bounds import check_script, check_statement
 from dsms.sql.parser.cursor import Cursor
 from dsms.sql.parser.dialect import Dsms
 from operators.core.errors import SqlError
@@ -20,20 +22,24 @@ Starts = Mapping[tuple[str, ...], ParseRest]
 _QUERY_STARTS = ("SELECT STREAMED", "SELECT COMPLETE", "SELECT")
 
 
-def parse(script: str, starts: Starts) -> list[st.Statement]:
+def parse(script: str, starts: Starts, limits: Limits = NO_LIMITS) -> list[st.Statement]:
     """The statements of a script, separated by semicolons; each begins with words of `starts`, or is a query.
 
-    Raises SqlError with the line and column in the script.
+    Raises SqlError with the line and column in the script, also for a statement that exceeds a limit.
 
     >>> from dsms.sql.parser.admin import repair
     >>> parse("REPAIR QUERY q", {("REPAIR", "QUERY"): repair})
     [RepairQuery(name=Name(text='q', place=Place(line=1, column=14)), sql='REPAIR QUERY q')]
     """
+    check_script(script, limits)
     try:
         tokens = Dsms().tokenize(script)
     except TokenError as error:
         raise SqlError(f"cannot read the statement: {error}") from error
-    return [_statement(Cursor(script, part), starts) for part in _split(tokens)]
+    parts = _split(tokens)
+    for part in parts:
+        check_statement(part, limits)
+    return [_statement(Cursor(script, part, limits), starts) for part in parts]
 
 
 def _split(tokens: list[Token]) -> list[list[Token]]:

@@ -9,8 +9,10 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from dsms.model import statements as st
+from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.position import error_at
 from dsms.sql.parser import nodes
+from dsms.sql.parser.bounds import bounded
 from dsms.sql.parser.cursor import Cursor, place_of
 from dsms.sql.parser.dialect import Dsms
 from operators.core.errors import SqlError
@@ -87,7 +89,7 @@ def options(cursor: Cursor, known: tuple[str, ...]) -> tuple[st.Clause, ...]:
 def continuous(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery:
     """The rest of the statement as a continuous query; its output is None if the text does not specify one."""
     text, word = cursor.rest_without(*_OUTPUT_WORDS)
-    tree = parse_query(text)
+    tree = parse_query(text, cursor.limits)
     output = _OUTPUT_WORDS[word] if word else None
     if output != "complete":
         output = cast("st.Output | None", nodes.output_kind(tree)) or output
@@ -116,14 +118,14 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
     return st.Select(query.select, query.select_sql, name)
 
 
-def parse_query(text: str) -> exp.Expr:
+def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
     """The tree of a query. `text` is the whole script with everything but the query blanked, so that positions are
-    those of the script. Raises SqlError."""
+    those of the script. Raises SqlError. Long chains of AND and OR are balanced."""
     try:
         tree = sqlglot.parse_one(text, read=Dsms)
     except ParseError as error:
         raise _readable(error) from error
-    return tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree
+    return bounded(tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree, limits)
 
 
 def _readable(error: ParseError) -> SqlError:

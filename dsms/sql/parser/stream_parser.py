@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dsms.model.statements import Place
 from dsms.sql.parser import nodes
 from dsms.sql.parser.window_parser import WINDOW_TABLES, WindowParser
 from operators.table_functions.registry import TABLE_FUNCTIONS
@@ -17,6 +18,8 @@ _VIEW_OF = ("R", "ℜ")
 _STREAM_WORDS = tuple(kind.upper() for kind in nodes.STREAM_KINDS)
 _QUERY_STARTS = ("SELECT", "WITH", "(", *_STREAM_WORDS)
 _SETS = {TokenType.UNION: exp.Union, TokenType.INTERSECT: exp.Intersect}
+#: A statement without nested constructors takes one step or two for each of its words.
+_MOST_STEPS = 100_000
 _OPERANDS = (TokenType.NUMBER, TokenType.VAR, TokenType.L_PAREN, TokenType.IDENTIFIER)
 
 
@@ -40,7 +43,17 @@ class StreamParser(WindowParser):
 
     def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
         """The trees of a text; queries with a FROM are wrapped in `WholeQuery`."""
+        self._steps = 0
         return [_whole(tree) for tree in super().parse(raw_tokens, sql)]
+
+    def _advance(self, times: int = 1) -> None:
+        """Counts the steps: sqlglot reads nested ARRAY[…], STRUCT(…) and types that are called like functions twice at
+        each level, so a short text may take for ever."""
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            place = Place(self._curr.line, max(self._curr.col, 1))
+            raise place.error("the statement is too complex", "nest ARRAY[…], STRUCT(…) and DATE(…) less deeply")
+        super()._advance(times)
 
     def _parse_statement(self) -> exp.Expr | None:
         if self._ahead(0) in _STREAM_WORDS and self._ahead(1) == "(":

@@ -105,7 +105,7 @@ def delete(cursor: Cursor, _: st.Name | None) -> st.Delete:
 def _tree(cursor: Cursor, kind: type[_Parsed], parts: tuple[str, ...], words: tuple[str, ...]) -> _Parsed:
     """The whole statement as parsed by sqlglot. Raises SqlError for clauses other than `parts`."""
     cursor.at -= len(words)
-    tree = parse_query(cursor.rest_without("")[0])
+    tree = parse_query(cursor.rest_without("")[0], cursor.limits)
     if not isinstance(tree, kind):
         raise error_at(tree, f"not a valid {' '.join(words)} statement")
     for part, value in tree.args.items():

@@ -1,0 +1,120 @@
+"""Which topics statements may name. Kafka's rules for names are checked before anything is made.
+
+Reserved are the internal topics of any cluster (`_dsms.…`), Kafka's own (`__…`), dead letters, and the results of
+queries and logs of tables, which only the system writes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Object, Query, Source, Table, kind_of
+from dsms.model.statements import Name
+from operators.core.errors import UserError
+
+#: Kafka's own limit.
+_LONGEST_TOPIC = 249
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+#: Names of objects become parts of names of topics, such as `dsms.NAME.dead-letters`.
+LONGEST_NAME: Final = 200
+_INTERNAL = ("_dsms.", "__")
+_DEAD_LETTERS = re.compile(r"dsms\..+\.dead-letters")
+_SUBJECT_ENDS = ("-key", "-value")
+_OPENING = "an administrator opens it to be read with DSMS_OPEN_TOPICS"
+
+
+@dataclass(frozen=True)
+class TopicRules:
+    """The rules of a cluster. `opened` are patterns (`*`, `?`) of reserved topics that may be read as sources.
+
+    >>> TopicRules().check_source("_dsms.main.catalog", Catalog())
+    Traceback (most recent call last):
+    ...
+    operators.core.errors.UserError: topic "_dsms.main.catalog" is reserved: it is an internal topic; an administrator \
+opens it to be read with DSMS_OPEN_TOPICS
+    >>> TopicRules(("_dsms.main.*",)).check_source("_dsms.main.catalog", Catalog())
+    """
+
+    opened: tuple[str, ...] = ()
+
+    def check_source(self, topic: str, catalog: Catalog) -> None:
+        """Raises UserError for a topic that no source may read."""
+        check_topic(topic)
+        reason = _internal(topic) or _owned(topic, catalog)
+        if reason and not any(fnmatchcase(topic, pattern) for pattern in self.opened):
+            raise UserError(f'topic "{topic}" is reserved: it {reason}', hint=_OPENING)
+
+    def check_subject(self, subject: str, catalog: Catalog) -> None:
+        """Raises UserError for a subject of the schema registry under which only the system registers schemas."""
+        end = next((end for end in _SUBJECT_ENDS if subject.endswith(end)), "")
+        topic = subject.removesuffix(end)
+        if len(topic) > _LONGEST_TOPIC:
+            raise UserError(
+                f"a subject has {len(subject)} characters", hint=f"a topic has at most {_LONGEST_TOPIC} characters"
+            )
+        if reason := _internal(topic) or _owned(topic, catalog):
+            raise UserError(f'subject "{subject}" is reserved: topic "{topic}" {reason}', hint="choose another subject")
+
+
+def check_topic(topic: str) -> None:
+    """Raises UserError for a name that Kafka does not accept.
+
+    >>> check_topic("rooms/1")
+    Traceback (most recent call last):
+    ...
+    operators.core.errors.UserError: "rooms/1" is not a valid topic name; use letters, digits, '.', '_' and '-', and \
+at most 249 of them
+    """
+    if not _TOPIC.fullmatch(topic) or len(topic) > _LONGEST_TOPIC or topic in (".", ".."):
+        raise UserError(
+            f'"{_shortened(topic)}" is not a valid topic name',
+            hint=f"use letters, digits, '.', '_' and '-', and at most {_LONGEST_TOPIC} of them",
+        )
+
+
+def check_result(topic: str, catalog: Catalog) -> None:
+    """Raises UserError for a topic that no query or table may write: one that is reserved or belongs to an object."""
+    check_topic(topic)
+    if reason := _internal(topic):
+        raise UserError(f'topic "{topic}" is reserved: it {reason}', hint="choose another topic")
+    for other in catalog.objects.values():
+        if not _is_over_clock(other) and getattr(other, "topic", None) == topic:
+            raise UserError(
+                f'topic "{topic}" already belongs to {kind_of(other)} "{other.name}"', hint="choose another topic"
+            )
+
+
+def check_name(name: Name) -> None:
+    """Raises SqlError for a name of an object that is too long."""
+    if len(name.text) > LONGEST_NAME:
+        raise name.place.error(
+            f'the name "{_shortened(name.text)}" has {len(name.text)} characters',
+            f"a name has at most {LONGEST_NAME} characters",
+        )
+
+
+def _internal(topic: str) -> str:
+    """What makes a topic the system's by its name; empty for all others."""
+    if topic.startswith(_INTERNAL):
+        return "is an internal topic"
+    return "holds dead letters" if _DEAD_LETTERS.fullmatch(topic) else ""
+
+
+def _owned(topic: str, catalog: Catalog) -> str:
+    """Whose results a topic holds; empty for all others."""
+    owners = (item for item in catalog.objects.values() if isinstance(item, Query | Table) and item.topic == topic)
+    owner = next((item for item in owners if not _is_over_clock(item)), None)
+    return "" if owner is None else f'belongs to {kind_of(owner)} "{owner.name}"'
+
+
+def _is_over_clock(item: Object | Source) -> bool:
+    """Whether an object is a view over the clock, whose topic does not exist."""
+    return isinstance(item, Query) and item.periodic is not None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,0 +1,120 @@
+"""Bounds of the text of statements, so that no text makes the parser, or what works on its trees, slow or too deep.
+
+The text is counted before anything is parsed. A tree is measured before anything recurses over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dsms.model.limits import Limits
+from dsms.model.position import position_of
+from dsms.model.statements import Place
+from dsms.sql.parser.cursor import place_of
+
+_CLOSES = {")": "(", "]": "[", "}": "{", ">": "<", "END": "CASE"}
+_OPENS = frozenset({"(", "[", "{", "CASE"})
+#: Types whose parameters are in angle brackets.
+_PARAMETRIC = frozenset({"ARRAY", "LIST", "STRUCT", "MAP", "ROW"})
+_PREFIXES = frozenset({"NOT", "-", "+", "~", "INTERVAL", "DISTINCT", "ALL", "ANY", "SOME", "EXISTS"})
+_QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
+_CONNECTIVES = (exp.And, exp.Or)
+#: A chain of up to so many conditions keeps the form in which it is parsed.
+_CHAIN = 16
+
+
+def check_script(text: str, limits: Limits) -> None:
+    """Raises UserError for a text that is too long to be read."""
+    limits.check("script_length", len(text), "the text has {} characters")
+
+
+def check_statement(tokens: Sequence[Token], limits: Limits) -> None:
+    """Raises SqlError for a statement that is too long or nested too deeply.
+
+    >>> from dsms.sql.parser.dialect import Dsms
+    >>> check_statement(Dsms().tokenize("SELECT ((1))"), Limits(statement_nesting=1))
+    Traceback (most recent call last):
+    ...
+    operators.core.errors.SqlError: line 1, column 9: the statement is nested 2 levels deep, more than 1; the limit \
+"statement_nesting" is set by DSMS_LIMITS
+    """
+    first = place_of(tokens[0])
+    length = tokens[-1].end + 1 - tokens[0].start
+    limits.check("statement_length", length, "the statement has {} characters", first)
+    limits.check("statement_tokens", len(tokens), "the statement has {} words, numbers and signs", first)
+    deepest, token = _nesting(tokens)
+    limits.check("statement_nesting", deepest, "the statement is nested {} levels deep", place_of(token))
+
+
+def _nesting(tokens: Sequence[Token]) -> tuple[int, Token]:
+    """The most brackets, CASE and signs that are open at once, and the token that opens the last of them."""
+    opened: list[str] = []
+    prefixes, suffixes, before = 0, 0, ""
+    deepest, at = 0, tokens[0]
+    for token in tokens:
+        text = "" if token.token_type in _QUOTED else token.text.upper()
+        prefixes = prefixes + 1 if text in _PREFIXES else 0
+        if text == "[":  # INT[][][]
+            suffixes = suffixes + 1 if before == "]" else 0
+        if text in _OPENS or (text == "<" and before in _PARAMETRIC):
+            opened.append(text)
+        elif opened and _CLOSES.get(text) == opened[-1]:
+            opened.pop()
+        before = text
+        if len(opened) + prefixes + suffixes > deepest:
+            deepest, at = len(opened) + prefixes + suffixes, token
+    return deepest, at
+
+
+def bounded(tree: exp.Expr, limits: Limits) -> exp.Expr:
+    """The tree with long chains of AND and OR balanced; SqlError if it is deeper than statements may be.
+
+    >>> import sqlglot
+    >>> chain = sqlglot.parse_one(" OR ".join(f"a = {number}" for number in range(1000)))
+    >>> _depth(chain)[0], _depth(bounded(chain, Limits()))[0]
+    (1001, 12)
+    """
+    balance(tree)
+    depth, deepest = _depth(tree)
+    place = Place(*position_of(deepest))
+    limits.check("statement_operands", depth, "the statement is a chain of {} operators and operands", place)
+    return tree
+
+
+def _depth(tree: exp.Expr) -> tuple[int, exp.Expr]:
+    """The number of levels of a tree, and a node of the last one."""
+    level, last, depth = [tree], tree, 0
+    while level:
+        last, depth = level[0], depth + 1
+        level = [child for node in level for child in node.iter_expressions()]
+    return depth, last
+
+
+def balance(tree: exp.Expr) -> None:
+    """Makes balanced trees of the long chains of one connective. The conditions keep their order."""
+    for top in [node for node in tree.walk() if type(node) in _CONNECTIVES]:
+        if type(top.parent) is not type(top) and len(conditions := _conditions(top)) > _CHAIN:
+            middle = len(conditions) // 2
+            top.set("this", _joined(type(top), conditions[:middle]))
+            top.set("expression", _joined(type(top), conditions[middle:]))
+
+
+def _conditions(top: exp.Expr) -> list[exp.Expr]:
+    """What a chain of one connective connects, from left to right; the parser nests it on the left."""
+    conditions: list[exp.Expr] = []
+    node = top
+    while type(node) is type(top):
+        conditions.append(node.expression)
+        node = node.this
+    return [node, *reversed(conditions)]
+
+
+def _joined(connective: type[exp.Expr], conditions: list[exp.Expr]) -> exp.Expr:
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    left, right = _joined(connective, conditions[:middle]), _joined(connective, conditions[middle:])
+    return connective(this=left, expression=right)

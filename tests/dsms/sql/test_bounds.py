@@ -1,0 +1,116 @@
+"""No text makes the parser or the binder slow or too deep: it is refused with an error that names the limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsms.model.limits import Limits
+from dsms.registration.statements import apply, parse
+from operators.core.errors import SqlError, UserError
+from tests.support.fake_environment import FakeEnvironment, apply_all
+
+BASE = "REGISTER SOURCE T (k INT, v BIGINT, s VARCHAR) FROM t; CREATE STREAM S OVER T KEY k;"
+
+
+def where(condition: str) -> str:
+    return f"CREATE QUERY q AS SELECT k, v FROM R(S) WHERE {condition}"
+
+
+def created(sql: str, limits: Limits | None = None) -> None:
+    """Parses and applies statements after the declarations, within limits."""
+    catalog, _ = apply_all(BASE)
+    environment = FakeEnvironment({"t": {0: 0}}, limits=limits or Limits())
+    for statement in parse(sql, environment.limits):
+        catalog, _ = apply(statement, catalog, environment)
+
+
+@pytest.mark.parametrize(
+    ("sql", "limit"),
+    [
+        (where("(" * 4_000 + "v > 1" + ")" * 4_000), "statement_nesting"),
+        (where("NOT " * 5_000 + "v > 1"), "statement_nesting"),
+        (where("v > " + "- " * 5_000 + "1"), "statement_nesting"),
+        (where("v > " + "CASE WHEN v > 1 THEN " * 1_000 + "1" + " END" * 1_000), "statement_nesting"),
+        (where("v > " + "abs(" * 3_000 + "v" + ")" * 3_000), "statement_nesting"),
+        (where("v > " + "ARRAY[" * 1_000), "statement_nesting"),
+        (where("v IN " + "(SELECT v FROM R(S) WHERE v IN " * 500 + "(1)" + ")" * 500), "statement_nesting"),
+        ("REGISTER SOURCE b (a " + "STRUCT<a " * 900 + "INT" + ">" * 900 + ") FROM t", "statement_nesting"),
+        ("REGISTER SOURCE b (a INT" + "[]" * 3_000 + ") FROM t", "statement_nesting"),
+        (where(" OR ".join(["v = 1"] * 20_000)), "statement_tokens"),
+        (where("v > 1" + " " * 500_000 + "AND v > 2"), "statement_length"),
+        (where("v > 1" + " " * 5_000_000), "script_length"),
+        (where("v > " + " + ".join(["v"] * 1_000)), "statement_operands"),
+        (where("v" + "::INT" * 2_000 + " > 1"), "statement_operands"),
+        (where("v > " + "a -> " * 3_000 + "1"), "statement_operands"),
+        ("CREATE QUERY q AS " + " UNION ALL ".join(["SELECT k, v FROM R(S)"] * 500), "statement_operands"),
+        (
+            "CREATE QUERY q AS " + " UNION ".join(f"SELECT k FROM R(S) WHERE v > {n}" for n in range(150)),
+            "query_nesting",
+        ),
+        ("CREATE QUERY q AS SELECT " + ", ".join(f"v AS v{n}" for n in range(1_500)) + " FROM R(S)", "columns"),
+        ("REGISTER SOURCE b (" + ", ".join(f"v{n} INT" for n in range(1_500)) + ") FROM t", "columns"),
+        ("CREATE TABLE b (k INT PRIMARY KEY, " + ", ".join(f"v{n} INT" for n in range(1_500)) + ")", "columns"),
+    ],
+)
+def test_what_exceeds_a_limit_is_refused_by_its_name(sql: str, limit: str) -> None:
+    with pytest.raises(UserError, match=f'the limit "{limit}" is set by DSMS_LIMITS'):
+        created(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        where("(" * 48 + "v > 1" + ")" * 48),
+        where("NOT " * 48 + "v > 1"),
+        where("v > " + "abs(" * 48 + "v" + ")" * 48),
+        where("v > " + "CASE WHEN v > 1 THEN " * 48 + "1" + " END" * 48),
+        where("v IN " + "(SELECT v FROM R(S) WHERE v IN " * 20 + "(1)" + ")" * 20),
+        where(" OR ".join(f"v = {number}" for number in range(2_000))),
+        where(" AND ".join(f"v <> {number}" for number in range(1_000))),
+        where("v > " + " + ".join(["v"] * 150)),
+        "CREATE QUERY q AS SELECT k, v FROM " + "(SELECT k, v FROM " * 48 + "R(S)" + ") x" * 48,
+        "REGISTER SOURCE b (a " + "STRUCT<a " * 45 + "INT" + ">" * 45 + ") FROM t FORMAT AVRO",
+        "REGISTER SOURCE b (a INT" + "[]" * 45 + ") FROM t FORMAT AVRO",
+    ],
+)
+def test_what_is_within_the_limits_is_planned(sql: str) -> None:
+    created(sql)
+
+
+def test_no_text_makes_the_parser_read_for_ever() -> None:
+    with pytest.raises(SqlError, match="too complex"):
+        parse("SELECT " + "ARRAY[" * 30 + "1" + "]" * 30)
+
+
+def test_conditions_keep_their_order_and_text_in_a_balanced_chain() -> None:
+    condition = " AND ".join(f"v <> {number}" for number in range(40))
+    (statement,) = parse(f"SELECT STREAMED k FROM R(S) WHERE {condition}", Limits())
+    assert condition in statement.select.sql()  # type: ignore[attr-defined]
+
+
+def test_views_that_double_each_other_are_refused_before_they_are_expanded() -> None:
+    """A statement of each size is small; the plan of the last one would have 2^30 operators."""
+    doubling = "CREATE VIEW w{} AS SELECT a.k, a.v FROM R(w{}) a JOIN R(w{}) b ON a.k = b.k"
+    statements = ["CREATE VIEW w0 AS SELECT k, v FROM R(S)", *(doubling.format(n + 1, n, n) for n in range(30))]
+    with pytest.raises(UserError, match='"query_operators"'):
+        created(";".join(statements))
+
+
+def test_common_tables_that_double_each_other_are_refused_before_they_are_expanded() -> None:
+    tables = ", ".join(f"c{n + 1} AS (SELECT a.k, a.v FROM c{n} a JOIN c{n} b ON a.k = b.k)" for n in range(30))
+    with pytest.raises(UserError, match='"query_operators"'):
+        created(f"CREATE QUERY q AS WITH c0 AS (SELECT k, v FROM R(S)), {tables} SELECT k, v FROM c30")
+
+
+def test_views_over_views_are_bounded() -> None:
+    base, over = "CREATE VIEW w0 AS SELECT k FROM R(S)", "CREATE VIEW w{} AS SELECT k FROM R(w{})"
+    chain = [base, *(over.format(number + 1, number) for number in range(9))]
+    created(";".join(chain[:7]), Limits(query_nesting=8))
+    with pytest.raises(UserError, match='"query_nesting"'):
+        created(";".join(chain), Limits(query_nesting=8))
+
+
+def test_the_number_of_registered_queries_is_limited() -> None:
+    queries = [f"CREATE QUERY q{number} AS SELECT k FROM R(S) WHERE v > {number}" for number in range(3)]
+    with pytest.raises(UserError, match='there would be 3 views and queries, more than 2; the limit "queries"'):
+        created(";".join(queries), Limits(queries=2))
