@@ -13,11 +13,14 @@ from connectors.formats.avro_buffer import PREFIX, Buffer, Cursors, Ints
 from connectors.formats.avro_columns import Column, ColumnMaker, convertible, read, vectorised
 from connectors.formats.avro_records import RecordReader, Undecodable, record_reader
 from connectors.formats.avro_resolve import resolve
+from connectors.formats.avro_size import avro_size
 from connectors.formats.avro_types import AvroType, avro_type, unbounded
 from connectors.formats.base import Decoded, Refusal, Unfit, empty_frame, frame_of, in_order, joined
 
 MAX_BLOCK = 1 << 30
 _SLICE = 1 << 15
+#: A writer schema that is larger is not decoded: a few names may stand for any number of types.
+_DEEPEST, _MOST_TYPES = 200, 20_000
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,9 @@ class AvroDecoder:
 
     def _make_plan(self, schema_id: int, schema: Mapping[str, object]) -> _Plan | str:
         try:
+            size = avro_size(schema)
+            if size.nesting > _DEEPEST or size.types > _MOST_TYPES:
+                return f"the writer schema {schema_id} is too large: {size.types} types, {size.nesting} levels"
             writer = avro_type(schema)
             if writer.kind != "record" or writer.null_branch is not None:
                 return f"the writer schema {schema_id} is not a record"

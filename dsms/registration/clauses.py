@@ -13,6 +13,8 @@ from operators.core.errors import SqlError, UserError
 
 #: The value of START that is resolved by looking at the sources.
 LATEST = "latest"
+#: Of the numbers of clauses, which stay within 64 bits in milliseconds.
+_DIGITS = 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _SHORT = {"S": "SECONDS", "SEC": "SECONDS", "MIN": "MINUTES", "H": "HOURS"}
@@ -197,6 +199,8 @@ def _duration(clause: Clause, words: Sequence[str], *, bare: bool) -> int:
 def _number(clause: Clause, word: str) -> int:
     if not word.isdecimal():
         raise _wrong(clause, f'{clause.name.upper()} needs a number, not "{word}"')
+    if len(word) > _DIGITS:
+        raise _wrong(clause, f"the number of {clause.name.upper()} has more than {_DIGITS} digits")
     return int(word)
 
 

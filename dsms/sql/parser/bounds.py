@@ -21,6 +21,10 @@ _OPENS = frozenset({"(", "[", "{", "CASE"})
 _PARAMETRIC = frozenset({"ARRAY", "LIST", "STRUCT", "MAP", "ROW"})
 _PREFIXES = frozenset({"NOT", "-", "+", "~", "INTERVAL", "DISTINCT", "ALL", "ANY", "SOME", "EXISTS"})
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
+#: They have their pattern as `expression`.
+_MATCHES = (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike, exp.RegexpExtract, exp.RegexpReplace)
+#: Functions that sqlglot does not know, with a pattern as their second argument.
+_MATCHING = ("regexp_matches", "regexp_like")
 _CONNECTIVES = (exp.And, exp.Or)
 #: A chain of up to so many conditions keeps the form in which it is parsed.
 _CHAIN = 16
@@ -70,7 +74,8 @@ def _nesting(tokens: Sequence[Token]) -> tuple[int, Token]:
 
 
 def bounded(tree: exp.Expr, limits: Limits) -> exp.Expr:
-    """The tree with long chains of AND and OR balanced; SqlError if it is deeper than statements may be.
+    """The tree with long chains of AND and OR balanced; SqlError if it is deeper, or a pattern longer, than statements
+    may have them.
 
     >>> import sqlglot
     >>> chain = sqlglot.parse_one(" OR ".join(f"a = {number}" for number in range(1000)))
@@ -81,7 +86,19 @@ def bounded(tree: exp.Expr, limits: Limits) -> exp.Expr:
     depth, deepest = _depth(tree)
     place = Place(*position_of(deepest))
     limits.check("statement_operands", depth, "the statement is a chain of {} operators and operands", place)
+    for match in tree.find_all(*_MATCHES, exp.Anonymous):
+        length = len(_pattern(match))
+        limits.check("pattern_length", length, "the pattern has {} characters", Place(*position_of(match)))
     return tree
+
+
+def _pattern(match: exp.Expr) -> str:
+    """The literal pattern of an operator or function; empty without one."""
+    if isinstance(match, exp.Anonymous):
+        pattern = match.expressions[1] if match.name.lower() in _MATCHING and len(match.expressions) > 1 else None
+    else:
+        pattern = match.args.get("expression")
+    return str(pattern.this) if isinstance(pattern, exp.Literal) and pattern.is_string else ""
 
 
 def _depth(tree: exp.Expr) -> tuple[int, exp.Expr]:

@@ -48,6 +48,13 @@ def created(sql: str, limits: Limits | None = None) -> None:
             "query_nesting",
         ),
         ("CREATE QUERY q AS SELECT " + ", ".join(f"v AS v{n}" for n in range(1_500)) + " FROM R(S)", "columns"),
+        (where("s LIKE '" + "%a" * 2_000 + "'"), "pattern_length"),
+        (where("s ~ '" + "(a|b)" * 2_000 + "'"), "pattern_length"),
+        (where("regexp_extract(s, '" + "a?" * 2_000 + "') = 'a'"), "pattern_length"),
+        (where("regexp_replace(s, '" + "a?" * 2_000 + "', 'b') = 'a'"), "pattern_length"),
+        (where("regexp_matches(s, '" + "a?" * 2_000 + "')"), "pattern_length"),
+        ("CREATE QUERY q WITH (partitions = 1000) AS SELECT k, v FROM R(S)", "partitions"),
+        ("REGISTER SOURCE b (a INT) FROM x PARTITIONS 1000", "partitions"),
         ("REGISTER SOURCE b (" + ", ".join(f"v{n} INT" for n in range(1_500)) + ") FROM t", "columns"),
         ("CREATE TABLE b (k INT PRIMARY KEY, " + ", ".join(f"v{n} INT" for n in range(1_500)) + ")", "columns"),
     ],
@@ -114,3 +121,9 @@ def test_the_number_of_registered_queries_is_limited() -> None:
     queries = [f"CREATE QUERY q{number} AS SELECT k FROM R(S) WHERE v > {number}" for number in range(3)]
     with pytest.raises(UserError, match='there would be 3 views and queries, more than 2; the limit "queries"'):
         created(";".join(queries), Limits(queries=2))
+
+
+@pytest.mark.parametrize("pattern", ["(a{1000}){1000}", "(((((a{100}){100}){100}){100}){100})", "\\pL{5000}"])
+def test_a_pattern_that_would_grow_when_it_is_compiled_is_refused(pattern: str) -> None:
+    with pytest.raises(UserError, match="is no regular expression"):
+        created(where(f"s ~ '{pattern}'"))

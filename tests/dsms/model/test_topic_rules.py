@@ -1,0 +1,96 @@
+"""Which topics statements may name, and how long names are."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsms.model.catalog import Catalog
+from dsms.model.topic_rules import TopicRules
+from operators.core.errors import UserError
+from tests.support.fake_environment import FakeEnvironment, apply_all
+
+BASE = """REGISTER SOURCE T (k INT, v INT) FROM t; CREATE STREAM S OVER T KEY k;
+CREATE VIEW hot AS SELECT k, v FROM R(S); CREATE TABLE rooms (k INT PRIMARY KEY)"""
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return apply_all(BASE)[0]
+
+
+def refused(sql: str, catalog: Catalog) -> str:
+    with pytest.raises(UserError) as raised:
+        apply_all(sql, catalog, FakeEnvironment({"t": {0: 0}}))
+    return str(raised.value)
+
+
+RESERVED = [
+    "_dsms.local.progress", "_dsms.other.catalog", "__transaction_state", "__consumer_offsets", "dsms.T.dead-letters",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("topic", [*RESERVED, "dsms.hot", "dsms.rooms"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'REGISTER SOURCE n (a INT) FROM "{}"',
+        'REGISTER SOURCE n (a INT) FROM "{}" PARTITIONS 1',
+        "CREATE STREAM n (a INT) SOURCE '{}'",
+        "CREATE QUERY n WITH (topic = '{}') AS SELECT k FROM R(S)",
+        "CREATE VIEW n WITH (topic = '{}') AS SELECT k FROM R(S)",
+        "CREATE OR REPLACE VIEW n WITH (topic = '{}') AS SELECT k FROM R(S)",
+    ],
+)
+def test_reserved_topics_are_no_sources_and_no_results(topic: str, statement: str, catalog: Catalog) -> None:
+    said = refused(statement.format(topic), catalog)
+    assert f'topic "{topic}"' in said and ("is reserved" in said or "already belongs to" in said)
+
+
+def test_names_that_would_make_a_reserved_topic_are_refused(catalog: Catalog) -> None:
+    assert "holds dead letters" in refused('CREATE VIEW "T.dead-letters" AS SELECT k FROM R(S)', catalog)
+    assert "holds dead letters" in refused('CREATE TABLE "T.dead-letters" (k INT PRIMARY KEY)', catalog)
+
+
+@pytest.mark.parametrize("topic", ["rooms/1", "a b", "é", ".", "..", "x" * 250, "a\nb", ""])
+def test_topics_that_kafka_would_refuse_are_refused_first(topic: str, catalog: Catalog) -> None:
+    assert "is not a valid topic name" in refused(
+        f"CREATE QUERY n WITH (topic = '{topic}') AS SELECT k FROM R(S)", catalog
+    )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'CREATE VIEW "{}" AS SELECT k FROM R(S)',
+        'REGISTER SOURCE "{}" (a INT) FROM t',
+        'CREATE STREAM "{}" OVER T KEY k',
+        'CREATE TABLE "{}" (k INT PRIMARY KEY)',
+        'CREATE VIEW "{}" AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 2) = 0',
+    ],
+)
+def test_a_name_has_at_most_200_characters(statement: str, catalog: Catalog) -> None:
+    assert "a name has at most 200 characters" in refused(statement.format("v" * 300), catalog)
+
+
+def test_names_beyond_those_of_topics_are_refused_where_they_become_topics(catalog: Catalog) -> None:
+    assert "is not a valid topic name" in refused("CREATE VIEW räume AS SELECT k FROM R(S)", catalog)
+    assert "is not a valid topic name" in refused("REGISTER SOURCE räume (a INT) FROM t", catalog)
+
+
+def test_an_administrator_opens_topics_to_be_read(catalog: Catalog) -> None:
+    opened = TopicRules(("_dsms.main.*", "dsms.hot"))
+    for topic in ("_dsms.main.catalog", "dsms.hot"):
+        opened.check_source(topic, catalog)
+    with pytest.raises(UserError, match="is reserved"):
+        opened.check_source("_dsms.other.catalog", catalog)
+
+
+@pytest.mark.parametrize("subject", ["_dsms.local.progress-value", "dsms.hot-value", "dsms.hot-key", "__x", "x" * 300])
+def test_subjects_of_the_systems_topics_are_the_systems(subject: str, catalog: Catalog) -> None:
+    with pytest.raises(UserError):
+        TopicRules().check_subject(subject, catalog)
+
+
+def test_other_subjects_are_free(catalog: Catalog) -> None:
+    for subject in ("readings-value", "t-key", "anything"):
+        TopicRules().check_subject(subject, catalog)
