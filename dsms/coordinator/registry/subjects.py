@@ -12,7 +12,7 @@ from fastavro.schema import SchemaParseException, UnknownType
 from connectors.formats.avro_size import avro_size
 from dsms.coordinator.registry.avro_compatibility import LEVELS, Level, incompatibilities, unreadable
 from dsms.coordinator.registry.state import Event, RegistryState, Version
-from dsms.model.limits import NO_LIMITS, Limits
+from dsms.model.limits import NO_LIMITS, SETTING, Limits
 from operators.core.errors import UserError
 
 SCHEMA_TYPES = ("AVRO",)
@@ -248,7 +248,8 @@ def _checked(text: str, kind: str, limits: Limits) -> tuple[str, str]:
         fastavro.parse_schema(document)
         unreadable(text, text)
     except RecursionError:
-        raise RegistryError(42201, "the schema is nested too deeply") from None
+        hint = f'the limit "schema_nesting" is set by {SETTING}'
+        raise RegistryError(42201, "the schema is nested too deeply", hint=hint) from None
     except RegistryError:
         raise
     except UserError as error:

@@ -80,7 +80,7 @@ def bounded(tree: exp.Expr, limits: Limits) -> exp.Expr:
     >>> import sqlglot
     >>> chain = sqlglot.parse_one(" OR ".join(f"a = {number}" for number in range(1000)))
     >>> _depth(chain)[0], _depth(bounded(chain, Limits()))[0]
-    (1001, 12)
+    (1002, 13)
     """
     balance(tree)
     depth, deepest = _depth(tree)
