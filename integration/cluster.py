@@ -209,9 +209,15 @@ def log_of(process: ManagedProcess) -> str:
 
 
 @contextmanager
-def running(kafka: str, redis_url: str, directory: Path, fragments: int = 1) -> Iterator[Cluster]:
-    """A cluster with a coordinator and no executor yet."""
-    cluster = Cluster(kafka, redis_url, directory, fragments=fragments)
+def running(
+    kafka: str,
+    redis_url: str,
+    directory: Path,
+    fragments: int = 1,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Cluster]:
+    """A cluster with a coordinator, which has these variables in its environment, and no executor yet."""
+    cluster = Cluster(kafka, redis_url, directory, fragments=fragments, environment=environment)
     try:
         cluster.coordinator.start()
         yield cluster

@@ -42,7 +42,6 @@ def _registered(
     given = settings.pop("partitions", None)
     wanted = given if isinstance(given, int) else None
     environment.limits.check("partitions", wanted or 1, "the topic would have {} partitions", statement.name.place)
-    start = environment.source_topic(statement.name.text, statement.topic.text, wanted)
     number = catalog.next_number()
     source = msgspec.convert(
         {
@@ -52,9 +51,6 @@ def _registered(
             "sql": statement.sql,
             "columns": [msgspec.to_builtins(column) for column in columns],
             "topic": statement.topic.text,
-            "partitions": len(start),
-            "start": start,
-            "topic_id": environment.topic_id(statement.topic.text),
             "number": number,
             "home": str(number % len(environment.busy())),
             **settings,
@@ -63,7 +59,12 @@ def _registered(
         Source,
     )
     _check_timestamp(source)
-    source = msgspec.structs.replace(source, constraints=promised(source, catalog))
+    promises = promised(source, catalog)
+    start = environment.source_topic(source.name, source.topic, wanted)  # the last step: it may make the topic
+    topic_id = environment.topic_id(source.topic)
+    source = msgspec.structs.replace(
+        source, constraints=promises, start=start, partitions=len(start), topic_id=topic_id
+    )
     result = StatementResult(
         "REGISTER SOURCE",
         f'source "{source.name}" registered over topic "{source.topic}"',
