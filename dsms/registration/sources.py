@@ -37,7 +37,8 @@ def _registered(
     settings, defaults = source_settings(statement.clauses)
     columns = _columns(statement, environment.limits)
     check_free(catalog, statement.name)
-    environment.topic_rules.check_source(statement.topic.text, catalog)
+    if "late_of" not in more:  # late records are read from the dead letters of the declared stream itself
+        environment.topic_rules.check_source(statement.topic.text, catalog)
     check_topic(dead_letter_topic(statement.name.text))
     given = settings.pop("partitions", None)
     wanted = given if isinstance(given, int) else None
