@@ -37,7 +37,7 @@ def version_before(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(f"the history does not have {BEFORE}: {packed.stderr.decode().strip()}")
     directory = tmp_path_factory.mktemp("before")
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as sources:
-        sources.extractall(directory, filter="data")
+        sources.extractall(directory)
     return directory
 
 

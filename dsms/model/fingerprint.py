@@ -35,7 +35,7 @@ def fingerprint(value: object) -> str:
 
     The law: it depends on the type and the content of a value, never on the order of a set or mapping, on the process
     or on where a class is defined. Fields that take no part in comparison are left out, as are fields with
-    `ADDED_LATER` at their default (in structs those of `added_later` that are None). The `operator_version` of an
+    `ADDED_LATER` at their default. The `operator_version` of an
     operator's class is part of it.
 
     Raises TypeError for a value that could change (a dataclass that is not frozen) or of a type whose content is
@@ -110,9 +110,7 @@ def _(value: Mapping) -> bytes:  # type: ignore[type-arg]
 
 @_encoded.register
 def _(value: msgspec.Struct) -> bytes:
-    later = getattr(type(value), "added_later", ())
-    names = value.__struct_fields__
-    return _named_fields(value, [name for name in names if name not in later or getattr(value, name) is not None])
+    return _named_fields(value, value.__struct_fields__)
 
 
 @memoized_by_identity(_REMEMBERED)
@@ -132,8 +130,11 @@ def _added(field: Field[Any], value: object) -> bool:
 
 @_encoded.register
 def _(value: Source) -> bytes:
-    """As it was registered: what is learned of its topic later does not change what is computed."""
-    return _named_fields(value, [name for name in value.__struct_fields__ if name not in _LEARNED])
+    """As it was registered: what is learned of its topic later does not change what is computed. Fields that were added
+    later say nothing while they are None."""
+    named = (name for name in value.__struct_fields__ if name not in _LEARNED)
+    later = value.added_later
+    return _named_fields(value, [name for name in named if name not in later or getattr(value, name) is not None])
 
 
 def _named_fields(value: object, names: Iterable[str]) -> bytes:

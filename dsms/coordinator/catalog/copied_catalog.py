@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -16,7 +16,7 @@ from dsms.model.objects import Former, Object, Query, Source, Table
 @dataclass(frozen=True)
 class Naming:
     """The names of topics in a copy: those of sources and tables by their old names, where they differ, and what the
-    topics of results and dead letters begin with.
+    topics of results and dead letters begin with; and the ids that topics of sources have there, by name.
 
     >>> Naming({"bids": "bids-mirror"}, "test.").result("dsms.Hot")
     'test.dsms.Hot'
@@ -24,6 +24,7 @@ class Naming:
 
     sources: Mapping[str, str]
     prefix: str = ""
+    ids: Mapping[str, str] = field(default_factory=dict)
 
     def source(self, topic: str) -> str:
         """The topic of a source or of a table."""
@@ -52,8 +53,10 @@ def copied(item: Object, naming: Naming) -> Object:
     if isinstance(item, Source):
         letters = naming.result(item.dead_letters) if naming.prefix else item.letters
         if item.late_of is not None and naming.prefix:  # it reads the copy's own dead letters
-            return msgspec.structs.replace(item, topic=naming.result(item.topic), start={}, letters=letters)
-        return msgspec.structs.replace(item, topic=naming.source(item.topic), letters=letters)
+            own = naming.result(item.topic)
+            return msgspec.structs.replace(item, topic=own, start={}, letters=letters, topic_id=naming.ids.get(own))
+        topic = naming.source(item.topic)
+        return msgspec.structs.replace(item, topic=topic, letters=letters, topic_id=naming.ids.get(topic))
     if isinstance(item, Table):
         return msgspec.structs.replace(item, source=copied(item.source, naming))
     if not isinstance(item, Query):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -18,7 +18,7 @@ from connectors.kafka.compacted import read_log
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter, Records
 from connectors.kafka.names import internal_topic, transactional_id
-from connectors.kafka.topics import COMPACTED, KEPT, ensure_topic, latest, partitions_of
+from connectors.kafka.topics import COMPACTED, KEPT, ensure_topic, latest, partitions_of, topic_ids
 from connectors.objects.store import ObjectStore
 from dsms.coordinator.catalog.catalog_log import META, first_entry
 from dsms.coordinator.catalog.copied_catalog import Naming, catalog_in, copied_log
@@ -52,7 +52,8 @@ def copy_cluster(order: CopyOrder, objects: ObjectStore) -> list[Checkpoint]:
     stores = {each.fragment: CheckpointStore(objects, each.cluster, each.fragment) for each in order.checkpoints}
     newest = max(order.checkpoints, key=lambda checkpoint: checkpoint.created)
     entries = catalog_log(b"".join(stores[newest.fragment].read(newest.catalog)))
-    log = copied_log(entries, order.naming)
+    topics = [order.naming.source(source.topic) for source in _logs(catalog_in(entries))]
+    log = copied_log(entries, replace(order.naming, ids=topic_ids(order.kafka.admin(), topics)))
     catalog = catalog_in(log)
     moved = [_moved(checkpoint, order, catalog) for checkpoint in order.checkpoints]
     _check(order, catalog, moved)

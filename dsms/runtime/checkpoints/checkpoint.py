@@ -32,7 +32,7 @@ class Copy(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """The topic of a source when the checkpoint was made."""
+    """The topic of a source when the checkpoint was made; the id is "" where brokers give none."""
 
     name: str
     id: str
@@ -139,8 +139,8 @@ def misfit(checkpoint: Checkpoint, logs: Logs, published: Published, targets: in
 
 def _other_topics(topics: Mapping[str, Topic], logs: Logs) -> Iterator[str]:
     for topic in topics.values():
-        if (now := logs.topics.get(topic.name)) != topic.id:
-            yield f'topic "{topic.name}" ' + ("does not exist" if now is None else "was made anew after it")
+        if (now := logs.topics.get(topic.name, "")) != topic.id:
+            yield f'topic "{topic.name}" ' + ("was made anew after it" if now else "does not exist")
 
 
 def _beyond(topics: Mapping[str, Topic], state: Manifest, logs: Logs) -> Iterator[str]:

@@ -8,9 +8,9 @@ import msgspec
 
 from connectors.kafka.compacted import read_compacted
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.identities import cluster_id, topic_ids
+from connectors.kafka.identities import cluster_id
 from connectors.kafka.names import internal_topic
-from connectors.kafka.topics import latest, partitions_of
+from connectors.kafka.topics import latest, partitions_of, topic_ids
 from dsms.runtime.checkpoints.checkpoint import Logs
 
 #: The log of a catalog: its last entries by key.
@@ -19,10 +19,9 @@ CatalogLog = dict[bytes, bytes]
 
 def look(kafka: KafkaSettings, topics: Iterable[str]) -> Logs:
     """The cluster, and the given topics as they are now."""
-    admin = kafka.admin()
-    ids = topic_ids(admin, topics)
-    ends = latest(admin, [(topic, partition) for topic in ids for partition in partitions_of(admin, topic)])
-    return Logs(cluster_id(admin), ids, ends)
+    admin, listed = kafka.admin(), sorted(set(topics))
+    ends = latest(admin, [(topic, partition) for topic in listed for partition in partitions_of(admin, topic)])
+    return Logs(cluster_id(admin), topic_ids(admin, listed), ends)
 
 
 def read_catalog_log(kafka: KafkaSettings, cluster: str) -> bytes:

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsms.model import logical, objects
 from dsms.model.fingerprint import fingerprint
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from operators.expressions import Column, Literal
@@ -114,3 +116,13 @@ def test_twins_over_the_same_sources_are_one_vertex() -> None:
     catalog = apply_all(sources + views, environment=FakeEnvironment({f"t{at}": {0: 0} for at in range(9)}))[0]
     flow = compile_lane("lane", plan_fragment(catalog, 1).queries.values()).flow
     assert len(set(flow.keys)) == len(flow.vertices)
+
+
+def test_fields_that_were_added_later_leave_stored_names_as_they_were() -> None:
+    """The literal is the fingerprint that commit 8ccdbb9 gives, before these fields were there."""
+    source = objects.Source(name="T", id="o1", sql="", columns=(objects.Column("k", "INT"),), topic="t")
+    scan = logical.StreamScan(source, "S", ("k",))
+    assert fingerprint(scan) == "95e6e4235efca3536c13"
+    told = msgspec.structs.replace(source, letters="elsewhere")
+    others = (replace(scan, first=((0, 9),)), logical.StreamScan(told, "S", ("k",)))
+    assert len({fingerprint(scan), *map(fingerprint, others)}) == 3
