@@ -90,13 +90,22 @@ class Cluster:
         process.start()
         return process
 
-    def sql(self, text: str) -> list[dict[str, Any]]:
+    def sql(self, text: str, token: str = "") -> list[dict[str, Any]]:
         """Runs statements; raises Refused."""
-        return self._answer(self._client.post("/v1/statements", json={"sql": text}))["results"]
+        return self.call("POST", "statements", token, json={"sql": text})["results"]
 
     def get(self, path: str) -> Any:
         """The document at a path such as `queries/Hot`; raises Refused."""
-        return self._answer(self._client.get(f"/v1/{path}"))
+        return self.call("GET", path)
+
+    def call(self, method: str, path: str, token: str = "", **request: Any) -> Any:
+        """The answer to a call with a token; raises Refused."""
+        return self._answer(self.answered(method, path, token, **request))
+
+    def answered(self, method: str, path: str, token: str = "", **request: Any) -> httpx.Response:
+        """The response to a call with a token."""
+        headers = {**({"Authorization": f"Bearer {token}"} if token else {}), **request.pop("headers", {})}
+        return self._client.request(method, f"/v1/{path}", headers=headers, **request)
 
     def topic(self, name: str) -> str:
         """The result topic of a query."""

@@ -5,20 +5,36 @@ from typing import Annotated
 import typer
 
 from dsms.cli.output import note, print_line
-from dsms.coordinator.http.access import new_token
+from dsms.coordinator.http.access import Access, entry, new_token
 from dsms.model.roles import Role
+
+_PATTERN = "a name, or its beginning and *; may be given several times"
 
 
 def token(
     name: Annotated[str, typer.Argument(help="Name of the user or program that gets the token.")],
     role: Annotated[Role, typer.Option(help="Role of the token, which says what it permits.")] = "reader",
+    *,
+    read: Annotated[list[str] | None, typer.Option(help=f"Objects that it may read: {_PATTERN}.")] = None,
+    write: Annotated[
+        list[str] | None, typer.Option(help=f"Objects that it may create, change, drop and read: {_PATTERN}.")
+    ] = None,
+    read_topics: Annotated[
+        list[str] | None, typer.Option(help=f"Topics over which it may register sources: {_PATTERN}.")
+    ] = None,
+    write_topics: Annotated[
+        list[str] | None, typer.Option(help=f"Topics that it may write and read: {_PATTERN}.")
+    ] = None,
 ) -> None:
     """Make an API token.
 
-    The entry for the coordinator's token file is written to standard output, the token itself to standard error.
+    The entry for the coordinator's token file is written to standard output, the token itself to standard error. With
+    any pattern of objects or topics, the token is for what the patterns name and for nothing else.
 
-    Example: dsms token ann --role writer >> tokens.toml
+    Example: dsms token ann --role writer --read 'orders*' --write 'ann_*' --write-topics 'dsms.ann_*' >> tokens.toml
     """
-    text, kept = new_token(name, role)
-    print_line(f'[[token]]\nname = "{kept.name}"\nrole = "{kept.role}"\nsha256 = "{kept.sha256}"')
+    patterns = {"read": read, "write": write, "read_topics": read_topics, "write_topics": write_topics}
+    text, kept = new_token(name, role, **{field: tuple(given) for field, given in patterns.items() if given})
+    Access((kept,))  # refuses wrong patterns
+    print_line(entry(kept))
     note(f"token (shown only once): {text}")

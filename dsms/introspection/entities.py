@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Callable, Iterable
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -81,6 +81,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Entity = Operator | Queue | Synopsis | Adherence
+_E = TypeVar("_E", Operator, Queue, Synopsis, Adherence)
 
 
 def load_by_fragment(reports: Iterable[Report]) -> dict[str, float]:
@@ -102,6 +103,29 @@ def entities(report: Report, kind: Kind) -> tuple[Entity, ...]:
 def concerns(entity: Entity, query: str | None) -> bool:
     """Whether an entity belongs to a query, whose name is compared without case; always true for None."""
     return query is None or query.lower() in map(str.lower, entity.queries)
+
+
+def seen(report: Report, may_read: Callable[[str], bool]) -> Report:
+    """The report with the entities that belong to a query that may be read, without the names of other queries.
+
+    >>> queue = Queue(id="a", fragment="0", lane="0", queries=("mine", "theirs"))
+    >>> other = msgspec.structs.replace(queue, queries=("theirs",))
+    >>> report = Report(executor="e", fragment="0", at=0.0, queues=(queue, other))
+    >>> [queue.queries for queue in seen(report, lambda name: name == "mine").queues]
+    [('mine',)]
+    """
+
+    def readable(entities: Iterable[_E]) -> tuple[_E, ...]:
+        named = ((entity, tuple(filter(may_read, entity.queries))) for entity in entities)
+        return tuple(msgspec.structs.replace(entity, queries=queries) for entity, queries in named if queries)
+
+    return msgspec.structs.replace(
+        report,
+        operators=readable(report.operators),
+        queues=readable(report.queues),
+        synopses=readable(report.synopses),
+        constraints=readable(report.constraints),
+    )
 
 
 def listed(names: tuple[str, ...], most: int = 5) -> str:

@@ -4,7 +4,7 @@ of queries as nested operators with attributes. Only the statements are read bac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -63,9 +63,10 @@ class Document(msgspec.Struct, frozen=True):
     format: int = FORMAT
 
 
-def document(catalog: Catalog) -> Document:
-    """The objects of a catalog in order of creation, without the system's own."""
-    objects = (item for item in catalog.objects.values() if not item.id.startswith("d"))
+def document(catalog: Catalog, may_read: Callable[[str], bool] = lambda _: True) -> Document:
+    """The objects of a catalog that may be read, in order of creation, without the system's own."""
+    users = (item for item in catalog.objects.values() if not item.id.startswith("d"))
+    objects = (item for item in users if may_read(item.name))
     return Document(tuple(_object(item, catalog) for item in objects))
 
 

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from dsms.model.objects import Aggregate, Object, Query, Source, Stream, Table, kind_of
 from dsms.model.statements import Place
 from operators.core.delta import MAX_SOURCES
-from operators.core.errors import UserError
+from operators.core.errors import SqlError, UserError
+
+
+class NotFound(SqlError):
+    """A statement names an object that does not exist; the hint has close matches."""
+
+    def __init__(self, name: str, place: Place, choices: Iterable[str]) -> None:
+        self._name, self._place, self._choices = name, place, tuple(choices)
+        close = difflib.get_close_matches(name, self._choices) or self._choices
+        hint = "have: " + ", ".join(close) if close else "nothing is registered yet"
+        super().__init__(f'"{name}" not found', line=place.line, column=place.column, hint=hint)
+
+    def among(self, may_read: Callable[[str], bool]) -> NotFound:
+        """The same error for somebody who may not see all objects."""
+        return NotFound(self._name, self._place, filter(may_read, self._choices))
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -33,7 +47,7 @@ class Catalog(msgspec.Struct, frozen=True):
         """The object with this name. Raises SqlError at `place`, with close matches as the hint, if there is none."""
         named = self.get(name)
         if named is None:
-            raise (place or Place()).error(f'"{name}" not found', self._choices(name))
+            raise NotFound(name, place or Place(), [item.name for item in self.objects.values()])
         return named
 
     def find_any(self, name: str, place: Place | None = None) -> Object:
@@ -98,8 +112,3 @@ class Catalog(msgspec.Struct, frozen=True):
     def running(self) -> list[Query]:
         """The views and queries that lanes run: all but views over the clock, whose points are computed in advance."""
         return [query for query in self.queries() if query.periodic is None]
-
-    def _choices(self, name: str) -> str:
-        names = [item.name for item in self.objects.values()]
-        close = difflib.get_close_matches(name, names) or names
-        return "have: " + ", ".join(close) if close else "nothing is registered yet"

@@ -62,6 +62,14 @@ class Environment(Protocol):
         """The state of an object as SHOW displays it."""
         ...
 
+    def may_read(self, name: str) -> bool:
+        """Whether whoever runs the statement may read the object of a name."""
+        ...
+
+    def reads(self, name: str) -> None:
+        """Raises Forbidden, whether there is such an object or not, unless he may read it."""
+        ...
+
 
 class FixedEnvironment:
     """An environment without services: one fragment, every topic exists with one partition, and nothing is published.
@@ -107,6 +115,13 @@ class FixedEnvironment:
     def state_of(self, item: Object) -> str:
         """The same state for all objects."""
         return self._state
+
+    def may_read(self, name: str) -> bool:
+        """Everything may be read."""
+        return True
+
+    def reads(self, name: str) -> None:
+        """Everything may be read."""
 
 
 Applied = tuple[Catalog, StatementResult]

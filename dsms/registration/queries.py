@@ -50,7 +50,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
         return _clock(statement, view, name, catalog)
     defaults, written = default_windows(statement.select, catalog), statement.select.sql(dialect=Dsms)
     settings = settled(statement, catalog, environment)
-    node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
+    node = started(bind(WholeQuery(this=statement.select), catalog, environment.reads), settings.get("start"))
     check_plan(node, environment.limits)
     first = first_offsets(node, reads_of(statement, catalog), environment)
     node = reading_from(node, first)
@@ -80,7 +80,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
             *_notices(node, query, result_settings(statement.clauses)),
             *_cql_notices(statement),
             *_family_notices(query, catalog),
-            *(f'answered from "{view}", whose operators it shares' for view in views),
+            *(f'answered from "{view}", whose operators it shares' for view in views if environment.may_read(view)),
             *_gone_notices(node, first),
             *defaults,
             *_expanded(statement, written, catalog),
@@ -105,7 +105,7 @@ def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Enviro
     if "max_error" in settings:
         settings.setdefault("deadline", DEFAULT_DEADLINE_MS)
     if settings.get("start") == LATEST:
-        node = bind(WholeQuery(this=statement.select), catalog)
+        node = bind(WholeQuery(this=statement.select), catalog, environment.reads)
         settings["start"] = environment.reached([source for source in properties.sources(node) if not source.table])
     return settings
 

@@ -109,7 +109,7 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
             raise _wrong(before, f"{option} would change from {getattr(before, option)} to {given[option]}")
     settings = settled(statement, catalog, environment)
     check_quality(statement, settings)
-    node = started(bind(WholeQuery(this=statement.select), catalog), settings.get("start"))
+    node = started(bind(WholeQuery(this=statement.select), catalog, environment.reads), settings.get("start"))
     check_plan(node, environment.limits)
     output = statement.output or default_output(statement, node)
     kept = {name: getattr(before, name) for name in (*_KEPT, *_CARRIED)}

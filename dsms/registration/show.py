@@ -16,7 +16,8 @@ from dsms.sql.parser.nodes import WholeQuery
 
 def show_objects(statement: st.Show, catalog: Catalog, environment: Environment) -> Applied:
     """The objects of a kind, with their states."""
-    shown = [item for item in catalog.objects.values() if kind_of(item) == statement.kind]
+    all_of_kind = (item for item in catalog.objects.values() if kind_of(item) == statement.kind)
+    shown = [item for item in all_of_kind if environment.may_read(item.name)]
     rows = tuple((item.name, _over(item), environment.state_of(item), item.sql, *_weight(item)) for item in shown)
     weight = ("weight",) if statement.kind in ("view", "query") else ()
     columns = ("name", "topic or source", "state", "sql", *weight)
@@ -34,12 +35,13 @@ def _over(item: Object) -> str:
 def explain_plan(statement: st.Explain, catalog: Catalog, environment: Environment) -> Applied:
     """The plan of an object, or of a query that is not run."""
     node = (
-        bind(WholeQuery(this=statement.select), catalog)
+        bind(WholeQuery(this=statement.select), catalog, environment.reads)
         if statement.select is not None
         else _named_plan(statement, catalog)
     )
     name = statement.name.text if statement.name is not None else ""
-    text = explain(node, plan_fragment(catalog, 1).queries.values(), name)
+    running = plan_fragment(catalog, 1).queries.values()
+    text = explain(node, [query for query in running if environment.may_read(query.name)], name)
     return catalog, StatementResult("EXPLAIN", "plan", ("plan",), tuple((line,) for line in text.splitlines()))
 
 

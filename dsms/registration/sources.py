@@ -11,7 +11,7 @@ from connectors.kafka.names import dead_letter_topic
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
-from dsms.model.objects import Column, Source, Stream, kind_of
+from dsms.model.objects import Column, Constraint, Source, Stream, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_topic
 from dsms.model.types import type_sql
@@ -37,6 +37,9 @@ def _registered(
     settings, defaults = source_settings(statement.clauses)
     columns = _columns(statement, environment.limits)
     check_free(catalog, statement.name)
+    for promise in msgspec.convert(settings.get("constraints", []), tuple[Constraint, ...]):
+        if promise.other is not None:
+            environment.reads(promise.other)
     if "late_of" not in more:  # late records are read from the dead letters of the declared stream itself
         environment.topic_rules.check_source(statement.topic.text, catalog)
     check_topic(dead_letter_topic(statement.name.text))
@@ -99,6 +102,7 @@ def _check_timestamp(source: Source) -> None:
 
 def create_stream(statement: st.CreateStream, catalog: Catalog, environment: Environment) -> Applied:
     """A stream over a source, keyed or append-only."""
+    environment.reads(statement.source.text)
     source = catalog.find(statement.source.text, statement.source.place)
     if not isinstance(source, Source):
         raise statement.source.place.error(f'"{source.name}" is a {kind_of(source)}, not a source')

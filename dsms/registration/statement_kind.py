@@ -36,6 +36,8 @@ class StatementKind:
     subject: Subject = "catalog"
     #: The name that it gives, changes or takes away, which must not be one of the system's; by default there is none.
     changed_name: Callable[[Any], st.Name | None] = lambda _: None
+    #: The name of the object that it shows or whose rows it writes. What a query reads, its binding tells.
+    read_name: Callable[[Any], st.Name | None] = lambda _: None
     #: Words after its beginning that the SQL shell completes.
     words: tuple[str, ...] = ()
 
@@ -46,6 +48,12 @@ class StatementKind:
 
 
 def named(statement: Any) -> st.Name | None:
-    """The `changed_name` of statements that create, change or drop the object of their name."""
+    """The `changed_name` or `read_name` of statements about the object of their name."""
     name: st.Name | None = statement.name
+    return name
+
+
+def written(statement: Any) -> st.Name | None:
+    """The `read_name` of statements that write the rows of their table: the table stays as it is."""
+    name: st.Name | None = statement.table
     return name

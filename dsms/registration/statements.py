@@ -11,7 +11,7 @@ from dsms.model.limits import NO_LIMITS, Limits
 from dsms.registration import life_cycle, queries, replacement, show, sources, tables
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.kinds import create_aggregate, describe, drop, pause, show_aggregates, show_create
-from dsms.registration.statement_kind import StatementKind, named
+from dsms.registration.statement_kind import StatementKind, named, written
 from dsms.sql.parser import admin, declarations, loads
 from dsms.sql.parser import parse as script
 from dsms.sql.parser import queries as query_syntax
@@ -68,18 +68,21 @@ STATEMENTS: Final = (
         starts={("INSERT", "INTO"): table_syntax.insert},
         subject="rows",
         words=("VALUES",),
+        read_name=written,
     ),
     StatementKind(
         statement=st.Update,
         starts={("UPDATE",): table_syntax.update},
         subject="rows",
         words=("SET", "WHERE"),
+        read_name=written,
     ),
     StatementKind(
         statement=st.Delete,
         starts={("DELETE", "FROM"): table_syntax.delete},
         subject="rows",
         words=("WHERE",),
+        read_name=written,
     ),
     # files and databases are read with the rights of the coordinator
     StatementKind(
@@ -88,6 +91,7 @@ STATEMENTS: Final = (
         subject="rows",
         role="administrator",
         words=("FROM", "WITH"),
+        read_name=written,
     ),
     StatementKind(
         statement=st.LoadDatabase,
@@ -95,15 +99,22 @@ STATEMENTS: Final = (
         subject="rows",
         role="administrator",
         words=("FROM",),
+        read_name=written,
     ),
     create_aggregate.KIND,
     drop.KIND,
     pause.KIND,
-    StatementKind(statement=st.RepairQuery, starts={("REPAIR", "QUERY"): admin.repair}, apply=replacement.repair_query),
+    StatementKind(
+        statement=st.RepairQuery,
+        starts={("REPAIR", "QUERY"): admin.repair},
+        apply=replacement.repair_query,
+        changed_name=named,
+    ),
     StatementKind(
         statement=st.AlterQuery,
         starts={("ALTER",): admin.alter},
         apply=life_cycle.alter_query,
+        changed_name=named,
         words=("QUERY", "VIEW", "SET", "WEIGHT"),
     ),
     # executors work for everybody
@@ -115,7 +126,9 @@ STATEMENTS: Final = (
         role="reader",
         words=("SOURCES", "STREAMS"),
     ),
-    StatementKind(statement=st.ShowEntities, subject="runtime", role="reader"),
+    StatementKind(
+        statement=st.ShowEntities, subject="runtime", role="reader", read_name=lambda statement: statement.query
+    ),
     StatementKind(statement=st.ShowExecutors, subject="runtime", role="reader"),
     show_aggregates.KIND,
     show_create.KIND,
@@ -124,10 +137,11 @@ STATEMENTS: Final = (
         statement=st.Explain,
         starts={("EXPLAIN",): admin.explain},
         apply=show.explain_plan,
+        read_name=named,
         role="reader",
         words=("ANALYZE",),
     ),
-    StatementKind(statement=st.ExplainAnalyze, subject="runtime", role="reader"),
+    StatementKind(statement=st.ExplainAnalyze, subject="runtime", role="reader", read_name=named),
     # the words that begin a query are the parser's own: SELECT, WITH, Istream (…), parentheses
     StatementKind(statement=st.Select, subject="rows", role="reader"),
 )

@@ -54,6 +54,11 @@ class FakeEnvironment:
     def state_of(self, entry: Object) -> str:
         return "known"
 
+    def may_read(self, name: str) -> bool:
+        return True
+
+    def reads(self, name: str) -> None: ...
+
 
 def apply_all(
     sql: str, catalog: Catalog | None = None, environment: FakeEnvironment | None = None

@@ -7,8 +7,8 @@ from typing import Any
 
 from dsms.coordinator.catalog.lookup import Document, UnknownName
 from dsms.model.limits import Limits
+from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
-from dsms.model.statements import Statement
 from operators.core.errors import ExternalError, InternalError, SqlError, UserError
 
 READINGS: Document = {
@@ -41,14 +41,11 @@ class FakeService:
 
     limits = Limits()
 
-    def meaning(self, statement: Statement) -> Statement:
-        return statement
-
     def check_subject(self, subject: str) -> None:
         if subject.startswith("_dsms."):
             raise UserError(f'subject "{subject}" is reserved')
 
-    def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
+    def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
         self.executed.append(sql)
         if "forever" in sql:
             assert cancelled is not None
@@ -79,7 +76,7 @@ class FakeService:
             raise UnknownName("object", name, self.objects)
         return self.objects[name]
 
-    def drop(self, name: str) -> StatementResult:
+    def drop(self, name: str, caller: Caller) -> StatementResult:
         self.describe(name)
         del self.objects[name]
         return StatementResult("DROP", f'"{name}" dropped', name=name)
@@ -91,7 +88,7 @@ class FakeService:
         rows = [["a"], ["b"]]
         return {"name": name, "at": 7 if at is None else at, "columns": ["room"], "rows": rows[:most], "total": 2}
 
-    def load(self, table: str, path: Path, form: str) -> StatementResult:
+    def load(self, table: str, path: Path, form: str, caller: Caller) -> StatementResult:
         self.loaded.append((table, path.read_bytes(), form))
         return StatementResult("LOAD", "1 row at instant 7", name=table)
 

@@ -17,6 +17,7 @@ from dsms.local.waiting import wait_until
 from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.objects import FirstOffsets, Query, Source, Table
+from dsms.model.principal import ANYBODY, Caller, Principal
 from dsms.model.statement_result import StatementResult
 from dsms.scheduler.leases import RUNNING, ExecutorStatus
 from operators.core.errors import ExternalError, Fenced
@@ -82,12 +83,14 @@ class MemoryChangeLog:
 
 
 class MemoryTopics:
-    """Topics that need not be made; the names of those that were deleted."""
+    """The names of the topics that were asked for, and of those that were deleted."""
 
     def __init__(self) -> None:
+        self.made: list[str] = []
         self.deleted: list[str] = []
 
     def make_source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
+        self.made.append(topic)
         return dict.fromkeys(range(partitions or 1), 0)
 
     def topic_id(self, topic: str) -> str | None:
@@ -96,6 +99,7 @@ class MemoryTopics:
     def make_dead_letter_topic(self, source: str) -> None: ...
 
     def make_result_topic(self, query: Query, node: logical.Node) -> Query:
+        self.made.append(query.topic)
         return query
 
     def offer_schema(self, source: Source) -> None: ...
@@ -126,7 +130,7 @@ class MemoryTables:
     def __init__(self) -> None:
         self.ran: list[str] = []
 
-    def run(self, statement: Any, cancelled: threading.Event) -> StatementResult:
+    def run(self, statement: Any, principal: Principal, cancelled: threading.Event) -> StatementResult:
         self.ran.append(statement.sql)
         return StatementResult("SELECT", "0 rows")
 
@@ -148,12 +152,13 @@ class StatementCluster:
             tables=self.tables,
             delete_topic=self.topics.delete,
             plans=PlanWatch(self.alive, stop_s=30.0, halt_s=halt_s),
+            caller=ANYBODY,
         )
         self.runner = StatementRunner(self.context)
-        self.runner.execute(sql)
+        self.runner.execute(sql, ANYBODY)
 
-    def execute(self, sql: str) -> list[StatementResult]:
-        return self.runner.execute(sql)
+    def execute(self, sql: str, caller: Caller = ANYBODY) -> list[StatementResult]:
+        return self.runner.execute(sql, caller)
 
     def start(self, sql: str) -> Background:
         """Statements that run in the background."""

@@ -24,6 +24,7 @@ from dsms.coordinator.results.feed import Feeds, FeedSettings
 from dsms.coordinator.results.positions import parse_records
 from dsms.coordinator.results.publishing import Published, split_body
 from dsms.model.objects import Column, Source
+from dsms.model.principal import Caller, Principal
 from tests.support.fake_service import FakeService
 from tests.support.http_server_thread import serving
 from tests.support.memory_answer_store import MemoryAnswerStore
@@ -89,7 +90,7 @@ class FakeOutlet:
             raise UnknownName("object", name, self.results)
         return self.results[name]
 
-    def publish(self, name: str, body: bytes, key: list[str], advance: int | None) -> Published:
+    def publish(self, name: str, body: bytes, key: list[str], advance: int | None, principal: Principal) -> Published:
         records = split_body(body)
         self.published.append((name, records, key, advance))
         return Published(SOURCE, tuple((0, number) for number in range(len(records))))
@@ -113,8 +114,8 @@ class StreamingService(FakeService):
     def settled_version(self) -> int:
         return self.version
 
-    def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[Any]:
-        results = super().execute(sql, cancelled)
+    def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[Any]:
+        results = super().execute(sql, caller, cancelled)
         if "slow" in sql:
             assert self.run.wait(20)
         return results

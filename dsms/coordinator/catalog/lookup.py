@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dsms.model.catalog import Catalog
@@ -21,10 +21,15 @@ class UnknownName(UserError):
     """
 
     def __init__(self, kind: str, name: str, choices: Iterable[str] = ()) -> None:
-        names = ", ".join(sorted(choices))
+        self._choices = tuple(choices)
+        names = ", ".join(sorted(self._choices))
         super().__init__(f'{kind} "{name}" not found', hint=f"have: {names}" if names else "there is none yet")
         self.kind = kind
         self.name = name
+
+    def among(self, may_read: Callable[[str], bool]) -> UnknownName:
+        """The same error for somebody who may not see all names."""
+        return UnknownName(self.kind, self.name, filter(may_read, self._choices))
 
 
 def object_named(catalog: Catalog, name: str) -> Object:

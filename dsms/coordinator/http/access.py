@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
+import json
 import secrets
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from dsms.model.principal import Allowance, Principal, Rules
 from dsms.model.roles import Role
-from operators.core.errors import ConfigError, UserError
+from operators.core.errors import ConfigError
 
 _PREFIX, _BYTES = "dsms_", 32
 #: The attribute of a route's function that holds the role which it declares.
@@ -22,41 +25,80 @@ _NEEDED = "needed_role"
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
-class Forbidden(UserError):
-    """The token's role does not allow it."""
-
-
 class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A token as it is kept: its owner, its role and the hash of its text."""
+    """A token as it is kept: its owner, its role and the hash of its text; which objects and topics it is for, as
+    patterns (see `Rules`); and how much it may ask for. With any of the patterns, those that are left out allow
+    nothing; without all of them, it is for everything."""
 
     name: str
     role: Role
     sha256: str
+    read: tuple[str, ...] | None = None
+    write: tuple[str, ...] | None = None
+    read_topics: tuple[str, ...] | None = None
+    write_topics: tuple[str, ...] | None = None
+    calls_per_second: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    queries: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    streams: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """Whoever has the token."""
+        patterns = (self.read, self.write, self.read_topics, self.write_topics)
+        rules = None if patterns == (None,) * 4 else Rules.of(*(given or () for given in patterns))
+        return Principal(self.name, self.role, rules, Allowance(self.calls_per_second, self.queries, self.streams))
 
 
 @dataclass(frozen=True)
 class Access:
     """The known tokens. A reader sees everything; a writer creates and drops objects and writes rows; an administrator
-    may also run what reads with the coordinator's own rights.
+    may also run what reads with the coordinator's own rights. The rules of a token take some of that away.
 
     >>> text, known = new_token("ann", "writer")
-    >>> Access((known,)).role_of(text), Access((known,)).role_of("else")
-    ('writer', None)
+    >>> Access((known,)).principal_of(text).name, Access((known,)).principal_of("else")
+    ('ann', None)
     """
 
     tokens: tuple[Token, ...]
 
-    def role_of(self, text: str) -> Role | None:
-        """The role of a token, None for an unknown token. Its duration reveals nothing about known tokens."""
-        given = _hash(text)
-        roles = [token.role for token in self.tokens if hmac.compare_digest(token.sha256, given)]
-        return roles[0] if roles else None
+    def __post_init__(self) -> None:
+        doubled = [name for name, count in Counter(token.name for token in self.tokens).items() if count > 1]
+        if doubled:
+            raise ConfigError(
+                f'two tokens are named "{doubled[0]}"', hint="limits and audit tell tokens by their names"
+            )
+        self.principal_of("")  # refuses wrong patterns at once
+
+    def principal_of(self, text: str) -> Principal | None:
+        """Whoever has a token, None for an unknown token. One look-up by its hash, whatever the number of tokens: where
+        it fails says nothing, since nobody can choose a text by its hash."""
+        return self._principals.get(_hash(text))
+
+    @cached_property
+    def _principals(self) -> dict[str, Principal]:
+        return {token.sha256: token.principal for token in self.tokens}
 
 
-def new_token(name: str, role: Role) -> tuple[str, Token]:
-    """The text of a new token, which is told once, and the token as it is kept."""
+def new_token(name: str, role: Role, **fields: Any) -> tuple[str, Token]:
+    """The text of a new token, which is told once, and the token as it is kept, with the optional
+    fields of `Token`."""
     text = _PREFIX + secrets.token_urlsafe(_BYTES)
-    return text, Token(name, role, _hash(text))
+    return text, Token(name, role, _hash(text), **fields)
+
+
+def entry(token: Token) -> str:
+    """The token as a table of the token file.
+
+    >>> print(entry(Token("ann", "reader", "00", read=("orders*",))))
+    [[token]]
+    name = "ann"
+    role = "reader"
+    sha256 = "00"
+    read = ["orders*"]
+    """
+    given = {name: value for name, value in msgspec.to_builtins(token).items() if value is not None}
+    # a JSON text or list of texts is one of TOML, too
+    return "\n".join(["[[token]]", *(f"{name} = {json.dumps(value)}" for name, value in given.items())])
 
 
 def read_tokens(file: Path) -> Access:
@@ -98,7 +140,7 @@ def declared_role(endpoint: object) -> Role | None:
 
 def needed_for_call(method: str, endpoint: object) -> Role:
     """The role that a call needs: the one that the function of its route declares, otherwise that of the method. What
-    a script needs, `check_statements` says."""
+    a script needs, `check_roles` says."""
     return declared_role(endpoint) or ("reader" if method in ("GET", "HEAD", "OPTIONS") else "writer")
 
 

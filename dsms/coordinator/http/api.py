@@ -56,7 +56,8 @@ def create_app(service: Service, registry: SchemaRegistry, access: Access | None
     app.add_exception_handler(DsmsError, dsms_error_response)
     app.add_exception_handler(RecursionError, too_deep_response)
     app.add_exception_handler(RequestValidationError, invalid_request_response)
-    routers = [router(Backend(service, registry, Once(_AnswersOf(service)))) for router in ROUTERS]
+    app.state.backend = backend = Backend(service, registry, Once(_AnswersOf(service)))
+    routers = [router(backend) for router in ROUTERS]
     for router in routers:
         app.include_router(router)
     if access is not None:

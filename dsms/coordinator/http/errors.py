@@ -5,10 +5,11 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from dsms.coordinator.catalog.lookup import Document, UnknownName
-from dsms.coordinator.http.access import Forbidden
 from dsms.coordinator.idempotency.calls import OutcomeUnknown, Underway, WrongBody
 from dsms.coordinator.results.feed import PositionGone, TooManyFeeds
 from dsms.coordinator.statements.replacements import BeingReplaced
+from dsms.model.catalog import NotFound
+from dsms.model.principal import ANYBODY, Forbidden
 from dsms.model.statement_result import EncodedRows
 from dsms.tables.select_budget import Cancelled, OutOfBounds, TookTooLong, TooManySelects
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
@@ -77,6 +78,9 @@ def _encodable(value: object) -> object:
 def dsms_error_response(request: Request, error: Exception) -> Response:
     """The response to an error of ours."""
     assert isinstance(error, DsmsError)
+    if isinstance(error, NotFound | UnknownName):
+        # without the names that the caller may not read
+        error = error.among(getattr(request.state, "caller", ANYBODY).principal.may_read)
     status, kind = next((status, kind) for cls, status, kind in _STATUS if isinstance(error, cls))
     headers = {"Retry-After": str(RETRY_AFTER_S)} if kind in _PASSING else None
     return json_response(error_document(error, kind), status, headers)

@@ -11,8 +11,9 @@ from starlette.datastructures import Headers
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dsms.coordinator.http.access import Access, Forbidden, declared_role, needed_for_call
+from dsms.coordinator.http.access import Access, declared_role, needed_for_call
 from dsms.coordinator.http.errors import error_document, json_response
+from dsms.model.principal import Caller, Forbidden
 from dsms.model.roles import Role, allows
 from operators.core.errors import UserError
 
@@ -44,7 +45,7 @@ def _declares(route: Route) -> bool:
 
 
 class Guard:
-    """Answers 401 without a known token and 403 where its role does not suffice; else passes the role on in the state.
+    """Answers 401 without a known token and 403 where its role does not suffice; else the state has the caller.
 
     A token comes as `Authorization: Bearer TOKEN`, or as the password of Basic, which schema registry clients send.
     """
@@ -57,15 +58,15 @@ class Guard:
         if scope["type"] != "http" or scope["path"] in OPEN:
             await self._app(scope, receive, send)
             return
-        role = self._access.role_of(bearer(Headers(scope=scope).get("authorization", "")))
-        if role is None:
+        principal = self._access.principal_of(bearer(Headers(scope=scope).get("authorization", "")))
+        if principal is None:
             error = UserError("a token is needed", hint="send Authorization: Bearer TOKEN, or set DSMS_TOKEN")
             await json_response(error_document(error, "unauthorized"), 401, _CHALLENGE)(scope, receive, send)
-        elif not allows(role, needed := self._roles.needed(scope)):
-            forbidden = Forbidden(f"this needs the role {needed}, the token has {role}")
+        elif not allows(principal.role, needed := self._roles.needed(scope)):
+            forbidden = Forbidden(f"this needs the role {needed}, the token has {principal.role}")
             await json_response(error_document(forbidden, "forbidden"), 403)(scope, receive, send)
         else:
-            scope.setdefault("state", {})["role"] = role
+            scope.setdefault("state", {})["caller"] = Caller(principal)
             await self._app(scope, receive, send)
 
 

@@ -7,8 +7,9 @@ from typing import Annotated, Protocol
 
 from fastapi import Header, Request, Response
 
+from dsms.coordinator.http.calling import caller_of
 from dsms.coordinator.http.errors import dsms_error_response
-from dsms.coordinator.http.service import Service
+from dsms.coordinator.http.permitted import PermittedService
 from dsms.coordinator.idempotency.calls import Answer, Call, Once
 from dsms.registration.statements import kind_of_statement, parse
 from operators.core.errors import DsmsError, UserError
@@ -35,7 +36,7 @@ class Effects(Protocol):
 class StatementEffects:
     """The effects of a script: none where it only reads or does not parse; rows; else objects of the catalog."""
 
-    def __init__(self, service: Service, sql: str) -> None:
+    def __init__(self, service: PermittedService, sql: str) -> None:
         self._service = service
         try:
             changes = [kind for kind in map(kind_of_statement, parse(sql, service.limits)) if not kind.reads_only]
@@ -69,9 +70,9 @@ def once_response(
         responses.append(response)
         return Answer(response.status_code, bytes(response.body))
 
-    role = str(getattr(request.state, "role", ""))
-    scope = f"{request.method}\0{request.url.path}\0{role}\0".encode()
-    kept = once.run(Call(key, scope + content, effects.version(), effects.harmless), answer)
+    principal = caller_of(request).principal
+    scope = f"{request.method}\0{request.url.path}\0{principal.role}\0".encode()
+    kept = once.run(Call(f"{principal.name}/{key}", scope + content, effects.version(), effects.harmless), answer)
     if responses:
         return responses[0]
     return Response(kept.body, kept.status, {"Idempotency-Replayed": "true"}, media_type="application/json")

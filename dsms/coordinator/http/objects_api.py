@@ -5,9 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from dsms.coordinator.http.calling import CalledService
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME, StatementResultModel
-from dsms.coordinator.http.service import Backend, Service
+from dsms.coordinator.http.service import Backend
 
 
 class ColumnModel(BaseModel):
@@ -42,19 +43,18 @@ class DeadLetterModel(BaseModel):
 
 def objects_router(backend: Backend) -> APIRouter:
     """`/v1/sources`, `/v1/streams` and `/v1/queries`."""
-    service = backend.service
     router = APIRouter(prefix="/v1", tags=["objects"], responses={**BAD_REQUEST, **UNAVAILABLE})
 
     @router.get("/sources", summary="All sources", response_model=list[ObjectModel])
-    def sources() -> Response:
+    def sources(service: CalledService) -> Response:
         return json_response(service.sources())
 
     @router.get("/streams", summary="All streams, views and tables", response_model=list[ObjectModel])
-    def streams() -> Response:
+    def streams(service: CalledService) -> Response:
         return json_response(service.streams())
 
     @router.get("/queries", summary="All continuous queries", response_model=list[ObjectModel])
-    def queries() -> Response:
+    def queries(service: CalledService) -> Response:
         return json_response(service.queries())
 
     @router.get(
@@ -63,21 +63,23 @@ def objects_router(backend: Backend) -> APIRouter:
         response_model=list[DeadLetterModel],
         responses=UNKNOWN_NAME,
     )
-    def dead_letters(name: str, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> Response:
+    def dead_letters(
+        service: CalledService, name: str, limit: Annotated[int, Query(ge=1, le=10_000)] = 100
+    ) -> Response:
         return json_response(service.dead_letters(name, limit))
 
     for kind in ("sources", "streams", "queries"):
-        _add_object(router, service, kind)
+        _add_object(router, kind)
     return router
 
 
-def _add_object(router: APIRouter, service: Service, kind: str) -> None:
+def _add_object(router: APIRouter, kind: str) -> None:
     @router.get(f"/{kind}/{{name}}", summary="One object", response_model=ObjectModel, responses=UNKNOWN_NAME)
-    def describe(name: str) -> Response:
+    def describe(service: CalledService, name: str) -> Response:
         return json_response(service.describe(name))
 
     @router.delete(
         f"/{kind}/{{name}}", summary="Drop an object", response_model=StatementResultModel, responses=UNKNOWN_NAME
     )
-    def drop(name: str) -> Response:
+    def drop(service: CalledService, name: str) -> Response:
         return json_response(service.drop(name))

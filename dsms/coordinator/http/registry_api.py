@@ -7,9 +7,10 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
 from dsms.coordinator.http.access import needs
+from dsms.coordinator.http.calling import CalledRegistry
 from dsms.coordinator.http.errors import REGISTRY_MEDIA_TYPE
 from dsms.coordinator.http.service import Backend
-from dsms.coordinator.registry.subjects import SCHEMA_TYPES, RegisteredSchema, RegistryError, SchemaRegistry
+from dsms.coordinator.registry.subjects import SCHEMA_TYPES, RegisteredSchema, RegistryError
 from operators.core.errors import UserError
 
 
@@ -42,11 +43,11 @@ def registry_router(backend: Backend) -> APIRouter:
     router = APIRouter(tags=["schema registry"], default_response_class=RegistryResponse)
     _add_writing(router, backend)
     for add in (_add_schemas, _add_config, _add_compatibility, _add_versions, _add_subjects, _add_constants):
-        add(router, backend.registry)
+        add(router)
     return router
 
 
-def _add_constants(router: APIRouter, registry: SchemaRegistry) -> None:
+def _add_constants(router: APIRouter) -> None:
     @router.get("/")
     def root() -> dict[str, str]:
         return {}
@@ -61,46 +62,46 @@ def _add_constants(router: APIRouter, registry: SchemaRegistry) -> None:
         return ["."]
 
 
-def _add_schemas(router: APIRouter, registry: SchemaRegistry) -> None:
+def _add_schemas(router: APIRouter) -> None:
     @router.get("/schemas/types")
     def types() -> list[str]:
         return list(SCHEMA_TYPES)
 
     @router.get("/schemas/ids/{schema_id}")
-    def schema_by_id(schema_id: int) -> dict[str, str]:
+    def schema_by_id(registry: CalledRegistry, schema_id: int) -> dict[str, str]:
         return {"schema": registry.by_id(schema_id)}
 
     @router.get("/schemas/ids/{schema_id}/schema")
-    def schema_text_by_id(schema_id: int) -> PlainTextResponse:
+    def schema_text_by_id(registry: CalledRegistry, schema_id: int) -> PlainTextResponse:
         return PlainTextResponse(registry.by_id(schema_id), media_type=REGISTRY_MEDIA_TYPE)
 
     @router.get("/schemas/ids/{schema_id}/subjects")
-    def subjects_of_id(schema_id: int, deleted: bool = False) -> list[str]:
+    def subjects_of_id(registry: CalledRegistry, schema_id: int, deleted: bool = False) -> list[str]:
         return sorted({subject for subject, _ in registry.uses(schema_id, deleted=deleted)})
 
     @router.get("/schemas/ids/{schema_id}/versions")
-    def versions_of_id(schema_id: int, deleted: bool = False) -> list[dict[str, Any]]:
+    def versions_of_id(registry: CalledRegistry, schema_id: int, deleted: bool = False) -> list[dict[str, Any]]:
         return [{"subject": s, "version": v} for s, v in registry.uses(schema_id, deleted=deleted)]
 
 
-def _add_config(router: APIRouter, registry: SchemaRegistry) -> None:
+def _add_config(router: APIRouter) -> None:
     @router.get("/config")
-    def level() -> dict[str, Any]:
+    def level(registry: CalledRegistry) -> dict[str, Any]:
         return {"compatibilityLevel": registry.compatibility()}
 
     @router.put("/config")
     @needs("administrator")
-    def set_level(request: ConfigRequest) -> dict[str, str]:
+    def set_level(registry: CalledRegistry, request: ConfigRequest) -> dict[str, str]:
         return {"compatibility": registry.set_compatibility(request.compatibility)}
 
     @router.delete("/config")
     @needs("administrator")
-    def reset_level() -> dict[str, Any]:
+    def reset_level(registry: CalledRegistry) -> dict[str, Any]:
         registry.reset_compatibility()
         return {"compatibility": registry.compatibility()}
 
     @router.get("/config/{subject:path}")
-    def subject_level(subject: str, defaultToGlobal: bool = False) -> dict[str, Any]:  # noqa: N803 (the wire's name)
+    def subject_level(registry: CalledRegistry, subject: str, defaultToGlobal: bool = False) -> dict[str, Any]:  # noqa: N803 (the wire's name)
         level = registry.compatibility(subject) or (registry.compatibility() if defaultToGlobal else None)
         if level is None:
             raise RegistryError(40408, f'subject "{subject}" has no compatibility level of its own')
@@ -108,76 +109,78 @@ def _add_config(router: APIRouter, registry: SchemaRegistry) -> None:
 
     @router.put("/config/{subject:path}")
     @needs("administrator")
-    def set_subject_level(subject: str, request: ConfigRequest) -> dict[str, str]:
+    def set_subject_level(registry: CalledRegistry, subject: str, request: ConfigRequest) -> dict[str, str]:
         return {"compatibility": registry.set_compatibility(request.compatibility, subject)}
 
     @router.delete("/config/{subject:path}")
     @needs("administrator")
-    def reset_subject_level(subject: str) -> dict[str, Any]:
+    def reset_subject_level(registry: CalledRegistry, subject: str) -> dict[str, Any]:
         return {"compatibility": registry.reset_compatibility(subject)}
 
 
-def _add_compatibility(router: APIRouter, registry: SchemaRegistry) -> None:
+def _add_compatibility(router: APIRouter) -> None:
     @router.post("/compatibility/subjects/{subject:path}/versions")
     @needs("reader")
-    def check(subject: str, request: SchemaRequest, verbose: bool = False) -> dict[str, Any]:
+    def check(registry: CalledRegistry, subject: str, request: SchemaRequest, verbose: bool = False) -> dict[str, Any]:
         return _verdict(registry.check(subject, _text(request)), verbose=verbose)
 
     @router.post("/compatibility/subjects/{subject:path}/versions/{version}")
     @needs("reader")
-    def check_version(subject: str, version: str, request: SchemaRequest, verbose: bool = False) -> dict[str, Any]:
+    def check_version(
+        registry: CalledRegistry, subject: str, version: str, request: SchemaRequest, verbose: bool = False
+    ) -> dict[str, Any]:
         return _verdict(registry.check(subject, _text(request), version), verbose=verbose)
 
 
 def _add_writing(router: APIRouter, backend: Backend) -> None:
     @router.post("/subjects/{subject:path}/versions")
-    def register(subject: str, request: SchemaRequest) -> dict[str, int]:
+    def register(registry: CalledRegistry, subject: str, request: SchemaRequest) -> dict[str, int]:
         try:
             backend.service.check_subject(subject)
         except UserError as error:
             raise RegistryError(42201, error.message, hint=error.hint) from error
-        return {"id": backend.registry.register(subject, _text(request), request.schemaType or "AVRO")}
+        return {"id": registry.register(subject, _text(request), request.schemaType or "AVRO")}
 
 
-def _add_versions(router: APIRouter, registry: SchemaRegistry) -> None:
+def _add_versions(router: APIRouter) -> None:
     @router.get("/subjects/{subject:path}/versions")
-    def versions(subject: str, deleted: bool = False) -> list[int]:
+    def versions(registry: CalledRegistry, subject: str, deleted: bool = False) -> list[int]:
         return registry.versions(subject, deleted=deleted)
 
     @router.get("/subjects/{subject:path}/versions/{version}/schema")
-    def schema_text(subject: str, version: str, deleted: bool = False) -> PlainTextResponse:
+    def schema_text(registry: CalledRegistry, subject: str, version: str, deleted: bool = False) -> PlainTextResponse:
         return PlainTextResponse(
             registry.version(subject, version, deleted=deleted).schema, media_type=REGISTRY_MEDIA_TYPE
         )
 
     @router.get("/subjects/{subject:path}/versions/{version}/referencedby")
-    def referenced_by(subject: str, version: str) -> list[int]:
+    def referenced_by(registry: CalledRegistry, subject: str, version: str) -> list[int]:
         registry.version(subject, version)
         return []
 
     @router.get("/subjects/{subject:path}/versions/{version}")
-    def version_of(subject: str, version: str, deleted: bool = False) -> dict[str, Any]:
+    def version_of(registry: CalledRegistry, subject: str, version: str, deleted: bool = False) -> dict[str, Any]:
         return _document(registry.version(subject, version, deleted=deleted))
 
     @router.delete("/subjects/{subject:path}/versions/{version}")
     @needs("administrator")
-    def delete_version(subject: str, version: str, permanent: bool = False) -> int:
+    def delete_version(registry: CalledRegistry, subject: str, version: str, permanent: bool = False) -> int:
         return registry.delete_version(subject, version, permanent=permanent)
 
 
-def _add_subjects(router: APIRouter, registry: SchemaRegistry) -> None:
+def _add_subjects(router: APIRouter) -> None:
     @router.get("/subjects")
-    def subjects(deleted: bool = False) -> list[str]:
+    def subjects(registry: CalledRegistry, deleted: bool = False) -> list[str]:
         return registry.subjects(deleted=deleted)
 
     @router.post("/subjects/{subject:path}")
     @needs("reader")
-    def lookup(subject: str, request: SchemaRequest, deleted: bool = False) -> dict[str, Any]:
+    def lookup(registry: CalledRegistry, subject: str, request: SchemaRequest, deleted: bool = False) -> dict[str, Any]:
         return _document(registry.lookup(subject, _text(request), deleted=deleted))
 
     @router.delete("/subjects/{subject:path}")
     @needs("administrator")
-    def delete_subject(subject: str, permanent: bool = False) -> list[int]:
+    def delete_subject(registry: CalledRegistry, subject: str, permanent: bool = False) -> list[int]:
         return registry.delete_subject(subject, permanent=permanent)
 
 

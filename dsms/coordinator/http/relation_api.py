@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
+from dsms.coordinator.http.calling import CalledService
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME, StatementResultModel
 from dsms.coordinator.http.service import Backend
@@ -27,14 +28,16 @@ class RelationModel(BaseModel):
 
 def relations_router(backend: Backend) -> APIRouter:
     """`GET /v1/queries/{name}/relation` and `POST /v1/tables/{name}/rows`."""
-    service = backend.service
     router = APIRouter(prefix="/v1", tags=["relations"], responses={**BAD_REQUEST, **UNKNOWN_NAME, **UNAVAILABLE})
 
     @router.get(
         "/queries/{name}/relation", summary="A view, query or table at an instant", response_model=RelationModel
     )
     def relation(
-        name: str, at: int | None = None, limit: Annotated[int, Query(ge=0, le=MOST_ROWS)] = MOST_ROWS
+        service: CalledService,
+        name: str,
+        at: int | None = None,
+        limit: Annotated[int, Query(ge=0, le=MOST_ROWS)] = MOST_ROWS,
     ) -> Response:
         return json_response(service.relation(name, at, limit))
 
@@ -44,7 +47,9 @@ def relations_router(backend: Backend) -> APIRouter:
         response_model=StatementResultModel,
         openapi_extra={"requestBody": {"content": {"application/octet-stream": {}}, "required": True}},
     )
-    async def load(request: Request, name: str, form: Annotated[str, Query(alias="format")] = "csv") -> Response:
+    async def load(
+        request: Request, service: CalledService, name: str, form: Annotated[str, Query(alias="format")] = "csv"
+    ) -> Response:
         with tempfile.TemporaryDirectory(prefix="dsms-load-") as directory:
             path = Path(directory) / "rows"
             with path.open("wb") as file:

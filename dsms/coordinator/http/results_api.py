@@ -13,10 +13,12 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
+from dsms.coordinator.http.calling import CalledService, service_of
 from dsms.coordinator.http.errors import NotAcceptable, TooLarge, json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, once_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME, ErrorResponse
-from dsms.coordinator.http.service import Backend, Service
+from dsms.coordinator.http.permitted import PermittedService
+from dsms.coordinator.http.service import Backend
 from dsms.coordinator.idempotency.calls import Once
 from dsms.coordinator.results.change_documents import Followed
 from dsms.coordinator.results.coverage import Cover, CoverageQuestion
@@ -78,15 +80,14 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 def results_router(backend: Backend) -> APIRouter:
     """`GET /v1/queries/{name}/changes` and `/covers`, `POST /v1/sources/{name}/records`."""
-    service = backend.service
     router = APIRouter(prefix="/v1", tags=["results"], responses={**BAD_REQUEST, **UNKNOWN_NAME, **UNAVAILABLE})
-    _add_changes(router, service)
-    _add_covers(router, service)
-    _add_records(router, service, backend.once)
+    _add_changes(router)
+    _add_covers(router)
+    _add_records(router, backend.once)
     return router
 
 
-def _add_changes(router: APIRouter, service: Service) -> None:
+def _add_changes(router: APIRouter) -> None:
     @router.get(
         "/queries/{name}/changes",
         summary="Follow the changes of a view, query or table",
@@ -106,14 +107,14 @@ def _add_changes(router: APIRouter, service: Service) -> None:
             raise NotAcceptable(
                 "results come as event streams or lines of JSON", hint=" or ".join(MEDIA_TYPES.values())
             )
-        position = last or after
+        position, service = last or after, service_of(request)
         result: Followed = await _in_thread(None, service.results.result, name)
         feed_request = FeedRequest(result, notation, parse_position(position) if position else None, start, follow)
         text = await service.results.feeds.opened(feed_request)
         return StreamingResponse(text, media_type=MEDIA_TYPES[notation], headers=_HEADERS)
 
 
-def _add_covers(router: APIRouter, service: Service) -> None:
+def _add_covers(router: APIRouter) -> None:
     pool = ThreadPoolExecutor(4, "covers")
 
     @router.get(
@@ -124,6 +125,7 @@ def _add_covers(router: APIRouter, service: Service) -> None:
         responses={202: {"model": CoverModel, "description": "not yet; how far it is"}},
     )
     async def covers(
+        service: CalledService,
         name: str,
         token: Annotated[str, Query(description="of the records", examples=["o1:0/17"])],
         wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT_S, description="at most so many seconds")] = 0,
@@ -150,7 +152,7 @@ def _cover_document(cover: Cover, question: CoverageQuestion | None) -> dict[str
     }
 
 
-def _add_records(router: APIRouter, service: Service, once: Once) -> None:
+def _add_records(router: APIRouter, once: Once) -> None:
     pool = ThreadPoolExecutor(8, "publish")
 
     @router.post(
@@ -162,6 +164,7 @@ def _add_records(router: APIRouter, service: Service, once: Once) -> None:
     )
     async def records(
         request: Request,
+        service: CalledService,
         name: str,
         key: Annotated[list[str] | None, Query(description="columns of the records' keys")] = None,
         advance: Annotated[int | None, Query(description="promise that no record below it will follow")] = None,
@@ -180,7 +183,7 @@ def _add_records(router: APIRouter, service: Service, once: Once) -> None:
 class _Unrepeatable:
     """Publishing: records that may have been sent are never sent again."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: PermittedService) -> None:
         self.version = service.settled_version
 
     def harmless(self, version: int) -> bool:

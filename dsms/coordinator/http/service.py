@@ -13,8 +13,8 @@ from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.result_access import ResultAccess
 from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.model.limits import Limits
+from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
-from dsms.model.statements import Statement
 
 
 class Service(Protocol):
@@ -24,7 +24,7 @@ class Service(Protocol):
     "nullable"}), "format" ("json" or "avro") and "partitions", as far as the object has them.
     """
 
-    def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
+    def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
         """The results of the statements in order; a failing one raises, and those before it stay done. A SELECT fails
         once it is cancelled."""
         ...
@@ -32,10 +32,6 @@ class Service(Protocol):
     @property
     def limits(self) -> Limits:
         """What one statement, one schema and all queries together may ask for."""
-        ...
-
-    def meaning(self, statement: Statement) -> Statement:
-        """The statement as the catalog makes it be understood: a SELECT over a stream is a continuous query."""
         ...
 
     def check_subject(self, subject: str) -> None:
@@ -77,7 +73,7 @@ class Service(Protocol):
         """The source, stream, view, table or query of this name, or `UnknownName`."""
         ...
 
-    def drop(self, name: str) -> StatementResult:
+    def drop(self, name: str, caller: Caller) -> StatementResult:
         """Removes one object, or raises `UnknownName`."""
         ...
 
@@ -86,7 +82,7 @@ class Service(Protocol):
         (names), at most so many "rows" and their "total" number; or `UnknownName`."""
         ...
 
-    def load(self, table: str, path: Path, form: str) -> StatementResult:
+    def load(self, table: str, path: Path, form: str, caller: Caller) -> StatementResult:
         """Adds the rows of a file ("csv" or "parquet") to a table, at one instant."""
         ...
 
@@ -105,7 +101,8 @@ class Service(Protocol):
 
 @dataclass(frozen=True)
 class Backend:
-    """What the routers work on: the service, the schema registry, and what runs calls with an idempotency key."""
+    """What the routers work on: the service, the schema registry, and what runs calls with an idempotency key. Routes
+    that serve callers take the service and the registry from `calling`."""
 
     service: Service
     registry: SchemaRegistry

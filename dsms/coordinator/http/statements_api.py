@@ -7,12 +7,13 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from dsms.coordinator.http.access import needs
+from dsms.coordinator.http.calling import CalledService
 from dsms.coordinator.http.disconnects import while_connected
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, StatementEffects, once_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, StatementResultModel
-from dsms.coordinator.http.service import Backend, Service
-from dsms.coordinator.http.statement_access import check_statements
+from dsms.coordinator.http.permitted import PermittedService
+from dsms.coordinator.http.service import Backend
 
 
 class StatementsRequest(BaseModel):
@@ -42,17 +43,16 @@ class StatusModel(BaseModel):
 
 def statements_router(backend: Backend) -> APIRouter:
     """`POST /v1/statements` and `GET /v1/status`."""
-    service = backend.service
     router = APIRouter(prefix="/v1", tags=["statements"], responses={**BAD_REQUEST, **UNAVAILABLE})
 
     @router.post("/statements", summary="Run statements", response_model=StatementsResponse)
     @needs("reader")  # each statement needs a role of its own
-    async def statements(call: Request, request: StatementsRequest, idempotency_key: IdempotencyKey = None) -> Response:
+    async def statements(
+        call: Request, service: CalledService, request: StatementsRequest, idempotency_key: IdempotencyKey = None
+    ) -> Response:
         sql = request.sql
 
         def run(cancelled: threading.Event) -> Response:
-            if role := getattr(call.state, "role", None):
-                check_statements(sql, role, service.meaning, service.limits)
             effects, content = StatementEffects(service, sql), sql.encode(errors="surrogatepass")
             act = partial(_executed, service, sql, cancelled)
             return once_response(backend.once, call, idempotency_key, content, act, effects)
@@ -60,11 +60,11 @@ def statements_router(backend: Backend) -> APIRouter:
         return await while_connected(call, run)
 
     @router.get("/status", summary="Executors, fragments, leases and lag", response_model=StatusModel)
-    def status() -> Response:
+    def status(service: CalledService) -> Response:
         return json_response(service.status())
 
     return router
 
 
-def _executed(service: Service, sql: str, cancelled: threading.Event) -> Response:
+def _executed(service: PermittedService, sql: str, cancelled: threading.Event) -> Response:
     return json_response({"results": service.execute(sql, cancelled)})

@@ -24,6 +24,7 @@ from dsms.coordinator.results.writer_schemas import writer_schema
 from dsms.model import properties
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source, kind_of
+from dsms.model.principal import Principal
 from dsms.runtime.stages.record_reading import WriterSchema
 from dsms.scheduler.leases import ExecutorStatus
 from dsms.sql.binder.bind import plan_of
@@ -58,14 +59,15 @@ class ResultAccess:
         catalog = self._around.catalog()
         return followed(object_named(catalog, name), catalog)
 
-    def publish(self, name: str, body: bytes, key: list[str], advance: int | None) -> Published:
-        """Sends the records of a body to a source."""
+    def publish(self, name: str, body: bytes, key: list[str], advance: int | None, principal: Principal) -> Published:
+        """Sends the records of a body to a source whose topic `principal` may write."""
         source = object_named(self._around.catalog(), name)
         if not isinstance(source, Source):
             hint = "publish to a source; write the rows of a table by INSERT"
             raise UserError(f'"{source.name}" is a {kind_of(source)}', hint=hint)
         if is_system(source):
             raise UserError(f'only the system writes to "{source.name}"')
+        principal.check_write_topic(source.topic)
         return self._publisher.publish(source, body, key, advance)
 
     def question(self, name: str, token: str) -> CoverageQuestion | None:

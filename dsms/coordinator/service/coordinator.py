@@ -40,9 +40,8 @@ from dsms.introspection.sample_records import OPERATORS, QUEUES
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
 from dsms.model.objects import Source, kind_of
+from dsms.model.principal import ANYBODY, Caller
 from dsms.model.statement_result import StatementResult
-from dsms.model.statements import Statement
-from dsms.registration.continuous import as_meant
 from operators.core.errors import UserError
 
 _INTERNAL_TOPICS = {
@@ -73,7 +72,7 @@ class Coordinator:
         self._facts = _facts(settings, self._cluster, topics, self.registry, self._catalog)
         self._tables = TableStatements(settings.kafka, settings.cluster, settings.loads, settings.limits, self._catalog)
         self._objects = ObjectDocuments(self._catalog, self._facts.states)
-        self.control = ControlTables(self._cluster, self._catalog, self.execute, self._facts.states)
+        self.control = ControlTables(self._cluster, self._catalog, self._facts.states)
         self.answers = RedisAnswers(settings.redis_url, settings.cluster)
         self.results = ResultAccess(
             Surroundings(settings.kafka, self._facts.alive, self._catalog, self.registry, settings.registry_url)
@@ -82,18 +81,15 @@ class Coordinator:
         self._runner = StatementRunner(context)
         self._watcher = ClusterWatcher(self._store, copies, self._duties(context))
 
-    def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
-        """Runs statements; a failing one raises, those before it stay done. A SELECT fails once it is cancelled."""
-        return self._runner.execute(sql, cancelled)
+    def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
+        """Runs statements in the name of a caller; a failing one raises, those before it stay done. A SELECT fails once
+        it is cancelled."""
+        return self._runner.execute(sql, caller, cancelled)
 
     @property
     def limits(self) -> Limits:
         """What one statement, one schema and all queries together may ask for."""
         return self._settings.limits
-
-    def meaning(self, statement: Statement) -> Statement:
-        """The statement as the catalog makes it be understood."""
-        return as_meant(statement, self._catalog())
 
     def check_subject(self, subject: str) -> None:
         """Raises UserError for a subject under which only the system registers schemas."""
@@ -119,10 +115,10 @@ class Coordinator:
         """One object."""
         return self._objects.describe(name)
 
-    def drop(self, name: str) -> StatementResult:
+    def drop(self, name: str, caller: Caller) -> StatementResult:
         """Drops one object that nothing else needs."""
         item = object_named(self._catalog(), name)
-        return self.execute(f'DROP {kind_of(item).upper()} "{item.name}"')[0]
+        return self.execute(f'DROP {kind_of(item).upper()} "{item.name}"', caller)[0]
 
     def relation(self, name: str, at: int | None, most: int) -> Document:
         """The relation of a view, query or table at a final instant, by default the last one, with at most so many
@@ -132,11 +128,11 @@ class Coordinator:
         shown = {"at": relation.instant, "columns": relation.columns, "rows": relation.rows}
         return {"name": item.name, **shown, "total": relation.total}
 
-    def load(self, table: str, path: Path, form: str) -> StatementResult:
+    def load(self, table: str, path: Path, form: str, caller: Caller) -> StatementResult:
         """Adds the rows of a file of the coordinator to a table, at one instant."""
         item = object_named(self._catalog(), table)
         self._store.check()
-        return self._tables.load(item.name, path, form)
+        return self._tables.load(item.name, path, form, caller.principal)
 
     def dead_letters(self, source: str, limit: int) -> list[Document]:
         """The latest records that a source refused."""
@@ -175,6 +171,7 @@ class Coordinator:
             plans=PlanWatch(self._facts.alive),
             limits=self._settings.limits,
             topic_rules=self._settings.topic_rules,
+            caller=ANYBODY,
         )
 
     def _duties(self, context: StatementContext) -> tuple[Duty, ...]:

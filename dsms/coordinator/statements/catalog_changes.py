@@ -53,7 +53,7 @@ def drop(statement: Drop, context: StatementContext) -> StatementResult:
             until_deleted.enter_context(context.facts.leaving.kept_from_others(topics))
             return after, result
 
-        change = context.store.change(decide)
+        change = context.change(decide)
         dropped = written_objects_gone(change.before, change.after)
         if dropped:
             context.plans.await_stopped(change.after.version)
@@ -69,4 +69,4 @@ def written_objects_gone(before: Catalog, after: Catalog) -> list[Query | Table]
 
 
 def _changed(statement: st.Statement, context: StatementContext) -> Change[StatementResult]:
-    return context.store.change(lambda catalog: apply(statement, catalog, context.environment()))
+    return context.change(lambda catalog: apply(statement, catalog, context.environment()))

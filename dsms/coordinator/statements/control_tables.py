@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 
@@ -16,16 +16,18 @@ from dsms.coordinator.catalog.lookup import Document, UnknownName, object_named
 from dsms.coordinator.watcher.executors import SignsOfLife, living_executors
 from dsms.coordinator.watcher.object_states import States
 from dsms.introspection.document_import import imported
-from dsms.introspection.entities import Kind, Report, concerns
+from dsms.introspection.entities import Kind, Report, concerns, seen
 from dsms.introspection.explain_analyze import explain_analyze
 from dsms.introspection.plan_documents import document, read_document, to_xml
 from dsms.introspection.show_tables import selected, show
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
+from dsms.model.principal import ANYBODY, Principal
 from dsms.model.statement_result import StatementResult
 from dsms.scheduler.leases import ExecutorStatus
 from dsms.scheduler.tuning import BATCHES, Tuning, read_option, read_tuning
+from operators.core.errors import InternalError
 
 #: Kinds of entities: those that are only measured, then those with attributes that can be set.
 AnyKind = Literal["operators", "queues", "synopses", "constraints", "queries", "executors"]
@@ -62,24 +64,33 @@ def last_reports(cluster: Reports) -> list[Report]:
     return [msgspec.msgpack.decode(bodies[name], type=Report) for name in sorted(bodies)]
 
 
+def _nothing_to_run(sql: str) -> list[StatementResult]:
+    raise InternalError("a statement is run in nobody's name")
+
+
 @dataclass(frozen=True)
 class ControlTables:
-    """The entities of a cluster. `catalog` gives the present catalog, `execute` runs statements, and `states` gives the
-    states of objects from one look at the cluster."""
+    """The entities of a cluster, of the queries that `principal` may read. `catalog` gives the present catalog,
+    `states` the states of objects from one look at the cluster, and `execute` runs statements in the name of who
+    calls."""
 
     cluster: Reports
     catalog: Callable[[], Catalog]
-    execute: Callable[[str], list[StatementResult]]
     states: Callable[[], States]
+    execute: Callable[[str], list[StatementResult]] = _nothing_to_run
+    principal: Principal = ANYBODY.principal
     #: Held while settings of an executor are read and written back.
     _setting: threading.Lock = field(default_factory=threading.Lock, compare=False)
 
-    def answer(self, statement: ControlStatement) -> StatementResult:
-        """What the statement asks for; `ALTER EXECUTOR` is done."""
+    def answer(self, statement: ControlStatement, principal: Principal) -> StatementResult:
+        """What the statement asks for, of queries that `principal` may read; `ALTER EXECUTOR` is done."""
+        return replace(self, principal=principal)._answered(statement)
+
+    def _answered(self, statement: ControlStatement) -> StatementResult:
         if isinstance(statement, st.ShowEntities):
-            return show(statement, last_reports(self.cluster), self.catalog())
+            return show(statement, self._reports(), self.catalog())
         if isinstance(statement, st.ExplainAnalyze):
-            return explain_analyze(statement, last_reports(self.cluster), self.catalog())
+            return explain_analyze(statement, self._reports(), self.catalog())
         if isinstance(statement, st.AlterExecutor):
             return self._altered(statement)
         executors = self._executors(None)
@@ -100,12 +111,14 @@ class ControlTables:
 
     def entities(self, kind: AnyKind, query: str | None = None) -> list[Document]:
         """The entities of a kind, all or those that belong to a query."""
+        if query is not None:
+            self.principal.check_read(query)
         name = None if query is None else object_named(self.catalog(), query).name
         if kind == "queries":
             return self._queries(name)
         if kind == "executors":
             return self._executors(name)
-        return [msgspec.to_builtins(entity) for entity in selected(last_reports(self.cluster), kind, name)]
+        return [msgspec.to_builtins(entity) for entity in selected(self._reports(), kind, name)]
 
     def entity(self, kind: AnyKind, id: str) -> Document:
         """The entity of an id, or `UnknownName`; the ids of queries are their names, in any case."""
@@ -137,15 +150,22 @@ class ControlTables:
 
     def export_plan(self, form: str) -> bytes:
         """All objects and plans as a document, in JSON or XML."""
-        plan = document(self.catalog())
+        plan = document(self.catalog(), self.principal.may_read)
         return to_xml(plan) if form == "xml" else msgspec.json.encode(plan)
 
     def import_plan(self, body: bytes) -> Document:
         """Creates the objects of a document that do not exist yet, in order. The first that cannot be created ends it;
         those before it stay."""
-        wanted = imported(read_document(body), self.catalog())
+        plan = read_document(body)
+        for entry in plan.objects:
+            self.principal.check_read(entry.name)
+        wanted = imported(plan, self.catalog())
         self.execute("\n;\n".join(wanted.statements))
         return {"made": list(wanted.made), "there": list(wanted.there)}
+
+    def _reports(self) -> list[Report]:
+        reports = last_reports(self.cluster)
+        return [seen(report, self.principal.may_read) for report in reports] if self.principal.restricted else reports
 
     def _living(self, id: str) -> ExecutorStatus:
         alive = living_executors(self.cluster)
@@ -154,8 +174,9 @@ class ControlTables:
         return alive[id]
 
     def _queries(self, name: str | None) -> list[Document]:
-        reports, states = last_reports(self.cluster), self.states()
-        queries = [query for query in self.catalog().queries() if name in (None, query.name)]
+        reports, states = self._reports(), self.states()
+        readable = (query for query in self.catalog().queries() if self.principal.may_read(query.name))
+        queries = [query for query in readable if name in (None, query.name)]
         return [_query_entity(query, states.of(query), reports) for query in queries]
 
     def _executors(self, name: str | None) -> list[Document]:

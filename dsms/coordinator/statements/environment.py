@@ -11,6 +11,7 @@ from dsms.coordinator.watcher.object_states import States
 from dsms.model import logical
 from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.objects import FirstOffsets, Object, Query, Source
+from dsms.model.principal import Principal
 from dsms.model.topic_rules import TopicRules
 
 
@@ -82,27 +83,32 @@ class ClusterFacts(Protocol):
 
 
 class ClusterEnvironment:
-    """The environment of one statement. Topics are made as they are needed. With `halted` the queries that are to be
-    replaced publish nothing any more, so what they have published is known."""
+    """The environment of one statement. Topics are made as they are needed, if whoever runs it may use them. With
+    `halted` the queries that are to be replaced publish nothing any more, so what they have published is known."""
 
     def __init__(
         self,
         facts: ClusterFacts,
+        principal: Principal,
         limits: Limits = NO_LIMITS,
         topic_rules: TopicRules = TopicRules(),  # noqa: B008 frozen
         *,
         halted: bool = False,
     ) -> None:
         self.limits, self.topic_rules = limits, topic_rules
-        self._facts, self._halted = facts, halted
+        self._facts, self._principal, self._halted = facts, principal, halted
 
     def busy(self) -> Mapping[str, float]:
         """The fragments that queries are dealt out to, and how busy each was measured to be."""
         return self._facts.busy()
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
-        """The first offset of each partition; the topic is made when `partitions` is given. ExternalError while it
-        is being deleted."""
+        """The first offset of each partition; the topic is made when `partitions` is given, which takes the right to
+        write it. ExternalError while it is being deleted."""
+        self._principal.check_write(name)
+        self._principal.check_read_topic(topic)
+        if partitions is not None:
+            self._principal.check_write_topic(topic)
         self._facts.leaving.check(topic)
         start = self._facts.topics.make_source_topic(topic, partitions)
         self._facts.topics.make_dead_letter_topic(name)
@@ -114,6 +120,8 @@ class ClusterEnvironment:
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         """The query with its topic and schemas ready to be written; ExternalError while the topic is being deleted."""
+        self._principal.check_write(query.name)
+        self._principal.check_write_topic(query.topic)
         self._facts.leaving.check(query.topic)
         return self._facts.topics.make_result_topic(query, node)
 
@@ -132,6 +140,14 @@ class ClusterEnvironment:
     def state_of(self, item: Object) -> str:
         """The state of an object, for SHOW and DESCRIBE."""
         return self._states.of(item)
+
+    def may_read(self, name: str) -> bool:
+        """Whether whoever runs the statement may read the object of a name."""
+        return self._principal.may_read(name)
+
+    def reads(self, name: str) -> None:
+        """Raises Forbidden unless he may read it."""
+        self._principal.check_read(name)
 
     @cached_property
     def _states(self) -> States:

@@ -14,10 +14,10 @@ def run_on_rows(statement: st.Select | Write | Load, context: StatementContext) 
     """Reads or writes rows. ExternalError at once while Kafka is away."""
     context.store.check()
     context.store.settle()
-    return context.tables.run(statement, context.cancelled)
+    return context.tables.run(statement, context.caller.principal, context.cancelled)
 
 
 def answer_control(statement: ControlStatement, context: StatementContext) -> StatementResult:
     """Shows what runs, or changes the bounds of an executor."""
     context.store.try_settle()
-    return context.control.answer(statement)
+    return context.control.answer(statement, context.caller.principal)

@@ -57,11 +57,11 @@ def _replaced_or_resumed(statement: st.ReplaceQuery | st.RepairQuery, context: S
 
 def _replaced(statement: st.ReplaceQuery | st.RepairQuery, context: StatementContext, claim: Claim) -> StatementResult:
     decide = partial(_decide, statement, context, claim)
-    change: Change[StatementResult | None] = context.store.change(decide)
+    change: Change[StatementResult | None] = context.change(decide)
     while change.answer is None:
         if not context.plans.await_halted(change.after.version):
             raise ExternalError("the executors do not halt the query in time", hint="try again")
-        change = context.store.change(decide)
+        change = context.change(decide)
     return change.answer
 
 

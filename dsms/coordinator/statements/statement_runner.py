@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dsms.coordinator.catalog.system_objects import refuse_reserved
@@ -13,12 +12,14 @@ from dsms.coordinator.statements.context import StatementContext
 from dsms.coordinator.statements.other_statements import answer_control, run_on_rows
 from dsms.coordinator.statements.query_replacement import replace_query
 from dsms.model import statements as st
+from dsms.model.principal import Caller, Forbidden, Principal
+from dsms.model.roles import Role, allows
 from dsms.model.statement_result import StatementResult
 from dsms.registration.continuous import as_meant
 from dsms.registration.kinds.drop import Drop
 from dsms.registration.kinds.pause import SetPaused
 from dsms.registration.statement_kind import StatementKind
-from dsms.registration.statements import STATEMENTS, parse
+from dsms.registration.statements import STATEMENTS, kind_of_statement, parse
 
 #: Runs one statement and gives its result; it raises, and has done nothing, or has done all that is to be kept.
 Run = Callable[[Any, StatementContext], StatementResult]
@@ -51,14 +52,36 @@ class StatementRunner:
     def __init__(self, context: StatementContext) -> None:
         self._context = context
 
-    def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
-        """The results of the statements in order; a failing one raises, and those before it stay done. A SELECT fails
-        once it is cancelled."""
-        context = replace(self._context, cancelled=cancelled) if cancelled else self._context
-        return [_run(statement, context) for statement in parse(sql, context.limits)]
+    def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
+        """The results of the statements in order; a failing one raises, and those before it stay done. Where one needs
+        a higher role, none is run. Once `cancelled` is set, nobody waits for the results, and a SELECT fails."""
+        statements, catalog = parse(sql, self._context.limits), self._context.store.catalog
+        check_roles((as_meant(statement, catalog) for statement in statements), caller.principal.role)
+        context = self._context.by(caller, cancelled)
+        return [_run(statement, context) for statement in statements]
 
 
 def _run(statement: st.Statement, context: StatementContext) -> StatementResult:
-    statement = as_meant(statement, context.store.catalog)
+    statement, principal = as_meant(statement, context.store.catalog), context.caller.principal
+    check_roles([statement], principal.role)  # what it means may have changed since the script began
+    check_named(statement, principal)
     refuse_reserved(statement, context.store.catalog)
     return RUNNERS[type(statement)](statement, context)
+
+
+def check_roles(statements: Iterable[st.Statement], role: Role) -> None:
+    """Raises Forbidden for the first statement that needs a higher role."""
+    for number, statement in enumerate(statements, 1):
+        needed = kind_of_statement(statement).role
+        if not allows(role, needed):
+            raise Forbidden(f"statement {number} needs the role {needed}, the token has {role}")
+
+
+def check_named(statement: st.Statement, principal: Principal) -> None:
+    """Raises Forbidden for a statement about an object that may not be read, or changed, whether it exists or not. What
+    a statement reads and changes besides is checked where it is bound and where the catalog changes."""
+    kind = kind_of_statement(statement)
+    if (changed := kind.changed_name(statement)) is not None:
+        principal.check_write(changed.text)
+    if (read := kind.read_name(statement)) is not None:
+        principal.check_read(read.text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
 from dsms.model.objects import Query, Table
+from dsms.model.principal import Principal
 from dsms.model.statement_result import EncodedRows, StatementResult
 from dsms.model.statements import Load, LoadDatabase, LoadFile
 from dsms.tables.effect import Content, Effect, Key, counted, inserted
@@ -57,23 +58,27 @@ class TableStatements:
         self._version = -1
         self._read_beside: set[Partition] = set()
 
-    def run(self, statement: st.Select | Write | Load, cancelled: threading.Event) -> StatementResult:
+    def run(
+        self, statement: st.Select | Write | Load, principal: Principal, cancelled: threading.Event
+    ) -> StatementResult:
         """What the statement does or answers; one that fails has done nothing. A SELECT fails once it is cancelled."""
         if isinstance(statement, st.Select):
-            return self._select(statement, cancelled)
+            return self._select(statement, principal, cancelled)
         with self._running:
             catalog = self._catalog()
             table = table_of(statement.table, catalog)
+            principal.check_write_topic(table.topic)
             if isinstance(statement, LoadFile | LoadDatabase):
                 return self._load(table, batches_of(self._loads.checked(statement), table), catalog)
-            return self._write(statement, table, catalog)
+            return self._write(statement, table, catalog, principal)
 
-    def load(self, name: str, path: Path, form: str) -> StatementResult:
+    def load(self, name: str, path: Path, form: str, principal: Principal) -> StatementResult:
         """Adds the rows of a file that was sent to the coordinator."""
         clause = st.Clause("format", (form,), st.Place())
         with self._running:
             catalog = self._catalog()
             table = table_of(st.Name(name), catalog)
+            principal.check_write_topic(table.topic)
             return self._load(table, rows_of_file(path, table, (clause,)), catalog)
 
     def relation(self, name: str, at: int | None, most: int) -> RelationRows:
@@ -122,27 +127,27 @@ class TableStatements:
         if tables and waiting and self._pace.due(latest(self._admin, self._read_beside)):
             self._tables.promise(tables)
 
-    def _write(self, statement: Write, table: Table, catalog: Catalog) -> StatementResult:
+    def _write(self, statement: Write, table: Table, catalog: Catalog, principal: Principal) -> StatementResult:
         content = self._tables.content(table)
         with self._writes.admitted() as budget:
-            relation = self._relations.now(names_read(statement, catalog), catalog, budget)
+            relation = self._relations.now(_readable(names_read(statement, catalog), principal), catalog, budget)
             effect = effect_of(
                 statement, catalog, lambda question: self._writes.rows(question.over(relation), budget), content
             )
         count, instant = self._tables.write(table, catalog.tables(), [effect])
         return StatementResult(type(statement).__name__.upper(), counted(count, instant), name=table.name)
 
-    def _select(self, statement: st.Select, cancelled: threading.Event) -> StatementResult:
+    def _select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
         with self._selects.admitted(cancelled) as budget:
-            read = self._snapshot(partial(self._asked, statement), budget)
+            read = self._snapshot(partial(self._asked, statement, principal), budget)
             reply = self._selects.reply(read.question.over(read.rows.__getitem__), "json", budget)
         when = "" if read.instant is None else f" at instant {read.instant}"
         message = f"{reply.count} row{'' if reply.count == 1 else 's'}{when}"
         return StatementResult("SELECT", message, reply.columns, EncodedRows(reply.rows, reply.count))
 
-    def _asked(self, statement: st.Select, catalog: Catalog) -> tuple[Question, int | None]:
+    def _asked(self, statement: st.Select, principal: Principal, catalog: Catalog) -> tuple[Question, int | None]:
         question = question_of(statement.select, catalog)
-        return question, self._relations.common_instant(question.objects.values(), catalog)
+        return question, self._relations.common_instant(_readable(question.objects.values(), principal), catalog)
 
     def _snapshot(self, ask: Callable[[Catalog], tuple[Question, int | None]], budget: Budget) -> _Snapshot:
         """All that a question reads, as of one instant."""
@@ -181,6 +186,14 @@ class _Snapshot:
     question: Question
     instant: int | None
     rows: dict[str, pa.Table]
+
+
+def _readable(names: Iterable[str], principal: Principal) -> list[str]:
+    """The names; Forbidden if he may not read one of them. The rows of no others are given to a query."""
+    checked = list(names)
+    for name in checked:
+        principal.check_read(name)
+    return checked
 
 
 def _insertions(table: Table, batches: Iterator[pa.Table], content: Content) -> Iterator[Effect]:

@@ -12,7 +12,7 @@ from dsms.model.types import type_sql
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.life_cycle import limit_of
 from dsms.registration.object_columns import schema_and_keys
-from dsms.registration.statement_kind import StatementKind
+from dsms.registration.statement_kind import StatementKind, named
 from dsms.sql.parser.admin import KINDS
 from dsms.sql.parser.cursor import Cursor
 
@@ -45,5 +45,5 @@ def _promises(item: Object) -> str:
 
 
 KIND = StatementKind(
-    statement=Describe, starts={("DESCRIBE",): _parse}, apply=_apply, role="reader", words=tuple(KINDS)
+    statement=Describe, starts={("DESCRIBE",): _parse}, apply=_apply, read_name=named, role="reader", words=tuple(KINDS)
 )

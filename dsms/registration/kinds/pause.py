@@ -11,7 +11,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.life_cycle import query_of
-from dsms.registration.statement_kind import StatementKind
+from dsms.registration.statement_kind import StatementKind, named
 from dsms.sql.parser.cursor import Cursor
 
 
@@ -50,5 +50,6 @@ KIND = StatementKind(
     statement=SetPaused,
     starts={("PAUSE",): _pause, ("DEACTIVATE",): _pause, ("RESUME",): _resume, ("ACTIVATE",): _resume},
     apply=_apply,
+    changed_name=named,
     words=("QUERY", "VIEW"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from dsms.model import statements as st
@@ -31,14 +31,14 @@ def _parse(cursor: Cursor, _: st.Name | None) -> ShowAggregates:
 
 
 def _apply(statement: ShowAggregates, catalog: Catalog, environment: Environment) -> Applied:
-    rows = (*_own(catalog), *_of_library(catalog))
+    rows = (*_own(catalog, environment.may_read), *_of_library(catalog))
     return catalog, StatementResult("SHOW", f"{len(rows)} found", _COLUMNS, rows)
 
 
-def _own(catalog: Catalog) -> Iterator[tuple[str, ...]]:
-    """The current definitions of the catalog."""
-    for item in catalog.aggregates():
-        used = ", ".join(reader.name for reader in dependents(catalog, item))
+def _own(catalog: Catalog, may_read: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
+    """The current definitions of the catalog that may be read."""
+    for item in (item for item in catalog.aggregates() if may_read(item.name)):
+        used = ", ".join(reader.name for reader in dependents(catalog, item) if may_read(reader.name))
         for window in (False, True):
             if (part := item.part(window=window)) is not None:
                 yield _row(parsed(part.sql), used)

@@ -9,7 +9,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
-from dsms.registration.statement_kind import StatementKind
+from dsms.registration.statement_kind import StatementKind, named
 from dsms.sql.parser.admin import KINDS
 from dsms.sql.parser.cursor import Cursor
 
@@ -37,6 +37,7 @@ KIND = StatementKind(
     statement=ShowCreate,
     starts={("SHOW", "CREATE"): _parse},
     apply=_apply,
+    read_name=named,
     role="reader",
     words=tuple(KINDS),
 )

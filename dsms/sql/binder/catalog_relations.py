@@ -19,7 +19,7 @@ from dsms.model.statements import Place
 from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.start_instants import started
 from dsms.sql.binder.dependencies import below, query_of
-from dsms.sql.binder.relation import Context, Relation, bind_query
+from dsms.sql.binder.relation import Context, Named, Relation, bind_query, unnoticed
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.binder.shed_where import with_shed
 from dsms.sql.parser.table_names import name_and_place
@@ -48,7 +48,7 @@ def plan_over(target: Object | Former, *read: Object) -> logical.Node:
         raise SqlError(f'"{target.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {target.name} KEY …")
     if isinstance(target, Aggregate):
         raise SqlError(f'"{target.name}" is an aggregate, not a stream')
-    node = started(result_of(query_of(target.select), catalog), target.start)
+    node = started(result_of(query_of(target.select), catalog, unnoticed), target.start)
     return with_shed(reading_from(node, target.first_offsets), target)
 
 
@@ -77,9 +77,9 @@ def _promise(constraint: Constraint, catalog: Catalog) -> logical.Cluster | logi
     return logical.Reference(constraint.column, within, scan_of(other, other.name, (), catalog), constraint.theirs)
 
 
-def result_of(query: exp.Expr, catalog: Catalog) -> logical.Node:
+def result_of(query: exp.Expr, catalog: Catalog, named: Named) -> logical.Node:
     """The plan of a query whose result users see: every column has a unique name and a type."""
-    return bind_query(query, Context(catalog, top=True)).node
+    return bind_query(query, Context(catalog, named=named, top=True)).node
 
 
 def bind_name(table: exp.Table, context: Context) -> Relation:
@@ -87,6 +87,7 @@ def bind_name(table: exp.Table, context: Context) -> Relation:
     SqlError."""
     name, at = name_and_place(table)
     place = Place(*position_of(at))
+    context.named(name)
     named = context.catalog.find(name, place)
     if isinstance(named, Query) and named.kind == "query":
         raise place.error(f'"{name}" is a query, not a view', "make it a view: CREATE STREAMED VIEW … AS …")

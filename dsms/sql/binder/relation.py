@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
@@ -27,6 +28,14 @@ class Relation:
         return replace(self, node=node)
 
 
+#: Told of each name of the catalog that a query reads, before it is looked up; it may raise.
+Named = Callable[[str], None]
+
+
+def unnoticed(name: str) -> None:
+    """For queries of the catalog, which were checked when they were created."""
+
+
 @dataclass(frozen=True)
 class Context:
     """What binding needs besides the text: the catalog, the common tables of WITH and the enclosing query.
@@ -38,6 +47,7 @@ class Context:
 
     catalog: Catalog
     query: exp.Expr | None = None
+    named: Named = unnoticed
     ctes: dict[str, tuple[exp.CTE, Context]] = field(default_factory=dict)
     outer: Outer | None = None
     base: logical.Node | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dsms.model import logical
-from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source
 from dsms.model.position import error_at, position_of
 from dsms.model.statements import Place
@@ -27,17 +26,18 @@ def bind_synchronised(node: exp.Expr, context: Context) -> Relation:
     if len(node.expressions) > 1:
         hint = "create a view of their union or intersection, and name that"
         raise error_at(node.expressions[1], "a relation can have only one synchronisation stream", hint=hint)
-    points = _points(node.expressions[0], context.catalog)
+    points = _points(node.expressions[0], context)
     # every instant is a point of the clock itself
     return relation if points == Periodic(1) else relation.over(logical.Sync(relation.node, points))
 
 
-def _points(table: exp.Expr, catalog: Catalog) -> Periodic | logical.Node:
+def _points(table: exp.Expr, context: Context) -> Periodic | logical.Node:
     assert isinstance(table, exp.Table)
     name, at = name_and_place(table)
     if is_clock(name):
         return Periodic(1)
-    place = Place(*position_of(at))
+    place, catalog = Place(*position_of(at)), context.catalog
+    context.named(name)
     stream = catalog.find(name, place)
     if isinstance(stream, Source):
         raise place.error(f'"{name}" is a source, not a stream', f"CREATE STREAM … OVER {name} KEY …")

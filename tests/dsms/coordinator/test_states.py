@@ -14,6 +14,7 @@ from dsms.coordinator.watcher.object_states import States
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object
+from dsms.model.principal import ANYBODY
 from dsms.registration.statements import apply, parse
 from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
 from operators.core.errors import ExternalError
@@ -113,6 +114,6 @@ def test_what_is_not_known_is_asked_for_once() -> None:
 @pytest.mark.parametrize(("sql", "looks"), [("SHOW QUERIES", 1), ("SHOW SOURCES", 1), ("SHOW STREAMS", 0)])
 def test_a_listing_looks_once(sql: str, looks: int) -> None:
     cluster = Cluster(ALIVE)
-    _, result = apply(parse(sql)[0], CATALOG, ClusterEnvironment(cluster))
+    _, result = apply(parse(sql)[0], CATALOG, ClusterEnvironment(cluster, ANYBODY.principal))
     assert len(result.rows) > 0
     assert cluster.looks == looks

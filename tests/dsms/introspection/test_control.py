@@ -18,6 +18,8 @@ from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.coordinator.watcher.object_states import States
 from dsms.introspection.sample_records import OPERATORS, QUEUES, changed
 from dsms.model.catalog import Catalog
+from dsms.model.principal import ANYBODY, Caller
+from dsms.model.statement_result import StatementResult
 from dsms.registration.statements import kind_of_statement, parse
 from dsms.runtime.stages.intake import reading_schema
 from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
@@ -71,7 +73,11 @@ class ControlService(FakeService):
     def __init__(self, session: LocalSession) -> None:
         super().__init__()
         cluster: Any = MemoryCluster(session)
-        self.control = ControlTables(cluster, lambda: session.catalog, session.run, lambda: running(session.catalog))
+        self.session = session
+        self.control = ControlTables(cluster, lambda: session.catalog, lambda: running(session.catalog), session.run)
+
+    def execute(self, sql: str, caller: Caller, cancelled: object = None) -> list[StatementResult]:
+        return self.session.run(sql)
 
 
 def running(catalog: Catalog) -> States:
@@ -190,9 +196,9 @@ def test_bounds_of_an_executor_are_written(client: TestClient) -> None:
 )
 def test_executors_are_altered_and_shown(tables: ControlTables, statement: str, set_to: dict[str, object]) -> None:
     (parsed,) = parse(statement)
-    tables.answer(parsed)
+    tables.answer(parsed, ANYBODY.principal)
     assert {name: tables.entity("executors", "e1")[name] for name in set_to} == set_to
-    (shown,) = tables.answer(parse("SHOW EXECUTORS")[0]).rows
+    (shown,) = tables.answer(parse("SHOW EXECUTORS")[0], ANYBODY.principal).rows
     assert set(set_to.values()) <= set(shown) and shown[0] == "e1"
     assert kind_of_statement(parsed).role == "administrator"
     assert kind_of_statement(parse("SHOW EXECUTORS")[0]).role == "reader"
@@ -210,7 +216,7 @@ def test_executors_are_altered_and_shown(tables: ControlTables, statement: str, 
 )
 def test_executors_are_not_altered_to_nonsense(tables: ControlTables, statement: str, why: str) -> None:
     with pytest.raises(DsmsError, match=re.escape(why)):
-        tables.answer(parse(statement)[0])
+        tables.answer(parse(statement)[0], ANYBODY.principal)
 
 
 def test_only_an_administrator_changes_executors_and_a_reader_nothing(session: LocalSession) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dsms.coordinator.http.access import Forbidden
-from dsms.coordinator.http.statement_access import check_statements
+from dsms.coordinator.statements.statement_runner import check_roles
+from dsms.model.principal import Forbidden
 from dsms.registration.kinds.show_create import ShowCreate
 from dsms.registration.statements import parse
 from dsms.testing import LocalSession
@@ -67,6 +67,6 @@ def test_what_is_wrong_is_refused_at_its_position(session: LocalSession, sql: st
 
 
 def test_a_reader_may_ask() -> None:
-    check_statements("SHOW CREATE Base", "reader")
+    check_roles(parse("SHOW CREATE Base"), "reader")
     with pytest.raises(Forbidden, match="statement 2 needs the role writer"):
-        check_statements("SHOW CREATE Base; DROP VIEW Base", "reader")
+        check_roles(parse("SHOW CREATE Base; DROP VIEW Base"), "reader")

@@ -1,0 +1,39 @@
+"""What a route works with: the service and the registry, bound to the one who calls.
+
+A route gets them by the annotations `CalledService` and `CalledRegistry`. They hold the caller as a value, so his
+rights hold in whatever thread the call is carried out, and however late.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from dsms.coordinator.http.permitted import PermittedService
+from dsms.coordinator.http.permitted_registry import PermittedRegistry
+from dsms.model.principal import ANYBODY, Caller
+
+
+def caller_of(request: Request) -> Caller:
+    """Who makes the call, as the guard found."""
+    caller: Caller = getattr(request.state, "caller", ANYBODY)
+    return caller
+
+
+def service_of(request: Request) -> PermittedService:
+    """The service for who makes the call."""
+    return PermittedService(request.app.state.backend.service, caller_of(request))
+
+
+# coroutines, since FastAPI would run other functions in its thread pool
+async def _service_of(request: Request) -> PermittedService:
+    return service_of(request)
+
+
+async def _registry_of(request: Request) -> PermittedRegistry:
+    return PermittedRegistry(request.app.state.backend.registry, caller_of(request).principal)
+
+
+CalledService = Annotated[PermittedService, Depends(_service_of)]
+CalledRegistry = Annotated[PermittedRegistry, Depends(_registry_of)]

@@ -1,0 +1,156 @@
+"""The service as one caller may use it: every call checks the names that it is about, and leaves out of its answer what
+he may not read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dsms.coordinator.catalog.lookup import Document
+from dsms.coordinator.http.service import Service
+from dsms.coordinator.results.change_documents import Followed
+from dsms.coordinator.results.coverage import Cover, CoverageQuestion
+from dsms.coordinator.results.feed import Feeds
+from dsms.coordinator.results.publishing import Published
+from dsms.coordinator.results.result_access import ResultAccess
+from dsms.coordinator.statements.control_tables import ControlTables
+from dsms.model.limits import Limits
+from dsms.model.principal import Caller, Principal
+from dsms.model.statement_result import StatementResult
+
+
+@dataclass(frozen=True)
+class PermittedService:
+    """The calls of `Service` that clients can make, for one caller."""
+
+    service: Service
+    caller: Caller
+
+    @property
+    def _principal(self) -> Principal:
+        return self.caller.principal
+
+    def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
+        """The results of statements that he may run. A SELECT fails once it is cancelled."""
+        return self.service.execute(sql, self.caller, cancelled)
+
+    @property
+    def limits(self) -> Limits:
+        """What statements may ask for."""
+        return self.service.limits
+
+    def settled_version(self) -> int:
+        """The version of the catalog when every write so far is decided."""
+        return self.service.settled_version()
+
+    @property
+    def results(self) -> PermittedResults:
+        """Results, and publishing."""
+        return PermittedResults(self.service.results, self._principal)
+
+    @property
+    def control(self) -> ControlTables:
+        """What runs, of the queries that he may read."""
+        return replace(self.service.control, execute=self.execute, principal=self._principal)
+
+    def sources(self) -> list[Document]:
+        """The sources that he may read."""
+        return self._readable(self.service.sources())
+
+    def streams(self) -> list[Document]:
+        """The streams, views and tables that he may read."""
+        return self._readable(self.service.streams())
+
+    def queries(self) -> list[Document]:
+        """The queries that he may read."""
+        return self._readable(self.service.queries())
+
+    def describe(self, name: str) -> Document:
+        """An object that he may read."""
+        self._principal.check_read(name)
+        return self.service.describe(name)
+
+    def drop(self, name: str) -> StatementResult:
+        """Drops an object that he may change."""
+        self._principal.check_write(name)
+        return self.service.drop(name, self.caller)
+
+    def relation(self, name: str, at: int | None, most: int) -> Document:
+        """A relation that he may read, with at most so many rows."""
+        self._principal.check_read(name)
+        return self.service.relation(name, at, most)
+
+    def load(self, table: str, path: Path, form: str) -> StatementResult:
+        """Adds the rows of a file to a table whose topic he may write."""
+        self._principal.check_read(table)
+        return self.service.load(table, path, form, self.caller)
+
+    def dead_letters(self, source: str, limit: int) -> list[Document]:
+        """The refused records of a source that he may read."""
+        self._principal.check_read(source)
+        return self.service.dead_letters(source, limit)
+
+    def status(self) -> Document:
+        """The cluster; of queries and sources what he may read."""
+        status = self.service.status()
+        return self._seen(status) if self._principal.restricted else status
+
+    def _readable(self, documents: list[Document]) -> list[Document]:
+        return [document for document in documents if self._principal.may_read(document["name"])]
+
+    def _seen(self, status: Document) -> Document:
+        ids = {query["id"] for query in self.queries()}
+        named, by_id = self._principal.may_read, ids.__contains__
+        executors = {
+            executor: {
+                **report,
+                "lanes": _only(report.get("lanes", {}), by_id),
+                "dead_letters": _only(report.get("dead_letters", {}), named),
+            }
+            for executor, report in status.get("executors", {}).items()
+        }
+        by_query = {part: _only(status.get(part, {}), named) for part in ("lag", "progress")}
+        return {**status, "executors": executors, **by_query}
+
+
+def _only(values: dict[str, Any], kept: Callable[[str], bool]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if kept(name)}
+
+
+@dataclass(frozen=True)
+class PermittedResults:
+    """The results that one caller may read, and the sources to which he may publish."""
+
+    access: ResultAccess
+    principal: Principal
+
+    @property
+    def feeds(self) -> Feeds:
+        """The feeds, of results that `result` has given."""
+        return self.access.feeds
+
+    def result(self, name: str) -> Followed:
+        """How to follow a result that he may read."""
+        self.principal.check_read(name)
+        return self.access.result(name)
+
+    def publish(self, name: str, body: bytes, key: list[str], advance: int | None) -> Published:
+        """Sends records to a source that he may read, over a topic that he may write."""
+        self.principal.check_read(name)
+        return self.access.publish(name, body, key, advance, self.principal)
+
+    def question(self, name: str, token: str) -> CoverageQuestion | None:
+        """Whether a result covers records. Both the result and the source must be his to read: the answer quotes what
+        the source refused."""
+        self.principal.check_read(name)
+        question = self.access.question(name, token)
+        if question is not None and self.principal.restricted:
+            self.principal.check_read(question.source.name)
+        return question
+
+    def cover(self, question: CoverageQuestion) -> Cover:
+        """How far the result is now."""
+        return self.access.cover(question)

@@ -1,0 +1,103 @@
+"""The schema registry as one caller may use it: the rights on a subject are those on its topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsms.coordinator.registry.avro_compatibility import Level
+from dsms.coordinator.registry.subjects import RegisteredSchema, SchemaRegistry
+from dsms.model.principal import Forbidden, Principal
+
+
+def topic_of(subject: str) -> str:
+    """The topic whose records a subject describes; a subject named otherwise stands for itself.
+
+    >>> topic_of("orders-value"), topic_of("orders-key"), topic_of("Order")
+    ('orders', 'orders', 'Order')
+    """
+    return subject.removesuffix("-value") if subject.endswith("-value") else subject.removesuffix("-key")
+
+
+@dataclass(frozen=True)
+class PermittedRegistry:
+    """The calls of `SchemaRegistry`, for one caller."""
+
+    registry: SchemaRegistry
+    principal: Principal
+
+    def register(self, subject: str, schema_text: str, type: str = "AVRO") -> int:
+        """The id of a schema, registered under a subject that he may write."""
+        self._check_write(subject)
+        return self.registry.register(subject, schema_text, type)
+
+    def lookup(self, subject: str, schema_text: str, *, deleted: bool = False) -> RegisteredSchema:
+        """The version that has a schema."""
+        self._check_read(subject)
+        return self.registry.lookup(subject, schema_text, deleted=deleted)
+
+    def by_id(self, schema_id: int) -> str:
+        """The text of a schema that some subject has that he may read."""
+        text = self.registry.by_id(schema_id)
+        if self.principal.restricted and not self.uses(schema_id, deleted=True):
+            raise Forbidden(f'token "{self.principal.name}" may not read schema {schema_id}')
+        return text
+
+    def uses(self, schema_id: int, *, deleted: bool = False) -> list[tuple[str, int]]:
+        """The subjects that he may read, and their versions, that have a schema."""
+        uses = self.registry.uses(schema_id, deleted=deleted)
+        return [(subject, version) for subject, version in uses if self._may_read(subject)]
+
+    def subjects(self, *, deleted: bool = False) -> list[str]:
+        """The subjects that he may read."""
+        return [subject for subject in self.registry.subjects(deleted=deleted) if self._may_read(subject)]
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
+        """The versions of a subject."""
+        self._check_read(subject)
+        return self.registry.versions(subject, deleted=deleted)
+
+    def version(self, subject: str, version: str | int, *, deleted: bool = False) -> RegisteredSchema:
+        """A version of a subject."""
+        self._check_read(subject)
+        return self.registry.version(subject, version, deleted=deleted)
+
+    def compatibility(self, subject: str | None = None) -> Level | None:
+        """The level of a subject, or of all without their own."""
+        if subject is not None:
+            self._check_read(subject)
+        return self.registry.compatibility(subject)
+
+    def set_compatibility(self, level: str, subject: str | None = None) -> Level:
+        """Sets the level of a subject, or of all without their own."""
+        self._check_write(subject)
+        return self.registry.set_compatibility(level, subject)
+
+    def reset_compatibility(self, subject: str | None = None) -> Level:
+        """Resets the level of a subject, or of all without their own."""
+        self._check_write(subject)
+        return self.registry.reset_compatibility(subject)
+
+    def check(self, subject: str, schema_text: str, version: str | int | None = None) -> list[str]:
+        """Why a schema does not fit a subject."""
+        self._check_read(subject)
+        return self.registry.check(subject, schema_text, version)
+
+    def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
+        """Deletes a subject."""
+        self._check_write(subject)
+        return self.registry.delete_subject(subject, permanent=permanent)
+
+    def delete_version(self, subject: str, version: str | int, *, permanent: bool = False) -> int:
+        """Deletes a version of a subject."""
+        self._check_write(subject)
+        return self.registry.delete_version(subject, version, permanent=permanent)
+
+    def _may_read(self, subject: str) -> bool:
+        return self.principal.may_read_topic(topic_of(subject))
+
+    def _check_read(self, subject: str) -> None:
+        self.principal.check_read_topic(topic_of(subject))
+
+    def _check_write(self, subject: str | None) -> None:
+        """What holds for all subjects takes the right to write all."""
+        self.principal.check_write_topic("*" if subject is None else topic_of(subject))

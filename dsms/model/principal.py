@@ -1,0 +1,165 @@
+"""Who calls, and what he may do: an immutable value that is passed on with a call, whatever thread carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from dsms.model.roles import Role
+from operators.core.errors import ConfigError, UserError
+
+
+class Forbidden(UserError):
+    """The token does not allow it."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """A set of names: each pattern is a name, or the beginning of names followed by `*`.
+
+    >>> some = Names(("orders", "ann_*"))
+    >>> "orders" in some, "orders2" in some, "ann_hot" in some, "ann" in some
+    (True, False, True, False)
+    >>> Names(("a*b",))
+    Traceback (most recent call last):
+    operators.core.errors.ConfigError: "a*b" is not a pattern of names; give a name, or its beginning and then "*"
+    """
+
+    patterns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for pattern in self.patterns:
+            if not pattern or "*" in pattern[:-1]:
+                hint = 'give a name, or its beginning and then "*"'
+                raise ConfigError(f'"{pattern}" is not a pattern of names', hint=hint)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._whole or name.startswith(self._beginnings)
+
+    @cached_property
+    def _whole(self) -> frozenset[str]:
+        return frozenset(pattern for pattern in self.patterns if not pattern.endswith("*"))
+
+    @cached_property
+    def _beginnings(self) -> tuple[str, ...]:
+        return tuple(pattern[:-1] for pattern in self.patterns if pattern.endswith("*"))
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which objects and topics a token is for. What may be written may be read, too; what no pattern names may not be
+    touched. Objects are named without case, topics are not.
+
+    >>> rules = Rules.of(read=["Orders"], write=["ann_*"])
+    >>> rules.read("ORDERS"), rules.write("orders"), rules.read("Ann_hot"), rules.read_topic("orders")
+    (True, False, True, False)
+    """
+
+    readable: Names = Names()
+    writable: Names = Names()
+    readable_topics: Names = Names()
+    writable_topics: Names = Names()
+
+    @staticmethod
+    def of(
+        read: Iterable[str] = (),
+        write: Iterable[str] = (),
+        read_topics: Iterable[str] = (),
+        write_topics: Iterable[str] = (),
+    ) -> Rules:
+        """The rules with these patterns of objects and of topics."""
+        return Rules(
+            Names(tuple(pattern.lower() for pattern in read)),
+            Names(tuple(pattern.lower() for pattern in write)),
+            Names(tuple(read_topics)),
+            Names(tuple(write_topics)),
+        )
+
+    def read(self, name: str) -> bool:
+        """Whether the object may be read."""
+        return name.lower() in self.readable or self.write(name)
+
+    def write(self, name: str) -> bool:
+        """Whether the object may be created, changed and dropped."""
+        return name.lower() in self.writable
+
+    def read_topic(self, topic: str) -> bool:
+        """Whether sources may be registered over the topic."""
+        return topic in self.readable_topics or self.write_topic(topic)
+
+    def write_topic(self, topic: str) -> bool:
+        """Whether records may be written to the topic: published, as rows of a table, and as results of new queries."""
+        return topic in self.writable_topics
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """How much a token may ask for; None is the coordinator's own limit for every token."""
+
+    calls_per_second: float | None = None
+    queries: int | None = None
+    streams: int | None = None
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Somebody who calls, by the name of his token. Without rules he may do everything that his role allows.
+
+    >>> Principal("ann", "reader", Rules.of(read=["orders"])).check_read("secret")
+    Traceback (most recent call last):
+    dsms.model.principal.Forbidden: token "ann" may not read "secret"; an administrator can add it to its rules
+    """
+
+    name: str
+    role: Role
+    rules: Rules | None = None
+    allowance: Allowance = field(default_factory=Allowance)
+
+    @property
+    def restricted(self) -> bool:
+        """Whether there are names that he may not use."""
+        return self.rules is not None
+
+    def may_read(self, name: str) -> bool:
+        """Whether he may read an object."""
+        return self.rules is None or self.rules.read(name)
+
+    def check_read(self, name: str) -> None:
+        """Raises Forbidden, whether there is such an object or not, unless he may read it."""
+        if not self.may_read(name):
+            raise self._forbidden("read", f'"{name}"')
+
+    def check_write(self, name: str) -> None:
+        """Raises Forbidden unless he may create, change and drop an object of this name."""
+        if self.rules is not None and not self.rules.write(name):
+            raise self._forbidden("write", f'"{name}"')
+
+    def may_read_topic(self, topic: str) -> bool:
+        """Whether he may read a topic."""
+        return self.rules is None or self.rules.read_topic(topic)
+
+    def check_read_topic(self, topic: str) -> None:
+        """Raises Forbidden unless he may read the topic."""
+        if not self.may_read_topic(topic):
+            raise self._forbidden("read", f'topic "{topic}"')
+
+    def check_write_topic(self, topic: str) -> None:
+        """Raises Forbidden unless he may write the topic."""
+        if self.rules is not None and not self.rules.write_topic(topic):
+            raise self._forbidden("write", f'topic "{topic}"')
+
+    def _forbidden(self, verb: str, what: str) -> Forbidden:
+        return Forbidden(f'token "{self.name}" may not {verb} {what}', hint="an administrator can add it to its rules")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """One call: who makes it, and the id by which log and audit name it."""
+
+    principal: Principal
+    request_id: str = ""
+
+
+#: Everybody, where the coordinator knows no tokens.
+ANYBODY = Caller(Principal("anybody", "administrator"))

@@ -1,0 +1,289 @@
+"""Rules of tokens: each statement and each call is refused where it reads or changes what no pattern allows, and its
+answer leaves out what may not be read."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.http.api import create_app
+from dsms.coordinator.http.permitted import PermittedService
+from dsms.coordinator.http.permitted_registry import PermittedRegistry
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.model.principal import ANYBODY, Caller, Forbidden, Names, Principal, Rules
+from dsms.model.roles import Role
+from dsms.registration.statements import STATEMENTS
+from dsms.testing import LocalSession
+from operators.core.errors import ConfigError, DsmsError, InternalError
+from tests.dsms.introspection.test_control import ControlService
+from tests.support.statement_cluster import StatementCluster
+
+OTHERS = """REGISTER SOURCE secrets (k INT, pin INT) FROM secrets PARTITIONS 1; CREATE STREAM secret OVER secrets KEY k;
+CREATE VIEW ann_shared AS SELECT k, v FROM R(S); CREATE VIEW reader_of_ann AS SELECT k FROM ann_shared;
+CREATE TABLE pins (k INT PRIMARY KEY, pin INT)"""
+
+
+def caller(role: Role = "writer", **patterns: list[str]) -> Caller:
+    return Caller(Principal("ann", role, Rules.of(**patterns)))
+
+
+ANN = caller(read=["T", "S"], write=["ann_*", "query_*"], read_topics=["clicks*"], write_topics=["dsms.ann_*"])
+
+
+@pytest.fixture
+def cluster() -> StatementCluster:
+    cluster = StatementCluster()
+    cluster.execute(OTHERS)
+    return cluster
+
+
+ALLOWED = [
+    "CREATE VIEW ann_mine AS SELECT k, v FROM R(S)",
+    "CREATE STREAM ann_t OVER T KEY k",
+    "REGISTER SOURCE ann_clicks (k INT) FROM clicks7",
+    "CREATE STREAM ann_s (k INT) SOURCE 'clicks'",
+    "CREATE TABLE ann_t (k INT PRIMARY KEY)",
+    "CREATE OR REPLACE VIEW ann_mine AS SELECT k FROM R(S); DROP VIEW ann_mine",
+    "WITH s2 AS (SELECT k FROM R(S)) SELECT k FROM s2",
+    "EXPLAIN SELECT STREAMED k FROM R(S); EXPLAIN S; DESCRIBE ann_shared; SHOW CREATE T",
+]
+
+
+@pytest.mark.parametrize("sql", ALLOWED)
+def test_what_the_rules_allow_is_done(cluster: StatementCluster, sql: str) -> None:
+    cluster.execute(sql, ANN)
+
+
+REFUSED = [
+    # reading others' objects, under whatever name
+    ("CREATE VIEW ann_x AS SELECT pin FROM R(secret)", 'read "secret"'),
+    ("CREATE VIEW ann_x AS SELECT nope FROM R(secret)", 'read "secret"'),
+    ("CREATE VIEW ann_x AS WITH secret AS (SELECT pin FROM R(secret)) SELECT pin FROM secret", 'read "secret"'),
+    ("CREATE VIEW ann_x AS WITH a AS (WITH secret AS (SELECT k FROM R(S)) SELECT k FROM secret) SELECT b.pin FROM a, "
+     "R(secret) b", 'read "secret"'),
+    ("CREATE VIEW ann_x AS SELECT k FROM R(S) WHERE k IN (SELECT pin FROM R(SECRET))", 'read "SECRET"'),
+    ("CREATE VIEW ann_x AS SELECT k, (SELECT MAX(pin) FROM R(secret)) AS m FROM R(S)", 'read "secret"'),
+    ("CREATE VIEW ann_x AS SELECT k FROM R(S) UNION ALL SELECT pin FROM R(secret)", 'read "secret"'),
+    ("CREATE VIEW ann_x AS SELECT x.k FROM R(S) x JOIN LATERAL (SELECT pin FROM R(secret)) y ON true", 'read "secret"'),
+    ("CREATE VIEW ann_x AS SELECT k FROM R[secret](S)", 'read "secret"'),
+    ("CREATE VIEW ann_x AS SELECT k FROM nothing_like_it", 'read "nothing_like_it"'),
+    ("EXPLAIN SELECT STREAMED pin FROM R(secret)", 'read "secret"'),
+    ("CREATE STREAM ann_x OVER secrets KEY k", 'read "secrets"'),
+    ("REGISTER SOURCE ann_x (k INT) FROM clicks CONSTRAINT k REFERENCES secrets (k) WITHIN 5", 'read "secrets"'),
+    ("EXPLAIN reader_of_ann", 'read "reader_of_ann"'), ("DESCRIBE pins", 'read "pins"'),
+    ("SHOW CREATE secret", 'read "secret"'), ("SHOW OPERATORS FOR q", 'read "q"'), ("EXPLAIN ANALYZE q", 'read "q"'),
+    ("INSERT INTO pins VALUES (1, 2)", 'read "pins"'), ("DELETE FROM pins", 'read "pins"'),
+    # changing others' objects, also through one's own
+    ("DROP VIEW base", 'write "base"'), ("DROP VIEW IF EXISTS other", 'write "other"'), ("PAUSE QUERY q", 'write "q"'),
+    ("ALTER QUERY q SET (weight = 2)", 'write "q"'), ("REPAIR QUERY q", 'write "q"'),
+    ("CREATE VIEW other AS SELECT k FROM R(S)", 'write "other"'),
+    ("CREATE OR REPLACE VIEW base AS SELECT k FROM R(S)", 'write "base"'),
+    ("DROP VIEW ann_shared CASCADE", 'write "reader_of_ann"'),
+    ("CREATE OR REPLACE VIEW ann_shared AS SELECT k, v FROM R(S) WHERE k > 1", 'write "reader_of_ann"'),
+    # topics
+    ("REGISTER SOURCE ann_x (k INT) FROM secrets", 'read topic "secrets"'),
+    ("REGISTER SOURCE ann_x (k INT) FROM clicks PARTITIONS 3", 'write topic "clicks"'),
+    ("CREATE STREAM ann_x (k INT) SOURCE 'secrets'", 'read topic "secrets"'),
+    ("CREATE VIEW ann_x WITH (topic = 'payments') AS SELECT k FROM R(S)", 'write topic "payments"'),
+    ("SELECT STREAMED k FROM R(S)", 'write topic "dsms.query_'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "what"), REFUSED)
+def test_what_no_rule_allows_is_refused_and_nothing_is_done(cluster: StatementCluster, sql: str, what: str) -> None:
+    before, topics = cluster.store.catalog, list(cluster.topics.made)
+    with pytest.raises(Forbidden, match=f'token "ann" may not {what}'):
+        cluster.execute(sql, ANN)
+    after = cluster.store.catalog
+    assert {name: item for name, item in after.objects.items() if item != before.objects.get(name)} == {}
+    assert after.objects.keys() == before.objects.keys() and cluster.topics.made == topics
+
+
+def test_every_statement_names_what_it_is_about_or_is_known_to_check_what_it_reads() -> None:
+    named = {kind.statement.__name__ for kind in STATEMENTS if names_of_kind(kind)}
+    bound = {"Select", "Show", "ShowAggregates", "ShowExecutors", "AlterExecutor"}
+    assert {kind.statement.__name__ for kind in STATEMENTS} - named == bound
+
+
+def names_of_kind(kind: Any) -> bool:
+    """Whether the kind has a function other than the default, which gives no name."""
+    default = type(kind)(statement=kind.statement)
+    return kind.changed_name.__code__ != default.changed_name.__code__ or (
+        kind.read_name.__code__ != default.read_name.__code__
+    )
+
+
+def test_lists_show_what_may_be_read(cluster: StatementCluster) -> None:
+    shown = {kind: [row[0] for row in cluster.execute(f"SHOW {kind}", ANN)[0].rows] for kind in ("VIEWS", "SOURCES")}
+    assert shown == {"VIEWS": ["ann_shared"], "SOURCES": ["T"]}
+    assert len(cluster.execute("SHOW VIEWS")[0].rows) == 3
+
+
+def test_a_plan_names_no_queries_that_may_not_be_read(cluster: StatementCluster) -> None:
+    everything = "\n".join(str(row[0]) for row in cluster.execute("EXPLAIN ann_shared")[0].rows)
+    shown = "\n".join(str(row[0]) for row in cluster.execute("EXPLAIN ann_shared", ANN)[0].rows)
+    assert "base" in everything and "base" not in shown and "reader_of_ann" not in shown
+    notices = cluster.execute("CREATE VIEW ann_filtered AS SELECT k, v FROM R(S) WHERE v > 1", ANN)[0].notices
+    assert not [notice for notice in notices if '"base"' in notice or '"q"' in notice]
+
+
+def test_an_administrator_may_be_restricted_too(cluster: StatementCluster) -> None:
+    few = caller("administrator", read=["base"])
+    cluster.execute("DESCRIBE base", few)
+    with pytest.raises(Forbidden, match='may not write "base"'):
+        cluster.execute("DROP VIEW base CASCADE", few)
+
+
+def test_a_reader_s_script_is_refused_before_it_begins(cluster: StatementCluster) -> None:
+    reader = Caller(Principal("eve", "reader"))
+    with pytest.raises(Forbidden, match="statement 2 needs the role writer, the token has reader"):
+        cluster.execute("SHOW VIEWS; DROP QUERY q", reader)
+
+
+# --- over HTTP
+
+SECRETS: dict[str, str] = {}
+
+
+def token(name: str, role: Role, **patterns: list[str]) -> Any:
+    SECRETS[name], kept = new_token(name, role, **{key: tuple(value) for key, value in patterns.items()})
+    return kept
+
+
+ACCESS = Access(
+    (
+        token("ann", "writer", read=["S", "T", "Hot"], write=["ann_*"], read_topics=["t"]),
+        token("all", "writer"),
+        token("reader", "reader"),
+    )
+)
+
+
+def as_(name: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {SECRETS[name]}"}
+
+
+@pytest.fixture
+def client() -> TestClient:
+    session = LocalSession(2)
+    session.execute(
+        "REGISTER SOURCE T (room VARCHAR, t INT) FROM t; CREATE STREAM S OVER T KEY room;"
+        "CREATE VIEW Hot AS SELECT room, t FROM R(S) WHERE t > 80;"
+        "CREATE QUERY Twin AS SELECT room, t FROM R(S) WHERE t > 80"
+    )
+    session.push("T", [{"room": "a", "t": 90, "ts": 1}])
+    session.advance(5)
+    registry = SchemaRegistry(lambda _: None)
+    registry.register("t-value", '"string"')
+    registry.register("secret-value", '"int"')
+    service: Any = ControlService(session)
+    service.results = None
+    return TestClient(create_app(service, registry, ACCESS))
+
+
+def test_control_tables_show_the_queries_that_may_be_read(client: TestClient) -> None:
+    everything = client.get("/v1/control/operators", headers=as_("all")).json()
+    assert {name for entity in everything for name in entity["queries"]} >= {"Hot", "Twin"}
+    seen = client.get("/v1/control/operators", headers=as_("ann")).json()
+    assert {name for entity in seen for name in entity["queries"]} <= {"Hot", "S"} and seen
+    assert [query["id"] for query in client.get("/v1/control/queries", headers=as_("ann")).json()] == ["Hot"]
+    assert client.get("/v1/control/operators?query=Twin", headers=as_("ann")).status_code == 403
+    assert client.patch("/v1/control/queries/Twin", json={"weight": 2}, headers=as_("ann")).status_code == 404
+
+
+def test_plans_are_exported_and_imported_with_the_caller_s_rights(client: TestClient) -> None:
+    plan = client.get("/v1/plan", headers=as_("all")).json()
+    seen = client.get("/v1/plan", headers=as_("ann")).json()
+    assert [item["name"] for item in seen["objects"]] == ["T", "S", "Hot"]
+    assert client.post("/v1/plan", json=plan, headers=as_("ann")).status_code == 403
+    assert client.post("/v1/plan", json=seen, headers=as_("ann")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/queries/Twin"), ("DELETE", "/v1/queries/Hot"), ("GET", "/v1/queries/Twin/relation"),
+        ("GET", "/v1/queries/Twin/changes"), ("GET", "/v1/queries/nothing/changes"),
+        ("GET", "/v1/sources/x/dead-letters"),
+        ("POST", "/v1/tables/x/rows"), ("GET", "/subjects/secret-value/versions"), ("GET", "/schemas/ids/2"),
+        ("GET", "/subjects/secret-value/versions/1/schema"), ("GET", "/config/secret-value"),
+    ],
+)  # fmt: skip
+def test_calls_about_others_objects_are_forbidden(client: TestClient, method: str, path: str) -> None:
+    answer = client.request(method, path, headers={**as_("ann"), "Accept": "application/x-ndjson"})
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (403, "forbidden")
+
+
+def test_subjects_are_those_of_topics_that_may_be_read(client: TestClient) -> None:
+    assert client.get("/subjects", headers=as_("ann")).json() == ["t-value"]
+    assert client.get("/schemas/ids/1", headers=as_("ann")).status_code == 200
+    written = client.post("/subjects/t-value/versions", json={"schema": '"string"'}, headers=as_("ann"))
+    assert written.status_code == 403 and 'write topic "t"' in written.json()["error"]["message"]
+
+
+def test_an_unknown_name_lists_what_may_be_read(client: TestClient) -> None:
+    hint = client.get("/v1/queries/ann_none", headers=as_("ann")).json()["error"]["hint"]
+    assert "Twin" not in hint and client.get("/v1/queries/none", headers=as_("all")).json()["error"]["hint"]
+
+
+# --- rights are values
+
+
+def test_rights_hold_in_every_thread() -> None:
+    cluster = StatementCluster()
+    permitted = [PermittedService(Executing(cluster), ANN), PermittedService(Executing(cluster), ANYBODY)]
+
+    def run(at: int) -> bool:
+        try:
+            permitted[at % 2].execute("DESCRIBE q")
+        except Forbidden:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(run, range(200))) == [at % 2 == 1 for at in range(200)]
+
+    async def deferred() -> list[bool]:
+        loop = asyncio.get_running_loop()
+        return await asyncio.gather(*(loop.run_in_executor(None, run, at) for at in range(50)))
+
+    assert asyncio.run(deferred()) == [at % 2 == 1 for at in range(50)]
+
+
+class Executing:
+    """A service that runs statements."""
+
+    def __init__(self, cluster: StatementCluster) -> None:
+        self.cluster = cluster
+
+    def execute(self, sql: str, caller: Caller, cancelled: object = None) -> Any:
+        return self.cluster.execute(sql, caller)
+
+
+def test_a_control_table_without_a_caller_runs_nothing() -> None:
+    session = LocalSession()
+    service = ControlService(session)
+    unbound: Any = type(service.control)(service.control.cluster, lambda: session.catalog, service.control.states)
+    with pytest.raises(InternalError, match="nobody"):
+        unbound.import_plan(b'{"objects": [], "format": 1}')
+
+
+@pytest.mark.parametrize("pattern", ["", "a*b", "*a", "**"])
+def test_wrong_patterns_are_refused(pattern: str) -> None:
+    with pytest.raises(ConfigError, match="is not a pattern of names"):
+        Names((pattern,))
+    with pytest.raises(DsmsError):
+        Access((new_token("x", "reader", read=(pattern,))[1],))
+
+
+def test_a_registry_for_everybody_needs_the_right_to_all_topics() -> None:
+    registry = SchemaRegistry(lambda _: None)
+    few, all_topics = (Principal("x", "administrator", Rules.of(write_topics=[topic])) for topic in ("a*", "*"))
+    with pytest.raises(Forbidden):
+        PermittedRegistry(registry, few).set_compatibility("NONE")
+    assert PermittedRegistry(registry, all_topics).set_compatibility("NONE") == "NONE"
