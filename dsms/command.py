@@ -1,4 +1,4 @@
-"""The command line of the services."""
+"""The command line of the services, and their alarms."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 import sys
 from collections.abc import Callable
 
+import structlog
 import typer
 
 from dsms.spark.compat.hidden_pandas import without_pandas
+from operators.core.alarms import Alarm, Alarms
 from operators.core.errors import UserError
 
 
@@ -21,3 +23,13 @@ def serve(main: Callable[..., None]) -> None:
         app()
     except UserError as error:
         sys.exit(f"error: {error}")
+
+
+def logged_alarms() -> Alarms:
+    """Alarms of a service, each of which is in its log when it is raised first."""
+    return Alarms(_log_alarm)
+
+
+def _log_alarm(alarm: Alarm) -> None:
+    place = {"partition": alarm.partition, "offset": alarm.first} if alarm.partition is not None else {}
+    structlog.get_logger().warning("does not count", place=alarm.place, reason=alarm.reason, **place)

@@ -10,6 +10,7 @@ from connectors.kafka.topics import COMPACTED_SOON, ensure_topic
 from dsms.coordinator.catalog.catalog_log import CatalogLog
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Stream
+from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, Fenced
 
 pytestmark = pytest.mark.services
@@ -35,9 +36,9 @@ def names(log: CatalogLog) -> set[str]:
 
 
 def test_an_older_one_that_still_believes_is_fenced(settings: KafkaSettings, unique: str):
-    older = CatalogLog(settings, unique)
+    older = CatalogLog(settings, unique, Alarms())
     older.write(Catalog(), catalog("a"))
-    newer = CatalogLog(settings, unique)
+    newer = CatalogLog(settings, unique, Alarms())
     with pytest.raises(Fenced):
         older.write(catalog("a"), catalog("a", "old"))
     assert older.replaced
@@ -47,9 +48,9 @@ def test_an_older_one_that_still_believes_is_fenced(settings: KafkaSettings, uni
 
 def test_an_older_one_in_doubt_does_not_come_back(settings: KafkaSettings, unique: str):
     """It would create a new producer, which would fence the newer one."""
-    older = CatalogLog(settings, unique)
+    older = CatalogLog(settings, unique, Alarms())
     older.in_doubt = True
-    newer = CatalogLog(settings, unique)
+    newer = CatalogLog(settings, unique, Alarms())
     settled(settings.admin(), internal_topic(unique, "catalog"))  # from now on every reader sees the newer term
     with pytest.raises(Fenced):
         older.read()
@@ -61,7 +62,7 @@ def test_an_older_one_in_doubt_does_not_come_back(settings: KafkaSettings, uniqu
 
 def test_a_newer_one_that_an_older_one_fenced_goes_on(settings: KafkaSettings, unique: str):
     """The older one creates its producer just between the newer one's look at the log and its term."""
-    newer = CatalogLog(settings, unique)
+    newer = CatalogLog(settings, unique, Alarms())
     EpochWriter(settings, transactional_id(unique, "catalog"))
     with pytest.raises(ExternalError) as refused:
         newer.write(Catalog(), catalog("a"))
@@ -74,8 +75,8 @@ def test_a_newer_one_that_an_older_one_fenced_goes_on(settings: KafkaSettings, u
 
 def test_terms_outlive_what_is_compacted_and_restarts(settings: KafkaSettings, unique: str):
     for number in range(1, 4):
-        log = CatalogLog(settings, unique)
+        log = CatalogLog(settings, unique, Alarms())
         log.write(catalog(*"abc"[: number - 1]), catalog(*"abc"[:number]))
-    assert names(CatalogLog(settings, unique)) == {"a", "b", "c"}
+    assert names(CatalogLog(settings, unique, Alarms())) == {"a", "b", "c"}
     with pytest.raises(Fenced):
         log.write(catalog(*"abc"), catalog(*"abcd"))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.compacted import read_compacted
 from connectors.kafka.config import KafkaSettings
+from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import internal_topic
 from connectors.kafka.topics import COMPACTED_SOON, ensure_topic
 from connectors.redis.client import connect
@@ -17,6 +17,7 @@ from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.progress_log import DeadMark, Published
 from dsms.runtime.lanes.manifest import Manifest
+from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, Fenced
 
 pytestmark = pytest.mark.services
@@ -37,7 +38,8 @@ def owner(settings: KafkaSettings, redis_url: str, unique: str, tmp_path: Path) 
     def made(lease: int, time_ms: int) -> Committer:
         client = connect(redis_url)
         stores = ManifestStore(client, unique, "0"), RunStore(client, unique, "0", tmp_path / f"{lease}-{time_ms}")
-        return Committer(settings, unique, "0", stores, FaultPoints(""), Claim(lease, time_ms))
+        progress = InternalLog(settings, unique, "progress", Alarms())
+        return Committer(settings, progress, "0", stores, FaultPoints(""), Claim(lease, time_ms))
 
     return made
 
@@ -45,8 +47,8 @@ def owner(settings: KafkaSettings, redis_url: str, unique: str, tmp_path: Path) 
 @pytest.fixture
 def dead_upto(settings: KafkaSettings, unique: str) -> Callable[[], bytes]:
     """The last committed progress."""
-    topic = internal_topic(unique, "progress")
-    return lambda: read_compacted(settings, settings.admin(), topic)[b"dead/s/0"]
+    log = InternalLog(settings, unique, "progress", Alarms())
+    return lambda: {entry.key: entry.value for entry in log.read(lambda entry: entry)}[b"dead/s/0"]
 
 
 def commit(owner: Committer, epoch: int) -> None:
@@ -79,7 +81,7 @@ def test_a_newer_lease_takes_over_and_goes_on(owner: Owner, dead_upto: Callable[
     older = owner(7, 200)
     commit(older, 1)
     newer = owner(8, 100)
-    assert newer.recover(1).manifest.epoch == 1
+    assert newer.recover(1, {}).manifest.epoch == 1
     commit(newer, 2)
     assert dead_upto() == b"[2,1]"
     with pytest.raises(Fenced):

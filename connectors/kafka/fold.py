@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from confluent_kafka import Message
 
-from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
+from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER
+from connectors.kafka.result_ends import instant_in, instant_of
 from operators.core.delta import BEGINNING, FOREVER
+
+#: Hears of a record that is left out, and why.
+Refused = Callable[[Message, str], None]
 
 
 class Fold:
     """The relation after all changes with an instant of at most `at`, independent of the pieces that they come in.
 
     A keyed change replaces the row of its key, or removes it (`-`); a keyless one adds or removes one row. Only the
-    remaining rows are kept, so memory grows with the relation and not with its history.
+    remaining rows are kept, so memory grows with the relation and not with its history. What is no change is left out,
+    and so are those with one of the `bad` values; `refused` hears of them.
     """
 
-    def __init__(self, *, keyed: bool, at: int = FOREVER) -> None:
+    def __init__(
+        self,
+        *,
+        keyed: bool,
+        at: int = FOREVER,
+        bad: frozenset[bytes] = frozenset(),
+        refused: Refused = lambda *_: None,
+    ) -> None:
         self.at = at
+        self.bad, self._refused = bad, refused
         #: The greatest instant of the applied changes, and the number of later changes, which were skipped.
         self.last, self.later = BEGINNING, 0
         #: What the log promises: no instant below this one follows.
@@ -35,14 +48,26 @@ class Fold:
         for message in messages:
             headers = dict(message.headers() or [])
             if message.value() is None and HEARTBEAT_HEADER in headers:
-                self.frontier = max(self.frontier, int(headers[HEARTBEAT_HEADER]))
+                self._promise(message, instant_in(headers, HEARTBEAT_HEADER))
                 continue
-            ts = int(headers[TS_HEADER])
+            ts = instant_of(message)
+            if ts is None:
+                self._refused(message, "no change: it has no instant")
+                continue
             if ts > self.at:
                 self.later += 1
                 continue
+            if message.value() in self.bad:
+                self._refused(message, "no row of the declared columns")
+                continue
             self.last = max(self.last, ts)
             self._change(message.key(), message.value(), headers.get(OP_HEADER, b"+") == b"-")
+
+    def _promise(self, message: Message, instant: int | None) -> None:
+        if instant is None:
+            self._refused(message, "a heartbeat without an instant")
+        else:
+            self.frontier = max(self.frontier, instant)
 
     def _change(self, key: bytes | None, value: bytes | None, gone: bool) -> None:
         if not self._keyed:

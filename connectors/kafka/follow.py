@@ -89,7 +89,7 @@ class Follower:
 
 def _arrival(message: Message) -> Arrival:
     headers = dict(message.headers() or [])
-    op = headers.get(OP_HEADER, b"-" if message.value() is None else b"+").decode()
+    op = headers.get(OP_HEADER, b"-" if message.value() is None else b"+").decode(errors="replace")
     ts = headers.get(TS_HEADER)
     place = (message.partition(), message.offset())
     if ts is not None and not ts.removeprefix(b"-").isdigit():

@@ -10,6 +10,8 @@ TS_HEADER = "dsms-ts"
 HEARTBEAT_HEADER = "dsms-heartbeat"
 #: Why a record is a dead letter.
 ERROR_HEADER = "dsms-error"
+#: Who wrote a record of an internal topic: cluster and writer.
+BY_HEADER = "dsms-by"
 
 
 def internal_topic(cluster: str, purpose: str) -> str:

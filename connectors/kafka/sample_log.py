@@ -8,6 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from connectors.kafka.config import KafkaSettings
+from connectors.kafka.internal_log import mark
 
 #: A sample that could not be sent for this long is outdated.
 _TIMEOUT_MS = 5_000
@@ -16,8 +17,8 @@ _TIMEOUT_MS = 5_000
 class SampleLog:
     """Sends records without waiting for their delivery."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: KafkaSettings, cluster: str, writer: str) -> None:
+        self._settings, self._mark = settings, mark(cluster, writer)
         self._producer: Any = None
 
     def append(self, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
@@ -25,7 +26,7 @@ class SampleLog:
         self._producer = self._producer or self._settings.producer(message_timeout_ms=_TIMEOUT_MS)
         try:
             for key, value in records:
-                self._producer.produce(topic, value, key)
+                self._producer.produce(topic, value, key, headers=self._mark)
         except (BufferError, KafkaException):
             pass
         self._producer.poll(0)

@@ -3,6 +3,7 @@ reports and settings."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import resources
 from typing import cast
 
@@ -10,16 +11,21 @@ import redis
 
 from connectors.redis.client import connect
 from connectors.redis.errors import translated
+from operators.core.alarms import Alarms
 
 #: An executor without a sign of life for this long counts as dead.
 LEASE_MS = 4_000
+#: What Redis answers for a key that never expires.
+_NEVER = -1
 
 
 class ClusterState:
-    """The documents of a cluster. They may be lost: the coordinator restores them from Kafka."""
+    """The documents of a cluster. They may be lost: the coordinator restores them from Kafka. What stands in the place
+    of one and cannot be one, such as a list, or a sign of life that never ends, does not count."""
 
-    def __init__(self, url: str, cluster: str) -> None:
+    def __init__(self, url: str, cluster: str, alarms: Alarms | None = None) -> None:
         self._client: redis.Redis = connect(url)
+        self._alarms = alarms or Alarms()
         self._prefix = "dsms:{" + cluster + "}:"
         replace = resources.files("connectors.redis").joinpath("lua/set_document.lua").read_text()
         self._replace = self._client.register_script(replace)
@@ -76,21 +82,44 @@ class ClusterState:
 
     def checkpoint_request(self) -> int:
         """The number of the last request for checkpoints; 0 if there is none."""
-        return int(self._get("checkpoint-request") or 0)
+        body = self._get("checkpoint-request")
+        return int(body) if body and body.isdigit() and len(body) < 19 else 0
 
     def request_checkpoint(self, number: int) -> None:
         """Asks all executors for checkpoints; a later request has a greater number."""
         with translated("asking for a checkpoint"):
             self._set("checkpoint-request", str(number).encode())
 
+    def place(self, name: str) -> str:
+        """The key of a document such as "catalog", "executor:NAME" or "report:FRAGMENT"."""
+        return self._prefix + name
+
     def _all(self, kind: str, doing: str) -> dict[str, bytes]:
-        prefix = self._prefix + kind
+        """The documents of a kind that expire, by what they are about."""
+        prefix = (self._prefix + kind).encode()
         with translated(doing):
-            names = sorted(
-                cast(bytes, name).decode() for name in self._client.scan_iter(match=prefix + "*", count=1000)
-            )
-            bodies = cast(list[bytes | None], self._client.mget(names)) if names else []
-        return {name[len(prefix) :]: body for name, body in zip(names, bodies, strict=True) if body is not None}
+            keys = sorted(cast("Iterable[bytes]", self._client.scan_iter(match=prefix + b"*", count=1000)))
+            bodies = cast("list[bytes | None]", self._client.mget(keys)) if keys else []
+            pipeline = self._client.pipeline(transaction=False)
+            for key in keys:
+                pipeline.pttl(key)
+            lives = pipeline.execute() if keys else []
+        found = zip(keys, bodies, lives, strict=True)
+        sound = (
+            (key[len(prefix) :].decode(), body)
+            for key, body, life in found
+            if body is not None and self._is_sound(key, life)
+        )
+        return dict(sound)
+
+    def _is_sound(self, key: bytes, life_ms: int) -> bool:
+        """Whether a document has a name, and ends by itself if nobody writes it again."""
+        text, place = key.decode(errors="ignore"), key.decode(errors="replace")
+        if text.encode() == key and life_ms != _NEVER:
+            self._alarms.clear(place)
+            return True
+        self._alarms.raise_at(place, "it never ends, so no executor wrote it" if life_ms == _NEVER else "not UTF-8")
+        return False
 
     def ping(self) -> None:
         """Raises ExternalError unless Redis answers."""
@@ -103,4 +132,5 @@ class ClusterState:
 
     def _get(self, name: str) -> bytes | None:
         with translated(f"reading the {name}"):
-            return cast("bytes | None", self._client.get(self._prefix + name))
+            # unlike GET, MGET gives nothing for what is no text
+            return cast("list[bytes | None]", self._client.mget([self._prefix + name]))[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from importlib import resources
 from typing import NamedTuple, cast
 
@@ -10,6 +11,9 @@ import redis
 from connectors.redis.client import key
 from connectors.redis.errors import translated
 from operators.core.errors import Fenced
+
+#: Leases and tokens are times; no clock is so far ahead.
+AHEAD_MS = 10 * 24 * 3600 * 1000
 
 
 class Claim(NamedTuple):
@@ -29,27 +33,43 @@ class ManifestStore:
 
     def __init__(self, client: redis.Redis, cluster: str, fragment: str) -> None:
         self._client = client
-        self._key = key(cluster, fragment, "manifest")
+        self.key = key(cluster, fragment, "manifest")
         script = resources.files("connectors.redis").joinpath("lua", "hold_manifest.lua")
         self._hold = client.register_script(script.read_text())
 
     def read(self) -> tuple[Claim, bytes | None]:
-        """The greatest claim and the manifest; the least possible claim and None if there are none."""
+        """The greatest claim and the manifest; the least possible claim and None if there are none.
+
+        What stands there and is neither does not count. The next claim replaces it; older owners are fenced by Kafka.
+        """
         with translated("reading the manifest"):
-            fields = cast("list[bytes | None]", self._client.hmget(self._key, ["lease", "token", "body"]))
-        lease, token, body = fields
-        return Claim(int(lease or 0), int(token or 0)), body
+            if self._client.type(self.key) != b"hash":
+                return Claim(0, 0), None
+            fields = cast("list[bytes | None]", self._client.hmget(self.key, ["lease", "token", "body"]))
+        *claimed, body = fields
+        lease, token = map(_number, claimed)
+        return (Claim(lease, token) if max(lease, token) <= _latest() else Claim(0, 0)), body
 
     def claim(self, claim: Claim) -> None:
         """Claims the fragment: from now on older incarnations cannot commit. Raises Fenced if there is a newer one."""
         with translated("claiming the manifest"):
-            done = self._hold(keys=[self._key], args=[*claim])
+            done = self._hold(keys=[self.key], args=[*claim])
         if not done:
             raise Fenced("a newer executor has claimed the fragment")
 
     def commit(self, claim: Claim, body: bytes) -> None:
         """Replaces the manifest by `body`. Raises Fenced if there is a newer incarnation."""
         with translated("writing the manifest"):
-            done = self._hold(keys=[self._key], args=[*claim, body])
+            done = self._hold(keys=[self.key], args=[*claim, body])
         if not done:
             raise Fenced("a newer executor of the fragment has written the manifest")
+
+
+def _number(text: bytes | None) -> int:
+    """The number of a claim, as Lua reads it; 0 for what is none."""
+    return int(text) if text is not None and len(text) < 16 and text.isdigit() else 0
+
+
+def _latest() -> int:
+    """The latest lease or token that can have been given, in milliseconds since 1970, as Lua sees it."""
+    return int(time.time()) * 1000 + AHEAD_MS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -51,8 +52,8 @@ class RunCache:
             return map_frame(path, stream=False)
         except FileNotFoundError:
             return None
-        except pa.ArrowInvalid:
-            path.unlink(missing_ok=True)
+        except (pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
+            _remove(path)
             return None
 
     def settle(self, name: str) -> None:
@@ -77,10 +78,18 @@ class RunCache:
         paths = {self._path(name) for name in kept}
         for path in self._directory.iterdir() if self._directory.exists() else ():
             if path not in paths:
-                path.unlink(missing_ok=True)
+                _remove(path)
 
     def _path(self, name: str) -> Path:
         return self._directory / (name.replace("/", "_") + ".arrow")
+
+
+def _remove(path: Path) -> None:
+    """Removes a file, or a directory that somebody else made in the place of one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def flush_to_disk(path: Path) -> None:

@@ -6,10 +6,11 @@ is. If it is lost, recovery rebuilds its lanes from Kafka, so results are the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+from zlib import crc32
 
 import polars as pl
 import redis
@@ -18,13 +19,16 @@ from connectors.redis.client import key
 from connectors.redis.errors import translated
 from connectors.redis.run_cache import RunCache
 from connectors.redis.state_memory import Part, StateMemory, leaving
+from operators.core.decoding import Broken
 from operators.core.errors import ExternalError
-from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc
+from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, untrusted_frame
 
 #: A Redis string holds 512 MB; pieces of this size keep every command short.
 CHUNK = 48 * 1024 * 1024
 #: The end of the name of a run that is being restored.
 _UNFINISHED = "/unfinished"
+#: The field of the check sum.
+CHECK = "crc32"
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,31 @@ class RunLocations:
 
     resident: dict[str, int]
     disk: dict[str, int]
+
+
+def run_fields(blob: bytes) -> dict[str, bytes]:
+    """The fields under which a run is in Redis: its pieces by number, and the check sum of the whole.
+
+    >>> run_fields(b"abc")
+    {'0': b'abc', 'crc32': b'891568578'}
+    """
+    pieces = {str(at // CHUNK): blob[at : at + CHUNK] for at in range(0, len(blob), CHUNK)}
+    return {**pieces, CHECK: str(crc32(blob)).encode()}
+
+
+def frame_of_run(fields: Mapping[bytes, bytes]) -> pl.DataFrame:
+    """The run in the fields of Redis. Raises Broken for what is none. Versions before this one wrote no check sum:
+    their runs are checked by Arrow."""
+    pieces = {name: piece for name, piece in fields.items() if name != CHECK.encode()}
+    blob = b"".join(pieces[number] for number in (str(at).encode() for at in range(len(pieces))) if number in pieces)
+    if len(blob) != sum(map(len, pieces.values())):
+        raise Broken("pieces are missing")
+    wanted = fields.get(CHECK.encode())
+    if wanted is None:
+        return untrusted_frame(blob)
+    if wanted != str(crc32(blob)).encode():
+        raise Broken("the check sum differs")
+    return frame_from_ipc(blob)
 
 
 class RunStore:
@@ -58,8 +87,8 @@ class RunStore:
             pipeline = self._client.pipeline(transaction=False)
             for name in admitted:
                 blob = blobs[name]
-                pieces = {str(at // CHUNK): blob[at : at + CHUNK] for at in range(0, len(blob), CHUNK)}
-                pipeline.hset(self._memory.run(name), mapping=pieces)  # type: ignore[arg-type]
+                pipeline.delete(self._memory.run(name))
+                pipeline.hset(self._memory.run(name), mapping=run_fields(blob))  # type: ignore[arg-type]
             pipeline.execute()
         for name, frame in runs.items():
             self._cache.write(name, frame, lasting=name not in admitted)
@@ -73,19 +102,30 @@ class RunStore:
         return frame
 
     def _fetch(self, name: str) -> pl.DataFrame:
+        key_ = self._memory.run(name)
         with translated("reading state"):
-            pieces = cast("dict[bytes, bytes]", self._client.hgetall(self._memory.run(name)))
-        if not pieces:
+            fields = cast("dict[bytes, bytes]", self._client.hgetall(key_)) if self._is_run(key_) else {b"": b""}
+        if not fields:
             raise ExternalError(
                 f'run "{name}" is neither in redis nor on this host', hint="its state is rebuilt from kafka"
             )
-        return frame_from_ipc(b"".join(piece for _, piece in sorted(pieces.items(), key=lambda item: int(item[0]))))
+        try:
+            return frame_of_run(fields)
+        except Broken as error:
+            self._memory.release([name])  # as a damaged file is removed: recovery finds that it is lost
+            raise ExternalError(
+                f'run "{key_}" is damaged in redis: {error}', hint="its state is rebuilt from kafka"
+            ) from error
+
+    def _is_run(self, key_: str) -> bool:
+        return self._client.type(key_) in (b"hash", b"none")
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """The blob of a run, piece by piece. Raises ExternalError when it is gone, also where it leaves Redis
         meanwhile: then it is on this host, and is read from there when asked for again."""
         with translated("reading state"):
             count = self._client.hlen(self._memory.run(name))
+            count -= bool(self._client.hexists(self._memory.run(name), CHECK))
         if not count:
             frame = self._cache.read(name)
             if frame is None:
@@ -107,10 +147,13 @@ class RunStore:
         unfinished = self._memory.run(name + _UNFINISHED)
         with translated("writing state"):
             self._client.delete(unfinished)
+        check = 0
         for number, piece in enumerate(_in_chunks(pieces)):
+            check = crc32(piece, check)
             with translated("writing state"):
                 self._client.hset(unfinished, str(number), piece)
         with translated("writing state"):
+            self._client.hset(unfinished, CHECK, str(check))
             self._client.rename(unfinished, self._memory.run(name))
 
     def missing(self, names: Iterable[str]) -> set[str]:
@@ -154,7 +197,8 @@ class RunStore:
         prefix = key(self._cluster, self._fragment, "run", "")
         with translated("removing state"):
             written = {
-                name.decode()[len(prefix) :] for name in self._client.scan_iter(_escaped(prefix) + "*", count=1000)
+                name.decode(errors="surrogateescape")[len(prefix) :]
+                for name in self._client.scan_iter(_escaped(prefix) + "*", count=1000)
             }
         orphans = written - kept
         self._memory.release(orphans | (self._memory.resident().keys() - kept))

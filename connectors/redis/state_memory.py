@@ -86,8 +86,12 @@ class StateMemory:
     def resident(self) -> dict[str, int]:
         """The bytes of each run."""
         with translated("reading the account of state"):
+            if self._client.type(self._key) != b"hash":
+                return {}
             sizes = cast("dict[bytes, bytes]", self._client.hgetall(self._key))
-        return {name.decode(): int(size) for name, size in sizes.items() if name}
+        return {
+            name.decode(errors="surrogateescape"): int(size) for name, size in sizes.items() if name and size.isdigit()
+        }
 
     def run(self, name: str) -> str:
         """The key of a run."""

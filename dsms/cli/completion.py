@@ -75,7 +75,7 @@ def keywords() -> tuple[str, ...]:
     """The words of queries and statements in alphabetical order.
 
     >>> keywords()[:4]
-    ('ACTIVATE', 'AGGREGATE', 'AGGREGATES', 'ALGEBRAIC')
+    ('ACTIVATE', 'AGGREGATE', 'AGGREGATES', 'ALARMS')
     """
     from dsms.registration.statements import STATEMENTS  # late: no other part of the command line needs the planner
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from connectors.kafka.properties import kafka_settings
-from dsms.command import serve
+from dsms.command import logged_alarms, serve
 from dsms.coordinator.election.candidate import Candidate, Timing
 from dsms.coordinator.election.leadership import Leadership
 from dsms.coordinator.election.running import Service, contend, end_at_once, lead_alone
@@ -98,6 +98,7 @@ def main(  # noqa: PLR0913 a parameter an option
         fragments=fragments,
         limits=read_limits(limits),
         topic_rules=TopicRules(tuple(open_topics.replace(",", " ").split())),
+        alarms=logged_alarms(),
     )
     make = partial(Coordinator, settings)
     access = read_tokens(tokens) if tokens else None

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from connectors.kafka.properties import kafka_settings
-from dsms.command import serve
+from dsms.command import logged_alarms, serve
 from dsms.executor.health import serve_health
 from dsms.model.sizes import read_bytes
 from dsms.runtime.checkpoints.retention import Retention
@@ -113,6 +113,7 @@ def main(  # noqa: PLR0913 one parameter an option
         state_memory=read_bytes(state_memory),
         checkpoints=_checkpoints(checkpoints, checkpoint_seconds, checkpoints_kept, checkpoint_age),
         faults=os.environ.get("DSMS_FAULT", ""),
+        alarms=logged_alarms(),
     )
     Tuning().over(settings.bounds)  # refuses bounds that contradict each other
     stopping = threading.Event()

@@ -14,6 +14,7 @@ from typing import Self
 
 import structlog
 
+from connectors.kafka.internal_log import InternalLog
 from connectors.redis.client import connect
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunStore
@@ -28,6 +29,7 @@ from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.cut_logs_reading import read_cut_logs
 from dsms.runtime.epoch.epoch import Epoch, assemble, with_replaced_queries
 from dsms.runtime.epoch.fault_points import FaultPoints, poisoned
+from dsms.runtime.epoch.progress_log import PROGRESS
 from dsms.runtime.fragment.state import (
     BatchEnded,
     BoundsChanged,
@@ -89,12 +91,11 @@ class Fragment:
         self._settings, self._on_status = settings, on_status
         self._token = time.time_ns() // 1_000_000
         stores = _stores(name, settings)
-        faults = FaultPoints(settings.faults)
         claim = Claim(lease, self._token)
-        self._committer = Committer(settings.kafka, settings.cluster, name, stores, faults, claim)
+        self._committer = _committer(name, settings, stores, claim)
         self.checkpoints = checkpoints_of(self, self._committer, stores[1], settings)
         restore = self.checkpoints.restore_for(plan) if self.checkpoints is not None else None
-        recovered = self._committer.recover(plan.partitions, restore)
+        recovered = self._committer.recover(plan.partitions, plan.result_topics, restore)
         self.state = FragmentState(
             plan=plan,
             computed=recovered.manifest,
@@ -103,7 +104,7 @@ class Fragment:
             batch_size=_first_batch_size(settings),
             measures=Measures(time.monotonic()),
             run_locations=self._committer.run_locations,
-            cut_logs=read_cut_logs(settings.kafka, settings.cluster, plan),
+            cut_logs=read_cut_logs(settings.kafka, settings.cluster, plan, settings.alarms),
         )
         # made last, so that a constructor that is fenced or fails leaves no directory behind
         self._scratch = settings.scratch / f"{name}-{self._token}"
@@ -113,7 +114,7 @@ class Fragment:
         self._state_lock = threading.Lock()
         self._commits = _Commits(self._commit)
         self._topics = TopicWatch(settings.kafka)
-        self._planner = BatchPlanner(lambda: self._planner_input)
+        self._planner = BatchPlanner(lambda: self._planner_input, settings.alarms)
         self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.answers)
         self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
 
@@ -287,6 +288,14 @@ def _stores(name: str, settings: ExecutorSettings) -> tuple[ManifestStore, RunSt
         ManifestStore(client, settings.cluster, name),
         RunStore(client, settings.cluster, name, _cache(settings, name), settings.state_memory),
     )
+
+
+def _committer(
+    name: str, settings: ExecutorSettings, stores: tuple[ManifestStore, RunStore], claim: Claim
+) -> Committer:
+    writer = f"{name}-{claim.token}"
+    progress = InternalLog(settings.kafka, settings.cluster, PROGRESS, settings.alarms, writer)
+    return Committer(settings.kafka, progress, name, stores, FaultPoints(settings.faults), claim)
 
 
 def _cache(settings: ExecutorSettings, fragment: str) -> Path:

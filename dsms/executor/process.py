@@ -13,18 +13,21 @@ from connectors.redis.cluster_state import LEASE_MS, ClusterState
 from dsms.executor.health import Health
 from dsms.executor.reporting import Reporter
 from dsms.executor.runner import Runner
-from dsms.model.catalog import Catalog
+from dsms.model.catalog import Catalog, read_catalog
 from dsms.runtime.memory.cyclic_collector import collect_rarely
 from dsms.runtime.settings import ExecutorSettings
-from dsms.scheduler.leases import STARTING, Assignment, ExecutorStatus, together
+from dsms.scheduler.leases import STARTING, ExecutorStatus, read_assignments, together
 from dsms.spark.session import SparkSession
 from dsms.spark.warm_up import warm_up
+from operators.core.decoding import Broken
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
 _POLL_S = 0.2
 #: After this many turns without a fragment an executor stands by, and warms up.
 _IDLE_TURNS = 25
+#: A sign of life has the last alarms; it is small.
+_MOST_ALARMS = 20
 
 
 class ExecutorProcess:
@@ -35,13 +38,16 @@ class ExecutorProcess:
     ) -> None:
         self._settings = settings
         self._make_session = make_session
-        self._cluster = ClusterState(settings.redis_url, settings.cluster)
+        self._alarms = settings.alarms
+        self._cluster = ClusterState(settings.redis_url, settings.cluster, settings.alarms)
         self._stopping = stopping
         self._reporter = Reporter(settings, self._cluster, lambda: self._runners or {})
         #: None until there is a Spark session.
         self._runners: dict[str, Runner] | None = None
         #: The last copy of the catalog, and the catalog that it encodes.
         self._copy: tuple[bytes | None, Catalog | None] = None, None
+        #: The leases of the last assignments that could be read.
+        self._held: dict[str, int] = {}
         self._trouble, self._idle_turns = "", 0
         self._turned_at = time.monotonic()
 
@@ -92,28 +98,41 @@ class ExecutorProcess:
 
     def _leases(self) -> dict[str, int]:
         """The leases of the fragments that are assigned to this executor."""
-        body = self._cluster.assignments()
-        assigned = msgspec.json.decode(body, type=dict[str, Assignment]) if body else {}
-        return {
+        try:
+            assigned = read_assignments(self._cluster.assignments())
+            self._alarms.clear(self._cluster.place("assignments"))
+        except Broken as error:
+            self._alarms.raise_at(self._cluster.place("assignments"), f"{error}; the last ones hold")
+            return self._held
+        self._held = {
             name: assignment.lease
             for name, assignment in assigned.items()
             if assignment.executor == self._settings.executor_id
         }
+        return self._held
 
     def _catalog(self) -> Catalog | None:
-        """The catalog, decoded again only if its copy has changed."""
+        """The catalog, decoded again only if its copy has changed. The last good copy holds as long as there is another
+        one that does not count: the coordinator writes it anew."""
         body = self._cluster.catalog()
-        if body != self._copy[0]:
-            self._copy = body, msgspec.json.decode(body, type=Catalog) if body else None
+        if body == self._copy[0]:
+            return self._copy[1]
+        place = self._cluster.place("catalog")
+        try:
+            self._copy = body, read_catalog(body, self._settings.cluster)
+            self._alarms.clear(place)
+        except Broken as error:
+            self._alarms.raise_at(place, f"{error}; the last one holds")
         return self._copy[1]
 
     def _status(self) -> ExecutorStatus:
         runners = self._runners
+        alarms = self._alarms.all()[-_MOST_ALARMS:]
         if runners is None:
-            return ExecutorStatus(STARTING)
+            return ExecutorStatus(STARTING, alarms=alarms, marks=True)
         status = together({name: runner.status for name, runner in runners.items()})
-        bounds = self._reporter.bounds
-        return msgspec.structs.replace(status, reason=status.reason or self._trouble, bounds=bounds)
+        reason, bounds = status.reason or self._trouble, self._reporter.bounds
+        return msgspec.structs.replace(status, reason=reason, bounds=bounds, alarms=alarms, marks=True)
 
     def _send_signs_of_life(self) -> None:
         while True:

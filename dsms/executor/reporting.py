@@ -36,7 +36,7 @@ class Reporter:
     ) -> None:
         self._settings, self._cluster, self._runners = settings, cluster, runners
         self._admin = settings.kafka.admin()
-        self._samples = SampleLog(settings.kafka)
+        self._samples = SampleLog(settings.kafka, settings.cluster, settings.executor_id)
         self._last: dict[str, Report] = {}
         #: The current bounds of batches and of state.
         self.bounds = settings.bounds

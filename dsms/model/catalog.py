@@ -9,6 +9,7 @@ import msgspec
 
 from dsms.model.objects import Aggregate, Object, Query, Source, Stream, Table, kind_of
 from dsms.model.statements import Place
+from operators.core.decoding import Broken, decoded
 from operators.core.delta import MAX_SOURCES
 from operators.core.errors import SqlError, UserError
 
@@ -38,6 +39,8 @@ class Catalog(msgspec.Struct, frozen=True):
     #: The number of ids given out so far; an id is never reused.
     ids: int = 0
     objects: dict[str, Object] = {}
+    #: In a copy of the catalog: the cluster whose it is; versions of dsms before this one did not say so.
+    cluster: str = ""
 
     def get(self, name: str) -> Object | None:
         """The object with this name, in any case; None if there is none."""
@@ -112,3 +115,15 @@ class Catalog(msgspec.Struct, frozen=True):
     def running(self) -> list[Query]:
         """The views and queries that lanes run: all but views over the clock, whose points are computed in advance."""
         return [query for query in self.queries() if query.periodic is None]
+
+
+def read_catalog(body: bytes | None, cluster: str) -> Catalog | None:
+    """The catalog of a cluster that a copy holds; None if there is none. Raises Broken."""
+    if not body:
+        return None
+    catalog: Catalog = decoded(body, Catalog)
+    if catalog.cluster not in ("", cluster):
+        raise Broken(f'of cluster "{catalog.cluster[:100]}", not of "{cluster}"')
+    if any(item.name.lower() != name for name, item in catalog.objects.items()):
+        raise Broken("an object has another name than its own")
+    return catalog

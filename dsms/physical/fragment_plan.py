@@ -94,6 +94,11 @@ class FragmentPlan:
     queries: dict[str, Planned] = field(default_factory=dict)
     foreign: frozenset[str] = frozenset()
 
+    @property
+    def result_topics(self) -> dict[str, str]:
+        """The result topics of its queries, by id."""
+        return {query: planned.sink.topic for query, planned in self.queries.items() if planned.sink is not None}
+
 
 def plan_fragment(
     catalog: Catalog, partitions: int, before: FragmentPlan | None = None, fragment: str | None = None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
 from dsms.runtime.checkpoints.retention import Retention
 from dsms.scheduler.tuning import Bounds
+from operators.core.alarms import Alarms
 
 
 def on_one_machine(master: str) -> bool:
@@ -58,6 +59,8 @@ class ExecutorSettings:
     checkpoints: CheckpointSettings | None = None
     #: A fault point for crash tests, such as `begun:3`; empty in production.
     faults: str = ""
+    #: Where it is noted that something in a log or in Redis does not count.
+    alarms: Alarms = field(default_factory=Alarms, compare=False, repr=False)
 
     @property
     def one_machine(self) -> bool:

@@ -9,6 +9,8 @@ from typing import Final
 import msgspec
 
 from dsms.scheduler.tuning import Bounds
+from operators.core.alarms import Alarm, Alarms
+from operators.core.decoding import Broken, Int64, Natural, decoded
 
 #: States of an executor: it cannot run anything yet; has nothing to run; runs; is trying to run.
 STARTING: Final = "starting"
@@ -22,18 +24,18 @@ class Assignment(msgspec.Struct, frozen=True):
     Redis has lost the last one: the time of the change in milliseconds, or a later one."""
 
     executor: str
-    lease: int = 1
+    lease: Natural = 1
 
 
 class LaneStatus(msgspec.Struct, frozen=True):
     """The status of a query: its frontier (None: none yet), the next offset by partition, why it failed, the share of
     its input that it keeps (`stays`), the rows that were shed, and whether its bound on the error makes it late."""
 
-    frontier: int | None = None
-    offsets: dict[str, int] = {}
+    frontier: Int64 | None = None
+    offsets: dict[str, Int64] = {}
     error: str | None = None
     stays: float = 1.0
-    left_out: int = 0
+    left_out: Natural = 0
     late: bool = False
 
     @property
@@ -95,6 +97,9 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     disk_bytes: int = 0
     #: The checkpoints of its fragments, where such are made.
     checkpoints: dict[str, CheckpointStatus] = {}
+    #: What it has read and does not count, and whether it marks what it writes to internal topics.
+    alarms: tuple[Alarm, ...] = ()
+    marks: bool = False
 
 
 def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
@@ -166,3 +171,22 @@ def _rebalanced(
         return {}
     fragment = max(fragment for fragment, assignment in assigned.items() if assignment.executor == most)
     return {fragment: _assigned_to_least(assigned[fragment], loads, [least], now_ms)}
+
+
+def read_assignments(body: bytes | None) -> dict[str, Assignment]:
+    """The assignments that a document holds; none if there is no document. Raises Broken."""
+    assigned: dict[str, Assignment] = decoded(body, dict[str, Assignment]) if body else {}
+    return assigned
+
+
+def read_statuses(bodies: Mapping[str, bytes], alarms: Alarms) -> dict[str, ExecutorStatus]:
+    """The signs of life of executors by name. What is none does not count, with an alarm."""
+    statuses: dict[str, ExecutorStatus] = {}
+    for name, body in bodies.items():
+        place = f"executor:{name}"
+        try:
+            statuses[name] = decoded(body, ExecutorStatus)
+            alarms.clear(place)
+        except Broken as error:
+            alarms.raise_at(place, str(error))
+    return statuses

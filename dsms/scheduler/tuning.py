@@ -9,6 +9,7 @@ import msgspec
 
 from dsms.model.sizes import read_bytes
 from dsms.scheduler.registry import parse_policy
+from operators.core.decoding import Broken, decoded
 from operators.core.errors import UserError
 
 _MOST_RECORDS, _LEAST_S, _MOST_S = 100_000_000, 0.01, 600.0
@@ -109,6 +110,7 @@ def read_tuning(body: bytes | None) -> Tuning:
     True
     """
     try:
-        return msgspec.json.decode(body, type=Tuning) if body else Tuning()
-    except msgspec.DecodeError:
+        tuning: Tuning = decoded(body, Tuning) if body else Tuning()
+        return tuning
+    except Broken:
         return Tuning()

@@ -15,6 +15,8 @@ from typing import Literal, cast
 import polars as pl
 import pyarrow as pa
 
+from operators.core.decoding import Broken
+
 Compression = Literal["lz4"]
 
 
@@ -58,6 +60,26 @@ def _table(frame: pl.DataFrame) -> pa.Table:
 def frame_from_ipc(blob: bytes) -> pl.DataFrame:
     """The frame that `frame_to_ipc` wrote."""
     return pl.read_ipc_stream(io.BytesIO(blob))
+
+
+def untrusted_frame(blob: bytes) -> pl.DataFrame:
+    """The frame in bytes that somebody else may have written. Raises Broken. Arrow checks all of it, which takes about
+    as long as reading it; Polars alone may panic."""
+    try:
+        table = pa.ipc.open_stream(blob).read_all()
+        table.validate(full=True)
+    except pa.ArrowNotImplementedError:  # integers of 128 bits, or bytes that look like an unknown type
+        return _checked_by_polars(blob)
+    except (pa.ArrowException, OSError, MemoryError, ValueError) as error:
+        raise Broken(f"no Arrow stream: {error}") from error
+    return _checked_by_polars(blob)
+
+
+def _checked_by_polars(blob: bytes) -> pl.DataFrame:
+    try:
+        return frame_from_ipc(blob)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:
+        raise Broken(f"no Arrow stream: {error}") from error
 
 
 def map_frame(path: Path, *, stream: bool) -> pl.DataFrame:

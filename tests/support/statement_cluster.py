@@ -41,6 +41,9 @@ class MemoryChangeLog:
         if self.away:
             raise ExternalError("kafka is away")
 
+    def leads(self) -> bool:
+        return not self.replaced
+
     def read(self) -> tuple[Catalog, list[Event]]:
         self._refuse()
         self.in_doubt = False

@@ -4,12 +4,19 @@
 -- KEYS[1]  hash    dsms:{cluster/fragment}:resident   field: a run's name, value: its bytes; field "": the sum of all
 -- ARGV[1]  integer the limit in bytes; -1 for none
 -- ARGV[2…] string, integer  the name and the bytes of each run, by bytes
+local function number(text)
+  return text and #text < 16 and string.match(text, '^%-?%d+$') and tonumber(text) or 0
+end
+-- What is no such hash is removed: nobody here wrote it.
+if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
+  redis.call('DEL', KEYS[1])
+end
 local held = {}
 for at = 2, #ARGV, 2 do
-  held[at] = tonumber(redis.call('HGET', KEYS[1], ARGV[at]) or '0')
+  held[at] = number(redis.call('HGET', KEYS[1], ARGV[at]))
   redis.call('HDEL', KEYS[1], ARGV[at])
 end
-local sum = tonumber(redis.call('HGET', KEYS[1], '') or '0')
+local sum = number(redis.call('HGET', KEYS[1], ''))
 for _, bytes in pairs(held) do
   sum = sum - bytes
 end

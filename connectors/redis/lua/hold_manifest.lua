@@ -5,8 +5,20 @@
 -- ARGV[1]  integer the lease under which it runs
 -- ARGV[2]  integer the incarnation's token; it grows with every recovery under one lease
 -- ARGV[3]  string  the new manifest as JSON; without it the manifest stays
+local function number(text)
+  return text and #text < 16 and string.match(text, '^%-?%d+$') and tonumber(text) or 0
+end
+-- What is no such hash is removed: nobody here wrote it.
+if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
+  redis.call('DEL', KEYS[1])
+end
 local held = redis.call('HMGET', KEYS[1], 'lease', 'token')
-local lease, token = tonumber(held[1] or '0'), tonumber(held[2] or '0')
+local lease, token = number(held[1]), number(held[2])
+-- Leases and tokens are times in milliseconds: one of more than ten days ahead was given to nobody.
+local latest = tonumber(redis.call('TIME')[1]) * 1000 + 864000000
+if lease > latest or token > latest then
+  lease, token = 0, 0
+end
 local mine = tonumber(ARGV[1])
 if lease > mine or (lease == mine and token > tonumber(ARGV[2])) then
   return 0

@@ -5,40 +5,87 @@ number is in the topic; its transactional id fences every writer of an older ter
 its last write ended needs a new writer: it reads the topic before and after it makes one, and stops if it finds a
 greater term. If its new writer has fenced the newer coordinator in between, that one finds its own term in the topic
 and goes on with a new writer.
+
+What does not count in the topic is left out. The record before it with the same key holds; as it may be removed by
+compaction, every new term writes it again. If it is gone already, the copy of the catalog in Redis may still have the
+object, and the new term writes that; where the topic has lost its own record `catalog`, no term can begin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import msgspec
 
-from connectors.kafka.compacted import read_compacted
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter, Records
-from connectors.kafka.names import internal_topic, transactional_id
+from connectors.kafka.internal_log import Findings, InternalLog
+from connectors.kafka.names import transactional_id
 from connectors.kafka.topics import latest
+from dsms.coordinator.catalog.catalog_records import (
+    CATALOG,
+    META,
+    Meta,
+    Part,
+    event_key,
+    in_order,
+    object_key,
+    object_name,
+    read_part,
+)
+from dsms.coordinator.registry.state import Event
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object
+from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, Fenced
 
-META = b"catalog"
-OBJECT, _REGISTRY = b"object/", b"registry/"
+#: Gives the copy of the catalog in Redis, None if there is none; raises ExternalError while Redis is away.
+Copy = Callable[[], Catalog | None]
 
 
-class _Meta(msgspec.Struct, frozen=True):
-    version: int = 0
-    ids: int = 0
-    term: int = 0
+@dataclass
+class _Parts:
+    """The last record of each key that counts, with its value, None if it is deleted; and what does not count."""
+
+    known: dict[bytes, tuple[Part | None, bytes | None]] = field(default_factory=dict)
+    findings: Findings = field(default_factory=Findings)
+
+    @property
+    def meta(self) -> Meta:
+        part, _ = self.known.get(META, (None, None))
+        if isinstance(part, Meta):
+            return part
+        if META in self.findings.left_out or self.objects():
+            raise ExternalError(
+                "the record of the catalog's version is lost: no name can be given out any more",
+                hint="dsms doctor --repair writes it anew",
+                retryable=False,
+            )
+        return Meta()
+
+    def objects(self) -> list[Object]:
+        return [part for part, _ in self.known.values() if isinstance(part, Object)]
+
+    def events(self) -> list[tuple[int, Event]]:
+        return sorted((part for part, _ in self.known.values() if isinstance(part, tuple)), key=lambda each: each[0])
+
+    def covered(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """The records whose place another one has taken that does not count, by key."""
+        return ((key, self.known[key][1]) for key in self.findings.left_out & self.known.keys())
+
+    def lost(self) -> list[str]:
+        """The names of objects of which no record is left that counts."""
+        return [name for key in self.findings.left_out - self.known.keys() if (name := object_name(key)) is not None]
 
 
 class CatalogLog:
     """The log in Kafka. Making one fences every older coordinator. One thread at a time may use it."""
 
-    def __init__(self, settings: KafkaSettings, cluster: str) -> None:
-        self._settings, self._admin = settings, settings.admin()
-        self._topic = internal_topic(cluster, "catalog")
+    def __init__(self, settings: KafkaSettings, cluster: str, alarms: Alarms, copy: Copy = lambda: None) -> None:
+        writer = f"coordinator-{time.time_ns() // 1_000_000}"
+        self._settings, self._log = settings, InternalLog(settings, cluster, CATALOG, alarms, writer)
         self._id = transactional_id(cluster, "catalog")
         self._writer = EpochWriter(settings, self._id)
         self._registry_events = 0
@@ -46,86 +93,90 @@ class CatalogLog:
         self.in_doubt = False
         #: Whether a newer coordinator has begun a term: this one may never write again.
         self.replaced = False
-        last = self._meta(self._entries())
-        self._term = last.term + 1
-        self._write(Records(self._topic, [META], [msgspec.json.encode(_Meta(last.version, last.ids, self._term))]))
+        parts = self._parts()
+        self._term = parts.meta.term + 1
+        self._begin(parts, copy)
 
     def check(self) -> None:
         """Raises ExternalError when Kafka does not answer: a write would fail late, and its outcome be in doubt."""
-        latest(self._admin, [(self._topic, 0)])
+        latest(self._log.admin, [(self._log.topic, 0)])
 
-    def read(self) -> tuple[Catalog, list[dict[str, Any]]]:
+    def leads(self) -> bool:
+        """Whether no newer term has begun."""
+        try:
+            self._check_term(self._parts().meta)
+        except Fenced:
+            return False
+        return True
+
+    def read(self) -> tuple[Catalog, list[Event]]:
         """The catalog, and the events of the schema registry in order. A write in doubt is settled first."""
         if self.in_doubt:
             # the write in doubt may be open: only a new writer ends it
-            self._check_term(self._meta(self._entries(decided=False)))
+            self._check_term(self._parts(decided=False).meta)
             self._writer = EpochWriter(self._settings, self._id)
-        entries = self._entries()
-        meta = self._meta(entries)
+        parts = self._parts()
+        meta = parts.meta
         self._check_term(meta)
-        objects = objects_in(entries)
-        events = sorted(
-            (int(key.removeprefix(_REGISTRY)), body) for key, body in entries.items() if key.startswith(_REGISTRY)
-        )
+        objects = in_order(parts.objects())
+        events = parts.events()
         self._registry_events = max((number for number, _ in events), default=0)
         self.in_doubt = False
-        return Catalog(meta.version, meta.ids, objects), [msgspec.json.decode(body) for _, body in events]
+        return Catalog(meta.version, meta.ids, objects), [event for _, event in events]
 
     def write(self, before: Catalog, after: Catalog) -> None:
         """Logs the difference in one transaction."""
         changed = {name: item for name, item in after.objects.items() if before.objects.get(name) != item}
         gone = [name for name in before.objects if name not in after.objects]
-        keys = [META, *(OBJECT + name.encode() for name in (*changed, *gone))]
-        meta = msgspec.json.encode(_Meta(after.version, after.ids, self._term))
+        keys = [META, *map(object_key, (*changed, *gone))]
+        meta = msgspec.json.encode(Meta(after.version, after.ids, self._term))
         values = [meta, *(msgspec.json.encode(item) for item in changed.values()), *(None for _ in gone)]
-        self._write(Records(self._topic, keys, values))
+        self._write(self._log.records(keys, values))
 
-    def write_event(self, event: dict[str, Any]) -> None:
+    def write_event(self, event: Event) -> None:
         """Logs an event of the schema registry."""
         self._registry_events += 1
-        key = _REGISTRY + str(self._registry_events).encode()
-        self._write(Records(self._topic, [key], [msgspec.json.encode(event)]))
+        self._write(self._log.records([event_key(self._registry_events)], [msgspec.json.encode(event)]))
 
-    def _entries(self, *, decided: bool = True) -> dict[bytes, bytes]:
-        return read_compacted(self._settings, self._admin, self._topic, decided=decided)
+    def _begin(self, parts: _Parts, copy: Copy) -> None:
+        """Begins a term: writes its number, and again what was covered by records that do not count."""
+        meta = msgspec.structs.replace(parts.meta, term=self._term)
+        again = dict(parts.covered()) | self._from_copy(parts, copy) | {META: msgspec.json.encode(meta)}
+        cut_over = self._log.missing_cut_over(parts.findings)
+        records = self._log.records(list(again), list(again.values()))
+        self._write(*([cut_over] if cut_over else []), records)
 
-    @staticmethod
-    def _meta(entries: dict[bytes, bytes]) -> _Meta:
-        return msgspec.json.decode(entries[META], type=_Meta) if META in entries else _Meta()
+    def _from_copy(self, parts: _Parts, copy: Copy) -> dict[bytes, bytes | None]:
+        """Objects that the topic has lost, from a copy of the same version of the catalog."""
+        lost = parts.lost()
+        known = copy() if lost else None
+        if known is None or known.version != parts.meta.version:
+            return {}
+        return {object_key(name): msgspec.json.encode(known.objects[name]) for name in lost if name in known.objects}
 
-    def _check_term(self, meta: _Meta) -> None:
+    def _parts(self, *, decided: bool = True) -> _Parts:
+        parts = _Parts()
+        for key, part, value in self._log.read(read_part, decided=decided, findings=parts.findings):
+            parts.known[key] = part, value
+        return parts
+
+    def _check_term(self, meta: Meta) -> None:
         """Raises Fenced once a newer term has begun."""
         self.replaced = self.replaced or meta.term > self._term
         if self.replaced:
             raise Fenced("a newer coordinator has taken over")
 
-    def _write(self, records: Records) -> None:
+    def _write(self, *written: Records) -> None:
         """Writes one transaction. If it fails, only a new writer can tell how it ended; Fenced once replaced."""
         if self.replaced:
             raise Fenced("a newer coordinator has taken over")
         self.in_doubt = True
         try:
             self._writer.begin()
-            self._writer.write(records)
+            for records in written:
+                self._writer.write(records)
             self._writer.commit()
         except Fenced as error:
-            self._check_term(self._meta(self._entries()))
+            self._check_term(self._parts().meta)
             raise ExternalError("the catalog's writer was fenced and has to start again", hint="try again") from error
         self.in_doubt = False
-
-
-def objects_in(entries: Mapping[bytes, bytes]) -> dict[str, Object]:
-    """The objects in the entries of the log, by name, in the order of their creation."""
-    stored = [msgspec.json.decode(body, type=Object) for key, body in entries.items() if key.startswith(OBJECT)]
-    return {item.name.lower(): item for item in sorted(stored, key=_creation)}
-
-
-def first_entry(entries: Mapping[bytes, bytes]) -> bytes:
-    """The entry under `META` of a new log that begins with the entries of another one."""
-    last = msgspec.json.decode(entries[META], type=_Meta)
-    return msgspec.json.encode(_Meta(last.version, last.ids))
-
-
-def _creation(item: Object) -> tuple[str, int]:
-    """The order of creation: ids are a letter and a number, such as "o12"; those of the system begin with "d"."""
-    return item.id[0], int(item.id[1:])

@@ -49,6 +49,10 @@ class ChangeLog(Protocol):
         """The catalog and the registry's events as logged; settles a write in doubt."""
         ...
 
+    def leads(self) -> bool:
+        """Whether the log says that no newer coordinator has taken over."""
+        ...
+
     def write(self, before: Catalog, after: Catalog) -> None:
         """Logs a change of the catalog as a whole."""
         ...
@@ -89,6 +93,11 @@ class CatalogStore:
     def check(self) -> None:
         """Raises ExternalError when the log does not answer."""
         self._log.check()
+
+    def leads(self) -> bool:
+        """Whether the log says that this coordinator leads, and all of its writes are decided."""
+        with self._writing:
+            return not self._log.in_doubt and self._log.leads()
 
     def change(self, decide: Decide[_T]) -> Change[_T]:
         """Makes a change, after those that are being made. One that raises has changed nothing, unless its write is in

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dsms.coordinator.catalog.catalog_log import META, OBJECT, objects_in
+from dsms.coordinator.catalog.catalog_records import META, OBJECT, objects_in
 from dsms.coordinator.catalog.system_objects import is_system
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Former, Object, Query, Source, Table

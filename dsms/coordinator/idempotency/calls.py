@@ -22,6 +22,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
+from operators.core.decoding import Broken, decoded
 from operators.core.errors import ExternalError, UserError
 
 log = structlog.get_logger()
@@ -115,7 +116,7 @@ class Once:
         body = msgspec.json.encode(begun)
         earlier = self._store.begin(name, body)
         if earlier is not None:
-            kept = msgspec.json.decode(earlier, type=Entry)
+            kept = _entry(earlier)
             if kept.asked != begun.asked:
                 raise WrongBody("this idempotency key was used for another body", hint="use a new key for a new call")
             if kept.status is not None:
@@ -140,3 +141,14 @@ class Once:
             self._store.replace(name, held, entry)
         except ExternalError as error:
             log.warning("an answer could not be kept for its idempotency key", reason=str(error))
+
+
+def _entry(body: bytes) -> Entry:
+    """A kept entry. What is none may stand in the place of a call that took effect."""
+    try:
+        entry: Entry = decoded(body, Entry)
+    except Broken as error:
+        log.warning("an entry of an idempotency key does not count", reason=str(error))
+        hint = "check whether it was done, then send it with a new key"
+        raise OutcomeUnknown("the call with this key was begun, but its outcome is not known", hint=hint) from error
+    return entry

@@ -11,6 +11,9 @@ TTL_S = 24 * 3600
 MOST_KEYS = 10_000
 
 _BEGIN = """
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'string' and kind ~= 'none' then return 'no entry' end
+if redis.call('TYPE', KEYS[2]).ok ~= 'zset' then redis.call('DEL', KEYS[2]) end
 local held = redis.call('GET', KEYS[1])
 if held then return held end
 redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[3])
@@ -19,11 +22,15 @@ redis.call('ZADD', KEYS[2], ARGV[2], KEYS[1])
 local over = redis.call('ZCARD', KEYS[2]) - ARGV[4]
 if over > 0 then
   local old = redis.call('ZPOPMIN', KEYS[2], over)
-  for at = 1, #old, 2 do redis.call('DEL', old[at]) end
+  local prefix = string.sub(KEYS[2], 1, -2) .. ':'
+  for at = 1, #old, 2 do
+    if string.sub(old[at], 1, #prefix) == prefix then redis.call('DEL', old[at]) end
+  end
 end
 return false
 """
 _REPLACE = """
+if redis.call('TYPE', KEYS[1]).ok ~= 'string' then return 0 end
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
 return 1

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, cast
 
+import msgspec
+
 from dsms.coordinator.registry.avro_compatibility import Level
+from operators.core.decoding import Natural, decoded
 from operators.core.errors import InternalError
 
 Event = dict[str, Any]
@@ -85,3 +88,34 @@ def _set_level(state: RegistryState, event: Event) -> RegistryState:
 
 
 _CHANGES = {"schema": _add_schema, "delete": _delete_versions, "config": _set_level}
+
+
+class _Schema(msgspec.Struct, tag="schema", tag_field="event", frozen=True):
+    subject: str
+    version: Natural
+    id: Natural
+    schema: str
+
+
+class _Deletion(msgspec.Struct, tag="delete", tag_field="event", frozen=True):
+    subject: str
+    versions: list[Natural]
+    permanent: bool
+
+
+class _Configuration(msgspec.Struct, tag="config", tag_field="event", frozen=True):
+    subject: str | None
+    compatibility: Level | None
+
+
+def read_event(body: bytes) -> Event:
+    """An event from its JSON. Raises Broken for what is no event.
+
+    >>> read_event(b'{"event": "config", "subject": null, "compatibility": "FULL"}')["compatibility"]
+    'FULL'
+    """
+    said = decoded(body, _Schema | _Deletion | _Configuration)
+    if isinstance(said, _Schema):
+        decoded(said.schema.encode(), Any)  # schemas are compared as JSON
+    event: Event = decoded(body, dict[str, Any])
+    return event

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
 
 from connectors.formats import JsonEncoder
+from connectors.kafka.fold import Refused
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
+from connectors.kafka.result_ends import instant_in
 from dsms.coordinator.results.encoded_rows import own_rows
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Format, Object, Query, Table, kind_of
 from dsms.registration.object_columns import schema_and_keys
+from operators.core.decoding import Broken, decoded
 from operators.core.errors import UserError
 
+_OPS = (b"+", b"u", b"-")
 #: A Kafka message; its key, value, headers, partition and offset are used.
 Message = Any
 
@@ -74,28 +78,39 @@ def followed(item: Object, catalog: Catalog) -> Followed:
     )
 
 
-def lines_of(result: Followed, messages: Sequence[Message]) -> list[Line]:
-    """The changes among the records of one partition; heartbeats are left out.
+def lines_of(result: Followed, messages: Sequence[Message], refused: Refused = lambda *_: None) -> list[Line]:
+    """The changes among the records of one partition; heartbeats are left out, and so is what is no change of the
+    result, of which `refused` hears.
 
     The document of a change has the row under `row`. Of a deleted row of a keyed result only the key is known; it is
     under `key`.
     """
-    kept = [message for message in messages if not _is_heartbeat(message)]
-    rows = _texts(result, "value")([message.value() for message in kept if message.value() is not None])
-    keys = _texts(result, "key")([message.key() or b"" for message in kept if message.value() is None])
-    of_row, of_key = iter(rows), iter(keys)
-    return [_line(message, next(of_key if message.value() is None else of_row)) for message in kept]
+    kept = [message for message in messages if _is_change(message, refused)]
+    rows = [message for message in kept if message.value() is not None]
+    gone = [message for message in kept if message.value() is None]
+    texts = dict(_texts(result, "value", rows, refused))
+    texts |= dict(_texts(result, "key", gone, refused))
+    return [_line(message, texts[message.offset()]) for message in kept if message.offset() in texts]
 
 
-def _is_heartbeat(message: Message) -> bool:
-    return message.value() is None and HEARTBEAT_HEADER in dict(message.headers() or [])
+def _is_change(message: Message, refused: Refused) -> bool:
+    headers = dict(message.headers() or [])
+    if message.value() is None and HEARTBEAT_HEADER in headers:
+        return False
+    if TS_HEADER in headers and instant_in(headers, TS_HEADER) is None:
+        refused(message, "no change: its instant is no number")
+        return False
+    if headers.get(OP_HEADER, b"+") not in _OPS:
+        refused(message, "no change: its operation is none of +, u and -")
+        return False
+    return True
 
 
 def _line(message: Message, text: bytes) -> Line:
     headers = dict(message.headers() or [])
     deleted = message.value() is None
     op = headers.get(OP_HEADER, b"-" if deleted else b"+").decode()
-    ts = int(headers[TS_HEADER]) if TS_HEADER in headers else None
+    ts = instant_in(headers, TS_HEADER)
     raw = msgspec.Raw(text)
     change = _Document(op, None if deleted else raw, raw if deleted else None, ts)
     place = _Place(message.partition(), message.offset())
@@ -104,10 +119,31 @@ def _line(message: Message, text: bytes) -> Line:
     return Line(place.partition, place.offset + 1, document)
 
 
-def _texts(result: Followed, part: str) -> Callable[[list[bytes]], list[bytes]]:
-    """Turns encoded rows into JSON text; rows of a JSON topic are that already."""
-    if result.format == "json":
-        return lambda values: values
+def _texts(
+    result: Followed, part: Literal["key", "value"], messages: Sequence[Message], refused: Refused
+) -> Iterator[tuple[int, bytes]]:
+    """The rows or keys of the records as JSON text, by offset; those of a JSON topic are that already."""
+    bodies = [(message.key() if part == "key" else message.value()) or b"" for message in messages]
     names = result.keys if part == "key" else result.schema.names
     schema = pa.schema([result.schema.field(name) for name in names])
-    return lambda values: list(JsonEncoder(schema).encode(own_rows(values, schema, result.format))) if values else []
+    wrong = _not_json(bodies) if result.format == "json" else {}
+    if result.format != "json" and bodies:
+        rows = own_rows(bodies, schema, result.format)
+        wrong, encoded = rows.refused, iter(JsonEncoder(schema).encode(rows.frame))
+        bodies = [body if at in wrong else next(encoded) for at, body in enumerate(bodies)]
+    for at, (message, body) in enumerate(zip(messages, bodies, strict=True)):
+        if at in wrong:
+            refused(message, f"no {part} of the result: {wrong[at]}")
+        else:
+            yield message.offset(), body
+
+
+def _not_json(bodies: Sequence[bytes]) -> dict[int, str]:
+    """Why some bodies are no JSON objects, by index."""
+    wrong: dict[int, str] = {}
+    for at, body in enumerate(bodies):
+        try:
+            decoded(body, dict[str, msgspec.Raw])
+        except Broken as error:
+            wrong[at] = str(error)
+    return wrong

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 import pyarrow as pa
 
 from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import Format
-from operators.core.errors import InternalError
 
 
-def own_rows(values: Iterable[bytes], schema: pa.Schema, form: Format = "json") -> pl.DataFrame:
-    """Encoded rows as columns; InternalError for a row that cannot be decoded."""
-    decoded = FORMATS[form].own_decoder(schema).decode(list(values))
-    if decoded.refused:
-        raise InternalError(f"a record of the system cannot be decoded: {decoded.refused[0].message}")
-    return decoded.frame
+@dataclass(frozen=True)
+class OwnRows:
+    """Rows as columns, and why the values at some indices are none: the system has not written those."""
+
+    frame: pl.DataFrame
+    refused: dict[int, str]
+
+
+def own_rows(values: Sequence[bytes], schema: pa.Schema, form: Format = "json") -> OwnRows:
+    """Encoded rows as columns."""
+    decoded = FORMATS[form].own_decoder(schema).decode(values)
+    return OwnRows(decoded.frame, {refusal.index: refusal.message for refusal in decoded.refused})

@@ -22,10 +22,11 @@ import structlog
 
 from connectors.kafka.range_reader import OffsetRange
 from connectors.kafka.topics import Partition
-from dsms.coordinator.results.change_documents import Followed, Line, lines_of
+from dsms.coordinator.results.change_documents import Followed, Line, Message, lines_of
 from dsms.coordinator.results.events import Beat, Changes, Ended, Notation, Started, rendered
 from dsms.coordinator.results.positions import ResultPosition
 from dsms.coordinator.results.result_log import ResultLog
+from operators.core.alarms import Alarms
 from operators.core.errors import DsmsError, UserError
 
 log = structlog.get_logger()
@@ -82,9 +83,14 @@ class Feeds:
     was replaced, None if it was dropped."""
 
     def __init__(
-        self, source: ResultLog, current_id: Callable[[Followed], str | None], settings: FeedSettings | None = None
+        self,
+        source: ResultLog,
+        current_id: Callable[[Followed], str | None],
+        settings: FeedSettings | None = None,
+        alarms: Alarms | None = None,
     ) -> None:
         self._log, self._current_id = source, current_id
+        self._alarms = alarms or Alarms()
         self._settings = settings or FeedSettings()
         self._watch = _Watch()
         self._results: dict[str, Followed] = {}
@@ -200,9 +206,13 @@ class Feeds:
         """The changes of a piece, read now or kept from an earlier reader; each topic is read in one thread."""
         kept = self._lines.get((result.id, piece))
         if kept is None:
-            kept = self._lines.keep((result.id, piece), tuple(lines_of(result, self._log.read(piece))))
+            lines = lines_of(result, self._log.read(piece), self._refused)
+            kept = self._lines.keep((result.id, piece), tuple(lines))
             self._offsets[result.id] = self._fitting(piece, sum(len(line.document) for line in kept))
         return kept
+
+    def _refused(self, message: Message, reason: str) -> None:
+        self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
 
     def _fitting(self, piece: OffsetRange, size: int) -> int:
         """How many offsets, a power of two, make a piece of the wanted bytes, if records are as large as in this piece

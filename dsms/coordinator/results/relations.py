@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from connectors.kafka.compacted import read_compacted
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.fold import Fold
-from connectors.kafka.names import internal_topic
+from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.pieces import pieces, settled
 from dsms.coordinator.results.encoded_rows import own_rows
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Format, Object, Query, Table, kind_of
 from dsms.registration.object_columns import schema_and_keys
-from dsms.runtime.epoch.progress_log import read_published
+from dsms.runtime.epoch.progress_log import PROGRESS, read_published
 from dsms.tables.question import Relation
 from dsms.tables.select_budget import Budget
+from operators.core.alarms import Alarms
 from operators.core.errors import UserError
+
+#: A Kafka message; its topic, partition and offset are used.
+Message = Any
 
 
 class CurrentTables(Protocol):
@@ -37,17 +41,17 @@ class CurrentTables(Protocol):
 class Relations:
     """Reads what is published and nothing else: the records below the frontier that was committed with them."""
 
-    def __init__(self, kafka: KafkaSettings, cluster: str, tables: CurrentTables) -> None:
-        self._kafka, self._tables = kafka, tables
+    def __init__(self, kafka: KafkaSettings, cluster: str, tables: CurrentTables, alarms: Alarms) -> None:
+        self._kafka, self._tables, self._alarms = kafka, tables, alarms
         self._admin = kafka.admin()
-        self._progress = internal_topic(cluster, "progress")
+        self._progress = InternalLog(kafka, cluster, PROGRESS, alarms)
 
     def common_instant(self, names: Iterable[str], catalog: Catalog) -> int | None:
         """The last instant that is final in all of these objects; None when there are none."""
         readable = [_readable(catalog.find(name)) for name in names]
         queries = [item for item in readable if isinstance(item, Query)]
         tables = [item for item in readable if isinstance(item, Table)]
-        frontiers = self._frontiers() if queries else {}
+        frontiers = self._frontiers(queries) if queries else {}
         instants = [_last_instant(query, frontiers) for query in queries]
         return min([*instants, *([self._tables.last_instant(tables)] if tables else [])], default=None)
 
@@ -75,24 +79,43 @@ class Relations:
             return self._tables.rows_at(item, instant, budget)
         assert instant is not None
         schema, keys = schema_and_keys(item, catalog)
-        fold = Fold(keyed=bool(keys), at=instant)
-        for piece in pieces(self._kafka, settled(self._admin, item.topic)):
-            fold.take(piece)
-            budget.check_relation(item.name, fold.bytes)
+        fold, rows = self._folded(item, schema, Fold(keyed=bool(keys), at=instant, refused=self._refused), budget)
+        if rows.bad:  # they may have taken the places of rows that count
+            again = Fold(keyed=bool(keys), at=instant, bad=rows.bad, refused=self._refused)
+            fold, rows = self._folded(item, schema, again, budget)
         if fold.later and keys and item.output != "complete":
             raise UserError(
                 f'"{item.name}" has changed after instant {instant}, and its topic is compacted',
                 hint="ask for a later instant, or CREATE COMPLETE VIEW, whose topic keeps the past",
             )
-        return decoded(fold.values(), schema, item.format)
+        return rows.table
 
-    def _frontiers(self) -> dict[str, int]:
-        return dict(read_published(read_compacted(self._kafka, self._admin, self._progress)).frontiers)
+    def _folded(self, item: Query, schema: pa.Schema, fold: Fold, budget: Budget) -> tuple[Fold, DecodedRows]:
+        for piece in pieces(self._kafka, settled(self._admin, item.topic)):
+            fold.take(piece)
+            budget.check_relation(item.name, fold.bytes)
+        return fold, decoded_rows(list(fold.values()), schema, item.format)
+
+    def _refused(self, message: Message, reason: str) -> None:
+        self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
+
+    def _frontiers(self, queries: Iterable[Query]) -> dict[str, int]:
+        results = {query.id: query.topic for query in queries}
+        return dict(read_published(self._progress, results).frontiers)
 
 
-def decoded(values: Iterable[bytes], schema: pa.Schema, form: Format = "json") -> pa.Table:
-    """Rows that the system has encoded, as an Arrow table."""
-    return own_rows(values, schema, form).to_arrow().cast(schema)
+@dataclass(frozen=True)
+class DecodedRows:
+    """Rows as an Arrow table, and the values that are no rows."""
+
+    table: pa.Table
+    bad: frozenset[bytes]
+
+
+def decoded_rows(values: Sequence[bytes], schema: pa.Schema, form: Format = "json") -> DecodedRows:
+    """Rows that the system has encoded, unless somebody else has written them."""
+    rows = own_rows(values, schema, form)
+    return DecodedRows(rows.frame.to_arrow().cast(schema), frozenset(values[at] for at in rows.refused))
 
 
 def _readable(item: Object) -> Query | Table:

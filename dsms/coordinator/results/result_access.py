@@ -28,6 +28,7 @@ from dsms.model.principal import Principal
 from dsms.runtime.stages.record_reading import WriterSchema
 from dsms.scheduler.leases import ExecutorStatus
 from dsms.sql.binder.bind import plan_of
+from operators.core.alarms import Alarms
 from operators.core.errors import UserError
 
 
@@ -41,6 +42,7 @@ class Surroundings:
     catalog: Callable[[], Catalog]
     registry: SchemaRegistry
     registry_url: str | None
+    alarms: Alarms
 
 
 class ResultAccess:
@@ -50,7 +52,7 @@ class ResultAccess:
         self._around = around
         log = KafkaResultLog(around.kafka)
         self._admin = around.kafka.admin()
-        self.feeds = Feeds(log, self._current_id)
+        self.feeds = Feeds(log, self._current_id, alarms=around.alarms)
         self._publisher = RecordPublisher(around.kafka, self._schema_id)
         self._coverage = Coverage(log, SharedLaneReports(around.executors), self.letters, self._writer)
 
@@ -98,7 +100,8 @@ class ResultAccess:
 
     def letters(self, source: Source, limit: int) -> list[Document]:
         """The latest records that a source refused."""
-        return last_dead_letters(self._around.kafka, self._admin, source.dead_letters, limit)
+        around = self._around
+        return last_dead_letters(around.kafka, self._admin, source.dead_letters, limit, around.alarms)
 
     def _writer(self, source: Source) -> WriterSchema:
         return writer_schema(source, self._around.registry, self._around.registry_url)

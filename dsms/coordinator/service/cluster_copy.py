@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from connectors.kafka.compacted import read_log
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter, Records
+from connectors.kafka.epoch_writer import EpochWriter
+from connectors.kafka.internal_log import InternalLog, as_it_is
 from connectors.kafka.names import internal_topic, transactional_id
 from connectors.kafka.topics import COMPACTED, KEPT, ensure_topic, latest, partitions_of, topic_ids
 from connectors.objects.store import ObjectStore
-from dsms.coordinator.catalog.catalog_log import META, first_entry
+from dsms.coordinator.catalog.catalog_records import META, first_entry
 from dsms.coordinator.catalog.copied_catalog import Naming, catalog_in, copied_log
 from dsms.coordinator.service.coordinator import make_internal_topics
 from dsms.model import properties
@@ -32,6 +32,7 @@ from dsms.runtime.checkpoints.store import CheckpointStore
 from dsms.runtime.epoch.progress_log import DeadMark, Progress, Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.sql.binder.bind import plan_of
+from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, UserError
 
 
@@ -159,7 +160,8 @@ def _progress(catalog: Catalog, moved: Iterable[Checkpoint]) -> Iterator[tuple[b
 
 def _log_of(order: CopyOrder, purpose: str) -> Iterator[tuple[bytes, bytes | None]]:
     """The log of the old cluster, as far as this Kafka has it."""
-    yield from read_log(order.kafka, order.kafka.admin(), internal_topic(_old(order), purpose))
+    for entry in InternalLog(order.kafka, _old(order), purpose, Alarms()).read(as_it_is):
+        yield entry.key, entry.value
 
 
 def _old(order: CopyOrder) -> str:
@@ -175,7 +177,7 @@ def _write(order: CopyOrder, purpose: str, entries: Iterable[tuple[bytes, bytes 
     try:
         writer.begin()
         keys, values = [key for key, _ in listed], [value for _, value in listed]
-        writer.write(Records(internal_topic(order.cluster, purpose), keys, values))
+        writer.write(InternalLog(order.kafka, order.cluster, purpose, Alarms(), "copy").records(keys, values))
         writer.commit()
     finally:
         writer.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -19,7 +19,9 @@ from dsms.coordinator.watcher.object_states import States
 from dsms.coordinator.watcher.query_progress import QueryProgress
 from dsms.introspection.entities import load_by_fragment
 from dsms.model.catalog import Catalog
-from dsms.scheduler.leases import ExecutorStatus
+from dsms.scheduler.leases import ExecutorStatus, read_assignments
+from operators.core.alarms import Alarm, Alarms, together
+from operators.core.decoding import Broken
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
@@ -38,10 +40,12 @@ class CoordinatorFacts:
     partition_counts: Callable[[], Mapping[str, int]]
     topic_ids: Callable[[], Mapping[str, str]]
     leaving: LeavingTopics = field(default_factory=LeavingTopics)
+    #: What this process has read and does not count.
+    alarms: Alarms = field(default_factory=Alarms, compare=False)
 
     def alive(self) -> dict[str, ExecutorStatus]:
         """The last reports of the living executors, by name."""
-        return living_executors(self.cluster)
+        return living_executors(self.cluster, self.alarms)
 
     def states(self) -> States:
         """The states of objects, from one look at the executors and one at the topics."""
@@ -51,7 +55,7 @@ class CoordinatorFacts:
         """How busy the fragments that new queries are dealt out to were last measured to be, in seconds a second; 0
         where that is not known, also while Redis is away."""
         try:
-            loads = load_by_fragment(last_reports(self.cluster))
+            loads = load_by_fragment(last_reports(self.cluster, self.alarms))
         except ExternalError as error:
             log.warning("queries are placed by their weights alone", reason=str(error))
             loads = {}
@@ -62,11 +66,29 @@ class CoordinatorFacts:
         alive = self.alive()
         by_id = self.progress.look(alive)
         progress = {query.name: by_id[query.id] for query in catalog.running() if query.id in by_id}
-        assignments = self.cluster.assignments()
         return {
             "catalog_version": catalog.version,
-            "executors": {name: msgspec.to_builtins(status) for name, status in alive.items()},
-            "assignments": msgspec.json.decode(assignments) if assignments else {},
+            "executors": {name: _document(status) for name, status in alive.items()},
+            "assignments": self._assignments(),
             "lag": {name: reached.unread for name, reached in progress.items()},
             "progress": {name: reached.document() for name, reached in progress.items()},
+            "alarms": alarm_documents([self.alarms.all(), *(status.alarms for status in alive.values())]),
         }
+
+    def _assignments(self) -> Document:
+        try:
+            assigned = read_assignments(self.cluster.assignments())
+        except Broken:  # the watcher raises the alarm, and writes them anew
+            assigned = {}
+        return {name: msgspec.to_builtins(taken) for name, taken in assigned.items()}
+
+
+def _document(status: ExecutorStatus) -> Document:
+    """The status of an executor; the alarms of all are told together."""
+    document: Document = msgspec.to_builtins(status)
+    return {name: value for name, value in document.items() if name not in ("alarms", "marks")}
+
+
+def alarm_documents(parts: Iterable[Iterable[Alarm]]) -> list[Document]:
+    """The alarms of several processes, as the interface serves them."""
+    return [msgspec.to_builtins(alarm) for alarm in together(parts)]

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
+from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import internal_topic
 from connectors.kafka.topics import COMPACTED_SOON, KEPT, ensure_topic, latest, partition_counts, topic_ids
 from connectors.redis.cluster_state import ClusterState
@@ -32,16 +33,18 @@ from dsms.coordinator.statements.query_replacement import clean_up_replacements
 from dsms.coordinator.statements.statement_runner import StatementRunner
 from dsms.coordinator.statements.topics import Topics
 from dsms.coordinator.tables.table_statements import TableStatements
-from dsms.coordinator.watcher.cluster_copies import ClusterCopies
+from dsms.coordinator.watcher.cluster_copies import ClusterCopies, Leader
 from dsms.coordinator.watcher.cluster_watcher import ClusterWatcher, Duty
 from dsms.coordinator.watcher.executors import PlanWatch
 from dsms.coordinator.watcher.query_progress import QueryProgress
 from dsms.introspection.sample_records import OPERATORS, QUEUES
-from dsms.model.catalog import Catalog
+from dsms.model.catalog import Catalog, read_catalog
 from dsms.model.limits import Limits
 from dsms.model.objects import Source, kind_of
 from dsms.model.principal import ANYBODY, Caller
 from dsms.model.statement_result import StatementResult
+from dsms.runtime.epoch.progress_log import PROGRESS
+from operators.core.decoding import Broken
 from operators.core.errors import UserError
 
 _INTERNAL_TOPICS = {
@@ -58,24 +61,35 @@ class Coordinator:
     """The service behind the REST API. All state is in Kafka, with a copy in Redis. Making one fences an older one."""
 
     def __init__(self, settings: CoordinatorSettings) -> None:
-        self._settings, self._cluster = settings, ClusterState(settings.redis_url, settings.cluster)
+        self._settings = settings
+        self._cluster = ClusterState(settings.redis_url, settings.cluster, settings.alarms)
         make_internal_topics(settings.kafka, settings.cluster)
         self.registry = SchemaRegistry(lambda event: self._store.write_event(event), settings.limits)
         topics = Topics(settings.kafka, self.registry, settings.registry_url)
-        copies = ClusterCopies(self._cluster, self._catalog, settings.fragments)
+        leader = Leader(settings.cluster, self._catalog, lambda: self._store.leads())
+        copies = ClusterCopies(self._cluster, leader, settings.fragments, settings.alarms)
         self._store = CatalogStore(
-            log=CatalogLog(settings.kafka, settings.cluster),
+            log=CatalogLog(settings.kafka, settings.cluster, settings.alarms, self._copied_catalog),
             apply_event=self.registry.apply,
             changed=copies.restore_soon,
         )
         self._store.change(partial(_with_system_objects, settings, topics))
         self._facts = _facts(settings, self._cluster, topics, self.registry, self._catalog)
-        self._tables = TableStatements(settings.kafka, settings.cluster, settings.loads, settings.limits, self._catalog)
+        self._tables = TableStatements(
+            settings.kafka, settings.cluster, settings.loads, settings.limits, self._catalog, settings.alarms
+        )
         self._objects = ObjectDocuments(self._catalog, self._facts.states)
-        self.control = ControlTables(self._cluster, self._catalog, self._facts.states)
+        self.control = ControlTables(self._cluster, self._catalog, self._facts.states, alarms=settings.alarms)
         self.answers = RedisAnswers(settings.redis_url, settings.cluster)
         self.results = ResultAccess(
-            Surroundings(settings.kafka, self._facts.alive, self._catalog, self.registry, settings.registry_url)
+            Surroundings(
+                settings.kafka,
+                self._facts.alive,
+                self._catalog,
+                self.registry,
+                settings.registry_url,
+                settings.alarms,
+            )
         )
         context = self._statement_context()
         self._runner = StatementRunner(context)
@@ -161,6 +175,13 @@ class Coordinator:
     def _catalog(self) -> Catalog:
         return self._store.catalog
 
+    def _copied_catalog(self) -> Catalog | None:
+        """The copy of the catalog that is left in Redis, if it is one."""
+        try:
+            return read_catalog(self._cluster.catalog(), self._settings.cluster)
+        except Broken:
+            return None
+
     def _statement_context(self) -> StatementContext:
         return StatementContext(
             store=self._store,
@@ -204,12 +225,14 @@ def _facts(
     catalog: Callable[[], Catalog],
 ) -> CoordinatorFacts:
     admin = settings.kafka.admin()
+    progress = InternalLog(settings.kafka, settings.cluster, PROGRESS, settings.alarms)
     return CoordinatorFacts(
         cluster=cluster,
         fragments=settings.fragments,
         topics=topics,
-        log_ends=LogEnds(settings.kafka, settings.cluster, registry, settings.registry_url),
+        log_ends=LogEnds(settings.kafka, progress, catalog, registry, settings.registry_url),
         progress=QueryProgress(catalog, partial(latest, admin)),
         partition_counts=partial(partition_counts, admin),
         topic_ids=lambda: topic_ids(admin, [source.topic for source in catalog().sources()]),
+        alarms=settings.alarms,
     )

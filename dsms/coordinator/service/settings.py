@@ -8,6 +8,7 @@ from connectors.kafka.config import KafkaSettings
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.model.limits import Limits
 from dsms.model.topic_rules import TopicRules
+from operators.core.alarms import Alarms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,3 +24,5 @@ class CoordinatorSettings:
     fragments: int = 1
     limits: Limits = field(default_factory=Limits)
     topic_rules: TopicRules = field(default_factory=TopicRules)
+    #: Where it is noted that something in a log or in Redis does not count.
+    alarms: Alarms = field(default_factory=Alarms, compare=False, repr=False)

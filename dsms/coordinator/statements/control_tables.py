@@ -25,14 +25,17 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.principal import ANYBODY, Principal
 from dsms.model.statement_result import StatementResult
+from dsms.registration.kinds.show_alarms import ShowAlarms, shown_alarms
 from dsms.scheduler.leases import ExecutorStatus
 from dsms.scheduler.tuning import BATCHES, Tuning, read_option, read_tuning
+from operators.core.alarms import Alarm, Alarms, together
+from operators.core.decoding import Broken, decoded
 from operators.core.errors import InternalError
 
 #: Kinds of entities: those that are only measured, then those with attributes that can be set.
 AnyKind = Literal["operators", "queues", "synopses", "constraints", "queries", "executors"]
 #: Statements about what runs; they change nothing in the catalog.
-ControlStatement = st.ShowEntities | st.ExplainAnalyze | st.ShowExecutors | st.AlterExecutor
+ControlStatement = st.ShowEntities | st.ExplainAnalyze | st.ShowExecutors | st.AlterExecutor | ShowAlarms
 #: How many ids the message about an unknown one lists.
 _LISTED = 20
 MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses", "constraints")
@@ -58,10 +61,18 @@ class Reports(SignsOfLife, Protocol):
         ...
 
 
-def last_reports(cluster: Reports) -> list[Report]:
-    """The last reports of executors about their fragments, by the names of the fragments."""
-    bodies = cluster.reports()
-    return [msgspec.msgpack.decode(bodies[name], type=Report) for name in sorted(bodies)]
+def last_reports(cluster: Reports, alarms: Alarms) -> list[Report]:
+    """The last reports of executors about their fragments, by the names of the fragments. What is none does not count,
+    with an alarm."""
+    reports = []
+    for name, body in sorted(cluster.reports().items()):
+        place = f"report:{name}"
+        try:
+            reports.append(decoded(body, Report, "msgpack"))
+            alarms.clear(place)
+        except Broken as error:
+            alarms.raise_at(place, str(error))
+    return reports
 
 
 def _nothing_to_run(sql: str) -> list[StatementResult]:
@@ -79,6 +90,8 @@ class ControlTables:
     states: Callable[[], States]
     execute: Callable[[str], list[StatementResult]] = _nothing_to_run
     principal: Principal = ANYBODY.principal
+    #: What this process has read and does not count.
+    alarms: Alarms = field(default_factory=Alarms, compare=False)
     #: Held while settings of an executor are read and written back.
     _setting: threading.Lock = field(default_factory=threading.Lock, compare=False)
 
@@ -93,8 +106,18 @@ class ControlTables:
             return explain_analyze(statement, self._reports(), self.catalog())
         if isinstance(statement, st.AlterExecutor):
             return self._altered(statement)
+        if isinstance(statement, ShowAlarms):
+            return shown_alarms(self.all_alarms())
         executors = self._executors(None)
         return StatementResult("SHOW", f"{len(executors)} found", _SHOWN, tuple(map(_row, executors)))
+
+    def all_alarms(self) -> list[Alarm]:
+        """What coordinator and executors have read and does not count; who may not read everything sees none, since
+        places are names of others."""
+        if self.principal.restricted:
+            return []
+        noticed = [status.alarms for status in living_executors(self.cluster, self.alarms).values()]
+        return together([self.alarms.all(), *noticed])
 
     def _altered(self, statement: st.AlterExecutor) -> StatementResult:
         wanted = {clause.name: read_option(clause.name, clause.words[0]) for clause in statement.clauses}
@@ -164,11 +187,11 @@ class ControlTables:
         return {"made": list(wanted.made), "there": list(wanted.there)}
 
     def _reports(self) -> list[Report]:
-        reports = last_reports(self.cluster)
+        reports = last_reports(self.cluster, self.alarms)
         return [seen(report, self.principal.may_read) for report in reports] if self.principal.restricted else reports
 
     def _living(self, id: str) -> ExecutorStatus:
-        alive = living_executors(self.cluster)
+        alive = living_executors(self.cluster, self.alarms)
         if id not in alive:
             raise UnknownName("executor", id, alive)
         return alive[id]
@@ -184,7 +207,7 @@ class ControlTables:
         fragments = {query.fragment for query in self.catalog().queries() if name in (None, query.name)}
         return [
             _executor_entity(executor, status)
-            for executor, status in living_executors(self.cluster).items()
+            for executor, status in living_executors(self.cluster, self.alarms).items()
             if name is None or fragments & status.fragments.keys()
         ]
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.names import internal_topic
-from connectors.kafka.pieces import pieces, settled
+from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.range_reader import read_whole
 from connectors.kafka.topics import earliest, latest
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.writer_schemas import writer_schema
+from dsms.model.catalog import Catalog
 from dsms.model.objects import FirstOffsets, Source
 from dsms.runtime.epoch.progress_log import read_published
 from dsms.runtime.stages.record_reading import arrivals_of, intake_of
@@ -24,16 +24,22 @@ _LAST = 100
 class LogEnds:
     """Reads the ends of topics in Kafka."""
 
-    def __init__(self, kafka: KafkaSettings, cluster: str, registry: SchemaRegistry, registry_url: str | None) -> None:
-        self._kafka, self._cluster = kafka, cluster
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        progress: InternalLog,
+        catalog: Callable[[], Catalog],
+        registry: SchemaRegistry,
+        registry_url: str | None,
+    ) -> None:
+        self._kafka, self._progress, self._catalog = kafka, progress, catalog
         self._registry, self._registry_url = registry, registry_url
         self._admin = kafka.admin()
 
     def published(self, query: str) -> int | None:
         """The instant below which a query's results are in its topic; None: it has published nothing."""
-        listed = pieces(self._kafka, settled(self._admin, internal_topic(self._cluster, "progress")))
-        progress = {message.key(): message.value() for piece in listed for message in piece if message.value()}
-        frontier = read_published(progress).frontiers.get(query, BEGINNING)
+        results = {item.id: item.topic for item in self._catalog().queries() if item.id == query}
+        frontier = read_published(self._progress, results, decided=True).frontiers.get(query, BEGINNING)
         return None if frontier == BEGINNING else frontier
 
     def reached(self, sources: Sequence[Source]) -> int | None:

@@ -20,13 +20,15 @@ from connectors.formats import JsonEncoder
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter, Headers, Records
 from connectors.kafka.fold import Fold
+from connectors.kafka.internal_log import mark
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER, transactional_id
 from connectors.kafka.pieces import pieces, settled
-from dsms.coordinator.results.relations import decoded
+from dsms.coordinator.results.relations import Message, decoded_rows
 from dsms.model.objects import Table
 from dsms.tables.effect import Effect
 from dsms.tables.select_budget import Budget
-from operators.core.delta import BEGINNING
+from operators.core.alarms import Alarms
+from operators.core.delta import BEGINNING, FOREVER
 from operators.core.errors import ExternalError, Fenced
 
 
@@ -39,16 +41,19 @@ def wall_clock_ms() -> int:
 class _FoldedLog:
     """A table as far as its log has been read: up to the `next` offset of each partition."""
 
-    fold: Fold = field(default_factory=lambda: Fold(keyed=True))
+    fold: Fold
     next: dict[int, int] = field(default_factory=dict)
 
 
 class ClusterTables:
     """The logs of all tables. Making one fences that of an older coordinator. One thread at a time may use it."""
 
-    def __init__(self, kafka: KafkaSettings, cluster: str, clock: Callable[[], int] = wall_clock_ms) -> None:
-        self._kafka, self._clock = kafka, clock
+    def __init__(
+        self, kafka: KafkaSettings, cluster: str, alarms: Alarms, clock: Callable[[], int] = wall_clock_ms
+    ) -> None:
+        self._kafka, self._clock, self._alarms = kafka, clock, alarms
         self._admin = kafka.admin()
+        self._mark = mark(cluster, f"tables-{clock()}")
         self._start = partial(EpochWriter, kafka, transactional_id(cluster, "tables"))
         self._writer: EpochWriter | None = self._start()
         self._folded: dict[str, _FoldedLog] = {}
@@ -64,7 +69,7 @@ class ClusterTables:
         try:
             for effect in effects:
                 count += effect.count
-                for records in _records(table, effect, instant):
+                for records in _records(table, effect, instant, self._mark):
                     writer.write(records)
             self._promise(writer, all_tables, instant + 1)
             writer.commit()
@@ -87,18 +92,33 @@ class ClusterTables:
 
     def content(self, table: Table) -> TableContent:
         """The table as it stands."""
-        return TableContent(table, self._read(table))
+        return TableContent(table, self._sound(table))
 
     def rows_at(self, table: Table, at: int | None, budget: Budget) -> pa.Table:
         """The rows at an instant, or now, as far as the budget allows."""
-        fold = self._read(table)
+        fold = self._sound(table)
         if at is not None and at < fold.last:
-            fold = Fold(keyed=True, at=at)
+            fold = self._fold(fold.bad, at)
             for piece in pieces(self._kafka, settled(self._admin, table.topic)):
                 fold.take(piece)
                 budget.check()
         budget.check_relation(table.name, fold.bytes)
-        return decoded(fold.values(), table.schema)
+        return decoded_rows(list(fold.values()), table.schema).table
+
+    def _sound(self, table: Table) -> Fold:
+        """The table as it stands. Values that are no rows, which nobody here wrote, may have taken the places of rows:
+        then it is folded anew without them."""
+        fold = self._read(table)
+        if bad := decoded_rows(list(fold.values()), table.schema).bad:
+            self._folded[table.id] = _FoldedLog(self._fold(fold.bad | bad))
+            return self._sound(table)
+        return fold
+
+    def _fold(self, bad: frozenset[bytes] = frozenset(), at: int = FOREVER) -> Fold:
+        return Fold(keyed=True, at=at, bad=bad, refused=self._refused)
+
+    def _refused(self, message: Message, reason: str) -> None:
+        self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
 
     def last_instant(self, tables: Iterable[Table]) -> int:
         """The last instant at which what the tables hold is final."""
@@ -117,7 +137,7 @@ class ClusterTables:
 
     def _read(self, table: Table) -> Fold:
         """The fold of all that is committed; only what was not read before is read."""
-        log = self._folded.setdefault(table.id, _FoldedLog())
+        log = self._folded.setdefault(table.id, _FoldedLog(self._fold()))
         for unread in settled(self._admin, table.topic, log.next):
             for piece in pieces(self._kafka, [unread]):
                 log.fold.take(piece)
@@ -133,7 +153,7 @@ class ClusterTables:
     def _promise(self, writer: EpochWriter, tables: Iterable[Table], instant: int) -> None:
         for table in tables:
             count = table.source.partitions
-            headers: list[Headers] = [[(HEARTBEAT_HEADER, str(instant).encode())]] * count
+            headers: list[Headers] = [[(HEARTBEAT_HEADER, str(instant).encode()), *self._mark]] * count
             writer.write(Records(table.topic, [None] * count, [None] * count, headers, list(range(count))))
 
     def _give_up(self, error: BaseException) -> None:
@@ -158,23 +178,24 @@ class TableContent:
 
     def rows(self) -> pa.Table:
         """All rows."""
-        return decoded(self.fold.values(), self.table.schema)
+        return decoded_rows(list(self.fold.values()), self.table.schema).table
 
     def holds(self, keys: pa.Table) -> list[bool]:
         """Which of the keys have a row."""
         return [key in self.fold.rows for key in _encoded(self.table.key_schema, keys)]
 
 
-def _records(table: Table, effect: Effect, instant: int) -> Iterator[Records]:
-    """The records of an effect: the key in JSON, the row in JSON or a tombstone, operation and instant in headers."""
-    at = (TS_HEADER, str(instant).encode())
+def _records(table: Table, effect: Effect, instant: int, marked: Headers) -> Iterator[Records]:
+    """The records of an effect: the key in JSON, the row in JSON or a tombstone; operation, instant and writer in
+    headers."""
+    at = [(TS_HEADER, str(instant).encode()), *marked]
     removed = _encoded(table.key_schema, effect.removed)
     if removed:
-        yield Records(table.topic, removed, [None] * len(removed), [[(OP_HEADER, b"-"), at]] * len(removed))
+        yield Records(table.topic, removed, [None] * len(removed), [[(OP_HEADER, b"-"), *at]] * len(removed))
     rows = _encoded(table.schema, effect.upserts)
     if rows:
         keys = _encoded(table.key_schema, effect.upserts.select(list(table.keys)))
-        yield Records(table.topic, keys, rows, [[at] if effect.new else [(OP_HEADER, b"u"), at]] * len(rows))
+        yield Records(table.topic, keys, rows, [at if effect.new else [(OP_HEADER, b"u"), *at]] * len(rows))
 
 
 def _encoded(schema: pa.Schema, rows: pa.Table) -> list[bytes]:

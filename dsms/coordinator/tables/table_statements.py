@@ -31,6 +31,7 @@ from dsms.tables.question import Question, question_of
 from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
 from dsms.tables.statements import Write, effect_of, names_read, table_of
+from operators.core.alarms import Alarms
 
 log = structlog.get_logger()
 _LONGEST_PAUSE_S = 60.0
@@ -46,10 +47,16 @@ class TableStatements:
     """
 
     def __init__(
-        self, kafka: KafkaSettings, cluster: str, loads: LoadPolicy, limits: Limits, catalog: Callable[[], Catalog]
+        self,
+        kafka: KafkaSettings,
+        cluster: str,
+        loads: LoadPolicy,
+        limits: Limits,
+        catalog: Callable[[], Catalog],
+        alarms: Alarms,
     ) -> None:
-        self._tables = ClusterTables(kafka, cluster)
-        self._relations = Relations(kafka, cluster, self._tables)
+        self._tables = ClusterTables(kafka, cluster, alarms)
+        self._relations = Relations(kafka, cluster, self._tables, alarms)
         self._loads, self._catalog = loads, catalog
         self._admin = kafka.admin()
         self._running, self._reads = threading.Lock(), Reads()

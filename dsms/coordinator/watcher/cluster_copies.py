@@ -5,18 +5,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
 import structlog
 
+from connectors.redis.manifest import AHEAD_MS
 from dsms.coordinator.watcher.executors import SignsOfLife, living_executors
-from dsms.model.catalog import Catalog
+from dsms.model.catalog import Catalog, read_catalog
 from dsms.registration.placement import fragments_of
-from dsms.scheduler.leases import Assignment, ExecutorStatus, assign
+from dsms.scheduler.leases import ExecutorStatus, assign, read_assignments
+from operators.core.alarms import Alarms
+from operators.core.decoding import Broken
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
+#: The documents in alarms.
+CATALOG_COPY, ASSIGNMENTS = "catalog copy in redis", "assignments in redis"
 
 
 class SharedDocuments(SignsOfLife, Protocol):
@@ -39,20 +45,31 @@ class SharedDocuments(SignsOfLife, Protocol):
         ...
 
 
-class ClusterCopies:
-    """Keeps the documents as they should be. The copy of the catalog never goes back to an older version."""
+@dataclass(frozen=True)
+class Leader:
+    """The coordinator whose copies they are: its cluster, its catalog, and whether the log says that it leads still."""
 
-    def __init__(self, documents: SharedDocuments, catalog: Callable[[], Catalog], fragments: int) -> None:
-        self._documents, self._catalog, self._fragments = documents, catalog, fragments
+    cluster: str
+    catalog: Callable[[], Catalog]
+    leads: Callable[[], bool]
+
+
+class ClusterCopies:
+    """Keeps the documents as they should be. The copy of the catalog goes back to an older version only if no newer
+    coordinator can have written it."""
+
+    def __init__(self, documents: SharedDocuments, leader: Leader, fragments: int, alarms: Alarms) -> None:
+        self._documents, self._leader, self._fragments = documents, leader, fragments
+        self._alarms = alarms
         self._restoring = threading.Lock()
         self._encoded: tuple[Catalog, bytes] | None = None
 
     def restore(self) -> Mapping[str, ExecutorStatus]:
         """Writes what is missing or outdated, and gives the living executors. ExternalError while Redis is away."""
         with self._restoring:
-            catalog = self._catalog()
+            catalog = self._leader.catalog()
             self._restore_catalog(catalog)
-            alive = living_executors(self._documents)
+            alive = living_executors(self._documents, self._alarms)
             self._restore_assignments(catalog, alive)
         return alive
 
@@ -65,13 +82,33 @@ class ClusterCopies:
 
     def _restore_catalog(self, catalog: Catalog) -> None:
         copy, body = self._documents.catalog(), self._encode(catalog)
-        if copy != body and (not copy or msgspec.json.decode(copy, type=Catalog).version <= catalog.version):
+        if copy != body and self._outdated(copy, catalog):
             self._documents.set_catalog(body)
 
+    def _outdated(self, copy: bytes | None, catalog: Catalog) -> bool:
+        """Whether a copy may be replaced."""
+        try:
+            known = read_catalog(copy, self._leader.cluster)
+        except Broken as error:
+            self._alarms.raise_at(CATALOG_COPY, f"{error}; written anew")
+            return True
+        if known is None or known.version <= catalog.version:
+            return True
+        if not self._leader.leads():
+            return False
+        self._alarms.raise_at(CATALOG_COPY, f"of version {known.version}, which there is not; written anew")
+        return True
+
     def _restore_assignments(self, catalog: Catalog, alive: Mapping[str, ExecutorStatus]) -> None:
-        body = self._documents.assignments()
-        current = msgspec.json.decode(body, type=dict[str, Assignment]) if body else {}
-        wanted = assign(current, alive, fragments_of(catalog, self._fragments), time.time_ns() // 1_000_000)
+        try:
+            current = read_assignments(self._documents.assignments())
+        except Broken as error:
+            # new leases are times, so they are greater than those that are lost
+            self._alarms.raise_at(ASSIGNMENTS, f"{error}; written anew")
+            current = {}
+        now = time.time_ns() // 1_000_000
+        given = {name: taken for name, taken in current.items() if taken.lease <= now + AHEAD_MS}
+        wanted = assign(given, alive, fragments_of(catalog, self._fragments), now)
         if wanted != current:
             self._documents.set_assignments(msgspec.json.encode(wanted))
             log.info("fragments assigned", **{name: taken.executor for name, taken in wanted.items()})
@@ -79,5 +116,6 @@ class ClusterCopies:
     def _encode(self, catalog: Catalog) -> bytes:
         """The catalog as its copy, encoded once for each version."""
         if self._encoded is None or self._encoded[0] is not catalog:
-            self._encoded = catalog, msgspec.json.encode(catalog)
+            copy = msgspec.structs.replace(catalog, cluster=self._leader.cluster)
+            self._encoded = catalog, msgspec.json.encode(copy)
         return self._encoded[1]

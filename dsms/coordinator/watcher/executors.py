@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
-
-from dsms.scheduler.leases import RUNNING, ExecutorStatus
+from dsms.scheduler.leases import RUNNING, ExecutorStatus, read_statuses
+from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError
 
 _POLL_S = 0.1
@@ -24,9 +23,9 @@ class SignsOfLife(Protocol):
         ...
 
 
-def living_executors(cluster: SignsOfLife) -> dict[str, ExecutorStatus]:
+def living_executors(cluster: SignsOfLife, alarms: Alarms) -> dict[str, ExecutorStatus]:
     """The last reports of the living executors, by name."""
-    return {name: msgspec.json.decode(body, type=ExecutorStatus) for name, body in cluster.executors().items()}
+    return read_statuses(cluster.executors(), alarms)
 
 
 def have_come_to(version: int, executors: Iterable[ExecutorStatus], *, starting: bool = False) -> bool:

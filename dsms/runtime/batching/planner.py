@@ -36,6 +36,7 @@ from dsms.runtime.batching.topic_watch import TopicWatch
 from dsms.runtime.lanes.manifest import SourcePartition
 from dsms.runtime.shedding.rates import new_rates, sheddable
 from dsms.runtime.stages.source_task import KafkaSourceTask
+from operators.core.alarms import Alarms
 from operators.core.delta import BEGINNING
 from operators.core.errors import ExternalError
 
@@ -51,8 +52,8 @@ class BatchPlanner:
     """Plans batches from its input, the ends of the topics and the heartbeat log, in one thread; another thread may
     close it. `current_input` gives the input that holds now."""
 
-    def __init__(self, current_input: Callable[[], PlannerInput]) -> None:
-        self._current_input = current_input
+    def __init__(self, current_input: Callable[[], PlannerInput], alarms: Alarms) -> None:
+        self._current_input, self._alarms = current_input, alarms
         self._log: HeartbeatLog | None = None
         self._sheds: ShedLog | None = None
         #: Opening a log fences its former owner, so after `close` no log is opened.
@@ -131,7 +132,7 @@ class BatchPlanner:
     def _heartbeats(self, control: PlannerInput) -> HeartbeatLog:
         if self._log is None:
             with self._opening_log():
-                self._log = HeartbeatLog(control.kafka, control.cluster, control.fragment)
+                self._log = HeartbeatLog(control.kafka, control.cluster, control.fragment, self._alarms)
         return self._log
 
     def _shed(self, control: PlannerInput, positions: Positions) -> None:
@@ -147,7 +148,7 @@ class BatchPlanner:
         """The shed log; None as long as there is no sheddable query."""
         if self._sheds is None and sheddable(control.lanes):
             with self._opening_log():
-                self._sheds = ShedLog(control.kafka, control.cluster, control.fragment)
+                self._sheds = ShedLog(control.kafka, control.cluster, control.fragment, self._alarms)
         return self._sheds
 
     def _lost(self, control: PlannerInput, positions: Positions) -> AbstractSet[str]:

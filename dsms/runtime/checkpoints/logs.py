@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from connectors.kafka.compacted import read_compacted
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.identities import cluster_id
-from connectors.kafka.names import internal_topic
+from connectors.kafka.internal_log import InternalLog, as_it_is
 from connectors.kafka.topics import latest, partitions_of, topic_ids
 from dsms.runtime.checkpoints.checkpoint import Logs
+from operators.core.alarms import Alarms
 
 #: The log of a catalog: its last entries by key.
 CatalogLog = dict[bytes, bytes]
@@ -26,8 +26,9 @@ def look(kafka: KafkaSettings, topics: Iterable[str]) -> Logs:
 
 def read_catalog_log(kafka: KafkaSettings, cluster: str) -> bytes:
     """A copy of the log of a cluster's catalog."""
-    entries = read_compacted(kafka, kafka.admin(), internal_topic(cluster, "catalog"), decided=True)
-    return msgspec.msgpack.encode(dict(sorted(entries.items())))
+    log = InternalLog(kafka, cluster, "catalog", Alarms())
+    last = {entry.key: entry.value for entry in log.read(as_it_is, decided=True)}
+    return msgspec.msgpack.encode({key: value for key, value in sorted(last.items()) if value is not None})
 
 
 def catalog_log(copy: bytes) -> CatalogLog:

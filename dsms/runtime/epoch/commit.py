@@ -30,10 +30,10 @@ from itertools import chain
 
 import structlog
 
-from connectors.kafka.compacted import read_compacted
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
-from connectors.kafka.names import internal_topic, transactional_id
+from connectors.kafka.internal_log import InternalLog
+from connectors.kafka.names import transactional_id
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunLocations, RunStore
 from connectors.redis.state_memory import Part
@@ -42,7 +42,7 @@ from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.held_runs import Committed, HeldRuns
 from dsms.runtime.epoch.progress_log import Published, read_published
-from dsms.runtime.epoch.result_records import dead_records, progress_records, result_records
+from dsms.runtime.epoch.result_records import dead_records, progress_entries, result_records
 from dsms.runtime.lanes.manifest import Manifest, read_manifest
 
 log = structlog.get_logger()
@@ -69,18 +69,18 @@ class Committer:
     def __init__(
         self,
         kafka: KafkaSettings,
-        cluster: str,
+        progress: InternalLog,
         fragment: str,
         stores: tuple[ManifestStore, RunStore],
         faults: FaultPoints,
         claim: Claim,
     ) -> None:
-        self._kafka, self._cluster, self._fragment = kafka, cluster, fragment
+        self._progress, self._fragment = progress, fragment
         self._manifests, self._runs = stores
         self._faults = faults
         self._claim = Claim(claim.lease, max(claim.token, self._manifests.read()[0].token + 1))
         self._manifests.claim(self._claim)
-        self._writer = EpochWriter(kafka, transactional_id(cluster, fragment))
+        self._writer = EpochWriter(kafka, transactional_id(progress.cluster, fragment))
         self._named: set[str] = set()
         self._held = HeldRuns()
         #: Where the runs of the last epoch are stored.
@@ -91,11 +91,12 @@ class Committer:
         """Its claim on the fragment."""
         return self._claim
 
-    def recover(self, targets: int, restore: Restore | None = None) -> Recovered:
-        """The state after the last committed epoch, or that of a checkpoint, which `restore` puts into the stores."""
-        progress = read_compacted(self._kafka, self._kafka.admin(), internal_topic(self._cluster, "progress"))
+    def recover(self, targets: int, results: Mapping[str, str], restore: Restore | None = None) -> Recovered:
+        """The state after the last committed epoch, or that of a checkpoint, which `restore` puts into the stores.
+        `results` are the result topics of the fragment's queries, by id."""
+        published = read_published(self._progress, results)
         body = self._manifests.read()[1]
-        manifest, published = read_manifest(body), read_published(progress)
+        manifest = read_manifest(body)
         if reason := self._unusable(manifest, targets):
             lacking = manifest if manifest is not None and manifest.misfit(targets) is None else None
             restored = restore(lacking, published) if restore else None
@@ -103,6 +104,8 @@ class Committer:
                 self._manifests.commit(self._claim, restored.encode())
             elif body:
                 log.warning("state is rebuilt from the logs", fragment=self._fragment, reason=reason)
+            if body:
+                self._progress.alarms.raise_at(self._manifests.key, reason)
             manifest = restored or Manifest(epoch=manifest.epoch if manifest else 0, targets=targets)
         assert manifest is not None
         self._named = manifest.names()
@@ -115,7 +118,7 @@ class Committer:
     def _unusable(self, manifest: Manifest | None, targets: int) -> str | None:
         """Why the state that a manifest names cannot be used; None if it can."""
         if manifest is None:
-            return "another version of dsms stored it, in a format that this one cannot read"
+            return "another version of dsms or somebody else stored it, in a format that this one cannot read"
         misfit = manifest.misfit(targets)
         return misfit or (None if self._runs.present(manifest.names()) else "Redis has lost a part of it")
 
@@ -163,7 +166,8 @@ class Committer:
                 self._runs.delete(released)
 
     def _publish(self, epoch: Epoch, sources: Mapping[str, Source], published: Published) -> None:
-        progress = progress_records(self._cluster, epoch, published)
+        entries = progress_entries(epoch, published)
+        progress = self._progress.records(list(entries), list(entries.values()))
         if not (any(written.changes.height for written in epoch.written) or epoch.dead or progress.values):
             return
         self._writer.begin()

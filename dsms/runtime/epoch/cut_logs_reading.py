@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import msgspec
-
-from connectors.kafka.compacted import read_log
 from connectors.kafka.config import KafkaSettings
+from connectors.kafka.heartbeats import HEARTBEATS, read_heartbeat
+from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import internal_topic
 from connectors.kafka.topics import earliest, latest, partitions_of
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.cut_logs import CutLog, CutLogs
 from dsms.runtime.lanes.manifest import SourcePartition
+from operators.core.alarms import Alarms
 
 
-def read_cut_logs(kafka: KafkaSettings, cluster: str, plan: FragmentPlan) -> CutLogs:
+def read_cut_logs(kafka: KafkaSettings, cluster: str, plan: FragmentPlan, alarms: Alarms) -> CutLogs:
     """The internal logs of a cluster that have lost records, with what `plan` needs to know of the others."""
     admin = kafka.admin()
     topics = {purpose: internal_topic(cluster, purpose) for purpose in ("progress", "heartbeats", "shed")}
@@ -26,7 +26,7 @@ def read_cut_logs(kafka: KafkaSettings, cluster: str, plan: FragmentPlan) -> Cut
         if (offset := first.get((topic, 0), 0)) > 0
     }
     if "heartbeats" in cut:
-        kept = _first_beats(kafka, topics["heartbeats"])
+        kept = _first_beats(InternalLog(kafka, cluster, HEARTBEATS, alarms))
         cut["heartbeats"] = replace(cut["heartbeats"], kept=kept)
     written = frozenset[str]()
     if "progress" in cut:
@@ -36,10 +36,9 @@ def read_cut_logs(kafka: KafkaSettings, cluster: str, plan: FragmentPlan) -> Cut
     return CutLogs(**cut, written=written)
 
 
-def _first_beats(kafka: KafkaSettings, topic: str) -> dict[SourcePartition, int]:
+def _first_beats(log: InternalLog) -> dict[SourcePartition, int]:
     """The first offset of each source partition about which what is left of the log promises something."""
     kept: dict[SourcePartition, int] = {}
-    for key, value in read_log(kafka, kafka.admin(), topic):
-        source, _, partition = key.decode().rpartition("/")
-        kept.setdefault((source, int(partition)), msgspec.json.decode(value or b"[]", type=tuple[int, int])[0])
+    for source, partition, beat in log.read(read_heartbeat):
+        kept.setdefault((source, partition), beat.offset)
     return kept

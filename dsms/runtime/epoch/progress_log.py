@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
+from connectors.kafka.internal_log import Entry, Findings, InternalLog
+from operators.core.decoding import Broken, Int64, Natural, decoded, natural_of, text_of
+
+PROGRESS = "progress"
 _LOWEST = -(2**63)
 
 
@@ -38,20 +42,64 @@ class Progress(msgspec.Struct, frozen=True):
     """The progress record of a result partition: every result of `query` below `frontier` is in it."""
 
     query: str
-    frontier: int
+    frontier: Int64
     epoch: int
 
 
-def read_published(entries: Mapping[bytes, bytes]) -> Published:
-    """What is published of every query that there ever was, since no id is used twice, from the entries of the
-    topic."""
+#: A result partition by its record's key, or the owner and the partition of a source whose dead letters are marked.
+_Key = bytes | tuple[str, int]
+
+
+@dataclass(frozen=True)
+class ProgressEntry:
+    """What a record of the topic says; None: nothing any more."""
+
+    key: _Key
+    says: Progress | DeadMark | None
+
+
+def read_entry(entry: Entry) -> ProgressEntry:
+    """What a record says. Raises Broken.
+
+    >>> read_entry(Entry(b"dead/o1/0", b"[5,2]", 0, 0)).says
+    DeadMark(offset=5, count=2)
+    """
+    parts = text_of(entry.key).split("/")
+    if len(parts) == 2 and all(parts):
+        natural_of(parts[1])
+        return ProgressEntry(entry.key, None if entry.value is None else decoded(entry.value, Progress))
+    if len(parts) != 3 or parts[0] != "dead" or not parts[1]:
+        raise Broken("the key is neither TOPIC/PARTITION nor dead/OWNER/PARTITION")
+    mark = None if entry.value is None else DeadMark(*decoded(entry.value, tuple[Natural, Natural]))
+    return ProgressEntry((parts[1], natural_of(parts[2])), mark)
+
+
+def published_of(entries: Iterable[ProgressEntry]) -> Published:
+    """What is published of every query that the topic still knows, since no id is used twice, from the entries of the
+    topic in their order."""
+    last = {entry.key: entry.says for entry in entries}
     frontiers: dict[str, int] = {}
-    dead: dict[tuple[str, int], DeadMark] = {}
-    for key, value in entries.items():
-        if key.count(b"/") == 1:
-            progress = msgspec.json.decode(value, type=Progress)
-            frontiers[progress.query] = max(progress.frontier, frontiers.get(progress.query, progress.frontier))
-        else:
-            _, owner, partition = key.decode().split("/")
-            dead[(owner, int(partition))] = DeadMark(*msgspec.json.decode(value, type=tuple[int, int]))
+    for says in last.values():
+        if isinstance(says, Progress):
+            frontiers[says.query] = max(says.frontier, frontiers.get(says.query, says.frontier))
+    dead = {key: mark for key, mark in last.items() if isinstance(mark, DeadMark) and isinstance(key, tuple)}
     return Published(frontiers, dead)
+
+
+def read_published(log: InternalLog, results: Mapping[str, str] | None = None, *, decided: bool = False) -> Published:
+    """What is published. `results` are the topics of the queries that it is wanted for, by id.
+
+    A record that does not count may have taken the place of one that did, since the topic is compacted: of such a query
+    the result topic itself tells how far it goes. So nothing is published twice.
+    """
+    findings = Findings()
+    published = published_of(log.read(read_entry, decided=decided, findings=findings))
+    doubtful = {topic for topic in map(_topic, findings.left_out) if topic is not None}
+    told = {query: log.last_instant(topic) for query, topic in (results or {}).items() if topic in doubtful}
+    upto = {query: max(at + 1, published.upto(query)) for query, at in told.items() if at is not None}
+    return Published({**published.frontiers, **upto}, published.dead)
+
+
+def _topic(key: bytes) -> str | None:
+    """The result topic of a key, if it is one of a result partition."""
+    return key.rpartition(b"/")[0].decode(errors="replace") if key.count(b"/") == 1 else None

@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 
 from connectors.kafka.epoch_writer import Headers, Records
-from connectors.kafka.names import ERROR_HEADER, OP_HEADER, TS_HEADER, internal_topic
+from connectors.kafka.names import ERROR_HEADER, OP_HEADER, TS_HEADER
 from dsms.model.objects import Source
 from dsms.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
@@ -128,9 +128,9 @@ def _provenance(letter: DeadRecord, topic: str) -> Headers:
     ]
 
 
-def progress_records(cluster: str, epoch: Epoch, published: Published) -> Records:
-    """The progress that the transaction makes: the frontier of each result partition, the mark of each owner of dead
-    letters."""
+def progress_entries(epoch: Epoch, published: Published) -> dict[bytes, bytes]:
+    """The progress that the transaction makes, by the keys of its records: the frontier of each result partition, the
+    mark of each owner of dead letters."""
     entries: dict[bytes, bytes] = {}
     for query, result in epoch.results.items():
         sink = result.output.sink
@@ -140,4 +140,4 @@ def progress_records(cluster: str, epoch: Epoch, published: Published) -> Record
     for (owner, partition), mark in epoch.dead_upto.items():
         if published.dead.get((owner, partition)) != mark:
             entries[f"dead/{owner}/{partition}".encode()] = msgspec.json.encode((mark.offset, mark.count))
-    return Records(internal_topic(cluster, "progress"), list(entries), list(entries.values()))
+    return entries

@@ -11,6 +11,7 @@ from dsms.model.objects import Source
 from dsms.physical.lane import Lane
 from dsms.runtime.stages.stored_state import Names, all_names
 from operators.core.clock import PartitionClock
+from operators.core.decoding import Broken, Int64, Natural, decoded
 from operators.core.delta import BEGINNING
 from operators.core.ordering import Ordering
 
@@ -24,9 +25,9 @@ SourcePartition = tuple[str, int]
 class Position(msgspec.Struct, frozen=True, array_like=True):
     """The position of a lane in a source partition: the next offset, and the clock there."""
 
-    offset: int
-    frontier: int = BEGINNING
-    high: int = BEGINNING
+    offset: Natural
+    frontier: Int64 = BEGINNING
+    high: Int64 = BEGINNING
     orders: tuple[Ordering, ...] = ()
 
     @property
@@ -42,10 +43,10 @@ Positions = dict[str, dict[int, Position]]
 class Segment(msgspec.Struct, frozen=True, array_like=True):
     """The elements that an epoch put into a queue: the positions up to which they go, and their size on all targets."""
 
-    epoch: int
+    epoch: Natural
     upto: Positions
-    rows: int
-    bytes: int
+    rows: Natural
+    bytes: Natural
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -92,8 +93,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """A fragment after an epoch. State depends on the number of targets and on the hash function of the Polars
     version."""
 
-    epoch: int = 0
-    plan_version: int = 0
+    epoch: Natural = 0
+    plan_version: Natural = 0
     lanes: dict[str, LaneManifest] = {}
     targets: int = 0
     hashing: str = f"polars {pl.__version__}"
@@ -115,7 +116,11 @@ class Manifest(msgspec.Struct, frozen=True):
             return f"it was stored in format {self.format}, not {FORMAT}"
         if self.hashing != (hashing := Manifest().hashing):
             return f"it is sorted by hashes of {self.hashing}, not {hashing}"
-        return None if self.targets == targets else f"it was stored for {self.targets} targets, not {targets}"
+        if self.targets != targets:
+            return f"it was stored for {self.targets} targets, not {targets}"
+        if any(len(lane.runs) != targets or not lane.queries for lane in self.lanes.values()):
+            return "a lane has no queries, or not the runs of every target"
+        return None
 
     def encode(self) -> bytes:
         """As JSON."""
@@ -124,14 +129,15 @@ class Manifest(msgspec.Struct, frozen=True):
 
 def read_manifest(body: bytes | None) -> Manifest | None:
     """The manifest that `encode` wrote; it is empty if there is none yet. None if it cannot be read, since another
-    version of dsms wrote it: state is then rebuilt.
+    version of dsms or somebody else wrote it: state is then rebuilt.
 
     >>> read_manifest(b'{"epoch": "?"}'), read_manifest(None) == Manifest()
     (None, True)
     """
     try:
-        return msgspec.json.decode(body, type=Manifest) if body else Manifest()
-    except msgspec.DecodeError:
+        manifest: Manifest = decoded(body, Manifest) if body else Manifest()
+        return manifest
+    except Broken:
         return None
 
 

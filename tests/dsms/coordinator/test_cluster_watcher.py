@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 
 import msgspec
 import pytest
 
 from dsms.coordinator.catalog.catalog_store import CatalogStore
-from dsms.coordinator.watcher.cluster_copies import ClusterCopies
+from dsms.coordinator.watcher.cluster_copies import ClusterCopies, Leader
 from dsms.coordinator.watcher.cluster_watcher import ClusterWatcher
 from dsms.model.catalog import Catalog
 from dsms.scheduler.leases import Assignment, ExecutorStatus
+from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError
 from tests.support.statement_cluster import Background, MemoryChangeLog
 
@@ -47,7 +49,9 @@ class Watched:
     def __init__(self) -> None:
         self.log, self.documents = MemoryChangeLog(), MemoryDocuments()
         self.seen: list[Mapping[str, ExecutorStatus]] = []
-        copies = ClusterCopies(self.documents, lambda: self.store.catalog, 2)
+        self.alarms = Alarms()
+        leader = Leader("c", lambda: self.store.catalog, lambda: self.store.leads())
+        self.copies = copies = ClusterCopies(self.documents, leader, 2, self.alarms)
         self.store = CatalogStore(log=self.log, apply_event=lambda _: None, changed=copies.restore_soon)
         self.watcher = ClusterWatcher(self.store, copies, [self.seen.append])
 
@@ -59,6 +63,10 @@ class Watched:
         return msgspec.json.decode(self.documents.catalog_copy, type=Catalog).version
 
 
+def copy_of(catalog: Catalog, cluster: str = "c") -> bytes:
+    return msgspec.json.encode(msgspec.structs.replace(catalog, cluster=cluster))
+
+
 @pytest.fixture
 def watched() -> Watched:
     return Watched()
@@ -67,19 +75,16 @@ def watched() -> Watched:
 def test_what_redis_lost_is_restored_and_fragments_are_assigned(watched: Watched) -> None:
     for _ in range(2):
         watched.watcher.turn()
-        assert watched.documents.catalog_copy == msgspec.json.encode(watched.store.catalog)
+        assert watched.documents.catalog_copy == copy_of(watched.store.catalog)
         assigned = msgspec.json.decode(watched.documents.assigned or b"", type=dict[str, Assignment])
         assert {name: taken.executor for name, taken in assigned.items()} == {"0": "e", "1": "e"}
         watched.documents.catalog_copy = watched.documents.assigned = None
     assert [set(alive) for alive in watched.seen] == [{"e"}, {"e"}] and watched.watcher.readiness() == {}
 
 
-def test_a_change_is_copied_at_once_and_the_copy_never_goes_back(watched: Watched) -> None:
+def test_a_change_is_copied_at_once(watched: Watched) -> None:
     watched.change()
     assert watched.copied_version() == 1
-    watched.documents.catalog_copy = msgspec.json.encode(Catalog(7))
-    watched.watcher.turn()
-    assert watched.copied_version() == 7
 
 
 def test_troubles_are_told_until_they_have_passed(watched: Watched) -> None:
@@ -127,3 +132,36 @@ def test_a_replaced_coordinator_looks_after_nothing(watched: Watched) -> None:
     assert watched.documents.catalog_copy is None and watched.seen == []
     replaced = threading.Event()
     watched.watcher.watch(replaced, replaced.set)
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [b"\xff", b"[" * 100_000, b'{"version": "x"}', b"[]", copy_of(Catalog(7), "other"), copy_of(Catalog(10**12))],
+    ids=["bytes", "bomb", "types", "list", "another cluster's", "of a version that there is not"],
+)
+def test_what_is_no_copy_of_the_catalog_is_written_anew(watched: Watched, junk: bytes) -> None:
+    watched.change()
+    watched.documents.catalog_copy = junk
+    watched.watcher.turn()
+    assert watched.documents.catalog_copy == copy_of(watched.store.catalog)
+    assert [alarm.place for alarm in watched.alarms.all()] == ["catalog copy in redis"]
+
+
+def test_a_replaced_coordinator_leaves_the_copy_of_the_newer_one(watched: Watched) -> None:
+    watched.watcher.turn()
+    newer = copy_of(Catalog(7))
+    watched.documents.catalog_copy, watched.log.replaced = newer, True
+    watched.copies.restore()
+    assert watched.documents.catalog_copy == newer
+
+
+@pytest.mark.parametrize(
+    "junk", [b"\xff", b'{"0": {"executor": 1}}', b'{"0": {"executor": "e", "lease": 9223372036854775807}}']
+)
+def test_what_are_no_assignments_is_written_anew(watched: Watched, junk: bytes) -> None:
+    watched.documents.assigned = junk
+    before = time.time_ns() // 1_000_000
+    watched.watcher.turn()
+    assigned = msgspec.json.decode(watched.documents.assigned, type=dict[str, Assignment])
+    assert assigned.keys() == {"0", "1"}
+    assert all(before <= taken.lease <= before + 100_000 for taken in assigned.values())

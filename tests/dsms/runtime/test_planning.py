@@ -9,6 +9,7 @@ import pytest
 from connectors.kafka.config import KafkaSettings
 from dsms.runtime.batching.planner import BatchPlanner
 from dsms.runtime.batching.planner_input import PlannerInput
+from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_executor import start
@@ -37,7 +38,7 @@ def test_a_planner_that_was_closed_makes_no_log(monkeypatch: pytest.MonkeyPatch)
         "main",
         frames=Path("nowhere"),
     )
-    planner = BatchPlanner(lambda: control)
+    planner = BatchPlanner(lambda: control, Alarms())
     planner.close()
     for ask in (planner.initial, lambda: planner.tasks({"at": {}}, {"at": {}})):
         with pytest.raises(ExternalError, match="^the fragment was stopped$"):

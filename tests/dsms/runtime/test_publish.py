@@ -10,13 +10,14 @@ import pytest
 
 from connectors.kafka import epoch_writer
 from connectors.kafka.epoch_writer import Records
+from connectors.kafka.internal_log import Entry
 from dsms.model.objects import Source
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
 from dsms.runtime.epoch.epoch import Epoch, Result, Written
-from dsms.runtime.epoch.progress_log import DeadMark, Published, read_published
-from dsms.runtime.epoch.result_records import dead_records, progress_records, result_records
+from dsms.runtime.epoch.progress_log import DeadMark, Published, published_of, read_entry
+from dsms.runtime.epoch.result_records import dead_records, progress_entries, result_records
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.stages.encoding import encode_changes
 from operators.core.delta import FROM, ORDER, ORDER_SHIFT
@@ -168,14 +169,22 @@ def test_dead_letters_carry_their_provenance() -> None:
 
 def test_progress_says_what_is_published_and_is_read_back(outputs) -> None:
     epoch = Epoch(Manifest(epoch=7), {"o3": Result(outputs["o3"], 42)}, (), (), {("o1", 0): DeadMark(5, 2)})
-    nothing = Published({}, {})
-    records = progress_records("c", epoch, nothing)
-    entries = dict(zip(records.keys, records.values, strict=True))
-    assert set(entries) == {b"dsms.Keyed/0", b"dsms.Keyed/1", b"dead/o1/0"}
-    assert read_published(entries) == Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)})
-    again = progress_records("c", epoch, Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)}))
-    assert list(again.keys) == []
-    assert read_published({b"dead/0": records.values[0]}).frontiers == {"o3": 42}
+    written = progress_entries(epoch, Published({}, {}))
+    assert set(written) == {b"dsms.Keyed/0", b"dsms.Keyed/1", b"dead/o1/0"}
+    entries = [read_entry(Entry(key, value, 0, at)) for at, (key, value) in enumerate(written.items())]
+    assert published_of(entries) == Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)})
+    assert progress_entries(epoch, Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)})) == {}
+
+
+def test_progress_of_a_query_that_was_dropped_is_forgotten(outputs) -> None:
+    """A tombstone ends what the records of its key said; that of one partition leaves those of the others."""
+    says = b'{"query": "o3", "frontier": 42, "epoch": 7}'
+    entries = [read_entry(Entry(key, says, 0, 0)) for key in (b"dsms.Keyed/0", b"dsms.Keyed/1")]
+    gone = [read_entry(Entry(key, None, 0, 1)) for key in (b"dsms.Keyed/0", b"dsms.Keyed/1")]
+    assert published_of([*entries, gone[0]]).frontiers == {"o3": 42}
+    assert published_of([*entries, *gone]).frontiers == {}
+    mark = [read_entry(Entry(b"dead/o1/0", value, 0, 0)) for value in (b"[5,2]", None)]
+    assert published_of(mark[:1]).dead == {("o1", 0): DeadMark(5, 2)} and published_of(mark).dead == {}
 
 
 def test_a_long_result_comes_in_pieces_in_its_one_order(outputs, monkeypatch) -> None:

@@ -1,0 +1,164 @@
+"""Internal topics: the one way in which they are written and read, so that nothing in them can end a process.
+
+Who wrote a record says the header `dsms-by`, "cluster/writer". The law of reading: a record counts if our cluster wrote
+it and it can be decoded; every other one is left out, with an alarm.
+
+Versions of dsms before this one wrote no header. Their records count up to the record `CUT_OVER`, which the coordinator
+writes once no such version can write any more; that record ends an older version at its start, since what it wrote
+would not count. So going back to the version before is possible until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.epoch_writer import EpochWriter, Headers, Records
+from connectors.kafka.names import BY_HEADER, internal_topic
+from connectors.kafka.pieces import committed, pieces, settled
+from connectors.kafka.result_ends import last_instant
+from connectors.kafka.topics import partitions_of
+from operators.core.alarms import Alarms
+from operators.core.decoding import Broken
+
+#: The key of the record after which every record has the header. It is an object without a name, a partition that is no
+#: number and a result without a query: no version that does not know it can read it.
+CUT_OVER = b"object/"
+_CUT_OVER_VALUE = b'{"type": "a later version of dsms: the version before can no longer run this cluster"}'
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record that its writer marked as ours, or that was written before there were marks."""
+
+    key: bytes
+    value: bytes | None
+    partition: int
+    offset: int
+
+
+@dataclass
+class Findings:
+    """What a reading found beside values."""
+
+    #: The keys whose last record does not count. In a compacted topic it takes the place of the one before it.
+    left_out: set[bytes] = field(default_factory=set)
+    #: The partitions whose cut-over was read.
+    cut_over: set[int] = field(default_factory=set)
+
+
+def as_it_is(entry: Entry) -> Entry:
+    """Decodes nothing: the entry itself, whatever it says."""
+    return entry
+
+
+def mark(cluster: str, writer: str) -> Headers:
+    """The headers by which a writer marks a record.
+
+    >>> mark("main", "0-17")
+    [('dsms-by', b'main/0-17')]
+    """
+    return [(BY_HEADER, f"{cluster}/{writer}".encode())]
+
+
+def writer_of(headers: Iterable[tuple[str, bytes | None]] | None) -> str | None:
+    """Who wrote a record; None if it has no mark."""
+    value = dict(headers or []).get(BY_HEADER)
+    return None if value is None else value.decode(errors="replace")
+
+
+def foreign(message: Message, cluster: str, cut_over: Container[int]) -> str | None:
+    """Why a record is not of the cluster; None if it is. `cut_over` are the partitions whose cut-over is before it."""
+    writer = writer_of(message.headers())
+    if writer is None:
+        return "no writer is named" if message.partition() in cut_over else None
+    named, slash, _ = writer.partition("/")
+    return None if slash and named == cluster else f'written by "{writer[:100]}", not by cluster "{cluster}"'
+
+
+class InternalLog:
+    """An internal topic of a cluster. `writer` names the incarnation that writes."""
+
+    def __init__(self, settings: KafkaSettings, cluster: str, purpose: str, alarms: Alarms, writer: str = "") -> None:
+        self._settings, self._admin = settings, settings.admin()
+        self.cluster, self.topic, self.alarms = cluster, internal_topic(cluster, purpose), alarms
+        self._mark = mark(cluster, writer)
+
+    @property
+    def admin(self) -> AdminClient:
+        """The client that asks about topics."""
+        return self._admin
+
+    def records(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Records:
+        """Records of this topic, marked as ours."""
+        return Records(self.topic, keys, values, [self._mark] * len(values))
+
+    def read(
+        self, decode: Callable[[Entry], _T | None], *, decided: bool = False, findings: Findings | None = None
+    ) -> Iterator[_T]:
+        """What the committed records hold, in the order of each partition; none when the topic does not exist.
+        `decode` gives None for a record that says nothing, and raises Broken for one that does not count.
+
+        With `decided` transactions that are open now are waited for, as by `settled`: one that its writer knows to be
+        committed may seem open a little longer.
+        """
+        findings = findings if findings is not None else Findings()
+        for message in self._messages(decided=decided):
+            value = self._read(message, decode, findings)
+            if value is not None:
+                yield value
+
+    def _messages(self, *, decided: bool) -> Iterator[Message]:
+        for piece in pieces(self._settings, (settled if decided else committed)(self._admin, self.topic)):
+            yield from piece
+
+    def _read(self, message: Message, decode: Callable[[Entry], _T | None], findings: Findings) -> _T | None:
+        key = message.key() or b""
+        try:
+            if (reason := foreign(message, self.cluster, findings.cut_over)) is not None:
+                raise Broken(reason)
+            if key == CUT_OVER:
+                if writer_of(message.headers()) is not None:
+                    findings.cut_over.add(message.partition())
+                return None
+            value = decode(Entry(key, message.value(), message.partition(), message.offset()))
+        except Broken as error:
+            self.alarms.raise_at(self.topic, str(error), message.partition(), message.offset())
+            findings.left_out.add(key)
+            return None
+        findings.left_out.discard(key)
+        return value
+
+    def last_instant(self, topic: str) -> int | None:
+        """The greatest instant in a result topic."""
+        return last_instant(self._settings, self._admin, topic)
+
+    def cut_over(self, writer: EpochWriter) -> None:
+        """Writes the cut-over to each partition that has none."""
+        if records := self.missing_cut_over():
+            writer.begin()
+            writer.write(records)
+            writer.commit()
+
+    def missing_cut_over(self, found: Findings | None = None) -> Records | None:
+        """The cut-over for the partitions that have none, given what a reading found; None if all have it."""
+        if found is None:
+            found = Findings()
+            for _ in self.read(_nothing, decided=True, findings=found):
+                pass
+        missing = [number for number in partitions_of(self._admin, self.topic) if number not in found.cut_over]
+        if not missing:
+            return None
+        count = len(missing)
+        marks = [self._mark] * count
+        return Records(self.topic, [CUT_OVER] * count, [_CUT_OVER_VALUE] * count, marks, missing)
+
+
+def _nothing(_: Entry) -> None:
+    """Decodes nothing: of records it matters only who wrote them."""

@@ -1,0 +1,61 @@
+"""How far a result topic goes, told by its own records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.names import TS_HEADER
+from connectors.kafka.range_reader import read_whole
+from connectors.kafka.topics import earliest, latest, partitions_of
+from operators.core.delta import FOREVER
+
+#: How many of the last offsets are read first; twice as many until there is a record among them.
+_FIRST = 100
+_LONGEST = len(str(-FOREVER))
+
+
+def instant_in(headers: Mapping[str, bytes | None], name: str) -> int | None:
+    """The instant in a header; None if there is none. The greatest possible values mean "no instant" elsewhere.
+
+    >>> instant_in({"dsms-ts": b"-7"}, "dsms-ts"), instant_in({"dsms-ts": b"x"}, "dsms-ts"), instant_in({}, "dsms-ts")
+    (-7, None, None)
+    """
+    text = headers.get(name) or b""
+    if len(text) > _LONGEST or not text.removeprefix(b"-").isdigit():
+        return None
+    instant = int(text)
+    return instant if abs(instant) < FOREVER else None
+
+
+def instant_of(message: Message) -> int | None:
+    """The instant of a change; None if it has none, so it is no change of a result or a table."""
+    return instant_in(dict(message.headers() or []), TS_HEADER)
+
+
+def last_instant(settings: KafkaSettings, admin: AdminClient, topic: str) -> int | None:
+    """The greatest instant in a result topic, whose partitions are in the order of instants; None if it is empty or
+    does not exist. All results below the instant after it are in the topic: an instant is published as a whole."""
+    wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
+    starts, ends = earliest(admin, wanted), latest(admin, wanted)
+    instants = (_last(settings, topic, place[1], (starts[place], ends[place])) for place in wanted if place in ends)
+    return max((instant for instant in instants if instant is not None), default=None)
+
+
+def _last(settings: KafkaSettings, topic: str, partition: int, bounds: tuple[int, int]) -> int | None:
+    start, end = bounds
+    count = _FIRST
+    while end > start:
+        first = max(start, end - count)
+        found = _greatest(read_whole(settings, topic, [(partition, first, end)]))
+        if found is not None or first == start:
+            return found
+        end, count = first, count * 2
+    return None
+
+
+def _greatest(messages: Iterable[Message]) -> int | None:
+    return max((instant for message in messages if (instant := instant_of(message)) is not None), default=None)

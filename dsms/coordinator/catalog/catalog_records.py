@@ -1,0 +1,96 @@
+"""The records of the catalog's topic: the version of the catalog, its objects, and events of the schema registry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from connectors.kafka.internal_log import Entry
+from dsms.coordinator.registry.state import Event, read_event
+from dsms.model.objects import Object
+from operators.core.decoding import Broken, Natural, decoded, natural_of, text_of
+
+CATALOG = "catalog"
+META = b"catalog"
+OBJECT, _REGISTRY = b"object/", b"registry/"
+#: Ids are a letter and a number, such as "o12"; those of the system begin with "d".
+_ID = re.compile(r"[a-z]\d{1,15}")
+
+
+class Meta(msgspec.Struct, frozen=True):
+    """The version of the catalog, how many ids were given out, and the term of the coordinator that wrote it."""
+
+    version: Natural = 0
+    ids: Natural = 0
+    term: Natural = 0
+
+
+#: What a record is about: the catalog as a whole, an object, or a numbered event of the registry.
+Part = Meta | Object | tuple[int, Event]
+
+
+def object_key(name: str) -> bytes:
+    """The key of the object of a lower-case name."""
+    return OBJECT + name.encode()
+
+
+def event_key(number: int) -> bytes:
+    """The key of an event of the registry."""
+    return _REGISTRY + str(number).encode()
+
+
+def object_name(key: bytes) -> str | None:
+    """The name in the key of an object; None for other keys."""
+    name = key.removeprefix(OBJECT)
+    return name.decode(errors="replace") if key.startswith(OBJECT) and name else None
+
+
+def read_part(entry: Entry) -> tuple[bytes, Part | None, bytes | None]:
+    """The key of a record, what it says (None: the object was dropped), and its value. Raises Broken.
+
+    >>> read_part(Entry(b"catalog", b'{"version": 3, "ids": 2, "term": 1}', 0, 0))[1]
+    Meta(version=3, ids=2, term=1)
+    """
+    return entry.key, _part(entry.key, entry.value), entry.value
+
+
+def _part(key: bytes, value: bytes | None) -> Part | None:
+    if key.startswith(OBJECT):
+        return None if value is None else _object(text_of(key.removeprefix(OBJECT)), value)
+    if value is None:
+        raise Broken("deleted, which only objects are")
+    if key == META:
+        meta: Meta = decoded(value, Meta)
+        return meta
+    if key.startswith(_REGISTRY):
+        return natural_of(text_of(key.removeprefix(_REGISTRY))), read_event(value)
+    raise Broken("the key is of no part of the catalog")
+
+
+def _object(name: str, value: bytes) -> Object:
+    item: Object = decoded(value, Object)
+    if item.name.lower() != name:
+        raise Broken("the key is not the name of the object")
+    if not _ID.fullmatch(item.id):
+        raise Broken("the id of the object is not a letter and a number")
+    return item
+
+
+def in_order(objects: Iterable[Object]) -> dict[str, Object]:
+    """Objects by name, in the order of their creation: ids are a letter and a number."""
+    return {item.name.lower(): item for item in sorted(objects, key=lambda item: (item.id[0], int(item.id[1:])))}
+
+
+def objects_in(entries: Mapping[bytes, bytes]) -> dict[str, Object]:
+    """The objects in the entries of the log, by name, in the order of their creation. Raises Broken."""
+    parts = (_part(key, body) for key, body in entries.items() if key.startswith(OBJECT))
+    return in_order(part for part in parts if isinstance(part, Object))
+
+
+def first_entry(entries: Mapping[bytes, bytes]) -> bytes:
+    """The entry under `META` of a new log that begins with the entries of another one. Raises Broken."""
+    last = _part(META, entries.get(META))
+    assert isinstance(last, Meta)
+    return msgspec.json.encode(Meta(last.version, last.ids))

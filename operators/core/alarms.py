@@ -1,0 +1,98 @@
+"""Alarms: what was read from a log or a store and does not count, where it stands, and why.
+
+A record that is broken or not ours never ends a process: it is left out, counted here, and shown to people.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+#: Places that are kept apart; beyond them only the number of alarms grows.
+MOST = 100
+_LONGEST_REASON = 300
+
+
+class Alarm(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Things at one place that do not count for one reason. `place` is a topic, a key of Redis or a file; of a topic
+    there are the partition, and the offsets of the first and of the last such record."""
+
+    place: str
+    reason: str
+    partition: int | None = None
+    first: int | None = None
+    last: int | None = None
+    count: int = 1
+    #: When this process noticed the first one, in seconds since 1970.
+    since: float = 0.0
+
+
+class Alarms:
+    """The alarms of a process, for several threads. `tell` hears each of them when its first record is noticed.
+
+    A log is read again and again: a record counts once. What is wrong in a store is one alarm until it is `cleared`.
+
+    >>> alarms = Alarms()
+    >>> for offset in (3, 8, 3, 8):
+    ...     alarms.raise_at("topic", "not JSON", 0, offset)
+    >>> [(alarm.first, alarm.last, alarm.count) for alarm in alarms.all()]
+    [(3, 8, 2)]
+    """
+
+    def __init__(self, tell: Callable[[Alarm], None] = lambda _: None, clock: Callable[[], float] = time.time) -> None:
+        self._tell, self._clock = tell, clock
+        self._alarms: dict[tuple[str, int | None, str], Alarm] = {}
+        self._lock = threading.Lock()
+        #: How many alarms there were beyond those that are kept.
+        self.more = 0
+
+    def raise_at(self, place: str, reason: str, partition: int | None = None, offset: int | None = None) -> None:
+        """Notes that what is at a place does not count."""
+        reason = reason[:_LONGEST_REASON]
+        key = (place, partition, reason)
+        with self._lock:
+            known = self._alarms.get(key)
+            if known is None and len(self._alarms) >= MOST:
+                self.more += 1
+                return
+            raised = _grown(known, offset) or Alarm(place, reason, partition, offset, offset, since=self._clock())
+            self._alarms[key] = raised
+        if known is None:
+            self._tell(raised)
+
+    def clear(self, place: str) -> None:
+        """Forgets the alarms of a place that is as it should be."""
+        with self._lock:
+            for key in [key for key in self._alarms if key[0] == place]:
+                del self._alarms[key]
+
+    def all(self) -> tuple[Alarm, ...]:
+        """All alarms, the oldest first."""
+        with self._lock:
+            return tuple(self._alarms.values())
+
+
+def _grown(known: Alarm | None, offset: int | None) -> Alarm | None:
+    """An alarm with one more record, unless it was counted: logs are read in the order of their offsets."""
+    if known is None:
+        return None
+    if offset is None or known.last is None or offset <= known.last:
+        return known
+    return msgspec.structs.replace(known, last=offset, count=known.count + 1)
+
+
+def together(parts: Iterable[Iterable[Alarm]]) -> list[Alarm]:
+    """The alarms of several processes: those that read the same log raise the same ones.
+
+    >>> one, two = Alarm("t", "not JSON", 0, 3, 3), Alarm("t", "not JSON", 0, 3, 8, count=2)
+    >>> together([[one], [two]]) == [two]
+    True
+    """
+    merged: dict[tuple[str, int | None, str], Alarm] = {}
+    for alarm in (alarm for part in parts for alarm in part):
+        key = (alarm.place, alarm.partition, alarm.reason)
+        merged[key] = max(merged.get(key, alarm), alarm, key=lambda each: each.count)
+    return list(merged.values())

@@ -1,0 +1,213 @@
+"""Internal topics: any bytes give an entry or `Broken`, and who wrote a record decides whether it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.kafka.dead_letters import letter_of
+from connectors.kafka.fold import Fold
+from connectors.kafka.heartbeats import read_heartbeat
+from connectors.kafka.internal_log import CUT_OVER, Entry, Findings, InternalLog, mark
+from connectors.kafka.shed_log import read_rate
+from connectors.redis.run_store import frame_of_run, run_fields
+from dsms.coordinator.catalog.catalog_records import read_part
+from dsms.coordinator.registry.state import RegistryState, read_event
+from dsms.model.catalog import read_catalog
+from dsms.runtime.epoch.progress_log import published_of, read_entry
+from dsms.runtime.lanes.manifest import read_manifest
+from dsms.scheduler.leases import read_assignments, read_statuses
+from dsms.scheduler.tuning import read_tuning
+from operators.core.alarms import Alarms
+from operators.core.clock import Heartbeat
+from operators.core.decoding import Broken
+
+#: Values that are JSON of some other shape.
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+).map(lambda value: __import__("json").dumps(value).encode())
+VALUES = st.none() | st.binary(max_size=60) | JSON | st.sampled_from([b"[" * 50_000, b"[1,2]", b"[1,0.5]", b"{}"])
+KEYS = st.binary(max_size=20) | st.sampled_from(
+    [b"", b"/", b"//", b"o1/0", b"o4/o1/0", b"dead/o1/0", b"dsms.q/0", b"catalog", b"object/q", b"object/\xff",
+     b"registry/1", b"registry/x", b"o1/99999999999999999999", "o1/²".encode(), b"dead//1"]
+)  # fmt: skip
+DECODERS: list[Callable[[Entry], object]] = [read_heartbeat, read_rate, read_entry, read_part]
+
+
+@dataclass
+class Message:
+    """A record as the client gives it."""
+
+    k: bytes | None
+    v: bytes | None
+    heads: list[tuple[str, bytes | None]] | None = field(default_factory=list)
+    at: int = 0
+    of: int = 0
+
+    def key(self) -> bytes | None:
+        return self.k
+
+    def value(self) -> bytes | None:
+        return self.v
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return self.heads
+
+    def offset(self) -> int:
+        return self.at
+
+    def partition(self) -> int:
+        return self.of
+
+    def topic(self) -> str:
+        return "t"
+
+
+@pytest.mark.parametrize("decode", DECODERS)
+@given(KEYS, VALUES)
+def test_any_record_is_an_entry_or_broken(decode: Callable[[Entry], object], key: bytes, value: bytes | None) -> None:
+    try:
+        decode(Entry(key, value, 0, 0))
+    except Broken as error:
+        assert str(error)
+
+
+@given(VALUES)
+def test_any_document_is_a_value_or_broken(body: bytes | None) -> None:
+    readers: list[Callable[[bytes], object]] = [
+        lambda data: read_catalog(data, "c"), read_assignments, read_manifest, read_tuning, read_event
+    ]  # fmt: skip
+    for read in readers:
+        try:
+            read(body or b"")
+        except Broken as error:
+            assert str(error)
+    alarms = Alarms()
+    assert len(read_statuses({"e": body or b""}, alarms)) + len(alarms.all()) == 1
+
+
+@given(JSON)
+def test_any_event_that_is_read_can_be_applied(body: bytes) -> None:
+    try:
+        event = read_event(body)
+    except Broken:
+        return
+    assert RegistryState().applied(event) is not None
+
+
+@given(st.dictionaries(st.sampled_from([b"0", b"1", b"2", b"crc32", b"", b"\xff"]), st.binary(max_size=40)))
+def test_any_fields_are_a_run_or_broken(fields: dict[bytes, bytes]) -> None:
+    try:
+        frame_of_run(fields)
+    except Broken as error:
+        assert str(error)
+
+
+def test_a_run_whose_bytes_have_changed_is_broken() -> None:
+    fields = {name.encode(): value for name, value in run_fields(b"abc").items()}
+    with pytest.raises(Broken, match="the check sum differs"):
+        frame_of_run(fields | {b"0": b"abd"})
+    with pytest.raises(Broken, match="pieces are missing"):
+        frame_of_run({b"1": b"abc"})
+
+
+HEADERS = st.lists(
+    st.tuples(
+        st.sampled_from(["dsms-ts", "dsms-op", "dsms-heartbeat", "dsms-error", "dsms-partition", "dsms-offset"]),
+        st.none() | st.binary(max_size=5) | st.integers().map(lambda n: str(n).encode()),
+    ),
+    max_size=4,
+)  # fmt: skip
+
+
+@given(st.lists(st.builds(Message, st.none() | st.binary(max_size=3), VALUES, st.none() | HEADERS)), st.booleans())
+def test_any_record_is_a_change_or_refused(messages: list[Any], keyed: bool) -> None:
+    refused: list[str] = []
+    fold = Fold(keyed=keyed, refused=lambda message, reason: refused.append(reason))
+    fold.take(messages)
+    assert len(list(fold.values())) + len(refused) <= len(messages) and -(2**63) < fold.frontier < 2**63
+
+
+@given(st.builds(Message, st.none(), VALUES, st.none() | HEADERS))
+def test_any_record_is_a_dead_letter_or_broken(message: Any) -> None:
+    try:
+        assert letter_of(message)["offset"] >= 0
+    except Broken as error:
+        assert str(error)
+
+
+def test_a_row_that_a_bad_value_has_replaced_is_found_again() -> None:
+    instant: list[tuple[str, bytes | None]] = [("dsms-ts", b"1")]
+    log: list[Any] = [Message(b"a", b'{"a":1}', instant, 0), Message(b"a", b"junk", instant, 1)]
+    fold = Fold(keyed=True)
+    fold.take(log)
+    assert list(fold.values()) == [b"junk"]
+    again = Fold(keyed=True, bad=frozenset([b"junk"]))
+    again.take(log)
+    assert list(again.values()) == [b'{"a":1}']
+
+
+class LogInMemory(InternalLog):
+    """An internal log whose records are given."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self.cluster, self.topic, self.alarms = "c", "_dsms.c.heartbeats", Alarms()
+        self.messages = messages
+
+    def _messages(self, *, decided: bool) -> Any:
+        return iter(self.messages)
+
+
+def beat(offset: int, headers: list[tuple[str, bytes | None]] | None, key: bytes = b"o1/0") -> Message:
+    return Message(key, f"[{offset},9]".encode(), headers, offset)
+
+
+OURS: Any = mark("c", "0-1")
+
+
+def test_records_without_a_writer_count_up_to_the_cut_over() -> None:
+    cut = Message(CUT_OVER, b"{}", OURS, 2)
+    log = LogInMemory([beat(0, None), beat(1, OURS), cut, beat(3, OURS), beat(4, None), beat(5, [])])
+    findings = Findings()
+    read = [found.offset for _, _, found in log.read(read_heartbeat, findings=findings)]
+    assert read == [0, 1, 3] and findings == Findings({b"o1/0"}, {0})
+    assert [(alarm.first, alarm.last, alarm.reason) for alarm in log.alarms.all()] == [(4, 5, "no writer is named")]
+
+
+@pytest.mark.parametrize("writer", [b"d/0-1", b"c", b"", b"\xff/1", b"cc/1", None])
+def test_records_of_others_never_count(writer: bytes | None) -> None:
+    cut = Message(CUT_OVER, b"{}", [("dsms-by", b"d/1")], 1)
+    log = LogInMemory([beat(0, [("dsms-by", writer)]), cut, beat(2, OURS)])
+    read = [found for _, _, found in log.read(read_heartbeat)]
+    assert read == ([Heartbeat(2, 9)] if writer is not None else [Heartbeat(0, 9), Heartbeat(2, 9)])
+
+
+def test_a_cut_over_that_names_no_writer_cuts_nothing() -> None:
+    log = LogInMemory([Message(CUT_OVER, b"{}", None, 0), beat(1, None)])
+    assert [found.offset for _, _, found in log.read(read_heartbeat)] == [1]
+
+
+def test_keys_whose_last_record_counts_are_sound() -> None:
+    findings = Findings()
+    log = LogInMemory([Message(b"o1/0", b"?", OURS, 0), beat(1, OURS), Message(b"x", b"?", OURS, 2)])
+    assert len(list(log.read(read_heartbeat, findings=findings))) == 1
+    assert findings.left_out == {b"x"}
+
+
+@pytest.mark.parametrize("decode", DECODERS)
+def test_the_cut_over_ends_what_does_not_know_it(decode: Callable[[Entry], object]) -> None:
+    """The decoders of the version before had the same keys, and no exception for this one."""
+    with pytest.raises(Broken):
+        decode(Entry(CUT_OVER, b'{"type": "a later version"}', 0, 0))
+
+
+def test_progress_of_other_results_stays() -> None:
+    says = [read_entry(Entry(b"t/0", b'{"query":"o1","frontier":5,"epoch":1}', 0, 0))]
+    assert published_of(says).frontiers == {"o1": 5}
