@@ -163,6 +163,8 @@ def _literal(value: object, type_: pa.DataType) -> str:
             return repr(float(value))
         case datetime():
             return repr(round((value.replace(tzinfo=UTC) - _EPOCH).total_seconds() * 1_000_000))
+        case Interval() if not value.months:  # times are numbers of microseconds
+            return repr(value.days * 86_400_000_000 + value.microseconds)
         case date():
             return repr((value - _EPOCH.date()).days)
     raise UserError(f"{to_sql(Literal(value, type_))} is not supported in the body of an aggregate")
@@ -277,25 +279,10 @@ Strict = Callable[[ExpressionCoder, Call, list[str]], Code]
 
 def _operator(sign: str) -> Strict:
     def made(coder: ExpressionCoder, call: Call, named: list[str]) -> Code:
-        if any(isinstance(argument, Literal) and isinstance(argument.value, Interval) for argument in call.arguments):
-            return _shifted(sign, call, named)
         text = f"({named[0]} {sign} {named[1]})"
         return Code(coder.in_range(text, call.type) if pa.types.is_integer(call.type) else text, False)
 
     return made
-
-
-def _shifted(sign: str, call: Call, named: list[str]) -> Code:
-    """A TIMESTAMP plus or minus an interval without months."""
-    interval = next(
-        argument.value
-        for argument in call.arguments
-        if isinstance(argument, Literal) and isinstance(argument.value, Interval)
-    )
-    if interval.months:
-        raise UserError("an interval with months is not supported in the body of an aggregate")
-    at = 1 if isinstance(call.arguments[0], Literal) else 0
-    return Code(f"({named[at]} {sign} {interval.days * 86_400_000_000 + interval.microseconds})", False)
 
 
 def _divide(coder: ExpressionCoder, call: Call, named: list[str]) -> Code:
