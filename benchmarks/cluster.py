@@ -40,6 +40,10 @@ class Cluster:
         """The process ids of coordinator and executors (`ours`), or of Kafka and Redis."""
         return [service.pid for service in self._services() if service.pid and (service.name not in FOREIGN) == ours]
 
+    def pids_by_name(self) -> dict[str, int]:
+        """The process ids of all services that run, by their names."""
+        return {service.name: service.pid for service in self._services() if service.pid}
+
     def renew_executor(self) -> None:
         """Terminates the executor; returns when another one, which the supervisor starts, is running."""
         before = self.executor()

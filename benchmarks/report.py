@@ -32,8 +32,14 @@ class Result:
     peer: Peer | None = None
 
 
-def write_report(path: Path, results: Sequence[Result], failures: Mapping[str, str] | None = None) -> None:
-    """Writes the results as JSON, and prints them; `failures` has the reason for each figure that is missing."""
+def write_report(
+    path: Path,
+    results: Sequence[Result],
+    failures: Mapping[str, str] | None = None,
+    more: Mapping[str, object] | None = None,
+) -> None:
+    """Writes the results as JSON, and prints them; `failures` has the reason for each figure that is missing, and
+    `more` what is no figure."""
     machine = {"processor": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
     report = {
@@ -42,6 +48,7 @@ def write_report(path: Path, results: Sequence[Result], failures: Mapping[str, s
         "versions": {name: version(name) for name in PACKAGES},
         "results": [asdict(result) for result in results],
         **({"failures": dict(failures)} if failures else {}),
+        **(more or {}),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=2) + "\n")

@@ -52,11 +52,20 @@ class Events:
 
     def chunks(self, kind: str) -> Iterator[pl.DataFrame]:
         """All events of a kind, block by block."""
-        for block in range((self.count + BLOCK - 1) // BLOCK):
-            numbers = numbers_of(kind, block * BLOCK, BLOCK)
-            rng = np.random.default_rng((self.seed, block, KINDS.index(kind)))
-            frame = _MAKERS[kind](numbers, rng, self)
-            yield frame.head(int(np.searchsorted(numbers, self.count)))
+        for block in range(self.blocks):
+            yield self.block(kind, block)
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks."""
+        return (self.count + BLOCK - 1) // BLOCK
+
+    def block(self, kind: str, block: int) -> pl.DataFrame:
+        """The events of a kind in one block."""
+        numbers = numbers_of(kind, block * BLOCK, BLOCK)
+        rng = np.random.default_rng((self.seed, block, KINDS.index(kind)))
+        frame = _MAKERS[kind](numbers, rng, self)
+        return frame.head(int(np.searchsorted(numbers, self.count)))
 
 
 def persons(numbers: Ints, rng: np.random.Generator, events: Events) -> pl.DataFrame:
