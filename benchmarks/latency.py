@@ -73,7 +73,7 @@ def _until_all(consumer: Consumer, feed: "subprocess.Popen[str]", width: int) ->
     seen: list[NDArray[np.int64]] = []
     count, fed, deadline = 0, None, float("inf")
     while fed is None or count < fed.kept:
-        pairs = _seen(consumer, width)
+        pairs = seen_now(consumer, width)
         count += len(pairs)
         seen.append(pairs)
         if fed is None and feed.poll() is not None:
@@ -83,8 +83,8 @@ def _until_all(consumer: Consumer, feed: "subprocess.Popen[str]", width: int) ->
     return seen, fed
 
 
-def _seen(consumer: Consumer, width: int) -> NDArray[np.int64]:
-    """The pairs of the results that have just come; none if there are none yet."""
+def seen_now(consumer: Consumer, width: int) -> NDArray[np.int64]:
+    """(stamp, latency) pairs in milliseconds of the results that have just come; none if there are none yet."""
     messages = consumer.consume(_CONSUME, _POLL_S)
     now = time.time_ns() // 1_000_000
     bodies = [value[PREFIX:] for message in messages if message.error() is None and (value := message.value())]

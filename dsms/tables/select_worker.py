@@ -145,10 +145,18 @@ def _limit_memory(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
 
 
+def _offer_to_be_killed() -> None:
+    """Where memory runs out all the same, the kernel ends this process, and not the coordinator."""
+    if sys.platform == "linux":
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
+            score.write("1000")
+
+
 def main() -> None:
     """Answers questions until the other end of the socket is closed."""
     channel, limits = socket.socket(fileno=int(sys.argv[1])), msgspec.json.decode(sys.argv[2], type=WorkerLimits)
     os.nice(limits.niceness)
+    _offer_to_be_killed()
     for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NOFILE, 64)):
         resource.setrlimit(kind, (most, most))
     threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()

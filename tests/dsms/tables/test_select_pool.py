@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psutil
 import pyarrow as pa
@@ -207,6 +208,7 @@ def test_a_process_knows_nothing_of_the_environment_and_can_write_no_file(
     process = psutil.Process(pid_of(pool))
     assert "DSMS_SECRET_OF_TEST" not in process.environ()
     assert process.rlimit(psutil.RLIMIT_FSIZE) == (0, 0)
+    assert Path(f"/proc/{process.pid}/oom_score_adj").read_text().strip() == "1000"
     with pytest.raises(SqlError, match="file system operations are disabled"):
         ask(pool, "SELECT * FROM read_csv('/etc/passwd')")
     with pytest.raises(SqlError, match="locked"):
