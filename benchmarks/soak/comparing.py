@@ -22,6 +22,7 @@ from benchmarks.results import committed_messages
 from benchmarks.soak.workload import FED, Query
 from connectors.kafka.names import OP_HEADER, TS_HEADER
 from connectors.kafka.registry import schema_lookup
+from operators.core.errors import DsmsError
 
 _PREFIX, _CHUNK = 5, 50_000
 _DIGITS = 3
@@ -111,7 +112,7 @@ class Comparison:
             self._set_instant(instant)
             for query in asked:
                 if instant == last or query.at_instants:
-                    verdict = self._verdict(query, instant)
+                    verdict = self._safely(query, instant)
                     if not verdict.right or query.at_instants:
                         report(
                             f"{query.name} at {instant}: {verdict.rows:,} rows, {'right' if verdict.right else verdict}"
@@ -125,6 +126,13 @@ class Comparison:
             self._database.execute(
                 f'CREATE OR REPLACE VIEW {stream.name} AS SELECT * FROM all_{stream.name} WHERE "dateTime" <= {at}'
             )
+
+    def _safely(self, query: Query, instant: int) -> Verdict:
+        """The verdict; one that cannot be had is a note, and does not keep the others back."""
+        try:
+            return self._verdict(query, instant)
+        except (DsmsError, duckdb.Error) as error:
+            return Verdict(query.name, instant, 0, 0, 0, str(error))
 
     def _verdict(self, query: Query, instant: int) -> Verdict:
         self._database.execute(f"CREATE OR REPLACE TEMP TABLE wanted AS {query.duckdb}")

@@ -13,6 +13,8 @@ from operators.core.delta import BEGINNING, FOREVER
 
 #: Hears of a record that is left out, and why.
 Refused = Callable[[Message, str], None]
+#: What a row takes beside the bytes of its key and its value.
+ROW_BYTES = 100
 
 
 class Fold:
@@ -39,7 +41,7 @@ class Fold:
         self.frontier = BEGINNING
         self.rows: dict[bytes, bytes] = {}
         self.bag: Counter[bytes] = Counter()
-        #: The bytes of the rows that remain.
+        #: About the memory of the rows that remain.
         self.bytes = 0
         self._keyed = keyed
 
@@ -73,15 +75,23 @@ class Fold:
         if not self._keyed:
             count = -1 if gone else 1
             self.bag[value or b""] += count
-            self.bytes += count * len(value or b"")
+            self.bytes += count * _size(b"", value or b"")
+            if not self.bag[value or b""]:
+                del self.bag[value or b""]
             return
-        self.bytes -= len(self.rows.get(key or b"", b""))
+        key = key or b""
+        if (before := self.rows.get(key)) is not None:
+            self.bytes -= _size(key, before)
         if gone or value is None:
-            self.rows.pop(key or b"", None)
+            self.rows.pop(key, None)
         else:
-            self.rows[key or b""] = value
-            self.bytes += len(value)
+            self.rows[key] = value
+            self.bytes += _size(key, value)
 
     def values(self) -> Iterator[bytes]:
         """The rows of the relation."""
         return iter(self.rows.values()) if self._keyed else self.bag.elements()
+
+
+def _size(key: bytes, value: bytes) -> int:
+    return len(key) + len(value) + ROW_BYTES

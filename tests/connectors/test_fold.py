@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from connectors.kafka.fold import Fold
+from connectors.kafka.fold import ROW_BYTES, Fold
 
 
 @dataclass
@@ -52,10 +52,12 @@ def test_keyed(at: int, rows: list[bytes], later: int, cut: int) -> None:
     for piece in (KEYED[:cut], KEYED[cut:]):
         fold.take(piece)
     assert (list(fold.values()), fold.later, fold.frontier) == (rows, later, 9)
+    assert fold.bytes == sum(1 + len(row) + ROW_BYTES for row in rows)
 
 
 @pytest.mark.parametrize(("at", "rows"), [(1, [b"x", b"x"]), (2, [b"x", b"x", b"y"]), (3, [b"x", b"y"])])
 def test_keyless(at: int, rows: list[bytes]) -> None:
     fold = Fold(keyed=False, at=at)
     fold.take(BAG)
+    assert fold.bytes == sum(len(row) + ROW_BYTES for row in rows)
     assert list(fold.values()) == rows
