@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.aggregates.aggregate import Aggregate
-from operators.aggregates.function import AggregateFunction, Holistic, Parameters, Types, Use
+from operators.aggregates.function import AggregateFunction, Folded, Holistic, Parameters, Types, Use
 from operators.aggregates.holistic import RESULT, by_arrival
 from operators.core.delta import WEIGHT
 from operators.defined.columns import series
@@ -64,6 +64,15 @@ def _by_group(definition: Definition, at: list[int], values: list[object], start
     for group, value in zip(groups.tolist(), values, strict=True):
         lists[group].append(value)
     return series(RESULT, lists, pa.list_(definition.result))
+
+
+def folded(aggregate: Aggregate, *, append_only: bool) -> Folded | None:
+    """How an aggregate that a user wrote follows changes, if it can: rows never leave or EXPIRE takes back any of them,
+    all is returned at the end, which changes nothing. None: it is run again over the rows of a group."""
+    definition = aggregate.definition
+    if definition is None or aggregate.order_by or not (append_only or definition.inverse):
+        return None
+    return Folded(definition) if definition.ends_only else None
 
 
 def function_of(aggregate: Aggregate) -> AggregateFunction:

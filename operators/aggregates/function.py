@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from operators.core.errors import UserError
 from operators.core.sort_key import SortKey
+from operators.defined.definition import Definition
 from operators.expressions import type_name
 
 Types: TypeAlias = tuple[pa.DataType, ...]
@@ -82,6 +83,13 @@ class Holistic:
 
 
 @dataclass(frozen=True, slots=True)
+class Folded:
+    """The result is what a definition returns at the end, whose state follows rows that come and leave."""
+
+    definition: Definition
+
+
+@dataclass(frozen=True, slots=True)
 class AggregateFunction:
     """An entry of the registry. `arguments` has the least and the greatest number of arguments."""
 
@@ -89,7 +97,7 @@ class AggregateFunction:
     summary: str
     arguments: tuple[int, int]
     rule: Rule
-    method: Linear | Best | Holistic
+    method: Linear | Best | Holistic | Folded
     nullable: bool = True
     #: Whether DISTINCT is allowed.
     distinct: bool = True

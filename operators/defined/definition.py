@@ -190,6 +190,15 @@ class Definition:
         return self.expire is not None and not self.reads_window
 
     @property
+    def ends_only(self) -> bool:
+        """Whether all is returned by TERMINATE, which leaves the local tables as they are."""
+        before = walk_all((*self.initialize, *self.iterate, *(self.expire or ())))
+        at_end = walk_all(self.terminate)
+        return not any(map(returns, before)) and all(
+            returns(statement) or isinstance(statement, If | While) for statement in at_end
+        )
+
+    @property
     def several(self) -> bool:
         """Whether it may return more or less than one row at the end."""
         if any(returns(statement) for statement in walk_all((*self.initialize, *self.iterate, *(self.expire or ())))):

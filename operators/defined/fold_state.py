@@ -13,7 +13,6 @@ from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 from operators.defined.columns import listed, series
 from operators.defined.definition import INWINDOW, Definition, LocalTable
 from operators.defined.evaluate import Groups, indexes
-from operators.defined.fold_plan import FoldCall
 from operators.defined.rows import Rows
 from operators.state.accumulators import Accumulators
 from operators.state.trace import Trace
@@ -28,9 +27,9 @@ def state_keys(partition: tuple[str, ...]) -> tuple[str, ...]:
     return partition or (WHOLE,)
 
 
-def table_traces(call: FoldCall, keys: tuple[str, ...]) -> tuple[Trace, ...]:
-    """The empty traces of the tables of a call that have any number of rows, the window last."""
-    return tuple(Trace("key", keys) for _ in tables_of(call.definition))
+def table_traces(definition: Definition, keys: tuple[str, ...], bound: str | None = None) -> tuple[Trace, ...]:
+    """The empty traces of the tables that have any number of rows, the window last."""
+    return tuple(Trace("key", keys, bound=bound) for _ in tables_of(definition))
 
 
 def tables_of(definition: Definition) -> tuple[LocalTable, ...]:
@@ -54,7 +53,7 @@ class Loaded:
 def load(
     heads: pl.DataFrame,
     keys: tuple[str, ...],
-    calls: Sequence[FoldCall],
+    definitions: Sequence[Definition],
     held: Accumulators,
     traces: Sequence[Sequence[Trace]],
     frontier: int,
@@ -66,7 +65,8 @@ def load(
         for name in (COUNT, FIRST)
     )
     groups = [
-        _groups(at, call, known, keys, own, frontier) for at, (call, own) in enumerate(zip(calls, traces, strict=True))
+        _groups(at, definition, known, keys, own, frontier)
+        for at, (definition, own) in enumerate(zip(definitions, traces, strict=True))
     ]
     return Loaded(heads, count, first, groups)
 
@@ -81,9 +81,9 @@ def _known(heads: pl.DataFrame, keys: tuple[str, ...], held: Accumulators) -> pl
 
 
 def _groups(
-    at: int, call: FoldCall, known: pl.DataFrame, keys: tuple[str, ...], traces: Sequence[Trace], frontier: int
+    at: int, definition: Definition, known: pl.DataFrame, keys: tuple[str, ...], traces: Sequence[Trace], frontier: int
 ) -> Groups:
-    definition, size = call.definition, known.height
+    size = known.height
     live = known[f"__live{at}"].fill_null(False).to_list() if f"__live{at}" in known.columns else [False] * size
     names = [_variable(at, number) for number in range(len(definition.variables))]
     nulls = False
@@ -122,30 +122,39 @@ def _load_rows(
 
 
 def store(
-    loaded: Loaded, keys: tuple[str, ...], calls: Sequence[FoldCall], held: Accumulators, end: int
+    loaded: Loaded,
+    keys: tuple[str, ...],
+    definitions: Sequence[Definition],
+    held: Accumulators,
+    end: int,
+    gone: np.ndarray | None = None,
 ) -> Accumulators:
-    """The state of the groups after a step, without the tables of any number of rows."""
+    """The state of the groups after a step, without the tables of any number of rows; none of groups that are `gone`.
+
+    `keys` may have further columns that depend on the group.
+    """
     columns = [
         *loaded.heads.select(keys).get_columns(),
         pl.Series(COUNT, loaded.count, pl.Int64),
         pl.Series(FIRST, loaded.first, pl.Int64),
     ]
-    for at, (call, groups) in enumerate(zip(calls, loaded.groups, strict=True)):
+    for at, (definition, groups) in enumerate(zip(definitions, loaded.groups, strict=True)):
         columns.append(pl.Series(f"__live{at}", [state is not None for state in groups.states], pl.Boolean))
-        for number, (_, type_) in enumerate(call.definition.variables):
+        for number, (_, type_) in enumerate(definition.variables):
             values = [None if state is None else state[number] for state in groups.states]
             columns.append(series(_variable(at, number), values, type_))
     frame = pl.DataFrame(columns)
-    return held.upsert(frame, pl.repeat(False, frame.height, dtype=pl.Boolean, eager=True), end)
+    deleted = np.zeros(frame.height, np.bool_) if gone is None else gone
+    return held.upsert(frame, pl.Series(deleted, dtype=pl.Boolean), end)
 
 
 def store_tables(
-    loaded: Loaded, at: int, call: FoldCall, keys: tuple[str, ...], traces: Sequence[Trace], end: int
+    loaded: Loaded, at: int, definition: Definition, keys: tuple[str, ...], traces: Sequence[Trace], end: int
 ) -> tuple[Trace, ...]:
     """The traces of the tables of a call after a step: the rows that changed, as they were and as they are."""
     after = []
     groups = loaded.groups[at]
-    for place, (table, trace) in enumerate(zip(tables_of(call.definition), traces, strict=True)):
+    for place, (table, trace) in enumerate(zip(tables_of(definition), traces, strict=True)):
         window = table.name == INWINDOW
         rows = groups.windows if window else [tables[place] for tables in groups.tables]
         after.append(trace.append(_changed(table, loaded.heads.select(keys), rows, end), end))

@@ -103,7 +103,7 @@ class StreamFold:
 
     def traces(self) -> tuple[State, ...]:
         """The groups; rows by number; rows by time (to expire, or until their slot ends); then the tables."""
-        tables = [trace for call in self.calls for trace in table_traces(call, self._keys)]
+        tables = [trace for call in self.calls for trace in table_traces(call.definition, self._keys)]
         return (Accumulators(self._keys), Accumulators((*self._keys, NUMBER)), Trace("time"), *tables)
 
     # --- the step
@@ -117,7 +117,8 @@ class StreamFold:
         if not frame.height and not expiring.height:
             return Step(self._nothing(), (held, numbered, timed, *traces[3:]))
         rows, heads, group, expired_group = self._grouped(frame, expiring)
-        loaded = load(heads, self._keys, self.calls, held, tables, move.start)
+        definitions = [call.definition for call in self.calls]
+        loaded = load(heads, self._keys, definitions, held, tables, move.start)
         batch = self._batch(rows, group, loaded)
         leavers = self._leavers(expiring, expired_group, batch, move)
         work = _Work(batch, loaded, leavers, move)
@@ -130,16 +131,16 @@ class StreamFold:
         loaded.count = loaded.count + (batch.ends - batch.starts)
         after = [
             trace
-            for at, (call, own) in enumerate(zip(self.calls, tables, strict=True))
-            for trace in store_tables(loaded, at, call, self._keys, own, move.end)
+            for at, (definition, own) in enumerate(zip(definitions, tables, strict=True))
+            for trace in store_tables(loaded, at, definition, self._keys, own, move.end)
         ]
-        held = store(loaded, self._keys, self.calls, held, move.end)
+        held = store(loaded, self._keys, definitions, held, move.end)
         return Step(output, (held, numbered, timed, *after))
 
     def _split(self, traces: Sequence[Any]) -> list[Sequence[Trace]]:
         found, at = [], 0
         for call in self.calls:
-            count = len(table_traces(call, self._keys))
+            count = len(table_traces(call.definition, self._keys))
             found.append(traces[at : at + count])
             at += count
         return found

@@ -19,8 +19,9 @@ from operators.kernels.canonical_zero import with_canonical_zero
 from operators.kernels.cells import Cells, cancel_within_instants
 from operators.state.accumulators import Accumulators
 from operators.state.sorted_trace import SortedTrace
+from operators.state.trace import Trace
 
-State = Accumulators | SortedTrace
+State = Accumulators | SortedTrace | Trace
 
 
 @dataclass(frozen=True, slots=True)

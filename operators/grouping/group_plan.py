@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.aggregates.aggregate import Aggregate
-from operators.aggregates.defined import function_of
+from operators.aggregates.defined import folded, function_of
 from operators.aggregates.function import Best, Columns, Linear, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
@@ -22,10 +22,11 @@ from operators.kernels.equal_join import equal_join
 from operators.state.accumulators import Accumulators
 from operators.state.arrivals import AT, SEQUENCE
 from operators.state.sorted_trace import SortedTrace
+from operators.state.trace import Trace
 
 BOUND, EXISTS, FAULTY = "__group_bound", "__group_exists", "__group_fault"
 ROWS = rows_with(())
-State = Accumulators | SortedTrace
+State = Accumulators | SortedTrace | Trace
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class GroupPlan:
         for aggregate in aggregates:
             numbers.setdefault(_reads(aggregate), len(numbers))
         calls = tuple(
-            _call(number, aggregate, schema, numbers[_reads(aggregate)]) for number, aggregate in enumerate(aggregates)
+            _call(number, aggregate, schema, numbers[_reads(aggregate)], append_only=append_only)
+            for number, aggregate in enumerate(aggregates)
         )
         sources = tuple(
             GroupSource(
@@ -144,10 +146,11 @@ def _reads(aggregate: Aggregate) -> Reads:
     return (values if dropped else None, aggregate.filter)
 
 
-def _call(number: int, aggregate: Aggregate, schema: pa.Schema, source: int) -> Call:
+def _call(number: int, aggregate: Aggregate, schema: pa.Schema, source: int, *, append_only: bool) -> Call:
     types = tuple(schema.field(name).type for name in aggregate.arguments)
     use = Use(aggregate.arguments, types, aggregate.type, aggregate.order_by, aggregate.parameters)
-    return Call(number, aggregate, function_of(aggregate).method, use, source)
+    method = folded(aggregate, append_only=append_only) or function_of(aggregate).method
+    return Call(number, aggregate, method, use, source)
 
 
 def _columns(call: Call) -> Columns:

@@ -10,7 +10,7 @@ import polars as pl
 
 from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.collected import Collected
-from operators.aggregates.function import Best, Holistic, Linear, Part, Use
+from operators.aggregates.function import Best, Folded, Holistic, Linear, Part, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
 from operators.aggregates.values import distinct_changes
@@ -18,12 +18,14 @@ from operators.aggregates.winner import PRESENT, Winner, append_changes
 from operators.core.delta import WEIGHT, Delta
 from operators.core.sort_key import SortKey
 from operators.expressions.arrow_types import polars_type
+from operators.grouping.group_fold import GroupFold
 from operators.kernels.cells import CELL, Cells
 from operators.state.accumulators import Accumulators
 from operators.state.arrivals import AT, SEQUENCE, arrivals, with_arrivals
 from operators.state.sorted_trace import SortedTrace
+from operators.state.trace import Trace
 
-State = Accumulators | SortedTrace
+State = Accumulators | SortedTrace | Trace
 #: The distinct columns (None: all rows) and the filter column (None: no filter).
 Reads = tuple[tuple[str, ...] | None, str | None]
 #: The dtype of an accumulator column, and its value for a group without stored accumulators.
@@ -36,14 +38,14 @@ class Call:
 
     number: int
     aggregate: Aggregate
-    method: Linear | Best | Holistic
+    method: Linear | Best | Holistic | Folded
     use: Use
     source: int
 
     @property
     def order(self) -> tuple[SortKey, ...]:
         """The order of rows that its method requires."""
-        return () if isinstance(self.method, Linear) else self.method.order(self.use)
+        return () if isinstance(self.method, Linear | Folded) else self.method.order(self.use)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -104,6 +106,15 @@ class GroupSource:
         return tuple((call.use, call.method) for call in self.calls if isinstance(call.method, Holistic))
 
     @cached_property
+    def folds(self) -> tuple[GroupFold, ...]:
+        """The aggregates whose state follows the changes of rows."""
+        return tuple(
+            GroupFold(call.number, self.keys, call.method.definition, call.use.columns, self.bound)
+            for call in self.calls
+            if isinstance(call.method, Folded)
+        )
+
+    @cached_property
     def collected(self) -> tuple[str, ...]:
         """The columns that holistic aggregates need of each row."""
         calls = [call for call in self.calls if isinstance(call.method, Holistic)]
@@ -130,6 +141,7 @@ class GroupSource:
             states += [arrivals(self.identity, self.bound)] if self.identity else []
             states += [SortedTrace(self.keys, call.order, bound=self.bound) for call in self.best]
         states += [SortedTrace(self.keys, (), bound=self.bound)] if self.holistic else []
+        states += [state for fold in self.folds for state in fold.states()]
         return tuple(states)
 
     def zeros(self) -> Iterator[tuple[str, Zero]]:
@@ -142,14 +154,14 @@ class GroupSource:
                 yield held_column(call.number, column), (types[column], None)
             yield held_column(call.number, PRESENT), (pl.Boolean(), False)
         for call in self.calls:
-            if isinstance(call.method, Holistic):
+            if isinstance(call.method, Holistic | Folded):
                 yield held_column(call.number, ""), (polars_type(call.use.result), None)
 
     def run(
         self, cells: Cells, stored: pl.DataFrame, states: tuple[State, ...], frontier: int
     ) -> tuple[dict[str, pl.Series], tuple[State, ...]]:
         """Returns the accumulator columns at every cell, except sums over all rows, and the states after the step."""
-        if self.distinct is None and not (self.best or self.holistic):
+        if self.distinct is None and not (self.best or self.holistic or self.folds):
             return {}, ()
         remaining = list(states)
         after: list[State] = []
@@ -160,7 +172,10 @@ class GroupSource:
             rows, values = distinct_changes(cells, rows, self.distinct, values, frontier)
             after.append(values)
         columns = self._sums.at_cells(cells, rows, stored) if self.distinct is not None and self.parts else {}
+        kept_apart = sum(len(fold.states()) for fold in self.folds)
+        remaining, folded = remaining[: len(remaining) - kept_apart], remaining[len(remaining) - kept_apart :]
         traces = [state for state in remaining if isinstance(state, SortedTrace)]
+        unfolded = rows
         if self.best or self.holistic:
             rows = rows.filter(pl.col(WEIGHT) != 0)
             if self.identity:
@@ -174,6 +189,11 @@ class GroupSource:
             numbers = [call.number for call in self.calls if isinstance(call.method, Holistic)]
             columns |= {held_column(number, ""): result for number, result in zip(numbers, results, strict=True)}
             after.append(append_changes(traces[0], cells, rows.select(*self.collected, CELL, WEIGHT), frontier))
+        for fold in self.folds:
+            own, folded = folded[: len(fold.states())], folded[len(fold.states()) :]
+            held = stored[held_column(fold.number, "")]
+            columns[held_column(fold.number, "")], states_after = fold.at_cells(cells, unfolded, held, own, frontier)
+            after += states_after
         return columns, tuple(after)
 
     def _with_arrivals(

@@ -1,0 +1,109 @@
+"""GroupFold: an aggregate that a user wrote, whose state follows the rows of a group that come and leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from operators.aggregates.defined import result_type
+from operators.core.delta import WEIGHT
+from operators.defined.columns import series
+from operators.defined.definition import Definition
+from operators.defined.evaluate import Events, run
+from operators.defined.fold_events import Ordered, restarts
+from operators.defined.fold_state import WHOLE, load, state_keys, store, store_tables, table_traces
+from operators.defined.generate import COME, END, LEAVE
+from operators.kernels.cells import CELL, Cells
+from operators.state.accumulators import Accumulators
+from operators.state.trace import Trace
+
+
+@dataclass(frozen=True)
+class GroupFold:
+    """The aggregate of number `number`: what its definition returns at the end, at each cell.
+
+    Within a cell rows leave before others come. A group without rows has no value, and begins anew with its next row.
+    State: the values of single-row tables with the numbers of rows that came and left, and a trace for each other
+    table. A step costs O(|Δ|) calls, and reads the tables of the groups that change.
+    """
+
+    number: int
+    keys: tuple[str, ...]
+    definition: Definition
+    columns: tuple[str, ...]
+    bound: str | None
+
+    def states(self) -> tuple[Accumulators | Trace, ...]:
+        """The empty states."""
+        keys = state_keys(self.keys)
+        return (Accumulators(keys, self.bound), *table_traces(self.definition, keys, self.bound))
+
+    def at_cells(
+        self, cells: Cells, rows: pl.DataFrame, stored: pl.Series, states: Sequence[Any], frontier: int
+    ) -> tuple[pl.Series, list[Accumulators | Trace]]:
+        """The values at every cell, given those of each group before the step, and the states after it."""
+        changes = rows.filter(pl.col(WEIGHT) != 0)
+        if not changes.height:
+            return stored.gather(cells.group), list(states)
+        held, tables = cast(Accumulators, states[0]), cast(Sequence[Trace], states[1:])
+        keys = state_keys(self.keys)
+        heads = cells.groups if self.keys else cells.groups.with_columns(pl.lit(0, pl.Int64).alias(WHOLE))
+        heads = heads if heads.height else pl.DataFrame({WHOLE: [0]})
+        kept = (*keys, self.bound) if self.bound else keys
+        loaded = load(heads, keys, [self.definition], held, [tables], frontier)
+        cell, ordered = self._events(cells, changes)
+        ordered = restarts(ordered, loaded.count - loaded.first)
+        returned = run(self.definition, ordered.events, loaded.groups[0])
+        group = cells.group[cell]
+        leaves = (ordered.events.code & LEAVE) > 0
+        loaded.count = loaded.count + np.bincount(group[~leaves], minlength=heads.height)
+        loaded.first = loaded.first + np.bincount(group[leaves], minlength=heads.height)
+        gone = loaded.count == loaded.first
+        for at in np.flatnonzero(gone).tolist():
+            for table in loaded.groups[0].tables[at]:
+                table.clear()
+        after = store_tables(loaded, 0, self.definition, kept, tables, frontier)
+        values = self._values(cells, cell, cell[np.array(returned.at, np.int64)], returned.values, stored)
+        return values, [store(loaded, kept, [self.definition], held, frontier, gone), *after]
+
+    def _events(self, cells: Cells, changes: pl.DataFrame) -> tuple[np.ndarray, Ordered]:
+        """The cell of each event, and the events: rows leave, then others come, then the cell ends."""
+        weight = changes[WEIGHT].to_numpy()
+        at = np.repeat(np.arange(changes.height), np.abs(weight))
+        cell, leaves = changes[CELL].to_numpy()[at], weight[at] < 0
+        sorting = np.lexsort((np.arange(len(at)), ~leaves, cell))
+        at, cell, leaves = at[sorting], cell[sorting], leaves[sorting]
+        code = np.where(leaves, LEAVE, COME)
+        code[np.append(cell[1:] != cell[:-1], True)[: len(cell)]] |= END
+        sizes = np.bincount(cells.group[cell], minlength=cells.members)
+        instants = cells.instant[cell]
+        events = Events(sizes, code, tuple(changes[name][at] for name in self.columns), instant=instants)
+        return cell, Ordered(events, cell)
+
+    def _values(
+        self, cells: Cells, touched: np.ndarray, at: np.ndarray, values: list[object], stored: pl.Series
+    ) -> pl.Series:
+        """The value at every cell: what was returned there or, where no row came or left, that of the cell before."""
+        ended = np.unique(touched)
+        place = np.searchsorted(ended, at)
+        if self.definition.several:
+            lists: list[list[object]] = [[] for _ in ended]
+            for where, value in zip(place.tolist(), values, strict=True):
+                lists[where].append(value)
+            made: list[object] = list(lists)
+        else:
+            made = [None] * len(ended)
+            for where, value in zip(place.tolist(), values, strict=True):
+                made[where] = value
+        column = series("value", made, result_type(self.definition))
+        last = np.full(cells.size, -1)
+        last[ended] = np.arange(len(ended))
+        last = np.maximum.accumulate(last)
+        own = last >= 0
+        own[own] = cells.group[ended[last[own]]] == cells.group[own]
+        places = np.where(own, last + len(stored), cells.group)
+        return pl.concat([stored.rename("value").cast(column.dtype), column])[places]

@@ -1,0 +1,122 @@
+"""Built-in aggregates, written again in SQL, give the built-in results on any history, retractions included."""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsms.model.catalog import Catalog
+from dsms.sql.binder.defined_aggregates import Known, Text, definition_of
+from operators.aggregates import AGGREGATES
+from operators.aggregates.aggregate import Aggregate
+from operators.aggregates.defined import folded, result_type
+from operators.core.delta import BEGINNING, FROM, WEIGHT, Delta
+from operators.core.operator import Move
+from operators.defined.definition import Definition
+from operators.grouping.group_by import GroupBy
+
+SCHEMA = pa.schema([("k", pa.string()), ("x", pa.int64())])
+#: Sums of squares of small whole numbers are exact, so both ways to compute a variance give the same.
+VARIANCE = """
+CREATE AGGREGATE spread(x BIGINT): DOUBLE {
+  TABLE state(n BIGINT, s BIGINT, q BIGINT);
+  INITIALIZE: { INSERT INTO state VALUES (0, 0, 0);
+    UPDATE state SET n = 1, s = x, q = x * x WHERE x IS NOT NULL; }
+  ITERATE: { UPDATE state SET n = n + 1, s = s + x, q = q + x * x WHERE x IS NOT NULL; }
+  TERMINATE: { INSERT INTO RETURN SELECT CASE WHEN n > 0 THEN
+    (CAST(n * q - s * s AS DOUBLE)) / (CAST(n AS DOUBLE) * n) END FROM state; }
+  EXPIRE: { UPDATE state SET n = n - 1, s = s - x, q = q - x * x WHERE x IS NOT NULL; }
+}
+"""
+#: The rows of a group in a table of its own, found by an index: how many distinct values there are.
+DISTINCT = """
+CREATE AGGREGATE kinds(x BIGINT): BIGINT {
+  TABLE seen(value BIGINT, copies BIGINT);
+  INITIALIZE: ITERATE: {
+    UPDATE seen SET copies = copies + 1 WHERE value = x;
+    INSERT INTO seen VALUES (x, 1) WHERE x IS NOT NULL AND NOT EXISTS (SELECT value FROM seen WHERE value = x);
+  }
+  TERMINATE: { INSERT INTO RETURN SELECT count(*) FROM seen; }
+  EXPIRE: {
+    UPDATE seen SET copies = copies - 1 WHERE value = x;
+    DELETE FROM seen WHERE copies = 0;
+  }
+}
+"""
+
+
+def definition(name: str) -> Definition:
+    texts = {"var_pop": VARIANCE, "count_distinct": DISTINCT}
+    if name in texts:
+        return definition_of(Text(texts[name].strip()), None)
+    found = Known(Catalog()).base(name, (pa.int64(),))
+    assert found is not None
+    return found
+
+
+def written(name: str) -> Aggregate:
+    own = definition(name)
+    return Aggregate("v", f"{name}@", ("x",), result_type(own), True, definition=own)
+
+
+def built_in(name: str) -> Aggregate:
+    distinct = name == "count_distinct"
+    function = "count" if distinct else name
+    type_ = AGGREGATES[function].result((pa.int64(),))
+    return Aggregate("v", function, ("x",), type_, AGGREGATES[function].nullable, distinct=distinct)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[str, dict[str, object], int]]:
+    """Insertions, and retractions of rows that are there."""
+    changes: list[tuple[str, dict[str, object], int]] = []
+    present: list[dict[str, object]] = []
+    at = 0
+    for _ in range(draw(st.integers(0, 25))):
+        at += draw(st.integers(0, 2))
+        if present and draw(st.booleans()):
+            changes.append(("-", present.pop(draw(st.integers(0, len(present) - 1))), at))
+        else:
+            row: dict[str, object] = {
+                "k": draw(st.sampled_from(["a", "b", None])), "x": draw(st.one_of(st.none(), st.integers(-3, 3)))
+            }  # fmt: skip
+            present.append(row)
+            changes.append(("+", row, at))
+    return changes
+
+
+def changes_of(
+    aggregate: Aggregate, keys: tuple[str, ...], changes: list[tuple[str, dict[str, object], int]], cuts: list[int]
+) -> list[tuple[object, ...]]:
+    """The changes of the groups: the key, the value, the instant and the weight. A count of no rows is the same as none:
+    a group without rows calls nothing that could return 0."""
+    none = 0.0 if aggregate.function.startswith("count") else -999.0
+    operator = GroupBy(keys, (aggregate,), SCHEMA, append_only=all(sign == "+" for sign, _, _ in changes))
+    traces, start, deltas = operator.traces(), BEGINNING, []
+    delta = Delta.of(changes, SCHEMA)
+    for end in [*sorted(set(cuts)), 60]:
+        step = operator.step(delta.between(start, end), traces, Move(start, end))
+        traces, start = step.traces, end
+        deltas.append(step.delta.frame.with_columns(pl.col("v").cast(pl.Float64).fill_null(none)))
+    whole = Delta(pl.concat(deltas)).consolidate().frame
+    return sorted(whole.select(*keys, "v", FROM, WEIGHT).rows(), key=repr)
+
+
+@pytest.mark.parametrize("name", ["sum", "count", "avg", "min", "max", "var_pop", "count_distinct"])
+@settings(max_examples=15)
+@given(histories(), st.booleans(), st.lists(st.integers(0, 50), max_size=4))
+def test_the_same_aggregate_in_sql(
+    name: str, changes: list[tuple[str, dict[str, object], int]], keyed: bool, cuts: list[int]
+) -> None:
+    keys = ("k",) if keyed else ()
+    assert changes_of(written(name), keys, changes, cuts) == changes_of(built_in(name), keys, changes, [])
+
+
+def test_what_has_an_inverse_follows_changes_and_what_has_none_is_run_again() -> None:
+    assert folded(written("avg"), append_only=False) is not None
+    assert folded(written("count_distinct"), append_only=False) is not None
+    assert folded(written("min"), append_only=True) is not None
+    assert folded(written("min"), append_only=False) is None
