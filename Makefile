@@ -38,9 +38,10 @@ bench: setup ## the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)
 	@$(BIN)/python -m benchmarks.delta_law $(LAW_ARGS)
 
-fuzz: setup ## the property tests with many more examples
+fuzz: setup ## the property tests with many more examples, and random statements to a real coordinator
 	@PYTHONPATH=scripts $(BIN)/python -m pytest -n 2 --dist loadfile -p fuzz_profile --timeout=0 tests $(ARGS)
 	@$(BIN)/python -m tests.algebra.fuzz --keep # DSMS_FUZZ_CASES of them, else 100 000
+	@$(BIN)/python -m integration.statement_fuzz # DSMS_FUZZ_STATEMENTS of them, else 100 000
 
 lock: setup ## pin the newest versions that pyproject.toml allows
 	@echo "setuptools>=77" | $(BIN)/uv pip compile -q --universal --upgrade --extra dev --python-version 3.11 \

@@ -37,6 +37,8 @@ class Limits:
     statement_nesting: int = 50
     #: How many operators of an expression, or parts of a set query, depend on each other: a + b + c + …
     statement_operands: int = 200
+    #: Relations that one FROM joins.
+    from_items: int = 50
     #: Columns of a source, a table or a result.
     columns: int = 1_000
     #: Partitions of a topic that a statement makes.

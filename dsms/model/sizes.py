@@ -8,6 +8,9 @@ from operators.core.errors import UserError
 
 _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1024, "MIB": 1024**2, "GIB": 1024**3}
 
+#: More would be beyond any memory.
+_DIGITS = 20
+
 
 def read_bytes(text: str) -> int | None:
     """A number of bytes; None for `none`. Raises UserError for any other text.
@@ -18,6 +21,6 @@ def read_bytes(text: str) -> int | None:
     if text.strip().lower() == "none":
         return None
     size = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
-    if size is None or size[2].upper() not in _UNITS:
+    if size is None or len(size[1]) > _DIGITS or size[2].upper() not in _UNITS:
         raise UserError(f'state_memory needs a size, not "{text}"', hint="have: 500 MB, 2 GiB, a number of bytes, none")
     return int(float(size[1]) * _UNITS[size[2].upper()])

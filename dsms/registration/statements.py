@@ -17,8 +17,9 @@ from dsms.sql.parser import parse as script
 from dsms.sql.parser import queries as query_syntax
 from dsms.sql.parser import tables as table_syntax
 from dsms.sql.parser.parse import Starts
-from operators.core.errors import SqlError, UserError
-from operators.core.recursion import allow_deep_calls, bounded_calls, too_deep
+from dsms.sql.parser.understood import understood
+from operators.core.errors import UserError
+from operators.core.recursion import allow_deep_calls
 
 #: A new kind of statement is a file in `kinds/` and a line here. Their order is that in which messages list them.
 STATEMENTS: Final = (
@@ -159,7 +160,7 @@ def parse(text: str, limits: Limits = NO_LIMITS) -> list[st.Statement]:
     ['RegisterSource', 'ContinuousQuery']
     """
     allow_deep_calls()
-    with bounded_calls(_too_deep):
+    with understood():
         return script.parse(text, _STARTS, limits)
 
 
@@ -180,10 +181,5 @@ def apply(statement: st.Statement, catalog: Catalog, environment: Environment) -
     kind = kind_of_statement(statement)
     if kind.apply is None:
         raise UserError(f"{type(statement).__name__} is not supported here")
-    with bounded_calls():
+    with understood():
         return kind.apply(statement, catalog, environment)
-
-
-def _too_deep() -> SqlError:
-    error = too_deep()
-    return SqlError(error.message, hint=error.hint)

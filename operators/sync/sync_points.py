@@ -8,6 +8,11 @@ from math import lcm
 import numpy as np
 
 from operators.core.delta import BEGINNING, FOREVER
+from operators.core.errors import UserError
+
+#: Instants are below it.
+_LONGEST_PERIOD = FOREVER
+_MOST_POINTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,8 @@ class Periodic:
 
     def __post_init__(self) -> None:
         assert self.period > 0
+        if self.period > _LONGEST_PERIOD:
+            raise UserError(f"the period {self.period} is too long", hint=f"it is at most {_LONGEST_PERIOD}")
         assert self.residues == tuple(sorted({residue % self.period for residue in self.residues})) != ()
 
     def __and__(self, other: Periodic) -> Periodic:
@@ -89,6 +96,12 @@ class Periodic:
 
     def _over(self, other: Periodic) -> tuple[set[int], set[int], int]:
         period = lcm(self.period, other.period)
+        points = sum(period // part.period * len(part.residues) for part in (self, other))
+        if points > _MOST_POINTS:
+            raise UserError(
+                f"periods {self.period} and {other.period} have {points} points together before they repeat",
+                hint=f"at most {_MOST_POINTS} are kept; use periods with a common factor",
+            )
         return self._spread(period), other._spread(period), period
 
     def _spread(self, period: int) -> set[int]:

@@ -20,6 +20,7 @@ from dsms.registration.kinds.drop import Drop
 from dsms.registration.kinds.pause import SetPaused
 from dsms.registration.statement_kind import StatementKind
 from dsms.registration.statements import STATEMENTS, kind_of_statement, parse
+from dsms.sql.parser.understood import understood
 
 #: Runs one statement and gives its result; it raises, and has done nothing, or has done all that is to be kept.
 Run = Callable[[Any, StatementContext], StatementResult]
@@ -56,17 +57,19 @@ class StatementRunner:
         """The results of the statements in order; a failing one raises, and those before it stay done. Where one needs
         a higher role, none is run. Once `cancelled` is set, nobody waits for the results, and a SELECT fails."""
         statements, catalog = parse(sql, self._context.limits), self._context.store.catalog
-        check_roles((as_meant(statement, catalog) for statement in statements), caller.principal.role)
+        with understood():
+            check_roles((as_meant(statement, catalog) for statement in statements), caller.principal.role)
         context = self._context.by(caller, cancelled)
         return [_run(statement, context) for statement in statements]
 
 
 def _run(statement: st.Statement, context: StatementContext) -> StatementResult:
-    statement, principal = as_meant(statement, context.store.catalog), context.caller.principal
-    check_roles([statement], principal.role)  # what it means may have changed since the script began
-    check_named(statement, principal)
-    refuse_reserved(statement, context.store.catalog)
-    return RUNNERS[type(statement)](statement, context)
+    with understood():
+        statement, principal = as_meant(statement, context.store.catalog), context.caller.principal
+        check_roles([statement], principal.role)  # what it means may have changed since the script began
+        check_named(statement, principal)
+        refuse_reserved(statement, context.store.catalog)
+        return RUNNERS[type(statement)](statement, context)
 
 
 def check_roles(statements: Iterable[st.Statement], role: Role) -> None:

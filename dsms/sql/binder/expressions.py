@@ -139,7 +139,10 @@ def _(node: exp.Literal, scope: Scope) -> Expression:
 
 @_bind.register
 def _(node: exp.HexString, scope: Scope) -> Expression:
-    return Literal(bytes.fromhex(node.name), pa.binary())
+    try:
+        return Literal(bytes.fromhex(node.name), pa.binary())
+    except ValueError as error:
+        raise error_at(node, f'"{node.name}" is not hexadecimal', hint="two digits a byte, as in X'00FF'") from error
 
 
 @_bind.register

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 from sqlglot import exp
 
@@ -13,6 +14,8 @@ from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Scope
 
 Set = tuple[exp.Expr, ...]
+#: CUBE over a few columns more would stand for any number of sets.
+_MOST_SETS = 128
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,9 @@ def groups(query: exp.Select, scope: Scope, has_aggregate: bool) -> Groups | Non
             raise refusal(group, f"GROUP BY {part.upper().replace('_', ' ')}")
     if group.args.get("all"):
         return Groups((tuple(_without_aggregates(query)),))
+    count = prod(_count(item) for item in group.expressions)
+    if count > _MOST_SETS:
+        raise error_at(group.expressions[0], f"GROUP BY has {count} sets of groups, more than {_MOST_SETS}")
     elements = [_element(item) for item in group.expressions]
     sets = tuple(
         tuple(_resolved(expression, query, scope) for part in choice for expression in part)
@@ -47,6 +53,15 @@ def groups(query: exp.Select, scope: Scope, has_aggregate: bool) -> Groups | Non
     return Groups(
         sets, not any(isinstance(item, exp.GroupingSets | exp.Rollup | exp.Cube) for item in group.expressions)
     )
+
+
+def _count(node: exp.Expr) -> int:
+    """How many sets one item of GROUP BY stands for."""
+    if isinstance(node, exp.GroupingSets):
+        return sum(_count(part) for part in node.expressions)
+    if isinstance(node, exp.Rollup):
+        return len(node.expressions) + 1
+    return int(2 ** len(node.expressions)) if isinstance(node, exp.Cube) else 1
 
 
 def _element(node: exp.Expr) -> list[Set]:

@@ -14,6 +14,7 @@ from dsms.model.limits import Limits
 from dsms.model.position import position_of
 from dsms.model.statements import Place
 from dsms.sql.parser.cursor import place_of
+from operators.core.errors import UserError
 
 _CLOSES = {")": "(", "]": "[", "}": "{", ">": "<", "END": "CASE"}
 _OPENS = frozenset({"(", "[", "{", "CASE"})
@@ -26,13 +27,21 @@ _MATCHES = (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike, exp.RegexpExtr
 #: Functions that sqlglot does not know, with a pattern as their second argument.
 _MATCHING = ("regexp_matches", "regexp_like")
 _CONNECTIVES = (exp.And, exp.Or)
+#: Of a number; more than 38 make a DOUBLE.
+_DIGITS = 400
 #: A chain of up to so many conditions keeps the form in which it is parsed.
 _CHAIN = 16
 
 
 def check_script(text: str, limits: Limits) -> None:
-    """Raises UserError for a text that is too long to be read."""
+    """Raises UserError for a text that is too long to be read, or no Unicode."""
     limits.check("script_length", len(text), "the text has {} characters")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"character {error.start + 1} of the text is half of a surrogate pair", hint="send valid Unicode"
+        ) from error
 
 
 def check_statement(tokens: Sequence[Token], limits: Limits) -> None:
@@ -49,6 +58,9 @@ def check_statement(tokens: Sequence[Token], limits: Limits) -> None:
     length = tokens[-1].end + 1 - tokens[0].start
     limits.check("statement_length", length, "the statement has {} characters", first)
     limits.check("statement_tokens", len(tokens), "the statement has {} words, numbers and signs", first)
+    for token in tokens:
+        if token.token_type is TokenType.NUMBER and len(token.text) > _DIGITS:
+            raise place_of(token).error(f"a number has {len(token.text)} digits", f"it may have {_DIGITS}")
     deepest, token = _nesting(tokens)
     limits.check("statement_nesting", deepest, "the statement is nested {} levels deep", place_of(token))
 
@@ -86,6 +98,9 @@ def bounded(tree: exp.Expr, limits: Limits) -> exp.Expr:
     depth, deepest = _depth(tree)
     place = Place(*position_of(deepest))
     limits.check("statement_operands", depth, "the statement is a chain of {} operators and operands", place)
+    for select in tree.find_all(exp.Select):
+        items, place = 1 + len(select.args.get("joins") or ()), Place(*position_of(select))
+        limits.check("from_items", items, "FROM joins {} relations", place)
     for match in tree.find_all(*_MATCHES, exp.Anonymous):
         length = len(_pattern(match))
         limits.check("pattern_length", length, "the pattern has {} characters", Place(*position_of(match)))

@@ -146,6 +146,8 @@ def column(tokens: list[Token], cursor: Cursor) -> st.ColumnDefinition:
         nullable, tokens = False, tokens[:-2]
     elif tokens[-1].text.upper() == "NULL":
         tokens = tokens[:-1]
+    if len(tokens) < 2:
+        cursor.fail("a column needs a name and a type")
     type_first = not cursor.starts_type(tokens[1:]) and cursor.starts_type(tokens[:-1])
     name, type_tokens = (tokens[-1], tokens[:-1]) if type_first else (tokens[0], tokens[1:])
     return st.ColumnDefinition(cursor.name_of(name, "column name"), cursor.text_of(type_tokens), nullable)

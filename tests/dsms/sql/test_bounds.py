@@ -48,6 +48,11 @@ def created(sql: str, limits: Limits | None = None) -> None:
             "query_nesting",
         ),
         ("CREATE QUERY q AS SELECT " + ", ".join(f"v AS v{n}" for n in range(1_500)) + " FROM R(S)", "columns"),
+        (
+            "CREATE QUERY q AS SELECT a0.k FROM S a0 "
+            + " ".join(f"JOIN S a{n} ON a{n}.k = a0.k" for n in range(1, 200)),
+            "from_items",
+        ),
         (where("s LIKE '" + "%a" * 2_000 + "'"), "pattern_length"),
         (where("s ~ '" + "(a|b)" * 2_000 + "'"), "pattern_length"),
         (where("regexp_extract(s, '" + "a?" * 2_000 + "') = 'a'"), "pattern_length"),
@@ -127,3 +132,27 @@ def test_the_number_of_registered_queries_is_limited() -> None:
 def test_a_pattern_that_would_grow_when_it_is_compiled_is_refused(pattern: str) -> None:
     with pytest.raises(UserError, match="is no regular expression"):
         created(where(f"s ~ '{pattern}'"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        (where("v > " + "9" * 5_000), "a number has 5000 digits"),
+        (where("s = 'a\ud800'"), "half of a surrogate pair"),
+        (where("s = X'0'"), '"0" is not hexadecimal'),
+        ("CREATE QUERY q WITH (state_memory = '" + "9" * 400 + " GB') AS SELECT k, v FROM R(S)", "needs a size"),
+        ("CREATE TABLE b (k INT PRIMARY KEY, NOT NULL)", "a column needs a name and a type"),
+        ("CREATE QUERY q AS SELECT 1 AS a FROM R(S) GROUP BY CUBE (" + ", ".join("v" * 30) + ")", "sets of groups"),
+        ("SELECT STREAMED field(DISTINCT Now, :x) FROM R(S)", "cannot be understood"),
+        (
+            "CREATE VIEW p AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 1000000007) = 0; CREATE VIEW o AS "
+            "SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 998244353) = 0;"
+            "CREATE VIEW b AS SELECT Timepoint FROM R(p) UNION SELECT Timepoint FROM R(o)",
+            "points together",
+        ),
+        ("CREATE VIEW b AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, " + "9" * 30 + ") = 0", "too long"),
+    ],
+)
+def test_what_the_fuzzer_found_is_refused(sql: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        created(sql)

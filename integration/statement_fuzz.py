@@ -1,0 +1,161 @@
+"""Sends random statements to a real coordinator: `python -m integration.statement_fuzz --statements 1000 --seed 1`.
+
+No statement may be answered with a failure of the server, or take long. The exit code is 1 if one was; the report names
+each of them with its text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx
+
+from integration.cluster import Cluster, running
+from integration.session_services import started
+from integration.statement_grammar import BASE, ROOT, StatementGrammar
+
+#: Statements of `make fuzz`.
+STATEMENTS = int(os.environ.get("DSMS_FUZZ_STATEMENTS", "100000"))
+REPORT = ROOT / "benchmarks" / "out" / "statement_fuzz.json"
+#: No call may take longer.
+LONGEST_S = 2.0
+#: After so many statements all objects are dropped and made anew, so that they do not become more and more.
+_ROUND = 150
+_SHOWN = 2_000
+_LISTED = 50
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that should not have been answered as it was: the statement with its number, the answer, and how long it
+    took when it was first sent and when it was repeated."""
+
+    number: int
+    statement: str
+    status: int
+    answer: str
+    seconds: float
+    again_s: float = 0.0
+
+
+@dataclass
+class Report:
+    """What a run found. `slow` are the calls that took longer than allowed twice."""
+
+    seed: int
+    statements: int = 0
+    seconds: float = 0.0
+    statuses: dict[str, int] = field(default_factory=dict)
+    slowest_s: float = 0.0
+    failed: list[Call] = field(default_factory=list)
+    slow: list[Call] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every statement was answered soon, and none with a failure of the server."""
+        return not self.failed and not self.slow
+
+
+class Sender:
+    """Sends statements to a cluster and notes the answers."""
+
+    def __init__(self, cluster: Cluster, report: Report) -> None:
+        self._cluster, self._report = cluster, report
+        self._client = httpx.Client(base_url=cluster.url, timeout=300, trust_env=False)
+
+    def renew(self) -> None:
+        """Drops all objects and makes those that there are at the beginning."""
+        for kind in ("queries", "streams", "sources"):
+            for item in self._client.get(f"/v1/{kind}").json():
+                word = item["kind"].split()[-1].upper()
+                quoted = item["name"].replace('"', '""')
+                self._call(f'DROP {word} IF EXISTS "{quoted}" CASCADE')
+        status, answer, _ = self._call(BASE)
+        assert status == httpx.codes.OK, answer
+
+    def send(self, statement: str) -> None:
+        """Sends one text. One that took long is sent again, since a busy machine may be why."""
+        report = self._report
+        status, answer, seconds = self._call(statement)
+        report.statements += 1
+        report.statuses[str(status)] = report.statuses.get(str(status), 0) + 1
+        report.slowest_s = max(report.slowest_s, seconds)
+        call = Call(report.statements, statement[:_SHOWN], status, answer[:_SHOWN], round(seconds, 2))
+        if status >= httpx.codes.INTERNAL_SERVER_ERROR:
+            report.failed.append(call)
+        if seconds > LONGEST_S and (again_s := self._call(statement)[2]) > LONGEST_S:
+            report.slow.append(Call(**{**asdict(call), "again_s": round(again_s, 2)}))
+
+    def _call(self, statement: str) -> tuple[int, str, float]:
+        begun = time.monotonic()
+        # ASCII, so that text with lone surrogates can be sent
+        body = json.dumps({"sql": statement}).encode()
+        try:
+            answer = self._client.post("/v1/statements", content=body, headers={"Content-Type": "application/json"})
+        except httpx.TransportError as error:
+            raise RuntimeError(
+                f"the coordinator is gone after {statement[:_SHOWN]!r}\n{self._cluster.logs()}"
+            ) from error
+        return answer.status_code, answer.text, time.monotonic() - begun
+
+
+def fuzz(cluster: Cluster, statements: int, seed: int) -> Report:
+    """Sends so many statements, and says on standard error how far it is."""
+    report, grammar = Report(seed), StatementGrammar(seed)
+    sender, begun = Sender(cluster, report), time.monotonic()
+    for number in range(statements):
+        if number % _ROUND == 0:
+            sender.renew()
+            report.seconds = round(time.monotonic() - begun, 1)
+            sys.stderr.write(f"{number} of {statements}: {_summary(report)}\n")
+        sender.send(grammar.next())
+        if len(report.failed) + len(report.slow) >= _LISTED:
+            break
+    report.seconds = round(time.monotonic() - begun, 1)
+    return report
+
+
+def _summary(report: Report) -> str:
+    counts = ", ".join(f"{count} × {status}" for status, count in sorted(report.statuses.items()))
+    faults = f"{len(report.failed)} failed, {len(report.slow)} slow, slowest {report.slowest_s:.2f} s"
+    return f"{counts}; {faults}; {report.seconds:.0f} s"
+
+
+@contextmanager
+def cluster_of_its_own() -> Iterator[Cluster]:
+    """A coordinator with a broker and a Redis, which end with the block."""
+    with TemporaryDirectory(prefix="dsms-fuzz-") as name, started(Path(name)) as (kafka, redis_url):
+        directory = Path(name) / "cluster"
+        directory.mkdir()
+        loads = {"DSMS_LOAD_DATABASES": "true", "DSMS_LOAD_DIR": str(directory)}
+        with running(kafka, redis_url, directory, environment=loads) as cluster:
+            yield cluster
+
+
+def main() -> int:
+    """Runs what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--statements", type=int, default=STATEMENTS)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--report", type=Path, default=REPORT)
+    asked = parser.parse_args()
+    with cluster_of_its_own() as cluster:
+        report = fuzz(cluster, asked.statements, asked.seed)
+    asked.report.write_text(json.dumps(asdict(report), indent=1, sort_keys=True) + "\n")
+    for call in [*report.failed, *report.slow]:
+        sys.stdout.write(f"{call.number}: {call.status} in {call.seconds} s: {call.statement!r}\n  {call.answer}\n")
+    sys.stdout.write(f"seed {asked.seed}: {report.statements} statements: {_summary(report)}\n")
+    return 0 if report.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
