@@ -53,7 +53,7 @@ HEAVY = (
 #: What other clients ask.
 CALLS = ("/v1/status", "/v1/queries", "/v1/queries/kept", "/v1/control/operators")
 _JOB = JOBS[0]
-_NUMBERS, _READERS, _TURNS, _PAUSE_S, _BUSY_S = 3_000, 4, 2, 0.1, 0.2
+_NUMBERS, _READERS, _TURNS, _PAUSE_S, _BUSY_S = 2_000, 4, 2, 0.1, 0.2
 #: What is left out after each change of turns: results under way then were made in the turn before.
 _SETTLE_S = 3.0
 

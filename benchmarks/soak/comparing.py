@@ -121,7 +121,7 @@ class Comparison:
 
     def _set_instant(self, instant: int) -> None:
         at = f"make_timestamp({instant * 1_000})"
-        self._database.execute(f"CREATE OR REPLACE TABLE instants AS SELECT {at} AS at")
+        self._database.execute(f"CREATE OR REPLACE TABLE instants AS SELECT {at} AS instant")
         for stream in FED.values():
             self._database.execute(
                 f'CREATE OR REPLACE VIEW {stream.name} AS SELECT * FROM all_{stream.name} WHERE "dateTime" <= {at}'

@@ -42,7 +42,7 @@ def workload(shared: int) -> list[Query]:
 
 def _shared(number: int, text: str) -> Query:
     """DuckDB has the views Bid, as of an instant, and `instants` with that instant; Range includes both its ends."""
-    recent = r"""(SELECT * FROM Bid WHERE "dateTime" >= (SELECT at - INTERVAL \1 SECOND FROM instants))"""
+    recent = r"""(SELECT * FROM Bid WHERE "dateTime" >= (SELECT instant - INTERVAL \1 SECOND FROM instants))"""
     duckdb = re.sub(r"\bBids\b", "Bid", _WINDOW.sub(recent, text.replace("STREAMED ", "")))
     untied = ("price",) if "LIMIT" in text else ()
     return Query(f"s{number}", re.sub(r"\bBids\b", "Bid", text), duckdb, untied)
