@@ -91,8 +91,8 @@ def histories(draw: st.DrawFn) -> list[tuple[str, dict[str, object], int]]:
 def changes_of(
     aggregate: Aggregate, keys: tuple[str, ...], changes: list[tuple[str, dict[str, object], int]], cuts: list[int]
 ) -> list[tuple[object, ...]]:
-    """The changes of the groups: the key, the value, the instant and the weight. A count of no rows is the same as none:
-    a group without rows calls nothing that could return 0."""
+    """The changes of the groups: the key, the value, the instant and the weight. A count of no rows is taken for none:
+    nothing is called for a group without rows."""
     none = 0.0 if aggregate.function.startswith("count") else -999.0
     operator = GroupBy(keys, (aggregate,), SCHEMA, append_only=all(sign == "+" for sign, _, _ in changes))
     traces, start, deltas = operator.traces(), BEGINNING, []
