@@ -17,6 +17,8 @@ from operators.defined.definition import Definition
 from operators.defined.evaluate import Events, empty_groups, run
 from operators.defined.generate import COME, END
 from operators.kernels.cells import CELL
+from operators.kernels.random_fraction import random_fractions
+from operators.state.arrivals import AT, SEQUENCE
 
 
 def result_type(definition: Definition) -> pa.DataType:
@@ -47,7 +49,13 @@ def _evaluated(definition: Definition, use: Use, rows: pl.DataFrame) -> pl.DataF
     ends = np.append(starts[1:], len(cell)).astype(np.int64)[: len(starts)]
     code = np.full(len(cell), COME)
     code[ends - 1] |= END
-    events = Events(ends - starts, code, tuple(rows[name] for name in use.columns))
+    events = Events(
+        ends - starts,
+        code,
+        tuple(rows[name] for name in use.columns),
+        instant=rows[AT].to_numpy(),
+        random=random_fractions(rows[SEQUENCE].to_numpy(), 0),
+    )
     returned = run(definition, events, empty_groups(definition, len(starts)))
     return pl.DataFrame([pl.Series(CELL, cell[starts]), _by_group(definition, returned.at, returned.values, starts)])
 

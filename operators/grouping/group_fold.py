@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from operators.aggregates.defined import result_type
-from operators.core.delta import WEIGHT
+from operators.core.delta import ORDER, WEIGHT
 from operators.defined.columns import series
 from operators.defined.definition import Definition
 from operators.defined.evaluate import Events, run
@@ -18,6 +18,7 @@ from operators.defined.fold_events import Ordered, restarts
 from operators.defined.fold_state import WHOLE, load, state_keys, store, store_tables, table_traces
 from operators.defined.generate import COME, END, LEAVE
 from operators.kernels.cells import CELL, Cells
+from operators.kernels.random_fraction import random_fractions
 from operators.state.accumulators import Accumulators
 from operators.state.trace import Trace
 
@@ -81,7 +82,9 @@ class GroupFold:
         code[np.append(cell[1:] != cell[:-1], True)[: len(cell)]] |= END
         sizes = np.bincount(cells.group[cell], minlength=cells.members)
         instants = cells.instant[cell]
-        events = Events(sizes, code, tuple(changes[name][at] for name in self.columns), instant=instants)
+        arguments = tuple(changes[name][at] for name in self.columns)
+        random = random_fractions(changes[ORDER].to_numpy()[at], 0)
+        events = Events(sizes, code, arguments, instant=instants, random=random)
         return cell, Ordered(events, cell)
 
     def _values(

@@ -50,10 +50,12 @@ class QueryBinder:
         """The names of queries, the innermost first, then of the parameters; a nearer name hides one further out."""
         parameters = tuple(Entry(None, name, Column(f"p:{name}", type_)) for name, type_ in self.parameters)
         taken: set[str] = set()
+        spelled: set[str] = set()
         entries: list[Entry] = []
         for level in (*levels, parameters):
-            entries += [replace(entry, qualified=entry.name in taken) for entry in level]
+            entries += [replace(e, qualified=e.name in taken) for e in level if e.spelling not in spelled]
             taken |= {entry.name for entry in level}
+            spelled |= {entry.spelling for entry in level}
         scope = Scope.of(tuple(entries) or (Entry(None, "", Column("none", pa.null())),))
         return replace(scope, rewrite=lambda node: self._rewritten(node, levels))
 

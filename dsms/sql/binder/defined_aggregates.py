@@ -45,7 +45,7 @@ def library() -> Mapping[tuple[str, bool], Text]:
     for script in TEXTS:
         for statement in parse(script, syntax.STARTS):
             assert isinstance(statement, syntax.CreateAggregate)
-            older = tuple((name, text) for (name, window), text in found.items() if not window)
+            older = tuple((name, text) for (name, window), text in found.items() if not window and name not in BUILT_IN)
             found[statement.name.text.lower(), statement.window] = Text(statement.sql, older)
     return found
 

@@ -1,0 +1,175 @@
+"""Aggregates over streams that the papers of Stream Mill and their sources describe."""
+
+DECAY = """
+CREATE AGGREGATE decay_avg(next DOUBLE, factor DOUBLE): DOUBLE {
+  TABLE state(total DOUBLE, weight DOUBLE);
+  INITIALIZE: {
+    INSERT INTO state VALUES (next, 1.0);
+    INSERT INTO RETURN VALUES (next);
+  }
+  ITERATE: {
+    UPDATE state SET total = factor * total + next, weight = factor * weight + 1.0 WHERE next IS NOT NULL;
+    INSERT INTO RETURN SELECT total / weight FROM state;
+  }
+}
+"""
+
+#: k = 4 tables of 1024 counters: each item adds 1 to a counter of each, and its least counter is its count, or more.
+FREQUENT = """
+CREATE AGGREGATE approx_frequency(item): BIGINT {
+  TABLE counters(sketch INT, bucket BIGINT, hits BIGINT);
+  TABLE hashes(sketch INT, bucket BIGINT);
+  INITIALIZE: ITERATE: {
+    DELETE FROM hashes;
+    INSERT INTO hashes VALUES (0, hash(item, 0) % 1024), (1, hash(item, 1) % 1024),
+                              (2, hash(item, 2) % 1024), (3, hash(item, 3) % 1024);
+    INSERT INTO counters SELECT sketch, bucket, 0 FROM hashes WHERE NOT EXISTS (
+      SELECT hits FROM counters WHERE counters.sketch = hashes.sketch AND counters.bucket = hashes.bucket);
+    UPDATE counters SET hits = hits + 1 WHERE sketch = 0 AND bucket = hash(item, 0) % 1024;
+    UPDATE counters SET hits = hits + 1 WHERE sketch = 1 AND bucket = hash(item, 1) % 1024;
+    UPDATE counters SET hits = hits + 1 WHERE sketch = 2 AND bucket = hash(item, 2) % 1024;
+    UPDATE counters SET hits = hits + 1 WHERE sketch = 3 AND bucket = hash(item, 3) % 1024;
+  }
+  TERMINATE: {
+    INSERT INTO RETURN SELECT min(hits) FROM hashes, counters
+      WHERE counters.sketch = hashes.sketch AND counters.bucket = hashes.bucket;
+  }
+  EXPIRE: {
+    UPDATE counters SET hits = hits - 1 WHERE sketch = 0 AND bucket = hash(item, 0) % 1024;
+    UPDATE counters SET hits = hits - 1 WHERE sketch = 1 AND bucket = hash(item, 1) % 1024;
+    UPDATE counters SET hits = hits - 1 WHERE sketch = 2 AND bucket = hash(item, 2) % 1024;
+    UPDATE counters SET hits = hits - 1 WHERE sketch = 3 AND bucket = hash(item, 3) % 1024;
+    DELETE FROM counters WHERE sketch = 0 AND bucket = hash(item, 0) % 1024 AND hits = 0;
+    DELETE FROM counters WHERE sketch = 1 AND bucket = hash(item, 1) % 1024 AND hits = 0;
+    DELETE FROM counters WHERE sketch = 2 AND bucket = hash(item, 2) % 1024 AND hits = 0;
+    DELETE FROM counters WHERE sketch = 3 AND bucket = hash(item, 3) % 1024 AND hits = 0;
+  }
+}
+"""
+
+#: Babcock et al., SODA 2002: the row of the highest random priority of a window; `max` over priorities, with the row.
+PRIORITY = """
+CREATE WINDOW AGGREGATE priority_sample(item, priority DOUBLE): item {
+  TABLE inwindow(kept, rank);
+  INITIALIZE: { INSERT INTO RETURN VALUES (item); }
+  ITERATE: {
+    DELETE FROM inwindow WHERE rank <= priority;
+    INSERT INTO RETURN VALUES (oldest().kept);
+  }
+  EXPIRE: { }
+}
+"""
+
+#: Datar et al., SODA 2002: ones in buckets of 1, 2, 4, … rows, at most two of a size; half of the oldest one counts.
+ONES = """
+CREATE AGGREGATE approx_ones(bit INT, width BIGINT): BIGINT {
+  TABLE clock(now BIGINT, size BIGINT, grown BIGINT);
+  TABLE buckets(size BIGINT, newest BIGINT);
+  INITIALIZE: ITERATE: {
+    INSERT INTO clock VALUES (0, 1, 0) WHERE NOT EXISTS (SELECT now FROM clock);
+    UPDATE clock SET now = now + 1, size = 1;
+    DELETE FROM buckets WHERE newest <= (SELECT now FROM clock) - width;
+    INSERT INTO buckets SELECT 1, now FROM clock WHERE bit = 1;
+    WHILE (SELECT count(*) FROM buckets, clock WHERE buckets.size = clock.size) > 2 {
+      UPDATE clock SET grown = (
+        SELECT newest FROM buckets, clock WHERE buckets.size = clock.size ORDER BY newest LIMIT 1);
+      DELETE FROM buckets WHERE size = (SELECT size FROM clock) AND newest = (SELECT grown FROM clock);
+      UPDATE clock SET grown = (
+        SELECT newest FROM buckets, clock WHERE buckets.size = clock.size ORDER BY newest LIMIT 1);
+      UPDATE buckets SET size = size * 2 WHERE size = (SELECT size FROM clock) AND newest = (SELECT grown FROM clock);
+      UPDATE clock SET size = size * 2;
+    }
+    INSERT INTO RETURN SELECT coalesce(sum(size), 0) - coalesce(max(size), 0) / 2 FROM buckets;
+  }
+}
+"""
+
+#: Example 17 of ESL: the number of a group of readings of which none comes more than `gap` seconds after another.
+GROUPING = """
+CREATE AGGREGATE rfid_group(read_at TIMESTAMP, gap DOUBLE): INT {
+  TABLE last(seen TIMESTAMP, number INT);
+  INITIALIZE: {
+    INSERT INTO last VALUES (read_at, 1);
+    INSERT INTO RETURN VALUES (1);
+  }
+  ITERATE: {
+    UPDATE last SET number = number + 1 WHERE epoch_us(read_at) - epoch_us(seen) > gap * 1000000;
+    UPDATE last SET seen = read_at;
+    INSERT INTO RETURN SELECT number FROM last;
+  }
+}
+"""
+
+#: Example 18 of ESL: with RANGE … ACTIVE EXPIRATION, an item that no authorised person ('ap') passed with.
+THEFT = """
+CREATE WINDOW AGGREGATE theft_alarm(tag, kind VARCHAR): VARCHAR {
+  TABLE inwindow(tagid, tagtype);
+  INITIALIZE: ITERATE: {
+    DELETE FROM inwindow WHERE kind = 'ap' AND tagtype = 'item';
+    DELETE FROM inwindow WHERE kind = 'item' AND tagtype = 'item'
+      AND EXISTS (SELECT tagid FROM inwindow WHERE tagtype = 'ap');
+  }
+  EXPIRE: {
+    INSERT INTO RETURN VALUES ('theft')
+      WHERE kind = 'item' AND NOT EXISTS (SELECT tagid FROM inwindow WHERE tagtype = 'ap');
+  }
+}
+"""
+
+#: Welford's algorithm, which does not lose digits where the mean is large; EXPIRE undoes a step.
+VARIANCE = """
+CREATE AGGREGATE running_variance(next DOUBLE): DOUBLE {
+  TABLE state(present BIGINT, mean DOUBLE, spread DOUBLE);
+  TABLE step(difference DOUBLE);
+  INITIALIZE: {
+    INSERT INTO state VALUES (0, 0.0, 0.0);
+    INSERT INTO step VALUES (next);
+    UPDATE state SET present = 1, mean = next WHERE next IS NOT NULL;
+  }
+  ITERATE: {
+    UPDATE step SET difference = next - (SELECT mean FROM state);
+    UPDATE state SET present = present + 1, mean = mean + (SELECT difference FROM step) / (present + 1)
+      WHERE next IS NOT NULL;
+    UPDATE state SET spread = spread + (SELECT difference FROM step) * (next - mean) WHERE next IS NOT NULL;
+  }
+  TERMINATE: {
+    INSERT INTO RETURN SELECT CASE WHEN present > 1 THEN greatest(spread, 0.0) / (present - 1) END FROM state;
+  }
+  EXPIRE: {
+    UPDATE step SET difference = next - (SELECT mean FROM state);
+    UPDATE state SET mean = coalesce(mean - (SELECT difference FROM step) / (present - 1), 0.0), present = present - 1
+      WHERE next IS NOT NULL;
+    UPDATE state SET spread = spread - (SELECT difference FROM step) * (next - mean) WHERE next IS NOT NULL;
+  }
+}
+"""
+
+CONCATENATION = """
+CREATE ALGEBRAIC AGGREGATE text_concat(next VARCHAR): VARCHAR {
+  TABLE state(whole VARCHAR);
+  INITIALIZE: { INSERT INTO state VALUES (next); }
+  ITERATE: { UPDATE state SET whole = coalesce(whole || next, whole, next); }
+  TERMINATE: { INSERT INTO RETURN SELECT whole FROM state; }
+}
+"""
+
+#: Vitter's reservoir: row n takes a random place of the first `places` with probability places / n.
+RESERVOIR = """
+CREATE AGGREGATE reservoir_sample(item, places INT): item {
+  TABLE seen(rows BIGINT);
+  TABLE sample(place BIGINT, kept item);
+  INITIALIZE: {
+    INSERT INTO seen VALUES (1);
+    INSERT INTO sample VALUES (0, item) WHERE places > 0;
+  }
+  ITERATE: {
+    UPDATE seen SET rows = rows + 1;
+    INSERT INTO sample SELECT rows - 1, item FROM seen WHERE rows <= places;
+    UPDATE sample SET kept = item WHERE place = (SELECT CAST(floor(random() * rows) AS BIGINT) FROM seen)
+      AND (SELECT rows FROM seen) > places;
+  }
+  TERMINATE: { INSERT INTO RETURN SELECT kept FROM sample; }
+}
+"""
+
+TEXTS = (DECAY, FREQUENT, PRIORITY, ONES, GROUPING, THEFT, VARIANCE, CONCATENATION, RESERVOIR)
