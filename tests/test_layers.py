@@ -64,6 +64,7 @@ COORDINATOR = (
     "dsms.coordinator.tables",
     "dsms.coordinator.statements",
     "dsms.coordinator.service",
+    "dsms.coordinator.doctor",
     "dsms.coordinator.http",
     "dsms.coordinator.election",
     "dsms.coordinator.__main__",

@@ -18,7 +18,7 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter, Headers, Records
+from connectors.kafka.epoch_writer import Headers, Records
 from connectors.kafka.names import BY_HEADER, internal_topic
 from connectors.kafka.pieces import committed, pieces, settled
 from connectors.kafka.result_ends import last_instant
@@ -29,6 +29,8 @@ from operators.core.decoding import Broken
 #: The key of the record after which every record has the header. It is an object without a name, a partition that is no
 #: number and a result without a query: no version that does not know it can read it.
 CUT_OVER = b"object/"
+#: On a record of ours without a value: what was before it under its key, and did not count, is known and settled.
+SETTLES_HEADER = "dsms-settles"
 _CUT_OVER_VALUE = b'{"type": "a later version of dsms: the version before can no longer run this cluster"}'
 _T = TypeVar("_T")
 
@@ -127,6 +129,9 @@ class InternalLog:
                 if writer_of(message.headers()) is not None:
                     findings.cut_over.add(message.partition())
                 return None
+            if _settles(message):
+                findings.left_out.discard(key)
+                return None
             value = decode(Entry(key, message.value(), message.partition(), message.offset()))
         except Broken as error:
             self.alarms.raise_at(self.topic, str(error), message.partition(), message.offset())
@@ -135,16 +140,14 @@ class InternalLog:
         findings.left_out.discard(key)
         return value
 
+    def settling(self, keys: Sequence[bytes]) -> Records:
+        """Records that settle what does not count under some keys; in a compacted topic they remove it."""
+        headers: Headers = [*self._mark, (SETTLES_HEADER, b"1")]
+        return Records(self.topic, keys, [None] * len(keys), [headers] * len(keys))
+
     def last_instant(self, topic: str) -> int | None:
         """The greatest instant in a result topic."""
         return last_instant(self._settings, self._admin, topic)
-
-    def cut_over(self, writer: EpochWriter) -> None:
-        """Writes the cut-over to each partition that has none."""
-        if records := self.missing_cut_over():
-            writer.begin()
-            writer.write(records)
-            writer.commit()
 
     def missing_cut_over(self, found: Findings | None = None) -> Records | None:
         """The cut-over for the partitions that have none, given what a reading found; None if all have it."""
@@ -158,6 +161,12 @@ class InternalLog:
         count = len(missing)
         marks = [self._mark] * count
         return Records(self.topic, [CUT_OVER] * count, [_CUT_OVER_VALUE] * count, marks, missing)
+
+
+def _settles(message: Message) -> bool:
+    """Whether a record says only that those before it are settled. It names its writer."""
+    headers = dict(message.headers() or [])
+    return message.value() is None and SETTLES_HEADER in headers and BY_HEADER in headers
 
 
 def _nothing(_: Entry) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from dsms.cli.checkpoint import checkpoint
 from dsms.cli.consume import consume
+from dsms.cli.doctor import doctor
 from dsms.cli.inspect import dead_letters, explain
 from dsms.cli.lifecycle import down, status, up
 from dsms.cli.load import load
@@ -40,6 +41,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "explain": explain,
     "token": token,
     "dead-letters": dead_letters,
+    "doctor": doctor,
     "plan": plan,
     "checkpoint": checkpoint,
 }

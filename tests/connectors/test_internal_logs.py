@@ -19,7 +19,15 @@ from connectors.redis.run_store import frame_of_run, run_fields
 from dsms.coordinator.catalog.catalog_records import read_part
 from dsms.coordinator.registry.state import RegistryState, read_event
 from dsms.model.catalog import read_catalog
-from dsms.runtime.epoch.progress_log import published_of, read_entry
+from dsms.runtime.epoch.progress_log import (
+    DeadMark,
+    Progress,
+    ProgressReading,
+    Published,
+    published_of,
+    read_entry,
+    read_progress,
+)
 from dsms.runtime.lanes.manifest import read_manifest
 from dsms.scheduler.leases import read_assignments, read_statuses
 from dsms.scheduler.tuning import read_tuning
@@ -211,3 +219,54 @@ def test_the_cut_over_ends_what_does_not_know_it(decode: Callable[[Entry], objec
 def test_progress_of_other_results_stays() -> None:
     says = [read_entry(Entry(b"t/0", b'{"query":"o1","frontier":5,"epoch":1}', 0, 0))]
     assert published_of(says).frontiers == {"o1": 5}
+
+
+def test_what_is_settled_is_no_finding_and_hides_nothing() -> None:
+    """The doctor settles junk: by a record of ours without a value that is none of the log's own deletions."""
+    log = LogInMemory([])
+    log._mark = OURS
+    (settled,) = [Message(b"o1/0", None, list(headers), 3) for headers in log.settling([b"o1/0"]).headers or ()]
+    forged = Message(b"o1/0", None, [("dsms-settles", b"1")], 1)
+    log.messages = [beat(0, OURS), Message(b"o1/0", b"?", OURS, 2), settled, forged]
+    findings = Findings()
+    assert [found.offset for _, _, found in log.read(read_heartbeat, findings=findings)] == [0]
+    assert findings.left_out == {b"o1/0"}
+    log.messages.pop()
+    assert list(log.read(read_heartbeat, findings=(again := Findings()))) and again.left_out == set()
+
+
+class ResultsInMemory(LogInMemory):
+    """A progress log, and how far the result topics go."""
+
+    ends: dict[str, int | None] = {}
+
+    def last_instant(self, topic: str) -> int | None:
+        return self.ends.get(topic)
+
+
+def progress(frontier: int, headers: Any, offset: int, key: bytes = b"t/0") -> Message:
+    return Message(key, f'{{"query":"o1","frontier":{frontier},"epoch":1}}'.encode(), headers, offset)
+
+
+def test_covered_progress_is_told_by_the_result_topic_and_written_again() -> None:
+    cut, forged = Message(CUT_OVER, b"{}", OURS, 0), progress(2**62, None, 2)
+    log = ResultsInMemory([cut, progress(7, OURS, 1), forged])
+    log.ends = {"t": 11}
+    reading = read_progress(log, {"o1": "t", "o2": "u"})
+    assert reading.published.frontiers == {"o1": 12}
+    assert {key: read_entry(Entry(key, value, 0, 0)).says for key, value in reading.again.items()} == {
+        b"t/0": Progress("o1", 12, 0)
+    }
+    log.messages = [cut, forged]  # the record that counts was compacted away
+    assert read_progress(log, {"o1": "t"}).published.frontiers == {"o1": 12}
+    log.messages, log.ends = [cut, progress(20, OURS, 1), forged], {"t": 11}
+    assert read_progress(log, {"o1": "t"}).published.frontiers == {"o1": 20}
+    log.messages = [cut, forged, progress(7, OURS, 2)]  # its owner has written it since
+    assert read_progress(log, {"o1": "t"}) == ProgressReading(Published({"o1": 7}, {}), {})
+
+
+def test_covered_marks_of_dead_letters_are_written_again() -> None:
+    mark_of = Message(b"dead/o1/0", b"[5,2]", OURS, 0)
+    log = ResultsInMemory([mark_of, Message(b"dead/o1/0", b"?", OURS, 1)])
+    reading = read_progress(log, {})
+    assert reading.published.dead == {("o1", 0): DeadMark(5, 2)} and reading.again == {b"dead/o1/0": b"[5,2]"}

@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
+from connectors.kafka.heartbeats import HEARTBEATS
 from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import internal_topic
+from connectors.kafka.shed_log import SHED
 from connectors.kafka.topics import COMPACTED_SOON, KEPT, ensure_topic, latest, partition_counts, topic_ids
 from connectors.redis.cluster_state import ClusterState
 from dsms.coordinator.catalog.catalog_log import CatalogLog
@@ -35,6 +37,7 @@ from dsms.coordinator.statements.topics import Topics
 from dsms.coordinator.tables.table_statements import TableStatements
 from dsms.coordinator.watcher.cluster_copies import ClusterCopies, Leader
 from dsms.coordinator.watcher.cluster_watcher import ClusterWatcher, Duty
+from dsms.coordinator.watcher.cut_over import CutOver
 from dsms.coordinator.watcher.executors import PlanWatch
 from dsms.coordinator.watcher.query_progress import QueryProgress
 from dsms.introspection.sample_records import OPERATORS, QUEUES
@@ -43,11 +46,12 @@ from dsms.model.limits import Limits
 from dsms.model.objects import Source, kind_of
 from dsms.model.principal import ANYBODY, Caller
 from dsms.model.statement_result import StatementResult
+from dsms.registration.placement import fragments_of
 from dsms.runtime.epoch.progress_log import PROGRESS
 from operators.core.decoding import Broken
 from operators.core.errors import UserError
 
-_INTERNAL_TOPICS = {
+INTERNAL_TOPICS = {
     "catalog": COMPACTED_SOON,
     "progress": COMPACTED_SOON,
     "heartbeats": KEPT,
@@ -200,13 +204,25 @@ class Coordinator:
             lambda _: self._tables.try_follow(),
             partial(clean_up_replacements, context),
             self._facts.progress.look,
+            self._cut_over(),
         )
+
+    def _cut_over(self) -> CutOver:
+        settings = self._settings
+        logs = [
+            InternalLog(settings.kafka, settings.cluster, purpose, settings.alarms, "cut-over")
+            for purpose in (PROGRESS, HEARTBEATS, SHED)
+        ]
+        return CutOver(settings.kafka, settings.cluster, tuple(logs), self._fragments)
+
+    def _fragments(self) -> list[str]:
+        return fragments_of(self._catalog(), self._settings.fragments)
 
 
 def make_internal_topics(kafka: KafkaSettings, cluster: str) -> None:
     """Makes the topics that only the system writes, unless they are there."""
     admin = kafka.admin()
-    for purpose, config in _INTERNAL_TOPICS.items():
+    for purpose, config in INTERNAL_TOPICS.items():
         ensure_topic(admin, internal_topic(cluster, purpose), 1, config)
 
 

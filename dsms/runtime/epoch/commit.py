@@ -41,7 +41,7 @@ from dsms.model.objects import Source
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.held_runs import Committed, HeldRuns
-from dsms.runtime.epoch.progress_log import Published, read_published
+from dsms.runtime.epoch.progress_log import Published, read_progress
 from dsms.runtime.epoch.result_records import dead_records, progress_entries, result_records
 from dsms.runtime.lanes.manifest import Manifest, read_manifest
 
@@ -94,7 +94,7 @@ class Committer:
     def recover(self, targets: int, results: Mapping[str, str], restore: Restore | None = None) -> Recovered:
         """The state after the last committed epoch, or that of a checkpoint, which `restore` puts into the stores.
         `results` are the result topics of the fragment's queries, by id."""
-        published = read_published(self._progress, results)
+        published = self._read_progress(results)
         body = self._manifests.read()[1]
         manifest = read_manifest(body)
         if reason := self._unusable(manifest, targets):
@@ -114,6 +114,15 @@ class Committer:
         self._runs.sweep(self._named)
         self.run_locations = self._runs.spill(self._named, None)
         return Recovered(manifest, published)
+
+    def _read_progress(self, results: Mapping[str, str]) -> Published:
+        """What is published. What others have covered in the topic is written again, before it may be removed."""
+        reading = read_progress(self._progress, results)
+        if reading.again:
+            self._writer.begin()
+            self._writer.write(self._progress.records(list(reading.again), list(reading.again.values())))
+            self._writer.commit()
+        return reading.published
 
     def _unusable(self, manifest: Manifest | None, targets: int) -> str | None:
         """Why the state that a manifest names cannot be used; None if it can."""

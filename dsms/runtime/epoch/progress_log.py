@@ -86,7 +86,17 @@ def published_of(entries: Iterable[ProgressEntry]) -> Published:
     return Published(frontiers, dead)
 
 
-def read_published(log: InternalLog, results: Mapping[str, str] | None = None, *, decided: bool = False) -> Published:
+@dataclass(frozen=True)
+class ProgressReading:
+    """What is published, and the records to write again: others that do not count have taken their places."""
+
+    published: Published
+    again: Mapping[bytes, bytes]
+
+
+def read_progress(
+    log: InternalLog, results: Mapping[str, str] | None = None, *, decided: bool = False
+) -> ProgressReading:
     """What is published. `results` are the topics of the queries that it is wanted for, by id.
 
     A record that does not count may have taken the place of one that did, since the topic is compacted: of such a query
@@ -94,10 +104,30 @@ def read_published(log: InternalLog, results: Mapping[str, str] | None = None, *
     """
     findings = Findings()
     published = published_of(log.read(read_entry, decided=decided, findings=findings))
-    doubtful = {topic for topic in map(_topic, findings.left_out) if topic is not None}
-    told = {query: log.last_instant(topic) for query, topic in (results or {}).items() if topic in doubtful}
+    doubtful = {key: topic for key in findings.left_out if (topic := _topic(key)) is not None}
+    told = {query: log.last_instant(topic) for query, topic in (results or {}).items() if topic in doubtful.values()}
     upto = {query: max(at + 1, published.upto(query)) for query, at in told.items() if at is not None}
-    return Published({**published.frontiers, **upto}, published.dead)
+    whole = Published({**published.frontiers, **upto}, published.dead)
+    by_topic = {topic: query for query, topic in (results or {}).items() if query in whole.frontiers}
+    again = {
+        key: msgspec.json.encode(Progress(by_topic[topic], whole.upto(by_topic[topic]), 0))
+        for key, topic in doubtful.items()
+        if topic in by_topic
+    }
+    for (owner, partition), dead in whole.dead.items():
+        if (key := dead_key(owner, partition)) in findings.left_out:
+            again[key] = msgspec.json.encode((dead.offset, dead.count))
+    return ProgressReading(whole, again)
+
+
+def read_published(log: InternalLog, results: Mapping[str, str] | None = None, *, decided: bool = False) -> Published:
+    """What is published, as `read_progress` says."""
+    return read_progress(log, results, decided=decided).published
+
+
+def dead_key(owner: str, partition: int) -> bytes:
+    """The key of the mark of an owner's dead letters."""
+    return f"dead/{owner}/{partition}".encode()
 
 
 def _topic(key: bytes) -> str | None:

@@ -13,7 +13,7 @@ from dsms.model.objects import Source
 from dsms.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
 from dsms.runtime.epoch.epoch import Epoch, Written
-from dsms.runtime.epoch.progress_log import Progress, Published
+from dsms.runtime.epoch.progress_log import Progress, Published, dead_key
 from dsms.runtime.stages.encoding import KEY, VALUE
 from operators.core.delta import FROM, ORDER, in_time_order, partition_of
 from operators.core.operator import MEMBER
@@ -139,5 +139,5 @@ def progress_entries(epoch: Epoch, published: Published) -> dict[bytes, bytes]:
             entries |= {f"{sink.topic}/{partition}".encode(): body for partition in range(sink.partitions)}
     for (owner, partition), mark in epoch.dead_upto.items():
         if published.dead.get((owner, partition)) != mark:
-            entries[f"dead/{owner}/{partition}".encode()] = msgspec.json.encode((mark.offset, mark.count))
+            entries[dead_key(owner, partition)] = msgspec.json.encode((mark.offset, mark.count))
     return entries

@@ -1,0 +1,62 @@
+"""`dsms doctor`: all checks of a cluster, straight against Kafka and Redis, whether its services run or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+from connectors.kafka.config import KafkaSettings
+from connectors.redis.cluster_state import ClusterState
+from connectors.redis.inspection import Inspection
+from dsms.coordinator.doctor.finding import Finding
+from dsms.coordinator.doctor.log_checks import (
+    Logs,
+    dropped_findings,
+    lost_catalog,
+    record_findings,
+    result_findings,
+    topic_findings,
+)
+from dsms.coordinator.doctor.redis_checks import Documents, cache_findings, document_findings, state_findings
+from dsms.coordinator.service.coordinator import INTERNAL_TOPICS
+
+
+@dataclass(frozen=True)
+class Patient:
+    """The cluster that is examined; `data_dir` is that of its executors, if it is on this machine."""
+
+    kafka: KafkaSettings
+    redis_url: str
+    cluster: str
+    data_dir: Path | None = None
+
+
+def examine(patient: Patient, *, repair: bool) -> list[Finding]:
+    """What is not as it should be. With `repair`, what can be repaired without loss is, and says so."""
+    return [_repaired(finding) if repair and finding.repair else finding for finding in list(_findings(patient))]
+
+
+def _repaired(finding: Finding) -> Finding:
+    assert finding.repair is not None
+    finding.repair()
+    return replace(finding, repaired=True)
+
+
+def _findings(patient: Patient) -> Iterator[Finding]:
+    logs = Logs(patient.kafka, patient.cluster)
+    catalog = logs.catalog
+    documents = Documents(
+        Inspection(patient.redis_url, patient.cluster), ClusterState(patient.redis_url, patient.cluster), catalog
+    )
+    known = catalog or documents.copy
+    topics = [query.topic for query in known.running()] if known else []
+    yield from topic_findings(logs, INTERNAL_TOPICS)
+    yield from lost_catalog(logs, documents.copy)
+    yield from record_findings(logs, topics)
+    if catalog is not None:
+        yield from chain(result_findings(logs, catalog), dropped_findings(logs, catalog))
+    yield from chain(document_findings(documents), state_findings(documents))
+    if patient.data_dir is not None:
+        yield from cache_findings(patient.data_dir, documents)

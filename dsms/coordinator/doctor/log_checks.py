@@ -1,0 +1,206 @@
+"""Checks of the topics: that they exist as they were made, and that every record in them counts.
+
+Repairs never guess: a record that does not count is settled only where it has taken the place of none that did, or of
+one whose owner writes it again by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from connectors.kafka.config import LARGEST_RECORD, KafkaSettings
+from connectors.kafka.epoch_writer import EpochWriter, Records
+from connectors.kafka.heartbeats import HEARTBEATS, read_heartbeat
+from connectors.kafka.internal_log import Entry, Findings, InternalLog
+from connectors.kafka.names import transactional_id
+from connectors.kafka.shed_log import SHED, read_rate
+from connectors.kafka.topic_settings import restore_settings, wrong_settings
+from connectors.kafka.topics import partitions_of
+from dsms.coordinator.catalog.catalog_records import CATALOG, META, Meta, Part, in_order, object_name, read_part
+from dsms.coordinator.doctor.finding import Finding
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Former, Query
+from dsms.runtime.epoch.progress_log import PROGRESS, DeadMark, Progress, ProgressEntry, read_entry
+from operators.core.alarms import Alarm, Alarms
+
+_T = TypeVar("_T")
+_AGAIN = "its owner writes it again when it starts"
+
+
+@dataclass
+class LogState:
+    """An internal topic as it was read."""
+
+    log: InternalLog
+    findings: Findings = field(default_factory=Findings)
+
+    def left_out(self) -> list[Alarm]:
+        """What did not count."""
+        return list(self.log.alarms.all())
+
+
+@dataclass
+class Logs:
+    """The internal topics of a cluster, read once. `catalog` is None if its own record is lost."""
+
+    kafka: KafkaSettings
+    cluster: str
+
+    def __post_init__(self) -> None:
+        self.admin = self.kafka.admin()
+        self.parts: dict[bytes, Part | None] = {}
+        self.progress: dict[object, ProgressEntry] = {}
+        self.states: dict[str, LogState] = {}
+        for key, part, _ in self._read(CATALOG, read_part):
+            self.parts[key] = part
+        for entry in self._read(PROGRESS, read_entry):
+            self.progress[entry.key] = entry
+        for purpose, decode in ((HEARTBEATS, read_heartbeat), (SHED, read_rate)):
+            for _ in self._read(purpose, decode):
+                pass
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """The catalog that the log holds."""
+        meta = self.parts.get(META)
+        objects = in_order(part for part in self.parts.values() if not isinstance(part, Meta | tuple | None))
+        if not isinstance(meta, Meta):
+            return None if objects or META in self.states[CATALOG].findings.left_out else Catalog()
+        return Catalog(meta.version, meta.ids, objects)
+
+    def settle(self, purpose: str, keys: Iterable[bytes]) -> None:
+        """Settles what does not count under some keys."""
+        self.write(self.states[purpose].log.settling(list(keys)))
+
+    def write(self, records: Records) -> None:
+        """Writes records in a transaction of the doctor's own, which fences nobody else."""
+        writer = EpochWriter(self.kafka, transactional_id(self.cluster, "doctor"))
+        try:
+            writer.begin()
+            writer.write(records)
+            writer.commit()
+        finally:
+            writer.close()
+
+    def _read(self, purpose: str, decode: Callable[[Entry], _T]) -> Iterator[_T]:
+        state = LogState(InternalLog(self.kafka, self.cluster, purpose, Alarms(), "doctor"))
+        self.states[purpose] = state
+        return state.log.read(decode, decided=True, findings=state.findings)
+
+
+def topic_findings(logs: Logs, wanted: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
+    """Internal topics that are missing, or are not as they were made; `wanted` are their settings by purpose."""
+    for purpose, settings in wanted.items():
+        topic = InternalLog(logs.kafka, logs.cluster, purpose, Alarms()).topic
+        count = len(partitions_of(logs.admin, topic))
+        if count == 0:
+            advice = "the coordinator makes it when it starts; if it was deleted, restore it from a backup first"
+            yield Finding("error", f"topic {topic}", "it does not exist", advice)
+            continue
+        if count != 1:
+            advice = "partitions cannot be taken away; records in others than 0 are read as well"
+            yield Finding("warning", f"topic {topic}", f"it has {count} partitions, not 1", advice)
+        yield from _settings(logs, topic, settings)
+
+
+def result_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
+    """Result topics and logs of tables that are missing, or do not take our largest records."""
+    topics = [query.topic for query in catalog.running()] + [table.topic for table in catalog.tables()]
+    for topic in sorted(set(topics)):
+        if not partitions_of(logs.admin, topic):
+            yield Finding("error", f"topic {topic}", "it does not exist", "drop what writes it, and create it again")
+        else:
+            yield from _settings(logs, topic, {"max.message.bytes": str(LARGEST_RECORD)})
+
+
+def _settings(logs: Logs, topic: str, wanted: Mapping[str, str]) -> Iterator[Finding]:
+    for name, value in wrong_settings(logs.admin, topic, wanted).items():
+        repair = partial(restore_settings, logs.admin, topic, {name: wanted[name]})
+        yield Finding("error", f"topic {topic}", f"{name} is {value}", f"set it to {wanted[name]}", repair)
+
+
+def record_findings(logs: Logs, topics_of_queries: Iterable[str]) -> Iterator[Finding]:
+    """Keys whose last record does not count. Those that it may have taken from others are not settled."""
+    owned = {f"{topic}/".encode() for topic in topics_of_queries}
+    for purpose, state in logs.states.items():
+        for key in sorted(state.findings.left_out):
+            place, problem = f"topic {state.log.topic}", f"the last record of key {_text(key)} does not count"
+            if advice := _covers(logs, purpose, key, owned):
+                yield Finding("error", place, _with_reasons(problem, state), advice)
+            else:
+                repair = partial(logs.settle, purpose, [key])
+                yield Finding("warning", place, _with_reasons(problem, state), "it is left out; settle it", repair)
+
+
+def _covers(logs: Logs, purpose: str, key: bytes, owned: Iterable[bytes]) -> str | None:
+    """What to do where a record has taken the place of one that counts; None where it has not."""
+    if purpose == CATALOG and (logs.parts.get(key) is not None or key == META):
+        return "restart the coordinator: " + _AGAIN if key in logs.parts else "the record that counts is lost"
+    if purpose == PROGRESS and (key in logs.progress or any(key.startswith(each) for each in owned)):
+        return "restart the executors: " + _AGAIN
+    if purpose == PROGRESS and any(
+        isinstance(entry.key, tuple) and key == f"dead/{entry.key[0]}/{entry.key[1]}".encode()
+        for entry in logs.progress.values()
+    ):
+        return "restart the executors: " + _AGAIN
+    return None
+
+
+def _with_reasons(problem: str, state: LogState) -> str:
+    reasons = sorted({f"{alarm.reason} (offset {alarm.last})" for alarm in state.left_out()})
+    return f"{problem}: {'; '.join(reasons[:3])}"
+
+
+def lost_catalog(logs: Logs, copy: Catalog | None) -> Iterator[Finding]:
+    """The record of the catalog's version, if it is lost: without it no id can be given out."""
+    if logs.catalog is not None:
+        return
+    advice = "written anew from the copy in Redis" if copy else "restore the topic from a backup: there is no copy"
+    place = f"topic {logs.states[CATALOG].log.topic}"
+    problem = "the record of the catalog's version is lost, so no coordinator can start"
+    yield Finding("error", place, problem, advice, partial(_write_meta, logs, copy) if copy else None)
+
+
+def _write_meta(logs: Logs, copy: Catalog) -> None:
+    """The version and the ids of the copy: it was made from the lost record, and no id is given out without one."""
+    meta = Meta(copy.version, copy.ids, 0)
+    logs.write(logs.states[CATALOG].log.records([META], [msgspec.json.encode(meta)]))
+
+
+def dropped_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
+    """Progress of what the catalog does not have any more."""
+    known = {item.id for item in catalog.objects.values()} | {table.source.id for table in catalog.tables()}
+    known |= {former for query in catalog.queries() for former in _formers(query)}
+    gone = [key for key in map(partial(_of_dropped, known), logs.progress.values()) if key is not None]
+    if gone:
+        place, log = f"topic {logs.states[PROGRESS].log.topic}", logs.states[PROGRESS].log
+        repair = partial(logs.write, log.records(gone, [None] * len(gone)))
+        yield Finding("warning", place, f"{len(gone)} records of dropped queries and sources", "remove them", repair)
+
+
+def _formers(query: Query) -> Iterator[str]:
+    pending: list[Former] = [*([query.former] if query.former else []), *query.over]
+    while pending:
+        former = pending.pop()
+        yield former.id
+        pending += former.over
+
+
+def _of_dropped(known: set[str], entry: ProgressEntry) -> bytes | None:
+    """The key of an entry whose owner is gone."""
+    if isinstance(entry.says, Progress):
+        return entry.key if isinstance(entry.key, bytes) and entry.says.query not in known else None
+    if isinstance(entry.says, DeadMark) and isinstance(entry.key, tuple):
+        owner, partition = entry.key
+        return None if all(part in known for part in owner.split(":")) else f"dead/{owner}/{partition}".encode()
+    return None
+
+
+def _text(key: bytes) -> str:
+    name = object_name(key)
+    return f'object "{name[:80]}"' if name is not None else repr(key[:80])[1:]

@@ -1,0 +1,154 @@
+"""Checks of what is in Redis: the copies of the catalog's log, the documents of executors, manifests and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from connectors.redis.cluster_state import ClusterState
+from connectors.redis.inspection import Found, Inspection
+from connectors.redis.manifest import ManifestStore
+from connectors.redis.run_store import frame_of_run
+from dsms.coordinator.doctor.finding import Finding
+from dsms.introspection.entities import Report
+from dsms.model.catalog import Catalog, read_catalog
+from dsms.runtime.lanes.manifest import read_manifest
+from dsms.scheduler.leases import ExecutorStatus, read_assignments
+from dsms.scheduler.tuning import Tuning
+from operators.core.decoding import Broken, decoded
+
+_ANEW = "remove it: it is written anew"
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The documents of a cluster, and the catalog that the log holds."""
+
+    inspection: Inspection
+    state: ClusterState
+    catalog: Catalog | None
+
+    @property
+    def copy(self) -> Catalog | None:
+        """The copy of the catalog; None if it is none."""
+        try:
+            return read_catalog(self.state.catalog(), self.inspection.cluster)
+        except Broken:
+            return None
+
+    def executors(self) -> set[str]:
+        """The names of the executors that live."""
+        return {found.name for found in self.inspection.documents() if _is_alive(found)}
+
+
+def document_findings(documents: Documents) -> Iterator[Finding]:
+    """Documents that are none, that never end although they should, or that differ from the log."""
+    for found in documents.inspection.documents():
+        problem = _problem(found, documents.inspection.cluster)
+        if problem is None:
+            continue
+        place, repair = f"redis {found.key.decode(errors='replace')}", partial(documents.inspection.delete, found.key)
+        yield Finding("error", place, problem, _ANEW, repair)
+    copy, catalog = documents.copy, documents.catalog
+    if catalog is not None and copy is not None and copy.version != catalog.version:
+        place = f"redis {documents.state.place('catalog')}"
+        problem = f"the copy of the catalog is of version {copy.version}, the log of version {catalog.version}"
+        yield Finding("error", place, problem, "write it anew", partial(_write_copy, documents, catalog))
+
+
+def _write_copy(documents: Documents, catalog: Catalog) -> None:
+    copy = msgspec.structs.replace(catalog, cluster=documents.inspection.cluster)
+    documents.state.set_catalog(msgspec.json.encode(copy))
+
+
+def _is_alive(found: Found) -> bool:
+    return found.name.startswith("executor:") and _problem(found, "") is None
+
+
+def _problem(found: Found, cluster: str) -> str | None:
+    """Why a document is none; None if it is one, or of a kind that is not known here."""
+    kind = found.name.partition(":")[0]
+    if kind not in _READERS:
+        return None
+    if found.body is None:
+        return f"it is a {found.kind}, not a document"
+    if kind in ("executor", "report") and found.lasts:
+        return "it never ends, so no executor wrote it"
+    try:
+        _READERS[kind](found.body, cluster)
+    except Broken as error:
+        return str(error)
+    return None
+
+
+_READERS: dict[str, Callable[[bytes, str], object]] = {
+    "catalog": read_catalog,
+    "assignments": lambda body, _: read_assignments(body),
+    "executor": lambda body, _: decoded(body, ExecutorStatus),
+    "report": lambda body, _: decoded(body, Report, "msgpack"),
+    "tuning": lambda body, _: decoded(body, Tuning),
+}
+
+
+def state_findings(documents: Documents) -> Iterator[Finding]:
+    """Manifests that are none, runs that they name and that are lost or damaged, and runs that none names."""
+    alive = bool(documents.executors())
+    for fragment in documents.inspection.fragments():
+        yield from _fragment_findings(documents.inspection, fragment, alive=alive)
+
+
+def _fragment_findings(inspection: Inspection, fragment: str, *, alive: bool) -> Iterator[Finding]:
+    store = ManifestStore(inspection.client, inspection.cluster, fragment)
+    fields, body = inspection.fields(store.key.encode()), store.read()[1]
+    manifest = read_manifest(body)
+    if fields is None or manifest is None:
+        problem = "the manifest is none" if fields is None else "the manifest cannot be read"
+        advice = "remove it: state is rebuilt from the logs, or from a checkpoint"
+        yield Finding("error", f"redis {store.key}", problem, advice, partial(inspection.delete, store.key))
+        return
+    runs = inspection.runs(fragment)
+    for name in sorted(manifest.names() & runs.keys()):
+        if damage := _damage(inspection.fields(runs[name])):
+            advice = "remove it: state is rebuilt from the logs, or from a checkpoint"
+            place = f"redis {runs[name].decode(errors='replace')}"
+            yield Finding("error", place, damage, advice, partial(inspection.delete, runs[name]))
+    orphans = sorted(runs.keys() - manifest.names()) if not alive else []
+    if orphans:
+        repair = partial(_delete_all, inspection, [runs[name] for name in orphans])
+        count = f"{len(orphans)} runs that no manifest names"
+        yield Finding("warning", f"redis {store.key}", count, "remove them", repair)
+
+
+def _damage(fields: dict[bytes, bytes] | None) -> str | None:
+    if fields is None:
+        return "it is no run"
+    try:
+        frame_of_run(fields)
+    except Broken as error:
+        return str(error)
+    return None
+
+
+def _delete_all(inspection: Inspection, keys: list[bytes]) -> None:
+    for key in keys:
+        inspection.delete(key)
+
+
+def cache_findings(data_dir: Path, documents: Documents) -> Iterator[Finding]:
+    """Files of the run cache that a crashed writer left unfinished. Where executors live they may be being written."""
+    cache = data_dir / "cache" / documents.inspection.cluster
+    files = sorted(cache.glob("*/*.tmp")) if cache.is_dir() and not documents.executors() else []
+    if files:
+        repair = partial(_unlink_all, files)
+        yield Finding(
+            "warning", str(cache), f"{len(files)} unfinished files of crashed executors", "remove them", repair
+        )
+
+
+def _unlink_all(files: list[Path]) -> None:
+    for file in files:
+        file.unlink(missing_ok=True)
