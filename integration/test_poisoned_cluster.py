@@ -17,19 +17,19 @@ from confluent_kafka import Producer
 
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, kill_9, running
-from integration.kafka_log import last_values
+from integration.kafka_log import Input, changes, last_values, write
 
 pytestmark = pytest.mark.services
 
 BOMB = b"[" * 100_000
 #: Random bytes, wrong JSON, right JSON of wrong types, a bomb, something huge, and a tombstone.
-BODIES = (b"\xff\xfe\x00", b"{", b'{"frontier": "x", "query": 5}', b'[1, "x"]', b"null", BOMB, b"x" * 2_000_000, None)
+BODIES = (b"\xff\xfe\x00", b"{", b'{"frontier": "x", "query": 5}', b'[1, "x"]', b"null", BOMB, b"x" * 300_000, None)
 KEYS = (
     b"", b"junk", b"\xff\xff", b"a/b", b"a/b/c", b"dead/x", b"dead/o1/x", b"object/nobody", b"registry/x",
     b"object/\xff",
 )  # fmt: skip
 PURPOSES = ("catalog", "progress", "heartbeats", "shed")
-SQL = """REGISTER SOURCE {source} (room STRING, ts BIGINT, t INT) FROM "{topic}" PARTITIONS 1 TIMESTAMP ts;
+SQL = """REGISTER SOURCE {source} (room STRING, t INT) FROM "{topic}" PARTITIONS 1;
 CREATE STREAM rooms OVER {source} KEY room;
 CREATE STREAMED VIEW hot WITH (topic = '{topic}.hot') AS SELECT room, t FROM R(rooms) WHERE t > 80;
 CREATE STREAMED VIEW most WITH (topic = '{topic}.most') AS SELECT max(t) AS t FROM R(rooms)"""
@@ -42,11 +42,7 @@ def cluster(kafka: str, redis_url: str, tmp_path: Path) -> Iterator[Cluster]:
 
 
 def publish(kafka: str, topic: str, records: list[tuple[str, int, int]]) -> None:
-    producer = Producer({"bootstrap.servers": kafka})
-    for room, t, ts in records:
-        body = json.dumps({"room": room, "t": t, "ts": ts})
-        producer.produce(topic, body.encode(), room.encode())
-    assert producer.flush(30) == 0
+    write(kafka, topic, [Input(json.dumps({"room": room, "t": t}).encode(), ts) for room, t, ts in records])
 
 
 def poison_topics(cluster: Cluster, source: str, result: str) -> None:
@@ -130,6 +126,8 @@ def test_a_poisoned_cluster_starts_and_is_cured(cluster: Cluster, unique: str) -
     assert wait_until(
         lambda: sorted(value.decode() for value in last_values(cluster.kafka, hot).values() if value) == results, 120
     ), f"{last_values(cluster.kafka, hot)}; {cluster.logs()}"
+    emitted = [(change.op, change.ts) for change in changes(cluster.kafka, hot)]
+    assert emitted == [("+", 2), ("+", 4), ("-", 11), ("+", 12)]
     assert cluster.get(f"sources/{source}/dead-letters") == []
 
     status = cluster.get("status")

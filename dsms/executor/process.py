@@ -26,7 +26,7 @@ log = structlog.get_logger()
 _POLL_S = 0.2
 #: After this many turns without a fragment an executor stands by, and warms up.
 _IDLE_TURNS = 25
-#: A sign of life has the last alarms; it is small.
+#: A sign of life is small.
 _MOST_ALARMS = 20
 
 
@@ -127,7 +127,7 @@ class ExecutorProcess:
 
     def _status(self) -> ExecutorStatus:
         runners = self._runners
-        alarms = self._alarms.all()[-_MOST_ALARMS:]
+        alarms = self._alarms.all(_MOST_ALARMS)
         if runners is None:
             return ExecutorStatus(STARTING, alarms=alarms, marks=True)
         status = together({name: runner.status for name, runner in runners.items()})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -69,10 +70,23 @@ class Alarms:
             for key in [key for key in self._alarms if key[0] == place]:
                 del self._alarms[key]
 
-    def all(self) -> tuple[Alarm, ...]:
-        """All alarms, the oldest first."""
+    def all(self, most: int = MOST) -> tuple[Alarm, ...]:
+        """All alarms, the oldest first; with `most` only so many, of as many places as possible.
+
+        >>> alarms = Alarms()
+        >>> for place, reason in (("a", "x"), ("a", "y"), ("b", "x")):
+        ...     alarms.raise_at(place, reason)
+        >>> [(alarm.place, alarm.reason) for alarm in alarms.all(2)]
+        [('a', 'x'), ('b', 'x')]
+        """
         with self._lock:
-            return tuple(self._alarms.values())
+            alarms = list(self._alarms.values())
+        seen, ranked = Counter[str](), list[tuple[int, Alarm]]()
+        for alarm in alarms:
+            ranked.append((seen[alarm.place], alarm))
+            seen[alarm.place] += 1
+        kept = [alarm for _, alarm in sorted(ranked, key=lambda each: each[0])[:most]]
+        return tuple(alarm for alarm in alarms if alarm in kept)
 
 
 def _grown(known: Alarm | None, offset: int | None) -> Alarm | None:

@@ -1,0 +1,190 @@
+"""What the doctor finds, and that it settles nothing that covers a record which counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from connectors.kafka.internal_log import Entry, Findings, InternalLog, mark
+from connectors.redis.inspection import Found
+from dsms.coordinator.catalog.catalog_records import Meta, read_part
+from dsms.coordinator.doctor.finding import Finding
+from dsms.coordinator.doctor.log_checks import Logs, LogState, dropped_findings, lost_catalog, record_findings
+from dsms.coordinator.doctor.redis_checks import Documents, document_findings
+from dsms.coordinator.watcher.cut_over import all_mark
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query, Stream
+from dsms.runtime.epoch.progress_log import read_entry
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest
+from dsms.scheduler.leases import ExecutorStatus
+from operators.core.alarms import Alarms
+
+HOT = Query(name="hot", id="o3", sql="", kind="view", select="", topic="dsms.hot")
+CATALOG = Catalog(7, 3, {"rooms": Stream(name="rooms", id="o1", sql="", source="s", keys=()), "hot": HOT})
+
+
+class Log(InternalLog):
+    """A log that notes what is written."""
+
+    def __init__(self, purpose: str) -> None:
+        self.cluster, self.topic, self.alarms = "c", f"_dsms.c.{purpose}", Alarms()
+        self._mark = mark("c", "doctor")
+
+
+class MemoryLogs(Logs):
+    """The internal logs in memory: what they hold, and the keys whose last record does not count."""
+
+    def __init__(self, parts: dict[bytes, bytes | None], entries: dict[bytes, bytes], **left_out: set[bytes]) -> None:
+        self.cluster, self.written = "c", list[tuple[str, list[bytes | None], list[bytes | None]]]()
+        self.parts = {key: read_part(Entry(key, body, 0, 0))[1] for key, body in parts.items()}
+        self.progress = {(entry := read_entry(Entry(key, body, 0, 0))).key: entry for key, body in entries.items()}
+        self.states = {
+            purpose: LogState(Log(purpose), Findings(left_out.get(purpose, set())))
+            for purpose in ("catalog", "progress", "heartbeats", "shed")
+        }
+
+    def write(self, records: Any) -> None:
+        self.written.append((records.topic, list(records.keys), list(records.values)))
+
+
+def logged(catalog: Catalog) -> dict[bytes, bytes | None]:
+    meta = {b"catalog": msgspec.json.encode(Meta(catalog.version, catalog.ids, 1))}
+    return meta | {f"object/{name}".encode(): msgspec.json.encode(item) for name, item in catalog.objects.items()}
+
+
+def repaired(findings: list[Finding]) -> None:
+    for finding in findings:
+        if finding.repair is not None:
+            finding.repair()
+
+
+PROGRESS = {b"dsms.hot/0": b'{"query":"o3","frontier":5,"epoch":1}', b"dead/o1/0": b"[5,2]"}
+
+
+def test_junk_is_settled_and_what_covers_a_record_is_not() -> None:
+    logs = MemoryLogs(
+        logged(CATALOG),
+        PROGRESS,
+        catalog={b"junk", b"object/hot", b"object/nobody", b"catalog"},
+        progress={b"dsms.hot/0", b"dsms.hot/1", b"dead/o1/0", b"dead/x"},
+        heartbeats={b"o1/0"},
+    )
+    found = list(record_findings(logs, ["dsms.hot"]))
+    repaired(found)
+    assert [(topic.rpartition(".")[2], keys) for topic, keys, _ in logs.written] == [
+        ("catalog", [b"junk"]),
+        ("catalog", [b"object/nobody"]),
+        ("progress", [b"dead/x"]),
+        ("heartbeats", [b"o1/0"]),
+    ]
+    assert {finding.advice.partition(":")[0] for finding in found if finding.repair is None} == {
+        "restart the coordinator",
+        "restart the executors",
+    }
+    assert all(finding.severity == "error" for finding in found if finding.repair is None)
+
+
+def test_progress_of_what_was_dropped_is_removed() -> None:
+    gone = {
+        b"dsms.gone/0": b'{"query":"o9","frontier":5,"epoch":1}',
+        b"dead/o9/0": b"[1,1]",
+        b"dead/o3:o9/2": b"[1,1]",
+        b"dead/o3:o1/2": b"[1,1]",
+    }
+    logs = MemoryLogs(logged(CATALOG), PROGRESS | gone)
+    repaired(list(dropped_findings(logs, CATALOG)))
+    assert [(keys, values) for _, keys, values in logs.written] == [
+        ([b"dsms.gone/0", b"dead/o9/0", b"dead/o3:o9/2"], [None] * 3)
+    ]
+    assert list(dropped_findings(MemoryLogs(logged(CATALOG), PROGRESS), CATALOG)) == []
+
+
+def test_the_lost_version_of_the_catalog_comes_from_the_copy_alone() -> None:
+    parts = {key: body for key, body in logged(CATALOG).items() if key != b"catalog"}
+    logs = MemoryLogs(parts, {}, catalog={b"catalog"})
+    assert logs.catalog is None
+    assert [finding.repair for finding in lost_catalog(logs, None)] == [None]
+    repaired(list(lost_catalog(logs, CATALOG)))
+    assert logs.written == [("_dsms.c.catalog", [b"catalog"], [msgspec.json.encode(Meta(7, 3, 0))])]
+    assert MemoryLogs(logged(CATALOG), {}).catalog == CATALOG and MemoryLogs({}, {}).catalog == Catalog()
+
+
+class MemoryKeys:
+    """Keys of Redis in memory, as an inspection sees them."""
+
+    cluster, client = "c", None
+
+    def __init__(self, *found: Found, runs: dict[str, bytes] | None = None) -> None:
+        self.found, self.deleted, self._runs = list(found), list[bytes | str](), runs or {}
+
+    def documents(self) -> list[Found]:
+        return self.found
+
+    def delete(self, key: bytes | str) -> None:
+        self.deleted.append(key)
+
+
+class MemoryState:
+    """The copy of the catalog."""
+
+    def __init__(self, body: bytes | None) -> None:
+        self.body = body
+
+    def catalog(self) -> bytes | None:
+        return self.body
+
+    def set_catalog(self, body: bytes) -> None:
+        self.body = body
+
+    def place(self, name: str) -> str:
+        return f"dsms:{{c}}:{name}"
+
+
+def document(name: str, body: bytes | None, *, lasts: bool = False) -> Found:
+    return Found(f"dsms:{{c}}:{name}".encode(), name, "string" if body is not None else "list", lasts, body)
+
+
+STATUS = msgspec.json.encode(ExecutorStatus())
+
+
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        (document("executor:e", STATUS), None),
+        (document("executor:e", STATUS, lasts=True), "it never ends, so no executor wrote it"),
+        (document("executor:e", b"\xff"), "JSON is malformed: invalid character"),
+        (document("assignments", None), "it is a list, not a document"),
+        (document("assignments", b"{}"), None),
+        (document("report:0", b"\xc1", lasts=True), "it never ends, so no executor wrote it"),
+        (document("catalog", b'{"cluster": "d"}'), 'of cluster "d", not of "c"'),
+        (document("checkpoint-request", b"what is not known here"), None),
+    ],
+)
+def test_documents(found: Found, problem: str | None) -> None:
+    keys, state = MemoryKeys(found), MemoryState(None)
+    documents = Documents(keys, state, None)  # type: ignore[arg-type]
+    findings = list(document_findings(documents))
+    assert [finding.problem for finding in findings] == ([] if problem is None else [problem])
+    repaired(findings)
+    assert keys.deleted == ([] if problem is None else [found.key])
+
+
+def test_a_copy_of_another_version_is_written_anew() -> None:
+    state: Any = MemoryState(msgspec.json.encode(Catalog(3)))
+    documents = Documents(MemoryKeys(), state, CATALOG)  # type: ignore[arg-type]
+    repaired(list(document_findings(documents)))
+    assert msgspec.json.decode(state.body, type=Catalog) == msgspec.structs.replace(CATALOG, cluster="c")
+    assert list(document_findings(documents)) == []
+
+
+def test_a_manifest_that_does_not_name_the_runs_of_every_target_does_not_fit() -> None:
+    lane = LaneManifest(("o3",), {}, [{}])
+    assert Manifest(lanes={"o3": lane}, targets=1).misfit(1) is None
+    assert Manifest(lanes={"o3": lane}, targets=2).misfit(2) is not None
+
+
+def test_the_cut_over_waits_for_the_last_executor_that_names_nobody() -> None:
+    new, old = ExecutorStatus("running", fragments={"0": "running"}, marks=True), ExecutorStatus()
+    assert all_mark(["0"], {"a": new}) and not all_mark(["0"], {"a": new, "b": old}) and not all_mark([], {})
