@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 
 import httpx
 
+from dsms.local.services import http_ready
 from integration.cluster import Cluster, running
 from integration.session_services import started
 from integration.statement_grammar import BASE, ROOT, StatementGrammar
@@ -56,6 +57,8 @@ class Report:
     seconds: float = 0.0
     statuses: dict[str, int] = field(default_factory=dict)
     slowest_s: float = 0.0
+    #: Connections that ended without an answer; the statement was sent again.
+    resets: list[str] = field(default_factory=list)
     failed: list[Call] = field(default_factory=list)
     slow: list[Call] = field(default_factory=list)
 
@@ -100,12 +103,18 @@ class Sender:
         # ASCII, so that text with lone surrogates can be sent
         body = json.dumps({"sql": statement}).encode()
         try:
-            answer = self._client.post("/v1/statements", content=body, headers={"Content-Type": "application/json"})
+            answer = self._post(body)
         except httpx.TransportError as error:
-            raise RuntimeError(
-                f"the coordinator is gone after {statement[:_SHOWN]!r}\n{self._cluster.logs()}"
-            ) from error
+            if not http_ready(f"{self._cluster.url}/healthz"):
+                what = f"the coordinator is gone after {statement[:_SHOWN]!r}"
+                raise RuntimeError(f"{what}\n{self._cluster.logs()}") from error
+            self._report.resets.append(f"{error} at {statement[:_SHOWN]!r}")
+            answer = self._post(body)
         return answer.status_code, answer.text, time.monotonic() - begun
+
+    def _post(self, body: bytes) -> httpx.Response:
+        headers = {"Content-Type": "application/json"}
+        return self._client.post("/v1/statements", content=body, headers=headers)
 
 
 def fuzz(cluster: Cluster, statements: int, seed: int) -> Report:
@@ -126,8 +135,8 @@ def fuzz(cluster: Cluster, statements: int, seed: int) -> Report:
 
 def _summary(report: Report) -> str:
     counts = ", ".join(f"{count} × {status}" for status, count in sorted(report.statuses.items()))
-    faults = f"{len(report.failed)} failed, {len(report.slow)} slow, slowest {report.slowest_s:.2f} s"
-    return f"{counts}; {faults}; {report.seconds:.0f} s"
+    faults = f"{len(report.failed)} failed, {len(report.slow)} slow, {len(report.resets)} connections reset"
+    return f"{counts}; {faults}; slowest {report.slowest_s:.2f} s; {report.seconds:.0f} s"
 
 
 @contextmanager
@@ -136,7 +145,7 @@ def cluster_of_its_own() -> Iterator[Cluster]:
     with TemporaryDirectory(prefix="dsms-fuzz-") as name, started(Path(name)) as (kafka, redis_url):
         directory = Path(name) / "cluster"
         directory.mkdir()
-        loads = {"DSMS_LOAD_DATABASES": "true", "DSMS_LOAD_DIR": str(directory)}
+        loads = {"DSMS_LOAD_DATABASES": "true", "DSMS_LOAD_DIR": str(directory), "PYTHONFAULTHANDLER": "1"}
         with running(kafka, redis_url, directory, environment=loads) as cluster:
             yield cluster
 

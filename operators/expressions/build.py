@@ -33,11 +33,20 @@ def call(name: str, *arguments: Expression) -> Call:
     signature = function.resolve(arguments)
     if signature is None:
         types = ", ".join(type_name(argument.type) for argument in arguments)
-        text = to_sql(Call(name, arguments, pa.null()))
+        text = _attempted(name, arguments)
         raise UserError(f'"{name}" does not take ({types}) in "{text}"', hint=f"it takes {function.takes}")
     widened = tuple(map(coerce, arguments, signature.arguments))
     nullable = any(argument.nullable for argument in widened) if signature.nullable is None else signature.nullable
     return Call(name, widened, signature.result, nullable)
+
+
+def _attempted(name: str, arguments: tuple[Expression, ...]) -> str:
+    """The text of a call that a function does not take. One that stands for an operator, such as `is_null()`, may have
+    been called with any number of arguments, and has no notation then."""
+    try:
+        return to_sql(Call(name, arguments, pa.null()))
+    except (IndexError, ValueError, AssertionError):
+        return f"{name.upper()}({', '.join(map(to_sql, arguments))})"
 
 
 def cast(expression: Expression, target: pa.DataType, *, safe: bool = False) -> Expression:
