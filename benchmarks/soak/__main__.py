@@ -40,6 +40,8 @@ OUT = Path(__file__).parent.parent / "out" / "soak.json"
 LOAD = 0.7
 #: Blocks of events that warm the queries up, and by which the capacity is measured.
 _WARM, _TIMED = 1, 3
+#: Seconds of a run that show how queries start, not how they run.
+_WARM_S = 10.0
 _LIMIT_S, _TELL_S, _POINTS = 900.0, 60.0, 240
 
 
@@ -117,7 +119,8 @@ class _Run:
         self._cluster, self._asked = cluster, asked
         self.samples = Samples(cluster, [query.name for query in asked], given.every)
         self.events, self.fed, self.tail_s = Events(1), dict[str, Any](), float("nan")
-        self.fed_s = 0.0
+        #: When lags begin to count, and until when events came, in seconds since the start of the samples.
+        self.warm_s, self.fed_s = 0.0, 0.0
 
     def go(self, rate: int, count: int) -> None:
         """Feeds all events and waits until every result is final."""
@@ -140,6 +143,8 @@ class _Run:
             assert feed.stdout is not None
             try:
                 self.events = Events(count, Timeline(rate, int(json.loads(feed.stdout.readline())["first_ms"])))
+                passed_s = time.time() - self.events.timeline.first_ms / 1_000
+                self.warm_s = time.monotonic() - self.samples.began - passed_s + _WARM_S
                 self._tell(feed)
             finally:
                 feed.kill()
@@ -177,10 +182,10 @@ class _Run:
             yield Result(f"{role}: PSS, growth over the last half", trend.growth_mb, "MB", "lower")
 
     def _lags(self) -> dict[str, list[float]]:
-        """Lags while events came, of each question, and of all shared queries, the slowest at each time."""
+        """Lags while events came, but for the first seconds: of each question, and of the slowest shared query."""
         upto = self.fed_s or float("inf")
         found = {
-            query.name: [lag for at, lag in self.samples.lags[query.name] if at <= upto and lag < 1e9]
+            query.name: [lag for at, lag in self.samples.lags[query.name] if self.warm_s <= at <= upto]
             for query in self._asked
         }
         alone = {query.name: found[query.name] for query in self._asked if query.at_instants and found[query.name]}
