@@ -153,7 +153,7 @@ class InternalLog:
         """The cut-over for the partitions that have none, given what a reading found; None if all have it."""
         if found is None:
             found = Findings()
-            for _ in self.read(_nothing, decided=True, findings=found):
+            for _ in self.read(_nothing, findings=found):
                 pass
         missing = [number for number in partitions_of(self._admin, self.topic) if number not in found.cut_over]
         if not missing:

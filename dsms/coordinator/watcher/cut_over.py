@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import structlog
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter
+from connectors.kafka.epoch_writer import EpochWriter, Records
 from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import transactional_id
 from dsms.scheduler.leases import RUNNING, ExecutorStatus
+from operators.core.errors import DsmsError
 
 log = structlog.get_logger()
 
@@ -30,28 +32,37 @@ def all_mark(fragments: Iterable[str], alive: Mapping[str, ExecutorStatus]) -> b
 
 @dataclass
 class CutOver:
-    """A duty of the coordinator that is done once."""
+    """A duty of the coordinator that is done once, in a thread of its own: the logs may be long."""
 
     kafka: KafkaSettings
     cluster: str
     logs: tuple[InternalLog, ...]
     fragments: Callable[[], Iterable[str]]
-    _done: bool = field(default=False)
+    _done: bool = False
+    _thread: threading.Thread | None = None
 
     def __call__(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Writes the cut-over to each topic that has none, as soon as that is right."""
-        if self._done or not all_mark(self.fragments(), alive):
-            return
-        writer: EpochWriter | None = None
+        busy = self._thread is not None and self._thread.is_alive()
+        if not (self._done or busy) and all_mark(self.fragments(), alive):
+            self._thread = threading.Thread(target=self._try, name="cut-over", daemon=True)
+            self._thread.start()
+
+    def _try(self) -> None:
         try:
             for internal in self.logs:
                 if (records := internal.missing_cut_over()) is not None:
-                    writer = writer or EpochWriter(self.kafka, transactional_id(self.cluster, "cut-over"))
-                    writer.begin()
-                    writer.write(records)
-                    writer.commit()
+                    self._write(records)
                     log.info("from here on records count only if they name their writer", topic=internal.topic)
+            self._done = True
+        except DsmsError as error:
+            log.warning("the cut-over is tried again", reason=str(error))
+
+    def _write(self, records: Records) -> None:
+        writer = EpochWriter(self.kafka, transactional_id(self.cluster, "cut-over"))
+        try:
+            writer.begin()
+            writer.write(records)
+            writer.commit()
         finally:
-            if writer is not None:
-                writer.close()
-        self._done = True
+            writer.close()
