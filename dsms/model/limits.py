@@ -35,8 +35,10 @@ class Limits:
     statement_tokens: int = 10_000
     #: How deep parentheses, brackets, subqueries, NOT, CASE and signs are nested in a statement.
     statement_nesting: int = 50
-    #: How many operators of an expression, or parts of a set query, depend on each other: a + b + c + …
-    statement_operands: int = 200
+    #: Operands of a chain such as a + b + c, each of which depends on those before it; AND and OR are no such chains.
+    statement_operands: int = 64
+    #: Levels of the tree of a statement: operands, parts of a set query, casts, subqueries, all within each other.
+    statement_levels: int = 200
     #: Relations that one FROM joins.
     from_items: int = 50
     #: Columns of a source, a table or a result.

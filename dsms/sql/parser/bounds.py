@@ -97,7 +97,11 @@ def bounded(tree: exp.Expr, limits: Limits) -> exp.Expr:
     balance(tree)
     depth, deepest = _depth(tree)
     place = Place(*position_of(deepest))
-    limits.check("statement_operands", depth, "the statement is a chain of {} operators and operands", place)
+    limits.check("statement_levels", depth, "the statement has {} levels of operators and operands", place)
+    for top in tree.find_all(exp.Binary):
+        if not isinstance(top, exp.Connector) and not (isinstance(top.parent, exp.Binary) and top.arg_key == "this"):
+            operands, place = 1 + len(_chain(top)), Place(*position_of(top))
+            limits.check("statement_operands", operands, "an expression is a chain of {} operands", place)
     for select in tree.find_all(exp.Select):
         items, place = 1 + len(select.args.get("joins") or ()), Place(*position_of(select))
         limits.check("from_items", items, "FROM joins {} relations", place)
@@ -105,6 +109,16 @@ def bounded(tree: exp.Expr, limits: Limits) -> exp.Expr:
         length = len(_pattern(match))
         limits.check("pattern_length", length, "the pattern has {} characters", Place(*position_of(match)))
     return tree
+
+
+def _chain(top: exp.Expr) -> list[exp.Expr]:
+    """The operators of a chain, the last one first."""
+    operators: list[exp.Expr] = []
+    node = top
+    while isinstance(node, exp.Binary) and not isinstance(node, exp.Connector):
+        operators.append(node)
+        node = node.this
+    return operators
 
 
 def _pattern(match: exp.Expr) -> str:

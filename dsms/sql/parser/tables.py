@@ -11,6 +11,7 @@ from dsms.model import statements as st
 from dsms.model.position import error_at, position_of
 from dsms.sql.parser.cursor import Cursor
 from dsms.sql.parser.declarations import column, names
+from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.queries import parse_query
 
 _Parsed = TypeVar("_Parsed", bound=exp.Expr)
@@ -123,7 +124,7 @@ def _target(change: exp.Expr) -> st.Name:
 
 def _table(node: exp.Expr) -> st.Name:
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or node.args.get("db"):
-        raise error_at(node, f'"{node.sql()}" is not a table name')
+        raise error_at(node, f'"{node.sql(dialect=Dsms)}" is not a table name')
     return _name(node)
 
 

@@ -10,6 +10,9 @@ from sqlglot.errors import SqlglotError
 from operators.core.errors import SqlError, UserError
 from operators.core.recursion import bounded_calls
 
+#: How sqlglot's generator begins when a message quotes a part that only our dialect can write.
+_NO_TEXT = "Unsupported expression type"
+
 
 @contextmanager
 def understood() -> Iterator[None]:
@@ -28,3 +31,7 @@ def understood() -> Iterator[None]:
         raise
     except SqlglotError as error:
         raise SqlError(f"the statement cannot be understood: {str(error).splitlines()[0]}") from error
+    except ValueError as error:
+        if not str(error).startswith(_NO_TEXT):
+            raise
+        raise SqlError("the statement cannot be understood: a part of it has no place there") from error
