@@ -54,10 +54,14 @@ class Rows:
     def update(self, number: int, row: Row) -> None:
         """Replaces a row."""
         old = self.rows[number]
-        self.before.setdefault(number, tuple(old))
-        if self._indexes:
-            self._unindex(number, old)
-        self._put(number, row)
+        if number not in self.before:
+            self.before[number] = tuple(old)
+        for columns, _ in self._indexes:
+            if any(old[column] != row[column] for column in columns):
+                self._unindex(number, old)
+                self._put(number, row)
+                return
+        old[:] = row  # the same list stays in the indexes
 
     def delete(self, number: int) -> None:
         """Deletes a row, if it is there."""

@@ -14,37 +14,39 @@ CREATE AGGREGATE decay_avg(next DOUBLE, factor DOUBLE): DOUBLE {
 }
 """
 
-#: k = 4 tables of 1024 counters: each item adds 1 to a counter of each, and its least counter is its count, or more.
-FREQUENT = """
-CREATE AGGREGATE approx_frequency(item): BIGINT {
-  TABLE counters(sketch INT, bucket BIGINT, hits BIGINT);
-  TABLE hashes(sketch INT, bucket BIGINT);
-  INITIALIZE: ITERATE: {
-    DELETE FROM hashes;
-    INSERT INTO hashes VALUES (0, hash(item, 0) % 1024), (1, hash(item, 1) % 1024),
-                              (2, hash(item, 2) % 1024), (3, hash(item, 3) % 1024);
-    INSERT INTO counters SELECT sketch, bucket, 0 FROM hashes WHERE NOT EXISTS (
-      SELECT hits FROM counters WHERE counters.sketch = hashes.sketch AND counters.bucket = hashes.bucket);
-    UPDATE counters SET hits = hits + 1 WHERE sketch = 0 AND bucket = hash(item, 0) % 1024;
-    UPDATE counters SET hits = hits + 1 WHERE sketch = 1 AND bucket = hash(item, 1) % 1024;
-    UPDATE counters SET hits = hits + 1 WHERE sketch = 2 AND bucket = hash(item, 2) % 1024;
-    UPDATE counters SET hits = hits + 1 WHERE sketch = 3 AND bucket = hash(item, 3) % 1024;
-  }
-  TERMINATE: {
-    INSERT INTO RETURN SELECT min(hits) FROM hashes, counters
-      WHERE counters.sketch = hashes.sketch AND counters.bucket = hashes.bucket;
-  }
-  EXPIRE: {
-    UPDATE counters SET hits = hits - 1 WHERE sketch = 0 AND bucket = hash(item, 0) % 1024;
-    UPDATE counters SET hits = hits - 1 WHERE sketch = 1 AND bucket = hash(item, 1) % 1024;
-    UPDATE counters SET hits = hits - 1 WHERE sketch = 2 AND bucket = hash(item, 2) % 1024;
-    UPDATE counters SET hits = hits - 1 WHERE sketch = 3 AND bucket = hash(item, 3) % 1024;
-    DELETE FROM counters WHERE sketch = 0 AND bucket = hash(item, 0) % 1024 AND hits = 0;
-    DELETE FROM counters WHERE sketch = 1 AND bucket = hash(item, 1) % 1024 AND hits = 0;
-    DELETE FROM counters WHERE sketch = 2 AND bucket = hash(item, 2) % 1024 AND hits = 0;
-    DELETE FROM counters WHERE sketch = 3 AND bucket = hash(item, 3) % 1024 AND hits = 0;
-  }
-}
+#: k = 4 tables of at most 1024 counters: an item counts in one of each, and the least of these is its count, or more.
+_SKETCHES = range(4)
+_HASHES = ", ".join(f"hash(item, {k}) % 1024" for k in _SKETCHES)
+_COUNT = """
+    IF EXISTS (SELECT hits FROM c{k} WHERE bucket = (SELECT b{k} FROM places))
+      { UPDATE c{k} SET hits = hits + 1 WHERE bucket = (SELECT b{k} FROM places); }
+    ELSE { INSERT INTO c{k} SELECT b{k}, 1 FROM places; }"""
+_UNCOUNT = """
+    UPDATE c{k} SET hits = hits - 1 WHERE bucket = hash(item, {k}) % 1024;"""
+
+
+def _each(text: str, between: str = "") -> str:
+    """A text for each sketch, with its number for {k}."""
+    return between.join(text.replace("{k}", str(k)) for k in _SKETCHES)
+
+
+FREQUENT = f"""
+CREATE AGGREGATE approx_frequency(item): BIGINT {{
+  TABLE places({_each("b{k} BIGINT", ", ")});
+  {_each("TABLE c{k}(bucket BIGINT, hits BIGINT); ")}
+  INITIALIZE: {{
+    INSERT INTO places VALUES ({_HASHES});
+    {_each("INSERT INTO c{k} SELECT b{k}, 1 FROM places; ")}
+  }}
+  ITERATE: {{
+    UPDATE places SET {_each("b{k} = hash(item, {k}) % 1024", ", ")};{_each(_COUNT)}
+  }}
+  TERMINATE: {{
+    INSERT INTO RETURN SELECT least({_each("(SELECT hits FROM c{k} WHERE bucket = b{k})", ", ")}) FROM places;
+  }}
+  EXPIRE: {{{_each(_UNCOUNT)}
+  }}
+}}
 """
 
 #: Babcock et al., SODA 2002: the row of the highest random priority of a window; `max` over priorities, with the row.
