@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -95,8 +95,10 @@ class Sender:
         call = Call(report.statements, statement[:_SHOWN], status, answer[:_SHOWN], round(seconds, 2))
         if status >= httpx.codes.INTERNAL_SERVER_ERROR:
             report.failed.append(call)
+            sys.stderr.write(f"{_line(call)}\n")
         if seconds > LONGEST_S and (again_s := self._call(statement)[2]) > LONGEST_S:
-            report.slow.append(Call(**{**asdict(call), "again_s": round(again_s, 2)}))
+            report.slow.append(replace(call, again_s=round(again_s, 2)))
+            sys.stderr.write(f"{_line(report.slow[-1])}\n")
 
     def _call(self, statement: str) -> tuple[int, str, float]:
         begun = time.monotonic()
@@ -133,6 +135,11 @@ def fuzz(cluster: Cluster, statements: int, seed: int) -> Report:
     return report
 
 
+def _line(call: Call) -> str:
+    took = f"{call.seconds} s, again {call.again_s} s" if call.again_s else f"{call.seconds} s"
+    return f"{call.number}: {call.status} in {took}: {call.statement!r}\n  {call.answer}"
+
+
 def _summary(report: Report) -> str:
     counts = ", ".join(f"{count} × {status}" for status, count in sorted(report.statuses.items()))
     faults = f"{len(report.failed)} failed, {len(report.slow)} slow, {len(report.resets)} connections reset"
@@ -161,7 +168,7 @@ def main() -> int:
         report = fuzz(cluster, asked.statements, asked.seed)
     asked.report.write_text(json.dumps(asdict(report), indent=1, sort_keys=True) + "\n")
     for call in [*report.failed, *report.slow]:
-        sys.stdout.write(f"{call.number}: {call.status} in {call.seconds} s: {call.statement!r}\n  {call.answer}\n")
+        sys.stdout.write(f"{_line(call)}\n")
     sys.stdout.write(f"seed {asked.seed}: {report.statements} statements: {_summary(report)}\n")
     return 0 if report.passed else 1
 
