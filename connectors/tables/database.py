@@ -90,6 +90,8 @@ def _table(names: list[str], rows: list[tuple[object, ...]]) -> pa.Table:
 
 def _translated(error: SQLAlchemyError) -> DsmsError:
     reason = str(getattr(error, "orig", None) or type(error).__name__).splitlines()[0]
-    if isinstance(error, OperationalError):
+    # sqlite reports an error of the query itself, such as an unknown table, in the class of failures
+    wrong_query = getattr(getattr(error, "orig", None), "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+    if isinstance(error, OperationalError) and not wrong_query:
         return ExternalError(f"the database failed to run the query: {reason}")
     return UserError(f"the database refused the query: {reason}")

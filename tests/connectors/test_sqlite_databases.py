@@ -56,3 +56,9 @@ def test_nothing_is_changed_or_made(database: Path, statement: str) -> None:
         rows(database, statement.format(directory=database.parent))
     assert database.read_bytes() == before
     assert [file.name for file in database.parent.iterdir()] == ["rooms.db"]
+
+
+@pytest.mark.parametrize("query", ["x", "SELECT * FROM nothing", "SELECT nothing FROM rooms", ""])
+def test_a_wrong_query_is_no_failure_of_the_database(database: Path, query: str) -> None:
+    with pytest.raises(UserError, match="the database refused the query"):
+        rows(database, query)
