@@ -100,7 +100,9 @@ class Cursor:
         return taken
 
     def text_of(self, tokens: list[Token]) -> str:
-        """The script's text from the first to the last of the tokens."""
+        """The script's text from the first to the last of the tokens. Raises SqlError where there is none."""
+        if not tokens:
+            self.fail(f'expected something before "{self.tokens[min(self.at, len(self.tokens) - 1)].text}"')
         return self.script[tokens[0].start : tokens[-1].end + 1]
 
     def starts_type(self, tokens: list[Token]) -> bool:
