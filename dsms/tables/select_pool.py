@@ -11,7 +11,7 @@ import structlog
 
 from dsms.model.limits import SETTING, Limits
 from dsms.tables.question import Asked
-from dsms.tables.select_budget import Budget, TooManySelects
+from dsms.tables.select_budget import Budget, TookTooLong, TooManySelects
 from dsms.tables.select_process import Ended, Form, Reply, SelectProcess
 from dsms.tables.select_wire import WorkerLimits
 
@@ -48,8 +48,12 @@ class SelectPool:
                 self._present -= 1
 
     def _wait(self, budget: Budget) -> None:
+        """Waits for a place as long as a statement may take."""
         while not self._places.acquire(timeout=0.1):
-            budget.check()
+            try:
+                budget.check()
+            except TookTooLong as error:
+                raise _busy(self._most, self._limits.selects_waiting) from error
 
     def rows(self, asked: Asked, budget: Budget) -> pa.Table:
         """The rows of a question, for a statement that was admitted."""

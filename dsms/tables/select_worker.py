@@ -13,6 +13,7 @@ import select
 import socket
 import sys
 import threading
+from contextlib import suppress
 from typing import Any, Literal
 
 import duckdb
@@ -145,6 +146,16 @@ def _limit_memory(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
 
 
+def _give_way(niceness: int) -> None:
+    """Gives up priority: over other processes of the session, and, where Linux shares processors among sessions, over
+    those of others, too, by a session of its own."""
+    os.nice(niceness)
+    os.setsid()
+    # there may be no such groups, or they may not be changed
+    with suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as group:
+        group.write(str(niceness))
+
+
 def _offer_to_be_killed() -> None:
     """Where memory runs out all the same, the kernel ends this process, and not the coordinator."""
     if sys.platform == "linux":
@@ -155,7 +166,7 @@ def _offer_to_be_killed() -> None:
 def main() -> None:
     """Answers questions until the other end of the socket is closed."""
     channel, limits = socket.socket(fileno=int(sys.argv[1])), msgspec.json.decode(sys.argv[2], type=WorkerLimits)
-    os.nice(limits.niceness)
+    _give_way(limits.niceness)
     _offer_to_be_killed()
     for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NOFILE, 64)):
         resource.setrlimit(kind, (most, most))

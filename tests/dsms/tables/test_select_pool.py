@@ -180,6 +180,14 @@ def test_more_statements_than_places_wait_or_are_refused(pool: SelectPool) -> No
             place.result(30)
 
 
+def test_whoever_waits_too_long_is_told_to_come_again() -> None:
+    pool = SelectPool(Limits(selects_waiting=1, select_seconds=1), 1)
+    with pool.admitted(), pytest.raises(TooManySelects), pool.admitted():
+        pass
+    with pool.admitted():
+        pass
+
+
 def test_a_process_that_dies_between_statements_is_replaced(pool: SelectPool) -> None:
     ask(pool, "SELECT 1")
     (process,) = pool._idle
@@ -213,6 +221,16 @@ def test_a_process_knows_nothing_of_the_environment_and_can_write_no_file(
         ask(pool, "SELECT * FROM read_csv('/etc/passwd')")
     with pytest.raises(SqlError, match="locked"):
         ask(pool, "SET threads = 2")
+
+
+def test_a_process_gives_way_to_others() -> None:
+    pool = SelectPool(LIMITS, 1, niceness=7)
+    try:
+        ask(pool, "SELECT 1")
+        pid = pid_of(pool)
+        assert (psutil.Process(pid).nice(), os.getsid(pid)) == (7, pid)
+    finally:
+        pool.close()
 
 
 def test_a_process_ends_with_its_parent(pool: SelectPool) -> None:
