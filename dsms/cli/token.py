@@ -11,7 +11,7 @@ from dsms.model.roles import Role
 _PATTERN = "a name, or its beginning and *; may be given several times"
 
 
-def token(
+def token(  # noqa: PLR0913 a parameter an option
     name: Annotated[str, typer.Argument(help="Name of the user or program that gets the token.")],
     role: Annotated[Role, typer.Option(help="Role of the token, which says what it permits.")] = "reader",
     *,
@@ -25,6 +25,9 @@ def token(
     write_topics: Annotated[
         list[str] | None, typer.Option(help=f"Topics that it may write and read: {_PATTERN}.")
     ] = None,
+    calls_per_second: Annotated[float | None, typer.Option(min=0.01, help="Calls that it may make a second.")] = None,
+    queries: Annotated[int | None, typer.Option(min=0, help="Queries that it may have.")] = None,
+    streams: Annotated[int | None, typer.Option(min=0, help="Results that it may follow at once.")] = None,
 ) -> None:
     """Make an API token.
 
@@ -34,7 +37,9 @@ def token(
     Example: dsms token ann --role writer --read 'orders*' --write 'ann_*' --write-topics 'dsms.ann_*' >> tokens.toml
     """
     patterns = {"read": read, "write": write, "read_topics": read_topics, "write_topics": write_topics}
-    text, kept = new_token(name, role, **{field: tuple(given) for field, given in patterns.items() if given})
+    allowance = {"calls_per_second": calls_per_second, "queries": queries, "streams": streams}
+    given = {field: tuple(names) for field, names in patterns.items() if names}
+    text, kept = new_token(name, role, **given, **allowance)
     Access((kept,))  # refuses wrong patterns
     print_line(entry(kept))
     note(f"token (shown only once): {text}")

@@ -64,6 +64,13 @@ class Limits:
     #: Rows and megabytes of its answer.
     select_rows: int = 100_000
     select_result_mb: int = 16
+    #: Calls a second of one token, its queries, and the results that it follows at once; a token may have its own.
+    token_calls_per_second: int = 1_000
+    token_queries: int = 1_000
+    token_streams: int = 1_000
+    #: Megabytes of a call, and of a file of rows that is sent to a table.
+    request_mb: int = 64
+    load_mb: int = 1_024
     #: Characters of a regular expression or of a pattern of LIKE.
     pattern_length: int = 1_000
 

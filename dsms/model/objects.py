@@ -232,6 +232,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     #: The query that it replaced, while still needed; `lasting`: as long as this query exists.
     former: Former | None = None
     lasting: bool = False
+    #: The name of the token that created it; empty where the coordinator knows no tokens.
+    owner: str = ""
 
     @property
     def sheddable(self) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from http import HTTPStatus
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -11,9 +13,15 @@ from starlette.routing import Route
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.checkpoints_api import checkpoints_router
 from dsms.coordinator.http.control_api import control_router
-from dsms.coordinator.http.errors import dsms_error_response, invalid_request_response, too_deep_response
+from dsms.coordinator.http.errors import (
+    dsms_error_response,
+    invalid_request_response,
+    too_deep_response,
+    too_large_response,
+)
 from dsms.coordinator.http.guard import Guard
 from dsms.coordinator.http.health_api import health_router
+from dsms.coordinator.http.models import MEGABYTE
 from dsms.coordinator.http.objects_api import objects_router
 from dsms.coordinator.http.plan_api import plan_router
 from dsms.coordinator.http.registry_api import registry_error_response, registry_router
@@ -51,17 +59,18 @@ def create_app(service: Service, registry: SchemaRegistry, access: Access | None
         version="1",
         docs_url="/docs",
         redoc_url=None,
+        max_body_size=service.limits.request_mb * MEGABYTE,
     )
     app.add_exception_handler(RegistryError, registry_error_response)
     app.add_exception_handler(DsmsError, dsms_error_response)
     app.add_exception_handler(RecursionError, too_deep_response)
     app.add_exception_handler(RequestValidationError, invalid_request_response)
+    app.add_exception_handler(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, partial(too_large_response, service.limits))
     app.state.backend = backend = Backend(service, registry, Once(_AnswersOf(service)))
     routers = [router(backend) for router in ROUTERS]
     for router in routers:
         app.include_router(router)
-    if access is not None:
-        app.add_middleware(Guard, access=access, routes=routes_of(routers))
+    app.add_middleware(Guard, access=access, routes=routes_of(routers), limits=service.limits)
     return app
 
 

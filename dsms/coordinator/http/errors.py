@@ -5,10 +5,12 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from dsms.coordinator.catalog.lookup import Document, UnknownName
+from dsms.coordinator.http.call_rates import TooManyStreams
 from dsms.coordinator.idempotency.calls import OutcomeUnknown, Underway, WrongBody
 from dsms.coordinator.results.feed import PositionGone, TooManyFeeds
 from dsms.coordinator.statements.replacements import BeingReplaced
 from dsms.model.catalog import NotFound
+from dsms.model.limits import SETTING, Limits
 from dsms.model.principal import ANYBODY, Forbidden
 from dsms.model.statement_result import EncodedRows
 from dsms.tables.select_budget import Cancelled, OutOfBounds, TookTooLong, TooManySelects
@@ -36,6 +38,7 @@ _STATUS: tuple[tuple[type[DsmsError], int, str], ...] = (
     (TooLarge, 413, "user"),
     (PositionGone, 410, "gone"),
     (TooManyFeeds, 429, "busy"),
+    (TooManyStreams, 429, "busy"),
     (TooManySelects, 429, "busy"),
     (TookTooLong, 408, "limit"),
     (OutOfBounds, 400, "limit"),
@@ -89,6 +92,12 @@ def dsms_error_response(request: Request, error: Exception) -> Response:
 def too_deep_response(request: Request, error: Exception) -> Response:
     """The response to a call that would have to follow something that is nested too deeply."""
     return dsms_error_response(request, too_deep())
+
+
+def too_large_response(limits: Limits, request: Request, error: Exception) -> Response:
+    """The response to a body that is larger than the limit of its call."""
+    message, hint = f"the body has more than {limits.request_mb} MB", f'the limit "request_mb" is set by {SETTING}'
+    return json_response(error_document(TooLarge(message, hint=hint), "user"), 413)
 
 
 def invalid_request_response(request: Request, error: Exception) -> Response:

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
+import re
+import time
+import uuid
 from collections import defaultdict
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.routing import Match, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dsms.coordinator.http.access import Access, declared_role, needed_for_call
+from dsms.coordinator.http.call_rates import CallRates
 from dsms.coordinator.http.errors import error_document, json_response
-from dsms.model.principal import Caller, Forbidden
+from dsms.model.limits import Limits
+from dsms.model.principal import ANYBODY, Caller, Forbidden, Principal
 from dsms.model.roles import Role, allows
 from operators.core.errors import UserError
 
 #: What load balancers and probes ask for without a token: it reveals only whether the process works.
 OPEN = frozenset({"/healthz", "/readyz"})
+#: The header that names a call, in the request if the client chooses the name, and in the answer.
+REQUEST_ID = "x-request-id"
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="dsms"'}
 
 
@@ -45,29 +55,69 @@ def _declares(route: Route) -> bool:
 
 
 class Guard:
-    """Answers 401 without a known token and 403 where its role does not suffice; else the state has the caller.
+    """Answers 401 without a known token, 429 where it calls too often and 403 where its role does not suffice; else the
+    state of the request has the caller. Without `access` everybody may call.
 
     A token comes as `Authorization: Bearer TOKEN`, or as the password of Basic, which schema registry clients send.
     """
 
-    def __init__(self, app: ASGIApp, access: Access, routes: Iterable[Route]) -> None:
-        self._app, self._access, self._roles = app, access, RouteRoles(routes)
+    def __init__(self, app: ASGIApp, access: Access | None, routes: Iterable[Route], limits: Limits) -> None:
+        self._app, self._access, self._roles, self._limits = app, access, RouteRoles(routes), limits
+        self._rates = CallRates(time.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers or passes on one request."""
         if scope["type"] != "http" or scope["path"] in OPEN:
             await self._app(scope, receive, send)
             return
-        principal = self._access.principal_of(bearer(Headers(scope=scope).get("authorization", "")))
+        headers = Headers(scope=scope)
+        request_id = request_id_of(headers.get(REQUEST_ID, ""))
+        principal = self._principal(headers)
+        refusal = self._refusal(principal, scope)
+        if principal is not None and refusal is None:
+            scope.setdefault("state", {})["caller"] = Caller(principal, request_id)
+        answer = refusal or self._app
+        await answer(scope, receive, _with_header(send, request_id))
+
+    def _principal(self, headers: Headers) -> Principal | None:
+        if self._access is None:
+            return ANYBODY.principal
+        return self._access.principal_of(bearer(headers.get("authorization", "")))
+
+    def _refusal(self, principal: Principal | None, scope: Scope) -> Response | None:
+        """The answer to a call that is not passed on."""
         if principal is None:
             error = UserError("a token is needed", hint="send Authorization: Bearer TOKEN, or set DSMS_TOKEN")
-            await json_response(error_document(error, "unauthorized"), 401, _CHALLENGE)(scope, receive, send)
-        elif not allows(principal.role, needed := self._roles.needed(scope)):
+            return json_response(error_document(error, "unauthorized"), 401, _CHALLENGE)
+        per_second = principal.allowance.calls_per_second or self._limits.token_calls_per_second
+        if wait_s := self._rates.wait_s(principal.name, per_second):
+            hint = 'the limit "token_calls_per_second" is set by DSMS_LIMITS or the token'
+            busy = UserError(f'token "{principal.name}" makes more than {per_second:g} calls a second', hint=hint)
+            return json_response(error_document(busy, "busy"), 429, {"Retry-After": str(math.ceil(wait_s))})
+        if not allows(principal.role, needed := self._roles.needed(scope)):
             forbidden = Forbidden(f"this needs the role {needed}, the token has {principal.role}")
-            await json_response(error_document(forbidden, "forbidden"), 403)(scope, receive, send)
-        else:
-            scope.setdefault("state", {})["caller"] = Caller(principal)
-            await self._app(scope, receive, send)
+            return json_response(error_document(forbidden, "forbidden"), 403)
+        return None
+
+
+def request_id_of(given: str) -> str:
+    """The id of a call: the one that the client gave, if it is one, else a new one.
+
+    >>> request_id_of("a-1"), len(request_id_of("no id\\n"))
+    ('a-1', 32)
+    """
+    return given if _ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def _with_header(send: Send, request_id: str) -> Send:
+    """Sends the id of the call with its answer."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (REQUEST_ID.encode(), request_id.encode())]}
+        await send(message)
+
+    return sending
 
 
 def bearer(header: str) -> str:

@@ -5,6 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+#: What the limits of the sizes of calls count in.
+MEGABYTE = 1024 * 1024
+
 
 class StatementResultModel(BaseModel):
     """What one statement did."""

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from dsms.coordinator.http.calling import CalledService
 from dsms.coordinator.http.errors import json_response
-from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME, StatementResultModel
+from dsms.coordinator.http.models import BAD_REQUEST, MEGABYTE, UNAVAILABLE, UNKNOWN_NAME, StatementResultModel
 from dsms.coordinator.http.service import Backend
 
 MOST_ROWS = 100_000
@@ -45,6 +45,7 @@ def relations_router(backend: Backend) -> APIRouter:
         "/tables/{name}/rows",
         summary="Add the rows of a CSV or Parquet file to a table, at one instant",
         response_model=StatementResultModel,
+        max_body_size=backend.service.limits.load_mb * MEGABYTE,
         openapi_extra={"requestBody": {"content": {"application/octet-stream": {}}, "required": True}},
     )
     async def load(

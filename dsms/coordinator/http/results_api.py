@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
+from starlette.types import Receive, Scope, Send
 
+from dsms.coordinator.http.call_rates import OpenStreams
 from dsms.coordinator.http.calling import CalledService, service_of
 from dsms.coordinator.http.errors import NotAcceptable, TooLarge, json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, once_response
@@ -88,6 +91,8 @@ def results_router(backend: Backend) -> APIRouter:
 
 
 def _add_changes(router: APIRouter) -> None:
+    streams = OpenStreams()
+
     @router.get(
         "/queries/{name}/changes",
         summary="Follow the changes of a view, query or table",
@@ -110,8 +115,27 @@ def _add_changes(router: APIRouter) -> None:
         position, service = last or after, service_of(request)
         result: Followed = await _in_thread(None, service.results.result, name)
         feed_request = FeedRequest(result, notation, parse_position(position) if position else None, start, follow)
-        text = await service.results.feeds.opened(feed_request)
-        return StreamingResponse(text, media_type=MEDIA_TYPES[notation], headers=_HEADERS)
+        principal = service.caller.principal
+        most = principal.allowance.streams
+        with ExitStack() as until_ended:
+            until_ended.enter_context(
+                streams.one_more(principal.name, service.limits.token_streams if most is None else most)
+            )
+            text = await service.results.feeds.opened(feed_request)
+            return _Stream(text, MEDIA_TYPES[notation], until_ended.pop_all())
+
+
+class _Stream(StreamingResponse):
+    """A stream of changes; what it holds is given back when it ends, also where nothing of it was sent."""
+
+    def __init__(self, text: AsyncIterator[bytes], media_type: str, held: ExitStack) -> None:
+        super().__init__(text, media_type=media_type, headers=_HEADERS)
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends the stream."""
+        with self._held:
+            await super().__call__(scope, receive, send)
 
 
 def _add_covers(router: APIRouter) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source, Table
 from dsms.model.principal import Principal
+from operators.core.errors import UserError
 
 
 def check_change(principal: Principal, before: Catalog, after: Catalog) -> None:
@@ -37,3 +40,27 @@ def _topic(item: Object) -> str | None:
 def _written(item: Query | Table) -> bool:
     """Whether its topic exists: views over the clock have none."""
     return isinstance(item, Table) or item.periodic is None
+
+
+def with_owners(principal: Principal, before: Catalog, after: Catalog) -> Catalog:
+    """The catalog after a change, in which the new queries belong to `principal`; one that replaces another keeps its
+    owner."""
+    owned = {}
+    for name, item in after.objects.items():
+        if isinstance(item, Query) and not item.owner and before.objects.get(name) is not item:
+            old = before.objects.get(name)
+            owned[name] = msgspec.structs.replace(item, owner=old.owner if isinstance(old, Query) else principal.name)
+    return Catalog(after.version, after.ids, {**after.objects, **owned}) if owned else after
+
+
+def check_owned(principal: Principal, before: Catalog, after: Catalog, most: int) -> None:
+    """Raises UserError where the change leaves `principal` more queries than he had and may have."""
+    limit = most if principal.allowance.queries is None else principal.allowance.queries
+    count = _owned(principal, after)
+    if count > limit and count > _owned(principal, before):
+        hint = 'drop one first; the limit "token_queries" is set by DSMS_LIMITS or the token'
+        raise UserError(f'token "{principal.name}" would have {count} queries, more than {limit}', hint=hint)
+
+
+def _owned(principal: Principal, catalog: Catalog) -> int:
+    return sum(query.owner == principal.name for query in catalog.queries())

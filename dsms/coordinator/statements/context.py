@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from dsms.coordinator.catalog.catalog_store import CatalogStore, Change, Decide
-from dsms.coordinator.statements.change_rights import check_change
+from dsms.coordinator.statements.change_rights import check_change, check_owned, with_owners
 from dsms.coordinator.statements.control_tables import ControlStatement
 from dsms.coordinator.statements.environment import ClusterEnvironment, ClusterFacts
 from dsms.coordinator.statements.replacements import Replacements
@@ -84,6 +84,8 @@ class StatementContext:
         def checked(catalog: Catalog) -> tuple[Catalog, _T]:
             after, answer = decide(catalog)
             check_change(self.caller.principal, catalog, after)
-            return after, answer
+            owned = with_owners(self.caller.principal, catalog, after)
+            check_owned(self.caller.principal, catalog, owned, self.limits.token_queries)
+            return owned, answer
 
         return self.store.change(checked)

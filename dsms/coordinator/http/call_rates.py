@@ -1,0 +1,78 @@
+"""How often each token may call: a bucket of calls for each name, which fills at the token's rate."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from operators.core.errors import UserError
+
+#: A bucket holds the calls of so many seconds: a program that was idle may begin with them at once.
+_BURST_S = 2.0
+#: How many names are remembered; whoever was forgotten begins with a full bucket.
+_MOST_NAMES = 10_000
+
+
+@dataclass
+class CallRates:
+    """The buckets of all names. `clock` gives seconds.
+
+    >>> now = [0.0]
+    >>> rates = CallRates(lambda: now[0])
+    >>> [rates.wait_s("ann", 1.0) for _ in range(3)], rates.wait_s("bob", 1.0)
+    ([0.0, 0.0, 1.0], 0.0)
+    >>> now[0] = 1.5
+    >>> rates.wait_s("ann", 1.0), rates.wait_s("ann", 1.0)
+    (0.0, 0.5)
+    """
+
+    clock: Callable[[], float]
+    _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+
+    def wait_s(self, name: str, per_second: float) -> float:
+        """0.0 if one more call may be made now, which is counted; else the seconds until one may."""
+        now, burst = self.clock(), max(_BURST_S * per_second, 1.0)
+        held, at = self._buckets.pop(name, (burst, now))
+        held = min(burst, held + (now - at) * per_second)
+        allowed = held >= 1.0
+        self._buckets[name] = (held - 1.0 if allowed else held, now)
+        if len(self._buckets) > _MOST_NAMES:
+            self._buckets.popitem(last=False)
+        return 0.0 if allowed else (1.0 - held) / per_second
+
+
+class TooManyStreams(UserError):
+    """A token follows as many results as it may."""
+
+
+class OpenStreams:
+    """How many results each token follows now.
+
+    >>> streams = OpenStreams()
+    >>> with streams.one_more("ann", 1), streams.one_more("ann", 1):
+    ...     pass
+    Traceback (most recent call last):
+    dsms.coordinator.http.call_rates.TooManyStreams: token "ann" follows 1 results already; close one, or try again ...
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._open = threading.Lock(), Counter[str]()
+
+    @contextmanager
+    def one_more(self, name: str, most: int) -> Iterator[None]:
+        """While it lasts, one more is open; TooManyStreams if that were more than `most`."""
+        with self._lock:
+            if self._open[name] >= most:
+                hint = 'close one, or try again later; the limit "token_streams" is set by DSMS_LIMITS or the token'
+                raise TooManyStreams(f'token "{name}" follows {self._open[name]} results already', hint=hint)
+            self._open[name] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open[name] -= 1
+                if not self._open[name]:
+                    del self._open[name]
