@@ -14,6 +14,7 @@ from dsms.sql.binder.aggregate_calls import aggregate_call
 from dsms.sql.binder.grouping import Below, defined_call, group_keys, group_scope, narrowed
 from dsms.sql.binder.grouping_sets import Groups
 from dsms.sql.binder.relation import Context, Relation
+from dsms.sql.parser import nodes
 from operators.core.errors import UserError
 from operators.defined.fold_plan import FoldCall, chosen
 from operators.defined.stream_fold import StreamFold
@@ -21,12 +22,12 @@ from operators.expressions import Column, Expression
 
 
 def stream_groups(
-    relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], query: exp.Expr, context: Context
+    relation: Relation, groups: Groups, calls_of: Sequence[exp.Expr], query: exp.Expr, context: Context
 ) -> Relation | None:
     """The results of non-blocking aggregates over a stream; None if the query does not call any, or reads a relation.
     Raises SqlError for a blocking one, whose input would have to end."""
-    written = [(node, call) for node in nodes if (call := aggregate_call(node)) is not None]
-    if not any(call.known for _, call in written) or not is_bare_stream(relation, query):
+    written = [(node, call) for node in calls_of if (call := aggregate_call(node)) is not None]
+    if not any(call.known for _, call in written) or not is_bare_stream(relation, query, context):
         return None
     below = Below(list(schema(relation.node).names))
     keys = group_keys(relation, groups, below, context)
@@ -53,20 +54,27 @@ def stream_groups(
         known[id(node)] = Column(fold.name, fold.type, True)
         calls.append(fold)
     if not groups.plain:
-        raise error_at(nodes[0], "grouping sets are not supported over a stream")
+        raise error_at(calls_of[0], "grouping sets are not supported over a stream")
     source = narrowed(relation.node, below)
     names = (*(column.name for column in keys.outer), *keys.names(keys.sets[0]))
     plan = logical.Apply(source, StreamFold(names, tuple(calls), None, schema(source)))
     return Relation(plan, group_scope(relation.scope, plan, keys, known, context), ())
 
 
-def is_bare_stream(relation: Relation, query: exp.Expr) -> bool:
-    """Whether a query reads a stream as such: by its name, without a window and not as the relation `R(S)`."""
+def is_bare_stream(relation: Relation, query: exp.Expr, context: Context) -> bool:
+    """Whether a query reads a stream as such: by its name, without a window and not as the relation `R(S)`, also in the
+    queries of FROM and the common tables that it names."""
     source = query.args.get("from_")
     items = [source, *(query.args.get("joins") or [])] if source is not None else []
-    named = all(
-        isinstance(item.this, exp.Subquery)
-        or (isinstance(item.this, exp.Table) and isinstance(item.this.this, exp.Identifier))
-        for item in items
-    )
-    return bool(items) and named and append_only(relation.node)
+    return bool(items) and append_only(relation.node) and all(_is_bare(item, context) for item in items)
+
+
+def _is_bare(item: exp.Expr, context: Context) -> bool:
+    if item.find(nodes.StreamWindow, nodes.WindowTable, nodes.SyncRelation):
+        return False
+    for table in item.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier):
+            return False
+        if (cte := context.ctes.get(table.name.lower())) is not None and not _is_bare(cte[0], cte[1]):
+            return False
+    return True
