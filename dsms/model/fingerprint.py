@@ -19,11 +19,10 @@ import pyarrow as pa
 
 from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.objects import Source
+from operators.core.stored_names import ADDED_LATER
 
 #: 80 bits: among a million plans two unequal ones share a name with a probability below 10^-12.
 _HEX_DIGITS = 20
-#: In the metadata of a field: it takes part only where it differs from its default, since stored names are older.
-ADDED_LATER = "added later"
 #: Fields of a source that are about its topic in Kafka, not about its records.
 _LEARNED = ("topic_id",)
 #: How many fingerprints of plans are memoized.

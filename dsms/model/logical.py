@@ -7,10 +7,10 @@ from typing import Literal
 
 import pyarrow as pa
 
-from dsms.model.fingerprint import ADDED_LATER
 from dsms.model.objects import Source
 from operators.aggregates.aggregate import Aggregate
 from operators.core.sort_key import SortKey
+from operators.core.stored_names import ADDED_LATER
 from operators.expressions import Column, Expression
 from operators.joins.asof_join import Comparison
 from operators.ranking.window_call import WindowCall

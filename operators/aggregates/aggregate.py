@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from operators.core.sort_key import SortKey
+from operators.core.stored_names import ADDED_LATER
 from operators.defined.definition import Definition
 
 
@@ -28,4 +29,4 @@ class Aggregate:
     filter: str | None = None
     order_by: tuple[SortKey, ...] = ()
     parameters: tuple[object, ...] = ()
-    definition: Definition | None = None
+    definition: Definition | None = field(default=None, metadata={ADDED_LATER: True})
