@@ -13,7 +13,8 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.registration.statements import parse
-from dsms.sql.binder.dependencies import names_in
+from dsms.sql.binder.dependencies import calls_in, calls_in_body, names_in
+from dsms.sql.parser.aggregates import CreateAggregate
 from operators.core.errors import SqlError, UserError
 
 
@@ -70,7 +71,8 @@ def _declaration(sql: str, name: str) -> st.Statement:
         statements = parse(sql)
     except SqlError as error:
         raise UserError(f'the statement of "{name}" is invalid: {error}') from error
-    if len(statements) != 1 or _reads(statements[0]) is None:
+    several = len(statements) != 1 and not all(isinstance(part, CreateAggregate) for part in statements)
+    if several or not statements or _reads(statements[0]) is None:
         raise UserError(f'the statement of "{name}" does not declare an object')
     return statements[0]
 
@@ -101,15 +103,21 @@ def _(statement: st.RegisterSource | st.DeclareStream | st.CreateTable) -> list[
 
 
 @_reads.register
+def _(statement: CreateAggregate) -> list[str]:
+    """Definitions are made in the order in which they are listed, each after those that its body calls."""
+    return calls_in_body(statement.sql)
+
+
+@_reads.register
 def _(statement: st.CreateStream) -> list[str]:
     return [statement.source.text.lower()]
 
 
 @_reads.register
 def _(statement: st.ContinuousQuery) -> list[str]:
-    return [name.lower() for name in names_in(statement.select)]
+    return [name.lower() for name in (*names_in(statement.select), *calls_in(statement.select))]
 
 
 @_reads.register
 def _(statement: st.ReplaceQuery) -> list[str]:
-    return [name.lower() for name in names_in(statement.query.select)]
+    return [name.lower() for name in (*names_in(statement.query.select), *calls_in(statement.query.select))]

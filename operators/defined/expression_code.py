@@ -124,6 +124,7 @@ class ExpressionCoder:
                 f'"{name}" is not supported in the body of an aggregate, in "{to_sql(call)}"',
                 hint=f"compute it in the argument of the call, or use one of: {have}",
             )
+        arguments = _as_python_mixes(name, arguments)
         tested, named = self._bound([self.value(argument) for argument in arguments])
         made = strict(self, call, named)
         if not tested:
@@ -143,6 +144,26 @@ class ExpressionCoder:
         low, high = bounds(type_)
         first, again = self.name_for(text)
         return f"({again} if {low} <= {first} <= {high} else out_of_range({again}))"
+
+
+def _as_python_mixes(name: str, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """The operands of arithmetic, without the cast of an integer whose other operand is a float: Python casts it."""
+    if name not in ("add", "subtract", "multiply", "divide"):
+        return arguments
+    bare = [_integer_below(argument) for argument in arguments]
+    return tuple(
+        argument if inner is None or bare[1 - at] is not None else inner
+        for at, (argument, inner) in enumerate(zip(arguments, bare, strict=True))
+    )
+
+
+def _integer_below(expression: Expression) -> Expression | None:
+    """The integer that a cast makes a float; None for everything else."""
+    cast = isinstance(expression, Call) and expression.function in ("widen", "cast")
+    if not cast or not pa.types.is_floating(expression.type):
+        return None
+    assert isinstance(expression, Call)
+    return expression.arguments[0] if pa.types.is_integer(expression.arguments[0].type) else None
 
 
 def bounds(type_: pa.DataType) -> tuple[int, int]:

@@ -40,15 +40,15 @@ def calls_in(query: exp.Expr) -> list[str]:
     return [f"{name}()" for name in sorted(calls)]
 
 
+def calls_in_body(sql: str) -> list[str]:
+    """The names of what definitions of an aggregate may call, as the catalog has those of aggregates."""
+    return [f"{name}()" for name in dict.fromkeys(name.lower() for name in _CALL.findall(sql))]
+
+
 def reads(item: Object) -> list[str]:
     """The names that an object reads directly, and those of aggregates that it may call."""
     if isinstance(item, Aggregate):
-        return [
-            f"{name.lower()}()"
-            for part in item.parts
-            for name in _CALL.findall(part.sql)
-            if f"{name.lower()}()" != item.name
-        ]
+        return [name for part in item.parts for name in calls_in_body(part.sql) if name != item.name]
     if isinstance(item, Stream):
         return [item.source]
     if isinstance(item, Source):

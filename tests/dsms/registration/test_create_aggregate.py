@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dsms.introspection.document_import import imported
+from dsms.introspection.plan_documents import document
 from dsms.testing import LocalSession
 from operators.core.errors import UserError
 
@@ -126,3 +128,23 @@ def test_a_blocking_aggregate_needs_a_relation_or_a_window() -> None:
     feed(made, 1, 2, 3)
     assert made.relation("w", at=3) == [{"k": "a", "t": 5}]
     assert [row for _, row, _ in made.changes("o")] == [{"k": "a", "t": t} for t in (1, 3, 5)]
+
+
+def test_a_document_with_aggregates_is_imported_in_the_order_of_their_calls() -> None:
+    made = session()
+    made.execute(DOUBLED.format(words="", factor=2))
+    made.execute(
+        "CREATE AGGREGATE best(x BIGINT): BIGINT { TABLE t(x BIGINT); "
+        "INITIALIZE: ITERATE: { INSERT INTO t VALUES (x); } "
+        "TERMINATE: { INSERT INTO RETURN SELECT total(x) FROM t; } }"
+    )
+    made.execute(
+        "CREATE WINDOW AGGREGATE best(x BIGINT): BIGINT { INITIALIZE: ITERATE: { INSERT INTO RETURN VALUES (x); } }"
+    )
+    made.execute("CREATE VIEW v AS SELECT best(x) AS b FROM R(S)")
+    copy = LocalSession()
+    for statement in imported(document(made.catalog), copy.catalog).statements:
+        copy.execute(statement)
+    assert list(copy.catalog.objects) == list(made.catalog.objects)
+    feed(copy, 1, 2)
+    assert copy.relation("v") == [{"b": 6}]
