@@ -31,7 +31,7 @@ from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, De
 from operators.core.operator import Move, State
 from operators.defined.definition import Definition
 from operators.defined.evaluate import Events, empty_groups, run
-from operators.defined.fold_plan import FoldCall, Frame, chosen, over_window
+from operators.defined.fold_plan import FoldCall, Frame, over_window
 from operators.defined.generate import COME, END, LEAVE
 from operators.defined.stream_fold import StreamFold
 from operators.grouping.group_by import GroupBy
@@ -174,20 +174,25 @@ def _rows(low: int, high: int) -> Delta:
     )
 
 
-def _stepped(operators: Sequence[StreamFold], rows: int, measured: int = MEASURED) -> tuple[float, list[Any]]:
-    """The seconds for the last rows, after the others, and the states."""
+def _stepped(
+    operators: Sequence[StreamFold],
+    rows: int,
+    measured: int = MEASURED,
+    filling: Sequence[StreamFold] = (),
+) -> tuple[float, list[Any]]:
+    """The seconds for the last rows, after the others, which may be taken by `filling` with the same state."""
     states: list[tuple[State, ...]] = [operator.traces() for operator in operators]
+    type_ = polars_schema(operators[0].schema)["x"]
     at, start, seconds = 0, BEGINNING, 0.0
     while at < rows + measured:
-        size = min(BATCH, rows + measured - at) if at >= rows else min(5 * BATCH, rows - at)
-        delta = Delta(
-            _rows(at, at + size).frame.with_columns(pl.col("x").cast(polars_schema(operators[0].schema)["x"]))
-        )
+        last = at >= rows
+        size = min(BATCH, rows + measured - at) if last else min(5 * BATCH, rows - at)
+        delta = Delta(_rows(at, at + size).frame.with_columns(pl.col("x").cast(type_)))
         begun = time.perf_counter()
-        for number, operator in enumerate(operators):
+        for number, operator in enumerate(operators if last or not filling else filling):
             step = operator.step(delta, states[number], Move(start, at + size))
             delta, states[number] = step.delta, step.traces
-        seconds += time.perf_counter() - begun if at >= rows else 0.0
+        seconds += time.perf_counter() - begun if last else 0.0
         at, start = at + size, at + size
     return seconds, states
 
@@ -210,8 +215,11 @@ def _delta(case: Case, size: int) -> float:
 def _naive(case: Case, size: int) -> float:
     measured = max(20, min(MEASURED, 1_000_000 // size))
     again = over_window(case.definition)
-    call = FoldCall("v", again, ("x",), "delta", True)
-    seconds, _ = _stepped([StreamFold((), (call,), Frame("rows", size), _schema(again))], size, measured)
+    folds = [
+        StreamFold((), (FoldCall("v", again, ("x",), "delta", ends),), Frame("rows", size), _schema(again))
+        for ends in (True, False)
+    ]
+    seconds, _ = _stepped(folds[:1], size, measured, folds[1:])
     return seconds / measured * 1e6
 
 

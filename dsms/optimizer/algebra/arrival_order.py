@@ -20,6 +20,8 @@ def depends_on_arrival(node: logical.Node) -> bool:
             return True
         case logical.TopK() | logical.WindowFunctions() | logical.RowWindow():
             return True
+        case logical.Apply():  # with a state, as aggregates over a stream have it
+            return node.function.partition is not None
         case logical.GroupBy():
             return aggregates_depend_on_arrival(node)
     return False

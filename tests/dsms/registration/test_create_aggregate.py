@@ -148,3 +148,14 @@ def test_a_document_with_aggregates_is_imported_in_the_order_of_their_calls() ->
     assert list(copy.catalog.objects) == list(made.catalog.objects)
     feed(copy, 1, 2)
     assert copy.relation("v") == [{"b": 6}]
+
+
+def test_queries_with_one_aggregate_over_one_input_share_it_and_versions_do_not() -> None:
+    made = session()
+    made.execute(DOUBLED.format(words="", factor=2))
+    over = "total(x) OVER (PARTITION BY k ROWS 1 PRECEDING)"
+    made.execute(f"CREATE STREAM a AS SELECT k, {over} AS t FROM S; CREATE STREAM b AS SELECT {over} AS u FROM S")
+    assert "shared with a: " in made.explain("b") and "StreamFold" in made.explain("b").split("shared with a")[1]
+    made.execute(DOUBLED.format(words="OR REPLACE", factor=3))
+    made.execute(f"CREATE STREAM c AS SELECT {over} AS u FROM S")
+    assert "StreamFold" not in made.explain("c").split("shared with")[1]
