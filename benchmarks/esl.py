@@ -31,7 +31,7 @@ from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, De
 from operators.core.operator import Move, State
 from operators.defined.definition import Definition
 from operators.defined.evaluate import Events, empty_groups, run
-from operators.defined.fold_plan import FoldCall, Frame, over_window
+from operators.defined.fold_plan import FoldCall, Frame, chosen, over_window
 from operators.defined.generate import COME, END, LEAVE
 from operators.defined.stream_fold import StreamFold
 from operators.grouping.group_by import GroupBy
