@@ -290,7 +290,8 @@ def _group_by(*, written: bool, groups: int = 1_000, count: int = 200_000) -> fl
     operator = GroupBy(
         ("k",), (sql if written else Aggregate("v", "sum", ("x",), pa.decimal128(38)),), schema, None, True
     )
-    states, seconds, start = operator.traces(), 0.0, BEGINNING
+    states: Any = operator.traces()
+    seconds, start = 0.0, BEGINNING
     for low in range(0, count, BATCH):
         frame = _rows(low, low + BATCH).frame.with_columns((pl.col(ORDER) * 31 % groups).alias("k"))
         begun = time.perf_counter()
