@@ -40,6 +40,8 @@ OUT = Path(__file__).parent / "out" / "esl.json"
 SCHEMA = pa.schema([("x", pa.int64())])
 BATCH, MEASURED = 20_000, 20_000
 WINDOW = 40_000
+#: What is compared is measured in so many turns; the least figure counts, as other work only adds to it.
+TURNS = 5
 OWN_WINDOW = """
 CREATE AGGREGATE own_avg(x BIGINT, width BIGINT): DOUBLE {
   TABLE kept(n BIGINT, x BIGINT);
@@ -130,7 +132,8 @@ def main() -> None:
         results += [
             Result(f"{case.name} {k}, {n} rows", us, "µs/row", "lower") for k, c in curves.items() for n, us in c
         ]
-        sql, python = _calls(case)
+        turns = [_calls(case) for _ in range(TURNS)]
+        sql, python = (min(turn[at] for turn in turns) for at in (0, 1))
         results.append(Result(f"{case.name}: calls in SQL (A)", sql, "µs/row", "lower"))
         results.append(Result(f"{case.name}: calls in Python (B)", python, "µs/row", "lower"))
         results.append(Result(f"{case.name}: SQL / Python", sql / python, "times", "lower", aim=1.2))
@@ -145,7 +148,8 @@ def main() -> None:
     for at, name, unit in ((0, "throughput", "rows/s"), (1, "state", "rows kept")):
         lines = {label: [(s, f[s][at]) for s in slides] for label, f in (("panes", panes), ("delta", plain))}
         _plot(OUT.with_name(f"esl_slide_{name}.svg"), lines, "slide", unit)
-    sql, built_in = _group_by(written=True), _group_by(written=False)
+    turns = [(_group_by(written=True), _group_by(written=False)) for _ in range(TURNS)]
+    sql, built_in = (min(turn[at] for turn in turns) for at in (0, 1))
     results.append(Result("sum in GROUP BY, SQL", sql, "µs/row", "lower"))
     results.append(Result("sum in GROUP BY, built in", built_in, "µs/row", "lower"))
     results.append(Result("sum in GROUP BY: SQL / built in", sql / built_in, "times", "lower", aim=3.0))

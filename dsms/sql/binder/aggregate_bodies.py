@@ -25,7 +25,6 @@ from operators.core.errors import SqlError, UserError
 from operators.defined import definition as defined
 from operators.defined.generate import EVERY_CODE, generated
 from operators.expressions import Call, Column, Expression, type_name
-from operators.expressions.functions.conversion import convertible
 
 #: Finds the definition of a base aggregate that a body calls, for arguments of some types.
 Resolver = Callable[[str, tuple[pa.DataType, ...]], defined.Definition | None]
@@ -73,10 +72,22 @@ def _parameter_type(
             raise parameter.name.place.error(f'"{parameter.name.text}" takes {_TYPES}{given}')
         return type_
     type_ = _declared(parameter)
-    if argument is not None and not convertible(argument, type_):
+    if argument is not None and not _passes(argument, type_):
         wanted, given = type_name(type_), type_name(argument)
         raise UserError(f'"{written.name.text}" takes {wanted} as "{parameter.name.text}", not {given}')
     return type_
+
+
+def _passes(argument: pa.DataType, type_: pa.DataType) -> bool:
+    """Whether a value can be an argument: integers for integers, any numbers for DOUBLE, dates for TIMESTAMP, NULL."""
+    if pa.types.is_null(argument) or argument == type_:
+        return True
+    if pa.types.is_date32(argument) and pa.types.is_timestamp(type_):
+        return True
+    if pa.types.is_timestamp(argument) or pa.types.is_integer(type_):
+        return bool(pa.types.is_timestamp(type_) or pa.types.is_integer(argument))
+    numbers = pa.types.is_integer(argument) or pa.types.is_floating(argument) or pa.types.is_decimal(argument)
+    return bool(numbers and pa.types.is_floating(type_))
 
 
 def _declared(field_: syntax.Field) -> pa.DataType:

@@ -33,7 +33,7 @@ def stream_groups(
     keys = group_keys(relation, groups, below, context)
     calls: list[FoldCall] = []
     known: dict[int, Expression] = {}
-    for node, call in written:
+    for node, call in sorted(written, key=lambda pair: pair[1].known is None):  # first what is wrong with ours
         if call.known is None or call.distinct or call.order or call.condition is not None:
             name = call.function.name
             raise error_at(
