@@ -324,6 +324,9 @@ def _divide(coder: ExpressionCoder, call: Call, named: list[str]) -> Code:
 def _modulo(coder: ExpressionCoder, call: Call, named: list[str]) -> Code:
     divisor = call.arguments[1]
     sure = isinstance(divisor, Literal) and bool(divisor.value)
+    if sure and pa.types.is_integer(call.type) and int(named[1]) > 0:  # SQL's remainder has the sign of the dividend
+        first, again = coder.name_for(named[0])
+        return Code(f"({again} % {named[1]} if {first} >= 0 else -(-{again} % {named[1]}))", False)
     return Code(f"remainder({named[0]}, {named[1]})", not sure)
 
 

@@ -27,7 +27,7 @@ _NAMES = re.compile(
 )
 _METHODS = {
     "add", "append", "clear", "delete", "endswith", "get", "insert", "items", "lower", "matching", "oldest", "sort",
-    "startswith", "update", "upper",
+    "startswith", "touch", "update", "upper",
 }  # fmt: skip
 _ALLOWED = (
     ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.AugAssign, ast.For, ast.While, ast.If,
@@ -95,6 +95,7 @@ def _function(
     if codes != EVERY_CODE:  # all variants number the indexes alike
         every = generated(definition, nulls=True, codes=EVERY_CODE)
         coder.indexes = {table: list(indexes) for table, indexes in every.indexes.items()}
+        coder.indexes_known = True
     parameters = "".join(f"P_{at}, " for at in range(len(definition.parameters)))
     head = "def run(sizes, events, states, tables, windows, returned_at, returned):"
     with writer.block(head), writer.block("for at, size in enumerate(sizes):"):

@@ -63,6 +63,11 @@ class Rows:
                 return
         old[:] = row  # the same list stays in the indexes
 
+    def touch(self, number: int, row: Row) -> None:
+        """Remembers a row that is about to be changed in place, in columns without an index."""
+        if number not in self.before:
+            self.before[number] = tuple(row)
+
     def delete(self, number: int) -> None:
         """Deletes a row, if it is there."""
         old = self.rows.pop(number, None)

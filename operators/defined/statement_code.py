@@ -82,6 +82,8 @@ class StatementCoder:
         self.nulls = nulls
         self.coder = ExpressionCoder(self.names)
         self.indexes: dict[str, list[tuple[int, ...]]] = {table.name: [] for table in definition.tables}
+        #: Whether these are all indexes that any statement needs.
+        self.indexes_known = False
         self.inner: dict[str, Definition] = {}
         self.loops = False
         self._inside = 0
@@ -192,6 +194,12 @@ class StatementCoder:
             values = dict(zip(names, (self.coder.value(value) for value in expressions), strict=True))
             for name, code in values.items():
                 self.nulls.assign(table.name, name, code)
+            if not later and self._in_no_index(table.name, names):
+                self.writer.line(f"T_{table.name}.touch(n{scan.number}, r{scan.number})")
+                places = {name: at for at, (name, _) in enumerate(table.columns)}
+                targets = ", ".join(f"r{scan.number}[{places[name]}]" for name in values)
+                self.writer.line(f"{targets} = {', '.join(code.text for code in values.values())}")
+                return
             listed = [
                 values[name].text if name in values else f"r{scan.number}[{at}]"
                 for at, (name, _) in enumerate(table.columns)
@@ -203,6 +211,12 @@ class StatementCoder:
         if later:
             with self.writer.block(f"for gone, row in later{scan.number}:"):
                 self.writer.line(f"T_{table.name}.update(gone, row)")
+
+    def _in_no_index(self, table: str, names: list[str]) -> bool:
+        """Whether columns are in no index of a table, as far as its indexes are all known, so that rows can be changed
+        in place."""
+        places = {at for at, (name, _) in enumerate(self.definition.table(table).columns) if name in names}
+        return self.indexes_known and not any(places & set(index) for index in self.indexes[table])
 
     def _delete(self, statement: Delete) -> None:
         scan, where = statement.scan, statement.where
