@@ -1,0 +1,81 @@
+"""Aggregates that users write, in process: panes, several columns, several rows, FILTER and HAVING, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsms.testing import LocalSession
+from operators.core.errors import UserError
+
+DEFINITIONS = """
+CREATE ALGEBRAIC WINDOW AGGREGATE max(next DOUBLE): DOUBLE {
+  TABLE inwindow(value);
+  INITIALIZE: { INSERT INTO RETURN VALUES (next); }
+  ITERATE: { DELETE FROM inwindow WHERE value <= next; INSERT INTO RETURN VALUES (oldest()); }
+  EXPIRE: { }
+}
+CREATE AGGREGATE spread(x DOUBLE): (low DOUBLE, high DOUBLE) {
+  TABLE t(a DOUBLE, b DOUBLE);
+  INITIALIZE: { INSERT INTO t VALUES (x, x); }
+  ITERATE: { UPDATE t SET a = least(a, x), b = greatest(b, x); }
+  TERMINATE: { INSERT INTO RETURN SELECT a, b FROM t; }
+}
+CREATE AGGREGATE top2(x DOUBLE): DOUBLE {
+  TABLE t(x DOUBLE);
+  INITIALIZE: ITERATE: { INSERT INTO t VALUES (x); }
+  TERMINATE: { INSERT INTO RETURN SELECT x FROM t ORDER BY x DESC LIMIT 2; }
+}
+"""
+VALUES = [5.0, 1.0, 7.0, 2.0, 9.0, 3.0, 3.0, 1.0, 4.0, 4.0, 8.0, 0.0]
+
+
+@pytest.fixture(params=[(1, None), (2, 5)], ids=str)
+def session(request: pytest.FixtureRequest) -> LocalSession:
+    session = LocalSession(*request.param)
+    session.execute("CREATE STREAM B (k VARCHAR, x DOUBLE, at BIGINT) ORDER BY at SOURCE 'b'")
+    session.execute(DEFINITIONS)
+    return session
+
+
+def feed(session: LocalSession) -> None:
+    """Rows at 1, 2, …, of b and a in turns."""
+    session.push("B_source", [{"k": "ba"[at % 2], "x": x, "at": at + 1} for at, x in enumerate(VALUES)])
+    session.advance(50)
+
+
+def test_an_algebraic_window_aggregate_takes_panes(session: LocalSession) -> None:
+    session.execute("CREATE STREAM o AS SELECT max(x) OVER (ROWS 5 PRECEDING SLIDE 4) AS v FROM B")
+    assert "tumble over rows 1 preceding slide 2" in session.explain("o")
+    feed(session)
+    assert [(row["v"], ts) for _, row, ts in session.changes("o")] == [(7.0, 4), (9.0, 8), (8.0, 12)]
+
+
+def test_several_columns_are_a_struct(session: LocalSession) -> None:
+    session.execute("CREATE VIEW v AS SELECT k, spread(x) AS s FROM R(B) GROUP BY k")
+    feed(session)
+    found = {row["k"]: row["s"] for row in session.relation("v")}
+    assert found == {"a": {"low": 0.0, "high": 4.0}, "b": {"low": 3.0, "high": 9.0}}
+
+
+def test_several_rows_are_rows_of_the_result(session: LocalSession) -> None:
+    session.execute("CREATE VIEW v AS SELECT k, top2(x) AS x FROM R(B) GROUP BY k")
+    session.execute("CREATE STREAM o AS SELECT top2(x) OVER (ROWS 2 PRECEDING) AS x FROM B")
+    feed(session)
+    found = sorted((row["k"], row["x"]) for row in session.relation("v"))
+    assert found == [("a", 3.0), ("a", 4.0), ("b", 8.0), ("b", 9.0)]
+    assert [row["x"] for _, row, _ in session.changes("o")][:5] == [5.0, 5.0, 1.0, 7.0, 5.0]
+
+
+def test_filter_and_having_and_a_built_in_beside(session: LocalSession) -> None:
+    session.execute(
+        "CREATE VIEW v AS SELECT k, spread(x) FILTER (WHERE x > 2) AS s, count(*) AS n FROM R(B) GROUP BY k "
+        "HAVING (spread(x)).high > 5"
+    )
+    feed(session)
+    assert session.relation("v") == [{"k": "b", "s": {"low": 3.0, "high": 9.0}, "n": 6}]
+
+
+def test_a_relation_has_no_last_rows(session: LocalSession) -> None:
+    session.execute("CREATE STREAM Keyed OVER B_source KEY k")
+    with pytest.raises(UserError, match="an aggregate over the last rows needs a stream"):
+        session.execute("CREATE VIEW v AS SELECT max(x) OVER (ROWS 2 PRECEDING SLIDE 2) AS v FROM Keyed")
