@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
 from operators.defined.columns import listed
-from operators.defined.definition import INWINDOW, Definition
+from operators.defined.definition import Definition
 from operators.defined.generate import EVERY_CODE, Generated, generated
 from operators.defined.rows import Rows
 
@@ -66,9 +66,7 @@ def indexes(definition: Definition, table: str) -> tuple[tuple[int, ...], ...]:
     return tuple(every.indexes[table])
 
 
-def run(
-    definition: Definition, events: Events, groups: Groups, describe: Callable[[int], str] | None = None
-) -> Returned:
+def run(definition: Definition, events: Events, groups: Groups) -> Returned:
     """Runs the events; `groups` has the states after them."""
     returned = Returned()
     if not len(events.code):
@@ -86,8 +84,7 @@ def run(
 
     def described(at: int) -> str:
         pairs = zip(definition.parameters, lists, strict=True)
-        row = ", ".join(f"{name} = {values[at]!r}" for (name, _), values in pairs)
-        return f"the row {row}" + ("" if describe is None else f" ({describe(at)})")
+        return "the row " + ", ".join(f"{name} = {values[at]!r}" for (name, _), values in pairs)
 
     code.run(
         events.sizes.tolist(),
@@ -100,6 +97,3 @@ def run(
         describe=described,
     )
     return returned
-
-
-__all__ = ["INWINDOW", "Events", "Groups", "Returned", "empty_groups", "run"]

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from operators.core.errors import InternalError, UserError
-from operators.defined.definition import INWINDOW, Clause, Definition, Place, Statement
+from operators.defined.definition import INWINDOW, Definition, Place, Statement
 from operators.defined.expression_code import HELPERS, Code
 from operators.defined.rows import LimitReached, Rows
 from operators.defined.statement_code import Nulls, StatementCoder, Writer
@@ -226,9 +226,3 @@ def _evaluation(definition: Definition) -> Callable[[list[tuple[object, ...]]], 
         return made if definition.several else made[0] if made else None
 
     return evaluate
-
-
-def clause_of(definition: Definition, clause: Clause) -> tuple[Statement, ...]:
-    """The statements of a clause; none where it was not written."""
-    statements: tuple[Statement, ...] | None = getattr(definition, clause)
-    return statements or ()

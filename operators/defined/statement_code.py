@@ -21,7 +21,6 @@ from operators.defined.definition import (
     Subquery,
     Update,
     While,
-    expressions_of,
     query_expressions,
     subqueries_of,
 )
@@ -549,6 +548,3 @@ def _start(fold: Fold) -> list[str]:
         return ["[]"]
     zero = "0.0" if str(fold.type) == "double" and fold.function == "avg" else "0"
     return {"count": ["0"], "sum": ["0", "0"], "avg": [zero, "0"], "min": ["None"], "max": ["None"]}[fold.function]
-
-
-__all__ = ["Nulls", "StatementCoder", "Writer", "conjuncts", "expressions_of"]

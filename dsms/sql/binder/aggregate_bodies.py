@@ -11,12 +11,10 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from dsms.model import statements as st
 from dsms.model.position import error_at
 from dsms.model.types import parse_type
 from dsms.sql.binder.aggregate_queries import QueryBinder
-from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.scope import Entry, Scope
+from dsms.sql.binder.scope import Scope
 from dsms.sql.parser import aggregates as syntax
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.nodes import WholeQuery
@@ -24,7 +22,7 @@ from dsms.sql.parser.table_names import name_of
 from operators.core.errors import SqlError, UserError
 from operators.defined import definition as defined
 from operators.defined.generate import EVERY_CODE, generated
-from operators.expressions import Call, Column, Expression, type_name
+from operators.expressions import Call, Column, Expression, Literal, cast, coerce, type_name
 
 #: Finds the definition of a base aggregate that a body calls, for arguments of some types.
 Resolver = Callable[[str, tuple[pa.DataType, ...]], defined.Definition | None]
@@ -324,8 +322,6 @@ class _BodyBinder:
 
 def assigned(value: Expression | None, type_: pa.DataType, node: exp.Expr) -> Expression:
     """A value as SQL assigns it to a column: numbers are cast to its type."""
-    from operators.expressions import Literal, cast, coerce
-
     if value is None:
         return Literal(None, type_)
     if value.type == type_:
@@ -341,8 +337,6 @@ def assigned(value: Expression | None, type_: pa.DataType, node: exp.Expr) -> Ex
 
 def coerce_strictly(value: Expression, type_: pa.DataType) -> Expression:
     """A value in a type that can hold all values of its own."""
-    from operators.expressions import coerce
-
     if pa.types.is_null(value.type) or (pa.types.is_date32(value.type) and pa.types.is_timestamp(type_)):
         return coerce(value, type_)
     raise UserError(f"a value of type {type_name(value.type)} cannot be stored as {type_name(type_)}", hint="use CAST")
@@ -408,6 +402,3 @@ def _changes_rows(statement: defined.Statement, table: str) -> bool:
 def _deep_tables(statement: defined.Statement, bound: defined.Definition) -> set[str]:
     """The tables that a statement and those inside of it use."""
     return {name for inner in defined.walk_all((statement,)) for name in defined.tables_of(inner, bound)}
-
-
-__all__ = ["Entry", "Resolver", "bind_aggregate", "bind_expression", "body_type", "st"]

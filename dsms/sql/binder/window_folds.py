@@ -75,7 +75,7 @@ def with_folds(relation: Relation, windows: Sequence[exp.Window], context: Conte
     if not append_only(relation.node):
         hint = "rows of a relation leave it; use GROUP BY, or a stream without a key"
         raise error_at(first, "an aggregate over the last rows needs a stream", hint=hint)
-    bound = [_bound(window, relation.scope, context) for window in windows]
+    bound = [_bound(window, relation, context) for window in windows]
     kinds = list(dict.fromkeys((window.partition, window.frame) for window in bound))
     if len(kinds) > 1 and any(frame.slide or frame.active for _, frame in kinds):
         raise error_at(
@@ -141,7 +141,8 @@ def _applied(
 # --- binding of a call
 
 
-def _bound(window: exp.Window, scope: Scope, context: Context) -> _Window:
+def _bound(window: exp.Window, relation: Relation, context: Context) -> _Window:
+    scope = relation.scope
     written = _call_of(window)
     assert written is not None
     if written.distinct or written.order:
@@ -153,7 +154,7 @@ def _bound(window: exp.Window, scope: Scope, context: Context) -> _Window:
             window, f'"{written.function.name}" is no aggregate for windows of a stream', hint=f"have: {have}"
         )
     partition = tuple(bind_expression(key, scope) for key in window.args.get("partition_by") or ())
-    _check_order(window, scope)
+    _check_order(window, relation)
     return _Window(window, base, own, arguments, partition, frame_of(window))
 
 
@@ -192,21 +193,14 @@ def _built_in(
     return base, own, tuple(cast(v, type_) for v, (_, type_) in zip(values, definition.parameters, strict=True))
 
 
-def _check_order(window: exp.Window, scope: Scope) -> None:
+def _check_order(window: exp.Window, relation: Relation) -> None:
     """ORDER BY may be left out, or name the instant of the stream's rows, in ascending order."""
     order = window.args.get("order")
+    times = {TS, *(source.timestamp for source in sources(relation.node))}
     for item in order.expressions if order else ():
-        value = bind_expression(value_of(item), scope)
-        if (
-            not isinstance(value, Column)
-            or item.args.get("desc")
-            or value.name.rpartition(".")[2] not in (TS, *_times(scope))
-        ):
+        value = bind_expression(value_of(item), relation.scope)
+        if item.args.get("desc") or not isinstance(value, Column) or value.name not in times:
             raise error_at(item, "windows of a stream follow the order of its rows", hint="leave out ORDER BY")
-
-
-def _times(scope: Scope) -> tuple[str, ...]:
-    return ()
 
 
 def frame_of(window: exp.Window) -> Frame:
@@ -243,6 +237,3 @@ def _length(spec: exp.Expr, kind: str) -> int | None:
             raise error_at(spec, "ROWS takes a whole number of rows")
         return int(start.name) + 1
     return instants_of(span)
-
-
-__all__ = ["is_fold", "sources", "with_folds"]

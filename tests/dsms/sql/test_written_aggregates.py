@@ -80,3 +80,13 @@ def test_a_relation_has_no_last_rows(session: LocalSession) -> None:
     session.execute("CREATE STREAM Keyed OVER B_source KEY k")
     with pytest.raises(UserError, match="an aggregate over the last rows needs a stream"):
         session.execute("CREATE VIEW v AS SELECT max(x) OVER (ROWS 2 PRECEDING SLIDE 2) AS v FROM Keyed")
+
+
+def test_order_by_may_name_the_instant_alone(session: LocalSession) -> None:
+    over = "max(x) OVER (ORDER BY {} ROWS 1 PRECEDING)"
+    session.execute(f"CREATE STREAM o AS SELECT {over.format('at')} AS v FROM B")
+    feed(session)
+    assert [row["v"] for _, row, _ in session.changes("o")][:4] == [5.0, 5.0, 7.0, 7.0]
+    for other in ("x", "at DESC"):
+        with pytest.raises(UserError, match="windows of a stream follow the order of its rows"):
+            session.execute(f"CREATE STREAM p AS SELECT {over.format(other)} AS v FROM B")
