@@ -56,7 +56,8 @@ def code_for(definition: Definition, events: Events, *, nulls: bool) -> Generate
 
 def empty_groups(definition: Definition, count: int) -> Groups:
     """The states of groups of which no row has come."""
-    tables = [tuple(Rows(indexes(definition, table.name)) for table in definition.stored) for _ in range(count)]
+    indexed = [indexes(definition, table.name) for table in definition.stored]
+    tables = [tuple(Rows(columns) for columns in indexed) for _ in range(count)]
     return Groups([None] * count, tables, [Rows() for _ in range(count)] if definition.reads_window else [])
 
 

@@ -93,14 +93,15 @@ def _groups(
         nulls = any(present[name].null_count() for name in names)
         columns = [listed(known[name], type_) for name, (_, type_) in zip(names, definition.variables, strict=True)]
         states = [tuple(column[group] for column in columns) if alive else None for group, alive in enumerate(live)]
-    tables = [[Rows(indexes(definition, table.name)) for _ in range(size)] for table in definition.stored]
+    indexed = {table.name: indexes(definition, table.name) for table in definition.stored}
+    tables = [[Rows(indexed[table.name]) for _ in range(size)] for table in definition.stored]
     windows = [Rows() for _ in range(size)] if definition.reads_window else []
     for place, (table, trace) in enumerate(zip(tables_of(definition), traces, strict=True)):
         found, some = _load_rows(table, known.select(_GROUP, *keys), keys, trace, frontier)
         nulls = nulls or some
         made = windows if table.name == INWINDOW else tables[place]
         for group, rows in found.items():
-            made[group] = Rows(() if table.name == INWINDOW else indexes(definition, table.name), rows)
+            made[group] = Rows(indexed.get(table.name, ()), rows)
     by_group = [tuple(table[group] for table in tables) for group in range(size)]
     return Groups(states, by_group, windows, nulls)
 
