@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
+from types import CodeType
 from typing import Any, Final
 
 from operators.core.errors import InternalError, UserError
@@ -180,11 +182,8 @@ def _clause(statements: Sequence[Statement], writer: Writer, coder: StatementCod
 
 def _compiled(definition: Definition, writer: Writer, coder: StatementCoder) -> Generated:
     source = "\n".join(writer.lines)
-    tree = ast.parse(source)
-    _check(tree)
+    code = _code(source, definition.name)
     inner = {name: _evaluation(inner_definition) for name, inner_definition in coder.inner.items()}
-    from itertools import islice
-
     scope: dict[str, Any] = {
         "__builtins__": {},
         **HELPERS,
@@ -193,8 +192,19 @@ def _compiled(definition: Definition, writer: Writer, coder: StatementCoder) -> 
         "enumerate": enumerate,
         "list": list,
     }
-    exec(compile(tree, f"<aggregate {definition.name}>", "exec"), scope)
+    exec(code, scope)
     return Generated(definition, scope["run"], coder.indexes, writer.places, source)
+
+
+def _code(source: str, name: str) -> CodeType:
+    """The checked code. Raises UserError where Python cannot nest blocks as deeply as the statements are nested."""
+    try:
+        tree = ast.parse(source)
+        _check(tree)
+        return compile(tree, f"<aggregate {name}>", "exec")
+    except (SyntaxError, RecursionError) as error:
+        message = "the statements are nested too deeply, or a SELECT reads too many tables"
+        raise UserError(message, hint="at most 15 loops, tables and IFs within each other") from error
 
 
 def _check(tree: ast.AST) -> None:

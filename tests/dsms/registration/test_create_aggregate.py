@@ -159,3 +159,10 @@ def test_queries_with_one_aggregate_over_one_input_share_it_and_versions_do_not(
     made.execute(DOUBLED.format(words="OR REPLACE", factor=3))
     made.execute(f"CREATE STREAM c AS SELECT {over} AS u FROM S")
     assert "StreamFold" not in made.explain("c").split("shared with")[1]
+
+
+def test_what_python_cannot_nest_is_refused() -> None:
+    tables = ", ".join(f"t AS t{at}" for at in range(25))
+    body = f"INSERT INTO t VALUES (x); INSERT INTO RETURN SELECT count(*) FROM {tables};"
+    with pytest.raises(UserError, match="nested too deeply, or a SELECT reads too many tables"):
+        session().execute(f"CREATE AGGREGATE f(x INT): BIGINT {{ TABLE t(x INT); INITIALIZE: ITERATE: {{ {body} }} }}")
