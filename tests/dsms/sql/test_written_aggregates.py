@@ -90,3 +90,25 @@ def test_order_by_may_name_the_instant_alone(session: LocalSession) -> None:
     for other in ("x", "at DESC"):
         with pytest.raises(UserError, match="windows of a stream follow the order of its rows"):
             session.execute(f"CREATE STREAM p AS SELECT {over.format(other)} AS v FROM B")
+
+
+@pytest.mark.parametrize("inverse", ["", "EXPIRE: { UPDATE t SET s = s - x; }"], ids=["run again", "inverse"])
+def test_distinct_filter_and_rollup_on_changes(inverse: str) -> None:
+    session = LocalSession()
+    session.execute("REGISTER SOURCE T (k VARCHAR, g VARCHAR, x INT) FROM t; CREATE STREAM S OVER T KEY k")
+    session.execute(
+        "CREATE AGGREGATE total(x BIGINT): BIGINT { TABLE t(s BIGINT); INITIALIZE: { INSERT INTO t VALUES (x); } "
+        f"ITERATE: {{ UPDATE t SET s = s + x; }} TERMINATE: {{ INSERT INTO RETURN SELECT s FROM t; }} {inverse} }}"
+    )
+    calls = "total(DISTINCT x) AS d, total(x) AS t, total(x) FILTER (WHERE x > 1) AS f"
+    session.execute(f"CREATE VIEW v AS SELECT g, {calls} FROM R(S) GROUP BY ROLLUP (g)")
+    for ts, (k, x) in enumerate([("1", 1), ("2", 1), ("3", 2), ("1", 5)], 1):
+        session.push("T", [{"k": k, "g": "a", "x": x, "ts": ts}])
+    session.push("T", [{"k": "2", "ts": 5, "op": "-"}, {"k": "9", "g": "b", "x": 7, "ts": 6}])
+    session.advance(9)
+    expected = {1: (1, 1, None), 2: (1, 2, None), 3: (3, 4, 2), 4: (8, 8, 7), 5: (7, 7, 7)}
+    for at, values in expected.items():
+        rows = session.relation("v", at=at)
+        assert {(row["g"], row["d"], row["t"], row["f"]) for row in rows} == {("a", *values), (None, *values)}
+    whole = {(row["g"], row["d"], row["t"], row["f"]) for row in session.relation("v")}
+    assert whole == {("a", 7, 7, 7), ("b", 7, 7, 7), (None, 14, 14, 14)}
