@@ -151,9 +151,10 @@ class StreamFold:
         if not self._buffers:
             return frame, timed
         assert self.frame is not None and self.frame.slide is not None
-        last = (move.end - 1) // self.frame.slide * self.frame.slide
-        waiting = timed.append(Delta(frame), move.start)
-        due = [part.frame for part in waiting.between(-(2**62), last + 1)]
+        slide = self.frame.slide
+        before, last = ((instant - 1) // slide * slide for instant in (move.start, move.end))
+        waiting = timed.append(Delta(frame), before + 1)
+        due = [part.frame for part in waiting.between(before + 1, last + 1)]
         return pl.concat(due) if due else frame.clear(), waiting.forget(last + 1)
 
     def _expiring(self, timed: Trace, move: Move) -> pl.DataFrame:

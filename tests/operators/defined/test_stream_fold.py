@@ -126,3 +126,11 @@ def test_a_derived_version_equals_the_explicit_one(rows: list[Row], frame: Frame
 @pytest.mark.parametrize(("frame", "mode"), [(Frame("rows", 4, 9), "tumble"), (Frame("rows", 9, 4), "delta")])
 def test_a_tumble_reads_only_the_end_of_each_slot(frame: Frame, mode: str) -> None:
     assert fold("sum", frame).calls[0].mode == mode
+
+
+@pytest.mark.parametrize("frame", [Frame("range", 5, 4), Frame("range", 5, active=True), Frame("rows", 6)], ids=str)
+def test_a_long_history_in_steps_of_one_instant(frame: Frame) -> None:
+    """Traces keep what is past for a while: none of it is taken twice."""
+    rows: list[Row] = [("abc"[at * 7 % 3], at * 5 % 9, at // 2) for at in range(120)]
+    whole, stepwise = (sorted(run(fold("sum", frame), rows, cuts), key=repr) for cuts in ([], range(1, 80)))
+    assert stepwise == whole
