@@ -120,3 +120,14 @@ def test_what_has_an_inverse_follows_changes_and_what_has_none_is_run_again() ->
     assert folded(written("count_distinct"), append_only=False) is not None
     assert folded(written("min"), append_only=True) is not None
     assert folded(written("min"), append_only=False) is None
+
+
+@pytest.mark.parametrize("name", ["avg", "min", "var_pop", "count_distinct"])
+def test_a_long_history_in_steps_of_one_instant(name: str) -> None:
+    """Each row leaves seven instants after it came."""
+    changes: list[tuple[str, dict[str, object], int]] = []
+    for at in range(50):
+        changes += [("-", {"k": "abc"[(at - 7) % 3], "x": (at - 7) * 5 % 4}, at)] if at >= 7 else []
+        changes.append(("+", {"k": "abc"[at % 3], "x": at * 5 % 4}, at))
+    own, theirs = (changes_of(written(name), ("k",), changes, cuts) for cuts in (list(range(1, 55)), []))
+    assert own == theirs == changes_of(built_in(name), ("k",), changes, [])
