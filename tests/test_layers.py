@@ -16,6 +16,7 @@ ORDER = (
     "operators.core",
     "operators.kernels",
     "operators.state",
+    "operators.python",
     "operators.expressions",
     "operators.defined",
     "operators.relational",

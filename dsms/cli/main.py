@@ -8,6 +8,7 @@ import typer
 from dsms.cli.checkpoint import checkpoint
 from dsms.cli.consume import consume
 from dsms.cli.doctor import doctor
+from dsms.cli.function import function
 from dsms.cli.inspect import dead_letters, explain
 from dsms.cli.lifecycle import down, status, up
 from dsms.cli.load import load
@@ -44,6 +45,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "doctor": doctor,
     "plan": plan,
     "checkpoint": checkpoint,
+    "function": function,
 }
 for name, command in COMMANDS.items():
     if isinstance(command, typer.Typer):

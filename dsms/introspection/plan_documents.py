@@ -14,7 +14,7 @@ import msgspec
 from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.labels import label
-from dsms.model.objects import Object, Query, kind_of
+from dsms.model.objects import Function, Object, Query, kind_of
 from dsms.model.schema import visible
 from dsms.model.types import type_sql
 from dsms.physical.fragment_plan import planned
@@ -64,9 +64,10 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def document(catalog: Catalog, may_read: Callable[[str], bool] = lambda _: True) -> Document:
-    """The objects of a catalog that may be read, in order of creation, without the system's own."""
+    """The objects of a catalog that may be read, in order of creation, without the system's own, and without functions:
+    whoever may import a document need not be allowed to bring code."""
     users = (item for item in catalog.objects.values() if not item.id.startswith("d"))
-    objects = (item for item in users if may_read(item.name))
+    objects = (item for item in users if may_read(item.name) and not isinstance(item, Function))
     return Document(tuple(_object(item, catalog) for item in objects))
 
 

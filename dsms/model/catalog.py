@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from dsms.model.objects import Aggregate, Object, Query, Source, Stream, Table, kind_of
+from dsms.model.objects import Aggregate, Function, Object, Query, Source, Stream, Table, kind_of
 from dsms.model.statements import Place
 from operators.core.decoding import Broken, decoded
 from operators.core.delta import MAX_SOURCES
@@ -107,6 +107,10 @@ class Catalog(msgspec.Struct, frozen=True):
     def aggregates(self) -> list[Aggregate]:
         """All aggregates that users wrote, oldest first."""
         return [item for item in self.objects.values() if isinstance(item, Aggregate)]
+
+    def functions(self) -> list[Function]:
+        """All functions written in Python, oldest first."""
+        return [item for item in self.objects.values() if isinstance(item, Function)]
 
     def queries(self) -> list[Query]:
         """All views and queries, oldest first."""

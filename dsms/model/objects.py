@@ -294,7 +294,24 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate", kw_only=True):
         return known[-1] if known else None
 
 
-Object = Source | Stream | Table | Query | Aggregate
+class FunctionVersion(msgspec.Struct, frozen=True):
+    """A version of a function: as it was written, and the number of the statement that made it."""
+
+    number: int
+    sql: str
+
+
+class Function(msgspec.Struct, frozen=True, tag="function", kw_only=True):
+    """A scalar function that users wrote in Python. Its name ends with brackets, as that of an aggregate. Versions
+    before the last remain as long as a query that is older than the last uses the function."""
+
+    name: str
+    id: str
+    sql: str
+    versions: tuple[FunctionVersion, ...]
+
+
+Object = Source | Stream | Table | Query | Aggregate | Function
 
 
 def number_of(id: str) -> int:
@@ -304,6 +321,14 @@ def number_of(id: str) -> int:
     12
     """
     return int(id[1:])
+
+
+def last_change(item: Object) -> int:
+    """The number of the last definition of an aggregate or function; 0 for any other object."""
+    match item:
+        case Aggregate(parts=definitions) | Function(versions=definitions):
+            return max(definition.number for definition in definitions)
+    return 0
 
 
 def kind_of(item: Object) -> str:

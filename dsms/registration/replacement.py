@@ -16,7 +16,7 @@ from connectors.kafka.record_formats import FORMATS
 from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Query, kind_of
+from dsms.model.objects import Query, kind_of, last_change, number_of
 from dsms.model.schema import visible
 from dsms.model.statement_result import StatementResult
 from dsms.optimizer.start_instants import started
@@ -28,7 +28,7 @@ from dsms.registration.queries import check_quality, create_query, default_outpu
 from dsms.registration.query_limits import check_plan
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_view
-from dsms.sql.binder.dependencies import dependents
+from dsms.sql.binder.dependencies import below, dependents
 from dsms.sql.binder.earlier_queries import former_of
 from dsms.sql.parser.nodes import WholeQuery
 from operators.core.errors import UserError
@@ -60,7 +60,7 @@ def replace_query(statement: st.ReplaceQuery, catalog: Catalog, environment: Env
     if before.periodic is not None or clock_view(query.select, catalog) is not None:
         raise name.place.error(f'"{before.name}" is a view over the clock and cannot be replaced', "drop it first")
     new = _new(query, before, catalog, environment)
-    if before.former is None and _unchanged(new, before):
+    if before.former is None and _unchanged(new, before, catalog):
         return catalog, StatementResult("CREATE OR REPLACE", f'{before.kind} "{before.name}" is unchanged')
     after = _replaced(catalog, [new, *readers(catalog, before)], environment)
     return after, _result(query, before, catalog, after)
@@ -119,9 +119,10 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
     )
 
 
-def _unchanged(new: Query, before: Query) -> bool:
-    """Whether a replacement would change nothing that a user can declare."""
-    return all(getattr(new, name) == getattr(before, name) for name in _DECLARED)
+def _unchanged(new: Query, before: Query, catalog: Catalog) -> bool:
+    """Whether a replacement would change nothing that a user can declare, nor the version of what it calls."""
+    newer = any(last_change(item) > number_of(before.id) for item in below(before, catalog))
+    return not newer and all(getattr(new, name) == getattr(before, name) for name in _DECLARED)
 
 
 def _replaced(catalog: Catalog, queries: list[Query], environment: Environment) -> Catalog:

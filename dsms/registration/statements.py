@@ -10,7 +10,16 @@ from dsms.model.catalog import Catalog
 from dsms.model.limits import NO_LIMITS, Limits
 from dsms.registration import life_cycle, queries, replacement, show, sources, tables
 from dsms.registration.environment import Applied, Environment
-from dsms.registration.kinds import create_aggregate, describe, drop, pause, show_aggregates, show_alarms, show_create
+from dsms.registration.kinds import (
+    create_aggregate,
+    describe,
+    drop,
+    functions,
+    pause,
+    show_aggregates,
+    show_alarms,
+    show_create,
+)
 from dsms.registration.statement_kind import StatementKind, named, written
 from dsms.sql.parser import admin, declarations, loads
 from dsms.sql.parser import parse as script
@@ -103,6 +112,7 @@ STATEMENTS: Final = (
         read_name=written,
     ),
     create_aggregate.KIND,
+    *functions.KINDS,
     drop.KIND,
     pause.KIND,
     StatementKind(

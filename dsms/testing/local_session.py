@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from dsms.testing.local_tables import as_table, reached, written
 from operators.core.clock import Heartbeat
 from operators.core.delta import BEGINNING
 from operators.core.errors import UserError
+from operators.python import register
 
 
 class LocalSession:
@@ -70,6 +71,21 @@ class LocalSession:
     def run(self, sql: str) -> list[StatementResult]:
         """Runs one or more statements; a failing one raises, those before it stay done."""
         return [self._statement(statement) for statement in parse(sql, Limits())]
+
+    def register_function(self, signature: str, function: Callable[..., object]) -> None:
+        """Makes a Python function one of SQL, or replaces it; it runs in this process. It takes an Arrow array for each
+        parameter, and returns one (or a list) with as many values.
+
+        >>> session = LocalSession()
+        >>> session.register_function("twice(n INT) RETURNS BIGINT", lambda n: [2 * value.as_py() for value in n])
+        >>> _ = session.execute("REGISTER SOURCE T (a INT) FROM t; CREATE STREAM S OVER T KEY NULL")
+        >>> _ = session.execute("CREATE STREAMED VIEW V AS SELECT twice(a) AS a FROM S")
+        >>> session.push("T", [{"a": 7, "ts": 1}])
+        >>> session.advance(2)
+        >>> session.changes("V")
+        [('+', {'a': 14}, 1)]
+        """
+        self.execute(f"CREATE OR REPLACE FUNCTION {signature} LANGUAGE PYTHON REGISTERED '{register(function)}'")
 
     def push(self, source: str, records: Iterable[Mapping[str, object]]) -> None:
         """Appends dicts to a source's log, in order: the columns, `ts` (int), and for tagged input `op` (`+`, `u`,

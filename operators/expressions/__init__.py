@@ -6,7 +6,17 @@ from operators.expressions.function import Compiled, Function
 from operators.expressions.functions import FUNCTIONS
 from operators.expressions.functions.comparison import MIRRORED, ORDERS
 from operators.expressions.rendering import to_sql, type_name
-from operators.expressions.tree import Call, Column, Expression, Interval, Literal, columns, walk
+from operators.expressions.tree import (
+    Call,
+    Column,
+    DefinedCall,
+    Expression,
+    Interval,
+    Literal,
+    calls_defined,
+    columns,
+    walk,
+)
 
 __all__ = [
     "FUNCTIONS",
@@ -15,11 +25,13 @@ __all__ = [
     "Call",
     "Column",
     "Compiled",
+    "DefinedCall",
     "Expression",
     "Function",
     "Interval",
     "Literal",
     "call",
+    "calls_defined",
     "cast",
     "coerce",
     "column",

@@ -1,6 +1,7 @@
 """Evaluates expressions as Polars expressions over the columns of a frame; faults are values, not exceptions."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 import polars as pl
@@ -10,7 +11,8 @@ from operators.expressions.arrow_types import INTERVAL, polars_type
 from operators.expressions.function import Compiled, first_fault
 from operators.expressions.functions import FUNCTIONS
 from operators.expressions.functions.comparison import MIRRORED
-from operators.expressions.tree import Column, Expression, Literal, columns
+from operators.expressions.tree import Call, Column, DefinedCall, Expression, Literal, calls_defined, columns, walk
+from operators.python import call_function
 
 _OPTIMIZATIONS = pl.QueryOptFlags.none().update(comm_subexpr_elim=True, simplify_expression=True)
 _STRICT = frozenset({*MIRRORED, "not_equal"})
@@ -31,6 +33,9 @@ def compile_expression(expression: Expression) -> Compiled:
         return Compiled(pl.col(expression.name))
     if isinstance(expression, Literal):
         return Compiled(_literal(expression))
+    if isinstance(expression, DefinedCall):
+        # `evaluate` computes such calls before; what is asked of them elsewhere is whether they have a value everywhere
+        return Compiled(pl.lit(None, polars_type(expression.type)), pl.lit(f'"{expression.function}" is not computed'))
     arguments = [compile_expression(argument) for argument in expression.arguments]
     compiled = FUNCTIONS[expression.function].evaluate(expression, arguments)
     if expression.function in _STRICT and any(map(_is_null, expression.arguments)):
@@ -82,6 +87,8 @@ def evaluate(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> tupl
     """
     if (renamed := _renamed(frame, expressions)) is not None:
         return renamed, _FAULTLESS.new_from_index(0, frame.height)
+    if any(map(calls_defined, expressions.values())):
+        return _with_defined(frame, expressions)
     compiled = {name: compile_expression(expression) for name, expression in expressions.items()}
     fault = first_fault([program.fault for program in compiled.values()])
     outputs = {
@@ -99,6 +106,42 @@ def evaluate(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> tupl
     faults = evaluated.drop_in_place("\0fault").alias("fault")
     evaluated.columns = list(expressions)
     return evaluated, faults
+
+
+def _with_defined(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> tuple[pl.DataFrame, pl.Series]:
+    """As `evaluate`, for expressions with calls of functions that users wrote: those are computed first, each once, the
+    innermost before the others. Where an argument has no value, the function gets NULL, and the row is in fault."""
+    inner = {node: None for expression in expressions.values() for node in _innermost(expression)}
+    computed: dict[Expression, Column] = {}
+    faults: list[pl.Series] = []
+    for call in inner:
+        assert call.definition is not None
+        name = f"\0defined{frame.width}"
+        arguments, fault = evaluate(frame, {f"\0{at}": argument for at, argument in enumerate(call.arguments)})
+        computed[call] = Column(name, call.type, True)
+        faults.append(fault)
+        frame = frame.with_columns(call_function(call.definition, arguments, frame.height).alias(name))
+    outputs = {name: _replaced(expression, computed) for name, expression in expressions.items()}
+    values, fault = evaluate(frame, outputs)
+    first = pl.select(pl.coalesce(*faults, fault)).to_series() if frame.height else fault
+    return values, first.alias("fault")
+
+
+def _innermost(expression: Expression) -> list[DefinedCall]:
+    """The calls of defined functions whose arguments call none."""
+    return [
+        node
+        for node in walk(expression)
+        if isinstance(node, DefinedCall) and not any(map(calls_defined, node.arguments))
+    ]
+
+
+def _replaced(expression: Expression, computed: Mapping[Expression, Column]) -> Expression:
+    if (column := computed.get(expression)) is not None:
+        return column
+    if not isinstance(expression, Call):
+        return expression
+    return replace(expression, arguments=tuple(_replaced(argument, computed) for argument in expression.arguments))
 
 
 def _renamed(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> pl.DataFrame | None:

@@ -10,6 +10,8 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from operators.python.definition import PythonFunction
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -71,6 +73,14 @@ class Call:
     nullable: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class DefinedCall(Call):
+    """A call of a function that a user wrote, whose definition is part of the tree. It is computed before the
+    expression around it."""
+
+    definition: PythonFunction | None = None
+
+
 Expression: TypeAlias = Column | Literal | Call
 
 
@@ -82,6 +92,11 @@ def walk(expression: Expression) -> Iterator[Expression]:
         yield node
         if isinstance(node, Call):
             waiting.extend(reversed(node.arguments))
+
+
+def calls_defined(expression: Expression) -> bool:
+    """Whether it calls a function that a user wrote."""
+    return any(isinstance(node, DefinedCall) for node in walk(expression))
 
 
 def columns(expression: Expression) -> frozenset[str]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dsms.model import logical
 from operators.core.distinct_type import DistinctType
-from operators.expressions import Call, Expression, Literal, evaluate
+from operators.expressions import Call, DefinedCall, Expression, Literal, evaluate
 
 _ONE_ROW = pl.DataFrame({"row": [0]})
 _FOLDED_TYPES = (
@@ -49,7 +49,7 @@ def _folded(expression: Expression) -> Expression:
     arguments = tuple(map(_folded, expression.arguments))
     call = replace(expression, arguments=arguments)
     constant = bool(arguments) and all(isinstance(argument, Literal) for argument in arguments)
-    if not constant or not _can_be_literal(expression.type):
+    if not constant or isinstance(call, DefinedCall) or not _can_be_literal(expression.type):
         return call
     values, faults = evaluate(_ONE_ROW, {"value": call})
     return call if faults[0] is not None else Literal(values.item(), expression.type)

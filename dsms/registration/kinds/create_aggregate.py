@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Aggregate, AggregatePart
+from dsms.model.objects import Aggregate, AggregatePart, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.statement_kind import StatementKind
@@ -19,7 +19,8 @@ def _apply(statement: CreateAggregate, catalog: Catalog, environment: Environmen
     """A new aggregate, a second definition of one, or a newer version. Queries that run keep the one they have."""
     name = f"{statement.name.text.lower()}()"
     known = catalog.get(name)
-    assert known is None or isinstance(known, Aggregate)
+    if known is not None and not isinstance(known, Aggregate):
+        raise statement.name.place.error(f'"{name}" is a {kind_of(known)}', "choose another name")
     part = AggregatePart(catalog.ids + 1, statement.sql, window=statement.window, algebraic=statement.algebraic)
     existing = None if known is None else known.part(window=statement.window)
     if existing is not None and not statement.replace:

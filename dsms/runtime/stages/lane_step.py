@@ -15,7 +15,7 @@ from dsms.physical.dataflow import Exchange, Vertex, marks_of
 from dsms.physical.lane import Lane, Output
 from dsms.scheduler.work import Works, work_of
 from operators.core.delta import BEGINNING, ORDER, SOURCE_SHIFT, Delta, partition_of
-from operators.core.errors import ExternalError
+from operators.core.errors import ExternalError, UserError
 from operators.core.operator import MEMBER, Move, State, Step
 from operators.state.trace import split_by_key
 from operators.streams.shed import Rates, Seen, Shed
@@ -147,6 +147,8 @@ class _Running:
             self._note_seen(operator, inputs, step)
         except (ExternalError, OSError, MemoryError):
             raise
+        except UserError as error:  # of code that users wrote: it says all there is to know
+            self.failures[at] = str(error)
         except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operator it is
             self.failures[at] = f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
         else:

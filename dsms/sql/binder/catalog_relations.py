@@ -11,7 +11,18 @@ from sqlglot import exp
 from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.identity_memo import memoized_by_identity
-from dsms.model.objects import Aggregate, Constraint, Former, Object, Query, Source, Stream, Table, number_of
+from dsms.model.objects import (
+    Aggregate,
+    Constraint,
+    Former,
+    Function,
+    Object,
+    Query,
+    Source,
+    Stream,
+    Table,
+    number_of,
+)
 from dsms.model.position import error_at, position_of
 from dsms.model.properties import append_only, keys
 from dsms.model.schema import schema, visible
@@ -19,6 +30,7 @@ from dsms.model.statements import Place
 from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.start_instants import started
 from dsms.sql.binder.dependencies import below, query_of
+from dsms.sql.binder.python_functions import mark_functions
 from dsms.sql.binder.relation import Context, Named, Relation, bind_query, unnoticed
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.binder.shed_where import with_shed
@@ -46,20 +58,24 @@ def plan_over(target: Object | Former, *read: Object) -> logical.Node:
         return logical.StreamScan(target.source, target.name, target.keys)
     if isinstance(target, Source):
         raise SqlError(f'"{target.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {target.name} KEY …")
-    if isinstance(target, Aggregate):
-        raise SqlError(f'"{target.name}" is an aggregate, not a stream')
+    if isinstance(target, Aggregate | Function):
+        raise SqlError(f'"{target.name}" is not a stream')
     node = started(result_of(query_of(target.select), catalog, unnoticed), target.start)
     return with_shed(reading_from(node, target.first_offsets), target)
 
 
 def _as_seen(target: Object | Former, read: tuple[Object, ...]) -> Iterator[Object]:
-    """The objects, with the definitions of aggregates that are older than the query that reads them."""
+    """The objects, with the definitions of aggregates and functions that are older than the query that reads them."""
     number = number_of(target.id)
     for item in read:
-        if not isinstance(item, Aggregate):
+        if isinstance(item, Aggregate):
+            if parts := tuple(part for part in item.parts if part.number < number):
+                yield msgspec.structs.replace(item, parts=parts)
+        elif isinstance(item, Function):
+            if versions := tuple(version for version in item.versions if version.number < number):
+                yield msgspec.structs.replace(item, versions=versions)
+        else:
             yield item
-        elif older := tuple(part for part in item.parts if part.number < number):
-            yield msgspec.structs.replace(item, parts=older)
 
 
 def scan_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.StreamScan:
@@ -79,6 +95,7 @@ def _promise(constraint: Constraint, catalog: Catalog) -> logical.Cluster | logi
 
 def result_of(query: exp.Expr, catalog: Catalog, named: Named) -> logical.Node:
     """The plan of a query whose result users see: every column has a unique name and a type."""
+    mark_functions(query, catalog)
     return bind_query(query, Context(catalog, named=named, top=True)).node
 
 

@@ -13,7 +13,7 @@ from dsms.model.position import error_at
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from operators.core.errors import SqlError
-from operators.expressions import evaluate
+from operators.expressions import calls_defined, evaluate
 from operators.sync.sync_points import Periodic
 
 _MOST_INSTANTS = 1_000_000
@@ -86,6 +86,8 @@ def _evaluated(node: exp.Expr, timepoint: str) -> Periodic | None:
     bound = bind_expression(plain, scope)
     if not pa.types.is_boolean(bound.type):
         raise error_at(node, "WHERE needs a BOOLEAN")
+    if calls_defined(bound):
+        raise error_at(node, "a condition on the clock cannot call a function written in Python")
     values, _ = evaluate(pl.DataFrame({timepoint: range(period)}, schema={timepoint: pl.Int64}), {"holds": bound})
     residues = tuple(values["holds"].fill_null(False).arg_true().to_list())
     return _shortest(period, residues) if residues else None

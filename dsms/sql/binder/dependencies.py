@@ -35,8 +35,8 @@ def _is_common(table: exp.Table) -> bool:
 
 
 def calls_in(query: exp.Expr) -> list[str]:
-    """The names of the functions that a query calls, as the catalog has those of aggregates: `avg()`."""
-    calls = {function_name(node) for node in query.find_all(exp.Anonymous, exp.AggFunc)}
+    """The names of the functions that a query calls, as the catalog has those that users wrote: `avg()`."""
+    calls = {function_name(node) for node in query.find_all(exp.Func)}
     return [f"{name}()" for name in sorted(calls)]
 
 

@@ -11,6 +11,8 @@ from dsms.model.position import error_at
 from dsms.sql.parser.interval import unit_name
 from operators.expressions import FUNCTIONS, Expression, Literal, call, cast
 
+#: The mark of a call of a function written in Python: its definition.
+PYTHON = "python function"
 Bind = Callable[[exp.Expr], Expression]
 Special = Callable[[exp.Expr, Bind], Expression]
 
@@ -81,6 +83,15 @@ def refuse_unknown(node: exp.Expr) -> NoReturn:
     """Raises the SqlError of a function that is not in the catalogue."""
     name = function_name(node)
     raise error_at(node, f'function "{name}" not found', hint=f"have: {_choices(name)}")
+
+
+def known_function(name: str) -> bool:
+    """Whether SQL has a function of this name.
+
+    >>> known_function("nvl"), known_function("random"), known_function("score")
+    (True, True, False)
+    """
+    return name in FUNCTIONS or name in ALIASES or name in UNREPEATABLE or name in _PARTS or name in ("row", "date")
 
 
 def function_name(node: exp.Expr) -> str:

@@ -9,7 +9,8 @@ from sqlglot import exp
 
 from dsms.model.position import error_at, position_of
 from dsms.model.types import parse_type
-from dsms.sql.binder.expression_functions import bind_function
+from dsms.sql.binder.expression_functions import PYTHON, bind_function
+from dsms.sql.binder.python_functions import bind_defined
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.interval import parse_interval
 from operators.core.errors import SqlError, UserError
@@ -76,6 +77,8 @@ def bind_expression(node: exp.Expr, scope: Scope) -> Expression:
 def _bind(node: exp.Expr, scope: Scope) -> Expression:
     if (name := _BINARY.get(type(node))) is not None:
         return call(name, bind_expression(node.this, scope), bind_expression(node.expression, scope))
+    if (defined := node.meta.get(PYTHON)) is not None:
+        return bind_defined(node, defined, lambda child: bind_expression(child, scope))
     if isinstance(node, exp.Func):
         return bind_function(node, lambda child: bind_expression(child, scope))
     raise error_at(node, f'"{node.key.upper()}" is not supported in a row expression')

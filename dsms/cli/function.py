@@ -1,0 +1,110 @@
+"""`dsms function`: deploys, lists and drops functions written in Python."""
+
+import base64
+import io
+import re
+import zipfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
+from dsms.cli.output import print_json, print_result
+from operators.core.errors import UserError
+
+function = typer.Typer(no_args_is_help=True, help="Deploy, list or drop functions written in Python.")
+#: The date of every file in an archive, so that equal sources have one hash.
+_NO_DATE = (1980, 1, 1, 0, 0, 0)
+_NAME = re.compile(r"\s*([^\W\d]\w*)\s*\(")
+
+
+@function.command("deploy")
+def deploy(  # noqa: PLR0913 one parameter an option
+    source: Annotated[Path, typer.Argument(exists=True, help="Module (.py), or directory of modules.")],
+    signature: Annotated[str, typer.Argument(help="Such as 'score(price DOUBLE, n INT) RETURNS DOUBLE'.")],
+    handler: Annotated[
+        str | None,
+        typer.Option(help="Name in the module, or module:name in a directory; by default the function's name."),
+    ] = None,
+    requires: Annotated[
+        list[str] | None, typer.Option(help="Distribution that executors must have, such as 'numpy>=1.26'.")
+    ] = None,
+    time_limit: Annotated[str, typer.Option(help="How long a call over a batch may take.")] = "10 s",
+    memory: Annotated[str, typer.Option(help="How much memory its process may use.")] = "512 MB",
+    replace: Annotated[bool, typer.Option("--replace", help="Give a new version to new queries.")] = False,
+    output: OutputFormat = "text",
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    coordinator: Coordinator = None,
+) -> None:
+    """Make a Python function one of SQL. Needs the role administrator.
+
+    Example: dsms function deploy score.py 'score(price DOUBLE, n INT) RETURNS DOUBLE'
+    """
+    parts = [
+        f"CREATE {'OR REPLACE ' if replace else ''}FUNCTION {signature} LANGUAGE PYTHON",
+        f"HANDLER {_quoted(handler or _name(signature))}",
+        *([f"REQUIREMENTS ({', '.join(map(_quoted, requires))})"] if requires else []),
+        f"WITH (time_limit = {_quoted(time_limit)}, memory = {_quoted(memory)})",
+        f"PACKAGE {_quoted(base64.b64encode(packed(source)).decode())}",
+    ]
+    _execute(" ".join(parts), output, data_dir, coordinator)
+
+
+@function.command("list")
+def list_(output: OutputFormat = "text", data_dir: DataDir = DEFAULT_DATA_DIR, coordinator: Coordinator = None) -> None:
+    """Show the functions, their packages, and who uses them.
+
+    Example: dsms function list
+    """
+    _execute("SHOW FUNCTIONS", output, data_dir, coordinator)
+
+
+@function.command("drop")
+def drop(
+    name: Annotated[str, typer.Argument(help="Name of the function.")],
+    output: OutputFormat = "text",
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    coordinator: Coordinator = None,
+) -> None:
+    """Drop a function that nothing uses. Needs the role administrator.
+
+    Example: dsms function drop score
+    """
+    _execute(f'DROP FUNCTION "{name}"', output, data_dir, coordinator)
+
+
+def packed(source: Path) -> bytes:
+    """A module as it is, the modules of a directory as a zip archive; equal sources are packed equally."""
+    if source.is_file():
+        return source.read_bytes()
+    files = sorted(path for path in source.rglob("*.py"))
+    if not files:
+        raise UserError(f'there is no module in "{source}"', hint="give a file or a directory with .py files")
+    packed_files = io.BytesIO()
+    with zipfile.ZipFile(packed_files, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in files:
+            archive.writestr(zipfile.ZipInfo(path.relative_to(source).as_posix(), _NO_DATE), path.read_bytes())
+    return packed_files.getvalue()
+
+
+def _name(signature: str) -> str:
+    found = _NAME.match(signature)
+    if found is None:
+        raise UserError(
+            f'"{signature}" is no signature', hint="for example 'score(price DOUBLE, n INT) RETURNS DOUBLE'"
+        )
+    return found[1]
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _execute(sql: str, output: str, data_dir: Path, coordinator: str | None) -> None:
+    with connect(coordinator, data_dir) as client:
+        (result,) = client.execute(sql)
+    if output == "json":
+        print_json(result)
+    else:
+        print_result(result)

@@ -1,0 +1,154 @@
+"""CREATE FUNCTION, DROP FUNCTION and SHOW FUNCTIONS."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+from sqlglot.tokenizer_core import TokenType
+
+from dsms.model import statements as st
+from dsms.sql.parser.cursor import Cursor, place_of
+from dsms.sql.parser.declarations import column
+from dsms.sql.parser.queries import options
+
+_TEXTS = (TokenType.STRING, TokenType.HEREDOC_STRING, TokenType.RAW_STRING)
+_LIMITS = ("TIME_LIMIT", "MEMORY")
+_PARTS = ("HANDLER", "REQUIREMENTS", "WITH", "AS", "PACKAGE", "REGISTERED")
+
+
+@dataclass(frozen=True, slots=True)
+class CreateFunction(st.Statement):
+    """`CREATE [OR REPLACE] FUNCTION name(parameters) RETURNS type LANGUAGE PYTHON … AS $$source$$`.
+
+    `source` is a module, or a zip archive of modules; `registered` names a function that a session was given instead.
+    """
+
+    name: st.Name
+    parameters: tuple[st.ColumnDefinition, ...]
+    returns: st.ColumnDefinition
+    handler: str
+    source: bytes
+    requirements: tuple[str, ...]
+    limits: tuple[st.Clause, ...]
+    registered: str | None
+    replace: bool
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropFunction(st.Statement):
+    """`DROP FUNCTION [IF EXISTS] name`."""
+
+    name: st.Name
+    if_exists: bool
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShowFunctions(st.Statement):
+    """`SHOW FUNCTIONS`."""
+
+    sql: str
+
+
+def create_function(cursor: Cursor, _: st.Name | None) -> CreateFunction:
+    """The part after CREATE FUNCTION."""
+    return _created(cursor, replace=False)
+
+
+def replace_function(cursor: Cursor, _: st.Name | None) -> CreateFunction:
+    """The part after CREATE OR REPLACE FUNCTION."""
+    return _created(cursor, replace=True)
+
+
+def drop_function(cursor: Cursor, _: st.Name | None) -> DropFunction:
+    """The part after DROP FUNCTION."""
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.name("function name")
+    if cursor.accept("("):
+        cursor.expect(")")
+    cursor.end()
+    return DropFunction(name, if_exists, cursor.sql)
+
+
+def show_functions(cursor: Cursor, _: st.Name | None) -> ShowFunctions:
+    """The part after SHOW FUNCTIONS."""
+    cursor.end()
+    return ShowFunctions(cursor.sql)
+
+
+def _created(cursor: Cursor, *, replace: bool) -> CreateFunction:
+    name = cursor.name("function name")
+    cursor.expect("(")
+    parameters = [column(cursor.until(",", ")"), cursor)]
+    while cursor.accept(","):
+        parameters.append(column(cursor.until(",", ")"), cursor))
+    cursor.expect(")")
+    if not cursor.accept(":"):
+        cursor.expect("RETURNS")
+    returns = _returns(cursor, name)
+    cursor.expect("LANGUAGE")
+    cursor.expect("PYTHON")
+    return _with_parts(cursor, CreateFunction(
+        name, tuple(parameters), returns, name.text, b"", (), (), None, replace, cursor.sql
+    ))  # fmt: skip
+
+
+def _returns(cursor: Cursor, name: st.Name) -> st.ColumnDefinition:
+    tokens = []
+    while not cursor.peeks("LANGUAGE"):
+        tokens.append(cursor.next())
+    if not tokens:
+        cursor.fail("a type is missing")
+    return st.ColumnDefinition(st.Name(name.text, place_of(tokens[0])), cursor.text_of(tokens))
+
+
+def _with_parts(cursor: Cursor, bare: CreateFunction) -> CreateFunction:
+    handler, requirements, limits = bare.handler, bare.requirements, bare.limits
+    source, registered = b"", None
+    while cursor.more():
+        place = place_of(cursor.peek())
+        part = cursor.one_of(_PARTS, "part of CREATE FUNCTION")
+        if part == "HANDLER":
+            handler = _text(cursor)
+        elif part == "REQUIREMENTS":
+            requirements = _listed(cursor)
+        elif part == "WITH":
+            limits = options(cursor, _LIMITS)
+        elif part == "AS":
+            source = _text(cursor).encode()
+        elif part == "PACKAGE":
+            source = _decoded(_text(cursor), place)
+        else:
+            registered = _text(cursor)
+    if not source and registered is None:
+        cursor.fail("the function has no source", "add AS $$…$$ or PACKAGE '…'")
+    return CreateFunction(
+        bare.name, bare.parameters, bare.returns, handler, source, requirements, limits, registered, bare.replace,
+        bare.sql,
+    )  # fmt: skip
+
+
+def _text(cursor: Cursor) -> str:
+    token = cursor.next()
+    if token.token_type not in _TEXTS:
+        raise place_of(token).error(f'expected a text in quotes, found "{token.text}"')
+    return token.text
+
+
+def _listed(cursor: Cursor) -> tuple[str, ...]:
+    cursor.expect("(")
+    texts = [_text(cursor)]
+    while cursor.accept(","):
+        texts.append(_text(cursor))
+    cursor.expect(")")
+    return tuple(texts)
+
+
+def _decoded(text: str, place: st.Place) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise place.error("PACKAGE needs a zip archive in base64") from error

@@ -1,0 +1,80 @@
+"""Calling a function over the rows of a frame."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from operators.core.errors import UserError
+from operators.python.child import applied
+from operators.python.definition import PythonFunction
+from operators.python.registered import registered
+from operators.python.sandbox import FunctionFailed, sandbox_of
+
+#: How many calls are made at most to find the row that a failed call was about.
+_TRIALS = 40
+
+
+def call_function(function: PythonFunction, arguments: pl.DataFrame, rows: int) -> pl.Series:
+    """The values of a function for so many rows of arguments. Raises UserError with the function, the row and the
+    traceback. No function is called without rows."""
+    schema = pa.schema([pa.field(name, type_) for name, type_ in function.parameters])
+    columns = [_column(arguments.to_series(at), field.type, rows) for at, field in enumerate(schema)]
+    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+    if not rows:
+        return _series(pa.array([], function.result))
+    try:
+        return _series(_called(function, batch))
+    except FunctionFailed as failed:
+        raise _told(function, batch, failed) from None
+
+
+def _column(values: pl.Series, type_: pa.DataType, rows: int) -> pa.Array[Any]:
+    repeated = values if len(values) == rows else values.new_from_index(0, rows)
+    return repeated.alias("").to_arrow().cast(type_)
+
+
+def _series(values: pa.Array[Any]) -> pl.Series:
+    series = pl.from_arrow(values)
+    assert isinstance(series, pl.Series)
+    return series
+
+
+def _called(function: PythonFunction, batch: pa.RecordBatch) -> pa.Array[Any]:
+    if not function.package.registered:
+        return sandbox_of(function).call(batch)
+    try:
+        return applied(registered(function.package.hash), batch, function.result)
+    except Exception as error:
+        raise FunctionFailed(f"{type(error).__name__}: {error}\n{traceback.format_exc()}".rstrip()) from error
+
+
+def _told(function: PythonFunction, batch: pa.RecordBatch, failed: FunctionFailed) -> UserError:
+    """The error of a call: rows are halved until one is left with which the call fails."""
+    trials, inferred = _TRIALS if failed.repeatable else 0, False
+    while batch.num_rows > 1 and trials:
+        trials -= 1
+        half = batch.slice(0, batch.num_rows // 2)
+        rest = batch.slice(half.num_rows)
+        try:
+            _called(function, half)
+        except FunctionFailed as error:
+            batch, failed, inferred = half, error, False
+        else:
+            batch, inferred = rest, True
+    if inferred:
+        try:
+            _called(function, batch)
+        except FunctionFailed as error:
+            failed = error
+    row = _row(batch)
+    where = f"at the row {row}" if batch.num_rows == 1 else f"in {batch.num_rows} rows, the first of which is {row}"
+    return UserError(f'function "{function.name}" failed {where}: {failed.message}')
+
+
+def _row(batch: pa.RecordBatch) -> str:
+    first: dict[str, Any] = batch.slice(0, 1).to_pylist()[0]
+    return ", ".join(f"{name} = {value!r}" for name, value in first.items()) or "without arguments"

@@ -1,0 +1,29 @@
+"""Functions and classes that sessions of this process were given, by a name that their definitions hold."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from operators.core.errors import UserError
+
+_objects: dict[str, Any] = {}
+_numbers = count(1)
+
+
+def register(found: Any) -> str:
+    """Keeps an object for the life of the process; returns its name.
+
+    >>> registered(register(len)) is len
+    True
+    """
+    name = f"{getattr(found, '__qualname__', type(found).__qualname__)}#{next(_numbers)}"
+    _objects[name] = found
+    return name
+
+
+def registered(name: str) -> Any:
+    """The object of a name."""
+    if name not in _objects:
+        raise UserError(f'"{name}" was given to a session of another process', hint="deploy the function instead")
+    return _objects[name]
