@@ -116,6 +116,7 @@ HOMES = {
     "rich": (("dsms/cli/", "dsms/demo/"), "what people see"),
     "prompt_toolkit": (("dsms/cli/",), "the SQL shell"),
     "pygments": (("dsms/cli/",), "colours of the SQL shell"),
+    "packaging": (("operators/python/",), "requirements of functions in Python"),
     "psutil": (("dsms/local/",), "processes of this machine"),
     "opentelemetry": (("dsms/",), "traces and metrics"),
     "structlog": (("dsms/",), "logs of the services"),
