@@ -82,11 +82,12 @@ def _drop(statement: syntax.DropFunction, catalog: Catalog, environment: Environ
 
 
 def _show(statement: syntax.ShowFunctions, catalog: Catalog, environment: Environment) -> Applied:
-    rows = tuple(_row(function, catalog) for function in catalog.functions())
+    readable = (function for function in catalog.functions() if environment.may_read(function.name))
+    rows = tuple(_row(function, catalog, environment) for function in readable)
     return catalog, StatementResult("SHOW FUNCTIONS", f"{len(rows)} functions", _COLUMNS, rows)
 
 
-def _row(function: Function, catalog: Catalog) -> tuple[object, ...]:
+def _row(function: Function, catalog: Catalog, environment: Environment) -> tuple[object, ...]:
     name = function.name.removesuffix("()")
     definition = function_of(catalog, name)
     assert definition is not None
@@ -96,7 +97,7 @@ def _row(function: Function, catalog: Catalog) -> tuple[object, ...]:
         type_name(definition.result),
         definition.package.hash,
         ", ".join(definition.package.requirements),
-        ", ".join(user.name for user in dependents(catalog, function)),
+        ", ".join(user.name for user in dependents(catalog, function) if environment.may_read(user.name)),
     )
 
 

@@ -27,7 +27,7 @@ STARTS: Final = {
     ("CREATE", "OR", "REPLACE", "FUNCTION"): syntax.replace_function,
 }
 #: How much source a function may have: it is in the catalog and in every plan that calls it.
-MOST_BYTES: Final = 512 << 10
+MOST_BYTES: Final = 256 << 10
 _UNITS = {"MS": 0.001, "S": 1.0, "SECOND": 1.0, "SECONDS": 1.0}
 
 

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from dsms.coordinator.http.access import Forbidden
-from dsms.coordinator.http.statement_access import check_statements
+from dsms.coordinator.statements.statement_runner import check_roles
+from dsms.model.principal import Forbidden
+from dsms.registration.statements import parse
 from dsms.testing import LocalSession
 from operators.core.errors import DsmsError, SqlError
 
@@ -123,7 +124,7 @@ def test_show_and_drop() -> None:
         ("CREATE FUNCTION f() RETURNS INT LANGUAGE PYTHON AS 'x'", "a column needs a name and a type"),
         ("CREATE FUNCTION f(a INT) RETURNS INT LANGUAGE PYTHON WITH (time_limit = 'soon') AS 'x'", "TIME_LIMIT needs"),
         ("CREATE FUNCTION f(a INT) RETURNS INT LANGUAGE PYTHON WITH (memory = 'much') AS 'x'", "needs a size"),
-        (f"CREATE FUNCTION f(a INT) RETURNS INT LANGUAGE PYTHON AS '{'x' * 600_000}'", "at most 512 KiB"),
+        (f"CREATE FUNCTION f(a INT) RETURNS INT LANGUAGE PYTHON AS '{'x' * 300_000}'", "at most 256 KiB"),
         ("SELECT STREAMED * FROM (VALUES (plus(1))) v, S", "VALUES cannot call a function written in Python"),
         ("DROP FUNCTION f", 'function "f" not found; have: plus'),
     ],
@@ -137,10 +138,10 @@ def test_what_is_refused(sql: str, why: str) -> None:
 
 def test_only_administrators_bring_code() -> None:
     for statement in (ADD.format(1), "DROP FUNCTION plus"):
-        check_statements(statement, "administrator")
+        check_roles(parse(statement), "administrator")
         with pytest.raises(Forbidden):
-            check_statements(statement, "writer")
-    check_statements("SHOW FUNCTIONS", "reader")
+            check_roles(parse(statement), "writer")
+    check_roles(parse("SHOW FUNCTIONS"), "reader")
 
 
 def test_a_session_is_given_a_method() -> None:
