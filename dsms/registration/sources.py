@@ -169,7 +169,7 @@ def _late_stream(
     if any(clause.name == "timestamp" and clause.words == ("LATENT",) for clause in source.clauses):
         raise place.error("LATE INTO needs ORDER BY: the timestamps of arrival are never late")
     check_free(catalog, statement.late)
-    kept = tuple(clause for clause in source.clauses if clause.name in ("format", "registry", "idle"))
+    kept = tuple(clause for clause in source.clauses if clause.name in ("format", "registry"))
     latent = st.Clause("timestamp", ("LATENT",), place)
     topic, late_source = st.Name(dead_letter_topic(source.name.text), place), st.Name(f"{name}_source", place)
     late = st.RegisterSource(late_source, source.columns, topic, (*kept, latent), statement.sql)

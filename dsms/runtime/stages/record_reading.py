@@ -64,9 +64,9 @@ Headers = dict[str, bytes | None]
 
 
 def _late(message: Message) -> bool:
-    """Whether a dead letter is a late record."""
-    reason = dict(message.headers() or []).get(ERROR_HEADER) or b""
-    return reason.startswith(LATE.encode())
+    """Whether a record of the dead letters is a late one, or a heartbeat."""
+    headers = dict(message.headers() or [])
+    return HEARTBEAT_HEADER in headers or (headers.get(ERROR_HEADER) or b"").startswith(LATE.encode())
 
 
 def _heads(source: Source, messages: Sequence[Message]) -> list[Headers] | None:
