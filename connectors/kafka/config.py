@@ -48,8 +48,9 @@ class KafkaSettings:
         )
 
     def producer(self, **settings: object) -> Producer:
-        """A new idempotent producer with the partitioner of JVM clients."""
-        dotted = {name.replace("_", "."): value for name, value in settings.items()}
+        """A new idempotent producer with the partitioner of JVM clients. `on_delivery` is called with the reports."""
+        callbacks = {"on_delivery": settings.pop("on_delivery")} if "on_delivery" in settings else {}
+        dotted = {name.replace("_", "."): value for name, value in settings.items()} | callbacks
         return Producer(
             {
                 **self.base(),

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import repeat
 from operator import length_hint
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.errors import translate, translated
+from connectors.kafka.errors import TopicRefuses, refusal, translate, translated
 
 _INIT_TIMEOUT_S = 30.0
 _COMMIT_TIMEOUT_S = 60.0
@@ -46,8 +46,13 @@ class EpochWriter:
     """A long-lived producer with a transactional id. Creating one fences all older ones and ends their transactions."""
 
     def __init__(self, settings: KafkaSettings, transactional_id: str) -> None:
+        self._refusal: TopicRefuses | None = None
         self._producer = settings.producer(
-            transactional_id=transactional_id, transaction_timeout_ms=60_000, delivery_report_only_error=True, **_QUEUE
+            transactional_id=transactional_id,
+            transaction_timeout_ms=60_000,
+            delivery_report_only_error=True,
+            on_delivery=self._note_refusal,
+            **_QUEUE,
         )
         with translated("starting the transactional producer", transactional=True):
             self._producer.init_transactions(_INIT_TIMEOUT_S)
@@ -90,16 +95,24 @@ class EpochWriter:
         return end - start
 
     def commit(self) -> None:
-        """Makes the epoch visible atomically. A retriable failure is retried once."""
+        """Makes the epoch visible atomically. A retriable failure is retried once; TopicRefuses, and nothing is
+        visible, where one topic does not take its records."""
         try:
             self._producer.commit_transaction(_COMMIT_TIMEOUT_S)
         except KafkaException as error:
             cause = error.args[0]
+            self._producer.poll(0)  # passes on why records were not delivered
+            if self._refusal is not None:
+                raise self._refusal from error
             if cause.retriable():
                 with translated("committing a transaction", transactional=True):
                     self._producer.commit_transaction(_COMMIT_TIMEOUT_S)
                 return
             raise translate(cause, "committing a transaction", transactional=True) from error
+
+    def _note_refusal(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._refusal is None:
+            self._refusal = refusal(message.topic(), error)
 
     def close(self) -> None:
         """Closes the producer in the background: this takes long while the broker is unavailable, and the start of the

@@ -14,6 +14,37 @@ _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaEr
 _GONE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
 
 
+#: A broker's reasons to refuse the records of one topic, whatever becomes of others.
+_REFUSALS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: "raise its max.message.bytes",
+    KafkaError.INVALID_RECORD: "let its cleanup.policy admit these records",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "allow the executors to write it",
+}
+
+
+class TopicRefuses(ExternalError):
+    """A topic does not take what is written to it; other topics do."""
+
+    def __init__(self, topic: str, reason: str, remedy: str) -> None:
+        super().__init__(
+            f'topic "{topic}" refuses records: {reason}',
+            hint=f"{remedy}, then PAUSE and RESUME the query",
+            retryable=False,
+        )
+        self.topic = topic
+
+
+def refusal(topic: str, error: KafkaError) -> TopicRefuses | None:
+    """The refusal of a topic; None where the error is another one.
+
+    >>> str(refusal("t", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))).partition("; ")[2]
+    'raise its max.message.bytes, then PAUSE and RESUME the query'
+    >>> refusal("t", KafkaError(KafkaError._MSG_TIMED_OUT))
+    """
+    remedy = _REFUSALS.get(error.code())
+    return None if remedy is None else TopicRefuses(topic, error.str(), remedy)
+
+
 def translate(error: KafkaError, doing: str, *, transactional: bool = False) -> DsmsError:
     """Our error for a Kafka error. A transactional producer that was fenced reports this once, and from then on only a
     fatal error.

@@ -6,8 +6,9 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -118,8 +119,10 @@ class Fragment:
         self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.answers)
         self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
 
-    def start(self) -> Self:
-        """Starts the streaming query at the positions of the manifest."""
+    def start(self, failures: Mapping[str, str]) -> Self:
+        """Starts the streaming query at the positions of the manifest. `failures` says why queries do not run, by
+        query, as former incarnations have found out."""
+        self.state = replace(self.state, failures=failures)
         self._apply(PlanChanged(self.state.plan, time.monotonic()))
         self._stream.start(self._plans.address)
         if self.checkpoints is not None:

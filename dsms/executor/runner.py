@@ -8,10 +8,12 @@ from collections.abc import Mapping
 import msgspec
 import structlog
 
+from connectors.kafka.errors import TopicRefuses
 from dsms.executor.fragment import Fragment
 from dsms.model.catalog import Catalog
-from dsms.physical.fragment_plan import plan_fragment
+from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.physical.lane import Lane
+from dsms.runtime.fragment.state import tried_again
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduler.leases import RECOVERING, RUNNING, FragmentStatus
@@ -35,6 +37,8 @@ class Runner:
         self._bounds = bounds
         self._fenced_lease: int | None = None
         self._failures, self._not_before = 0, 0.0
+        #: Why the topics of queries refuse their results, by query: found out by commits, which cannot be taken apart.
+        self._refused: dict[str, str] = {}
 
     def turn(self, lease: int, catalog: Catalog | None) -> None:
         """Makes the fragment run the catalog's plan under the lease. `catalog` is None while it is unknown."""
@@ -76,6 +80,8 @@ class Runner:
         except Fenced as error:
             self._fenced(error)
         except DsmsError as error:
+            if isinstance(error, TopicRefuses) and self._fragment is not None:
+                self._refused = {**self._refused, **refused_by(error, self._fragment.state.plan)}
             self._fail(error, RECOVERING)
             self._not_before = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
             self._failures += 1
@@ -89,14 +95,17 @@ class Runner:
             self._start(lease, catalog)
         elif catalog.version > self._fragment.state.plan.version:
             partitions, before = self._settings.partitions, self._fragment.state.plan
-            self._fragment.set_plan(plan_fragment(catalog, partitions, before, self.name))
+            plan = plan_fragment(catalog, partitions, before, self.name)
+            self._refused = tried_again(self._refused, plan)
+            self._fragment.set_plan(plan)
 
     def _start(self, lease: int, catalog: Catalog) -> None:
         self.status = FragmentStatus(reason=self.status.reason)
         plan = plan_fragment(catalog, self._settings.partitions, fragment=self.name)
         self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, self._set_status)
         self._fragment.tune(self._bounds)
-        self._fragment.start()
+        self._refused = tried_again(self._refused, plan)
+        self._fragment.start(self._refused)
         self.status = msgspec.structs.replace(self._fragment.status(), reason=self.status.reason)
 
     def _fenced(self, error: Fenced) -> None:
@@ -125,3 +134,12 @@ class Runner:
         fragment = self._fragment
         made = fragment.checkpoints.status if fragment is not None and fragment.checkpoints is not None else None
         return msgspec.structs.replace(status, checkpoint=made)
+
+
+def refused_by(error: TopicRefuses, plan: FragmentPlan) -> dict[str, str]:
+    """Why the queries fail that publish to the topic, by query."""
+    return {
+        query: str(error)
+        for query, planned in plan.queries.items()
+        if planned.sink is not None and planned.sink.topic == error.topic
+    }

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster
@@ -70,3 +70,32 @@ def test_a_topic_made_anew_is_never_read_as_if_it_went_on(cluster: Cluster, uniq
     """)
     cluster.await_frontier(f"dsms.{unique}V", 100)
     assert shown(cluster, unique) == list(range(10, 10 + records))
+
+
+def limit_records(cluster: Cluster, topic: str, size: int) -> None:
+    """Sets the largest record that a topic takes."""
+    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": cluster.kafka})
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def test_a_result_topic_that_takes_no_large_records_stops_one_query(cluster: Cluster, unique: str):
+    topic = source(cluster, unique)
+    cluster.sql(f"CREATE STREAMED VIEW {unique}oV AS SELECT k, v FROM R({unique}S)")
+    feed(cluster, topic, 1)
+    advance(cluster.kafka, topic, 2)
+    cluster.await_frontier([f"dsms.{unique}V", f"dsms.{unique}oV"], 2)
+    limit_records(cluster, f"dsms.{unique}V", 10)
+    feed(cluster, topic, 5)
+    advance(cluster.kafka, topic, 6)
+    refused = f'failed: topic "dsms.{unique}V" refuses records: Broker: Message size too large; raise its max.message'
+    assert wait_until(lambda: state(cluster, "queries", f"{unique}V").startswith(refused), 120), cluster.logs()
+    cluster.await_frontier(f"dsms.{unique}oV", 6)
+    assert (shown(cluster, unique), shown(cluster, f"{unique}o")) == ([1], [1, 5])
+    limit_records(cluster, f"dsms.{unique}V", 1_000_000)
+    cluster.sql(f"PAUSE VIEW {unique}V")
+    cluster.sql(f"RESUME VIEW {unique}V")
+    cluster.await_frontier(f"dsms.{unique}V", 6)
+    assert shown(cluster, unique) == [1, 5]
+    assert state(cluster, "queries", f"{unique}V").startswith("running")

@@ -177,7 +177,11 @@ def _(event: EpochCommitted, state: FragmentState) -> tuple[FragmentState, tuple
 
 @advance.register
 def _(event: PlanChanged, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
-    after, reports = _revised(replace(state, plan=event.plan), state.revisions[1 - _REVISIONS :], event.at)
+    after, reports = _revised(
+        replace(state, plan=event.plan, failures=tried_again(state.failures, event.plan)),
+        state.revisions[1 - _REVISIONS :],
+        event.at,
+    )
     return after, (PlanBatches(), *reports)
 
 
@@ -202,6 +206,14 @@ def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Ins
     keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in after.revision.lanes.items()}
     after = replace(after, measures=after.measures.after(event.ended, epoch.measured.work).kept(keys))
     return after, (PlanBatches(), KeepLanes(tuple(after.revision.lanes.values())), *reports)
+
+
+def tried_again(failures: Mapping[str, str], plan: FragmentPlan) -> dict[str, str]:
+    """The failures that hold under a plan: queries that are paused or dropped have none, so those that are resumed are
+    tried again."""
+    return {
+        query: reason for query, reason in failures.items() if query in plan.queries and not plan.queries[query].still
+    }
 
 
 def _revised(

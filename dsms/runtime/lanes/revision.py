@@ -41,7 +41,7 @@ def revised(
     """The revision of a plan that goes on from a manifest. Failed, paused and unshared queries get lanes of their own;
     `before` is the last revision, of which compiled lanes are reused."""
     kept = [_without_dropped(progress, plan) for progress in manifest.lanes.values()]
-    groups = [part for progress in kept if progress.queries for part in _without_paused(progress, plan)]
+    groups = [part for progress in kept if progress.queries for part in _split(progress, plan, failed)]
     known = {query for progress in groups for query in progress.queries}
     compiled = dict(_compiled(before))
     new = [query for query in plan.queries if query not in known]
@@ -134,10 +134,11 @@ def _without_dropped(progress: LaneManifest, plan: FragmentPlan) -> LaneManifest
     return msgspec.structs.replace(progress, queries=queries)
 
 
-def _without_paused(progress: LaneManifest, plan: FragmentPlan) -> list[LaneManifest]:
-    """A lane without its paused queries, and one for each of these with its state: it will go on from there."""
-    paused = [query for query in progress.queries if plan.queries[query].still]
-    return [progress] if len(progress.queries) == 1 else without_failed(progress, progress, paused)
+def _split(progress: LaneManifest, plan: FragmentPlan, failed: Collection[str]) -> list[LaneManifest]:
+    """A lane without its paused and failed queries, and one for each of these with its state: it will go on from
+    there."""
+    still = [query for query in progress.queries if plan.queries[query].still or query in failed]
+    return [progress] if len(progress.queries) == 1 else without_failed(progress, progress, still)
 
 
 def _with_restarts(

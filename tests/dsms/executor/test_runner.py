@@ -12,11 +12,13 @@ from typing import Any, ClassVar
 
 import pytest
 
+from connectors.kafka.errors import TopicRefuses
 from dsms.executor import runner
 from dsms.executor.runner import Runner
 from dsms.model.catalog import Catalog
 from dsms.scheduler.leases import RUNNING, FragmentStatus
 from operators.core.errors import Fenced
+from tests.support.fake_environment import apply_all
 
 
 @dataclass
@@ -26,6 +28,8 @@ class Standing:
     lease: int
     plan: object
     fenced: bool = False
+    refused: str = ""
+    failures: object = None
     newer: bool = False
     state: object = None
     checkpoints: None = None
@@ -37,12 +41,19 @@ class Standing:
     def check(self) -> None:
         if self.fenced:
             raise Fenced("by somebody")
+        if self.refused:
+            raise TopicRefuses(self.refused, "too large", "let it")
 
     def replaced(self) -> bool:
         return self.newer
 
-    def start(self) -> None:
+    def start(self, failures: object) -> None:
+        self.failures = failures
         self.made.append(self)
+
+    def set_plan(self, plan: object) -> None:
+        self.plan = plan
+        self.state = SimpleNamespace(plan=plan)
 
     def status(self) -> FragmentStatus:
         return FragmentStatus(RUNNING)
@@ -97,3 +108,29 @@ def test_who_is_fenced_by_nobody_newer_goes_on(fragment_runner: Runner) -> None:
     assert fragment_runner.status.state == "recovering"
     fragment_runner.turn(7, Catalog())
     assert (leases(), fragment_runner.status.state) == ([7, 7], "running")
+
+
+SQL = """REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY k;
+CREATE QUERY a AS SELECT k FROM S; CREATE QUERY b AS SELECT k FROM S WHERE k > 1"""
+
+
+def test_a_topic_that_refuses_results_fails_its_query_until_that_is_resumed(fragment_runner: Runner) -> None:
+    catalog, _ = apply_all(SQL)
+    query = next(query.id for query in catalog.queries() if query.name == "a")
+    fragment_runner.turn(7, catalog)
+    Standing.made[-1].refused = "dsms.a"
+    fragment_runner.turn(7, catalog)
+    fragment_runner._not_before = 0.0
+    fragment_runner.turn(7, catalog)
+    assert [fragment.failures for fragment in Standing.made] == [
+        {}, {query: 'topic "dsms.a" refuses records: too large; let it, then PAUSE and RESUME the query'}
+    ]  # fmt: skip
+    for sql in ("PAUSE QUERY a", "RESUME QUERY a"):
+        catalog, _ = apply_all(sql, catalog)
+        fragment_runner.turn(7, catalog)
+    fragment_runner.turn(9, catalog)
+    fence(newer=False)
+    fragment_runner.turn(9, catalog)
+    fragment_runner._not_before = 0.0
+    fragment_runner.turn(9, catalog)
+    assert Standing.made[-1].failures == {}

@@ -29,6 +29,7 @@ from dsms.runtime.fragment.state import (
 )
 from dsms.runtime.fragment.status import dead_letters, status_after
 from dsms.runtime.lanes.manifest import Manifest, Position
+from dsms.runtime.lanes.revision import running_lanes
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
 from tests.support.fake_environment import FakeEnvironment, apply_all
@@ -177,3 +178,28 @@ def test_what_is_published_is_known_when_it_is_committed() -> None:
     status = status_after(event.epoch.manifest, event.revision, state)
     assert (status.redis_bytes, status.disk_bytes, status.epoch) == (5, 7, 1)
     assert {lane.frontier for lane in status.lanes.values()} == {100}
+
+
+def test_a_query_whose_topic_refused_results_before_this_incarnation_stands_still_alone() -> None:
+    """Its lane in the manifest is that of others too."""
+    first, _ = after(begun(), *batch(begun()))
+    query, other = first.plan.queries
+    assert len(first.revision.manifest.lanes) == 1
+    again = replace(first, revisions=(), failures={query: "refused"})
+    state, _ = after(again, PlanChanged(plan(), 5.0))
+    assert {lane.queries for lane in state.revision.manifest.lanes.values()} == {(query,), (other,)}
+    assert running_lanes(state.revision, state.failures).keys() == {other}
+
+
+def test_what_failed_is_tried_again_after_a_pause() -> None:
+    state = begun()
+    query, _ = state.plan.queries
+    state, _ = after(state, *batch(state, **{query: "too large"}))
+    assert state.failures == {query: "too large"}
+    catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
+    paused, _ = apply_all("PAUSE VIEW V", catalog)
+    resumed, _ = apply_all("RESUME VIEW V", paused)
+    for changed in (paused, resumed):
+        state, _ = after(state, PlanChanged(plan_fragment(changed, 1), 7.0))
+        assert state.failures == {}
+    assert query in {name for lane in running_lanes(state.revision, ()).values() for name in lane.queries}
