@@ -72,6 +72,8 @@ class FragmentStatus(msgspec.Struct, frozen=True):
     batch_records: int = 0
     lanes: dict[str, LaneStatus] = {}
     dead_letters: dict[str, int] = {}
+    #: What records of sources wait for, by source.
+    waits: dict[str, str] = {}
     #: The bytes of its state in Redis, and only on disk.
     redis_bytes: int = 0
     disk_bytes: int = 0
@@ -89,6 +91,8 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     lanes: dict[str, LaneStatus] = {}
     reason: str = ""
     dead_letters: dict[str, int] = {}
+    #: What records of sources wait for, by source.
+    waits: dict[str, str] = {}
     fragments: dict[str, str] = {}
     #: The bounds of its batches and of its state.
     bounds: Bounds | None = None
@@ -122,8 +126,9 @@ def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
         min(part.batch_records for part in statuses),
         {query: lane for part in statuses for query, lane in part.lanes.items()},
         "; ".join(part.reason for part in statuses if part.reason),
-        dict(refused),
-        {name: part.state for name, part in parts.items()},
+        dead_letters=dict(refused),
+        fragments={name: part.state for name, part in parts.items()},
+        waits={source: why for part in statuses for source, why in part.waits.items()},
         redis_bytes=sum(part.redis_bytes for part in statuses),
         disk_bytes=sum(part.disk_bytes for part in statuses),
         checkpoints={name: part.checkpoint for name, part in parts.items() if part.checkpoint is not None},

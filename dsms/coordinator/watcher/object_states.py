@@ -57,6 +57,7 @@ class States:
     def _of_source(self, source: Source) -> Iterator[str]:
         if letters := sum(status.dead_letters.get(source.name, 0) for status in self._executors().values()):
             yield f"{letters} dead letters"
+        yield from (status.waits[source.name] for status in self._executors().values() if source.name in status.waits)
         if source.topic_id is not None and self._ids.get(source.topic, source.topic_id) != source.topic_id:
             yield f'topic "{source.topic}" was deleted and made anew: drop the source, and register it again'
         count = self._partitions.get(source.topic, 0) if self._partitions else source.partitions

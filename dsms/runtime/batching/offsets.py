@@ -118,14 +118,24 @@ def _beats_before(place: SourcePartition, offset: int, beats: Beats) -> int:
     return bisect_left(beats.get(place, ()), offset, key=lambda beat: beat.offset)
 
 
-def slices(lanes: Mapping[str, Lane], positions: Positions, start: Offsets, end: Offsets, beats: Beats) -> list[Slice]:
-    """The ranges between two documents. A lane that is new in `end` starts at its position."""
+def slices(
+    lanes: Mapping[str, Lane],
+    positions: Positions,
+    start: Offsets,
+    end: Offsets,
+    beats: Beats,
+    waits: Collection[SourcePartition] = (),
+) -> list[Slice]:
+    """The ranges between two documents. A lane that is new in `end` starts at its position, and so does one that could
+    not be read to the end of the last batch, because a record of the partition waits."""
     lanes_at: dict[tuple[object, ...], list[str]] = {}
     for lane, place, position in _places(positions):
         upto, beats_upto = end["at"].get(lane, {}).get(_text(place), (position.offset, 0))
         seen = start["at"].get(lane, {}).get(_text(place), [position.offset, 0])
         if lane not in end["at"]:
             continue
+        if place in waits and seen[0] > position.offset:
+            seen = [position.offset, _beats_before(place, position.offset, beats)]
         if seen[0] != position.offset:
             raise InternalError(f"lane {lane} stands at {position.offset} of {_text(place)}, spark at {seen[0]}")
         if (position.offset, seen[1]) != (upto, beats_upto):

@@ -45,6 +45,8 @@ Answers = Mapping[str, Callable[..., Any]]
 #: In an offset document: the last revision in which lanes worked on their queues. Spark runs a batch where the document
 #: has changed, so a change of this entry makes one although nothing is read.
 TURN = "turn"
+#: The longest pause between two tries of a record that waits for its schema.
+_LONGEST_PAUSE_S = 15.0
 T = TypeVar("T")
 
 
@@ -61,6 +63,8 @@ class BatchPlanner:
         #: The ends of the logs when a query was first seen: its rates begin at or above them.
         self._floors: dict[str, Ends] = {}
         self._topics: TopicWatch | None = None
+        #: How often records that wait were tried again, and when last.
+        self._tries, self._tried_at = 0, 0.0
         self._latest: Callable[[set[Partition]], dict[Partition, int]] | None = None
         #: The last known end of each source partition, and since when it has not changed.
         self._grown: dict[SourcePartition, tuple[int, float]] = {}
@@ -77,8 +81,10 @@ class BatchPlanner:
         """The end of the next batch. Before that, heartbeats of idle partitions are logged."""
         control = self._planned = self._current_input()
         positions = control.positions
-        lost = self._lost(control, positions)
+        lost, again = self._lost(control, positions), self._due(control)
         ends = self._known = self._ends(control, positions, lost)
+        if not again:
+            ends = {place: min(end, control.waits.get(place, end)) for place, end in ends.items()}
         log = self._heartbeats(control)
         for source, seen in self._silences(control, positions, ends):
             if beats := idle_heartbeats(source, seen):
@@ -86,12 +92,14 @@ class BatchPlanner:
         self._shed(control, positions)
         limit = control.limit(waiting(positions, ends, control.reads))
         upto = next_offsets(control.plan_version, positions, ends, log.known, limit, control.reads)
-        return {**upto, TURN: control.revision if control.wakes or lost else start.get(TURN, 0)}
+        return {**upto, TURN: control.revision if control.wakes or lost or again else start.get(TURN, 0)}
 
     def tasks(self, start: Offsets, end: Offsets) -> list[SourceTask]:
         """The tasks of a batch, at most one for each core, with about equally many records."""
         control = self._planned or self._current_input()
-        planned = slices(control.lanes, control.positions, start, end, self._heartbeats(control).known)
+        planned = slices(
+            control.lanes, control.positions, start, end, self._heartbeats(control).known, control.waits.keys()
+        )
         if (sheds := self._shed_log(control)) is not None:
             planned = with_rates(planned, control.lanes, sheds.known)
         tasks = [_task(control, tuple(part)) for part in distribute(planned, control.source_tasks)]
@@ -150,6 +158,16 @@ class BatchPlanner:
             with self._opening_log():
                 self._sheds = ShedLog(control.kafka, control.cluster, control.fragment, self._alarms)
         return self._sheds
+
+    def _due(self, control: PlannerInput) -> bool:
+        """Whether records that wait are tried again by the next batch: first after a second, then ever less often."""
+        if not control.waits:
+            self._tries, self._tried_at = 0, time.monotonic()
+            return False
+        if time.monotonic() - self._tried_at < min(2.0 ** min(self._tries, 10), _LONGEST_PAUSE_S):
+            return False
+        self._tries, self._tried_at = self._tries + 1, time.monotonic()
+        return True
 
     def _lost(self, control: PlannerInput, positions: Positions) -> AbstractSet[str]:
         """The sources whose topics were made anew; a batch that reads nothing of them lets their queries fail."""

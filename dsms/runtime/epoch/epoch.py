@@ -14,7 +14,7 @@ from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.epoch.dead_letters import DeadRecord, count_faults, dead_letters, fault_records
 from dsms.runtime.epoch.progress_log import DeadMarks, Published
-from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, SourcePartition
 from dsms.runtime.lanes.queues import Takes, queues_after
 from dsms.runtime.lanes.revision import Revision, without_failed
 from dsms.runtime.stages.lane_step import frontier
@@ -30,6 +30,7 @@ from dsms.runtime.stages.wire import (
     ShedSeen,
     SlicePosition,
     SourceFailed,
+    SourceWaits,
     StageServed,
     StateStored,
     Unread,
@@ -96,6 +97,9 @@ class Measured:
     served: Mapping[str, list[StageServed]] = field(default_factory=dict)
     behind: Mapping[str, int] = field(default_factory=dict)
     seen: tuple[tuple[str, int, Seen], ...] = ()
+    #: The source partitions whose next record waits, and up to which offsets partitions were read.
+    waits: tuple[SourceWaits, ...] = ()
+    read: Mapping[SourcePartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -192,8 +196,21 @@ def _measured(revision: Revision, messages: Messages) -> Measured:
         work=tuple(work for lane_id, lane in lanes.items() for work in _works(revision.lanes[lane_id], lane)),
         served={lane_id: served for lane_id, lane in lanes.items() if (served := lane.of(StageServed))},
         behind={lane_id: sum(message.records for message in sent) for lane_id, sent in unread.items() if sent},
+        waits=tuple(messages.of_lane(NO_LANE).of(SourceWaits)),
+        read=_read_upto(revision, lanes),
         seen=tuple((shed.query, shed.partition, shed.seen) for lane in lanes.values() for shed in lane.of(ShedSeen)),
     )
+
+
+def _read_upto(revision: Revision, lanes: Mapping[str, LaneMessages]) -> dict[SourcePartition, int]:
+    """The greatest offset up to which each source partition was read."""
+    upto: dict[SourcePartition, int] = {}
+    for lane_id, sent in lanes.items():
+        sources = revision.lanes[lane_id].sources
+        for at in sent.of(SlicePosition):
+            place = sources[at.leaf].id, at.partition
+            upto[place] = max(at.offset, upto.get(place, 0))
+    return upto
 
 
 def _failures(revision: Revision, messages: Messages) -> dict[str, str]:

@@ -16,11 +16,12 @@ from dsms.physical.lane import Lane
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.batching.schedule import Decision, Schedule
 from dsms.runtime.epoch.cut_logs import CutLogs, stopped
-from dsms.runtime.epoch.epoch import Epoch
+from dsms.runtime.epoch.epoch import Epoch, Measured
 from dsms.runtime.epoch.progress_log import Published
-from dsms.runtime.lanes.manifest import Manifest
+from dsms.runtime.lanes.manifest import Manifest, SourcePartition
 from dsms.runtime.lanes.revision import Revision, lanes_to_wake, revised, running_lanes
 from dsms.runtime.shedding.load_shedding import Shedding
+from dsms.runtime.stages.wire import SourceWaits
 from dsms.scheduler.ready import Moment
 from dsms.scheduler.registry import parse_policy
 from dsms.scheduler.tuning import Bounds
@@ -47,6 +48,8 @@ class FragmentState:
     #: What the next batch reads and works on.
     decision: Decision = field(default_factory=lambda: Decision({}, frozenset(), 0))
     failures: Mapping[str, str] = field(default_factory=dict)
+    #: The source partitions whose next record waits.
+    waits: Mapping[SourcePartition, SourceWaits] = field(default_factory=dict)
     schedule: Schedule = field(default_factory=Schedule)
     shedding: Shedding = field(default_factory=Shedding)
     run_locations: RunLocations = field(default_factory=lambda: RunLocations({}, {}))
@@ -189,7 +192,12 @@ def _(event: PlanChanged, state: FragmentState) -> tuple[FragmentState, tuple[In
 def _(event: EpochComputed, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
     epoch, queries = event.epoch, event.revision.plan.queries
     failures = (ReportFailure(queries[query].name, reason) for query, reason in epoch.failures.items())
-    after = replace(state, computed=epoch.manifest, failures={**state.failures, **epoch.failures})
+    after = replace(
+        state,
+        computed=epoch.manifest,
+        failures={**state.failures, **epoch.failures},
+        waits=_waits_after(state.waits, epoch.measured),
+    )
     return after, (Commit(epoch, event.revision), *failures)
 
 
@@ -206,6 +214,14 @@ def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Ins
     keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in after.revision.lanes.items()}
     after = replace(after, measures=after.measures.after(event.ended, epoch.measured.work).kept(keys))
     return after, (PlanBatches(), KeepLanes(tuple(after.revision.lanes.values())), *reports)
+
+
+def _waits_after(
+    before: Mapping[SourcePartition, SourceWaits], measured: Measured
+) -> dict[SourcePartition, SourceWaits]:
+    """What waits after an epoch: what it found, and what it has not read past."""
+    still = {place: wait for place, wait in before.items() if measured.read.get(place, 0) <= wait.offset}
+    return still | {(wait.source, wait.partition): wait for wait in measured.waits}
 
 
 def tried_again(failures: Mapping[str, str], plan: FragmentPlan) -> dict[str, str]:

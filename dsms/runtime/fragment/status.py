@@ -23,6 +23,10 @@ def status_after(manifest: Manifest, revision: Revision, state: FragmentState) -
         batch_records=state.batch_records,
         lanes={output.id: _lane_status(output, lane, at, state) for output, lane, at in queries},
         dead_letters=dead_letters(state),
+        waits={
+            wait.name: f"waits at offset {wait.offset} of partition {wait.partition}: {wait.reason}"
+            for wait in state.waits.values()
+        },
         redis_bytes=sum(locations.resident.values()),
         disk_bytes=sum(locations.disk.values()),
     )

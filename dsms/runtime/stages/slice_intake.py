@@ -10,8 +10,10 @@ from dataclasses import replace
 from confluent_kafka import Message
 
 from connectors.kafka.range_reader import Pieces
+from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import Source
 from dsms.runtime.batching.offsets import Slice
+from dsms.runtime.stages.awaited_schemas import Wait, first_awaited
 from dsms.runtime.stages.intake import Admitted, in_sequence
 from dsms.runtime.stages.record_reading import WriterSchema, arrivals_of, intake_of
 from dsms.scheduler.work import Work
@@ -29,8 +31,11 @@ def admit_slice(
     for messages in pieces:
         if isinstance(messages, DsmsError):
             return messages
-        intake.take(messages, messages[-1].offset() if messages else slice_.start)
-        del messages  # frees the piece before the next one is read
+        readable = intake.readable(messages)
+        intake.take(readable, readable[-1].offset() if readable else slice_.start)
+        del messages, readable  # frees the piece before the next one is read
+        if intake.wait is not None:
+            break
     intake.take_heartbeats()
     return intake
 
@@ -40,10 +45,23 @@ class SliceIntake:
 
     def __init__(self, source: Source, slice_: Slice, writer: WriterSchema, columns: frozenset[str]) -> None:
         self._source, self._partition, self._columns = source, slice_.partition, columns
+        self._writer = writer if FORMATS[source.format].schema else None
+        #: Where reading has to stop for now; None: the slice can be read to its end.
+        self.wait: Wait | None = None
         self._intake = intake_of(source, writer)
         self._clock, self._heartbeats = slice_.clock, slice_.heartbeats
         self._parts: list[Admitted] = []
         self._records = self._bytes = self._busy_ns = 0
+
+    def readable(self, messages: list[Message]) -> list[Message]:
+        """The messages up to the first one whose schema has to be waited for, which `wait` names."""
+        if self._writer is None:
+            return messages
+        bodies = [message.key() if (value := message.value()) is None else value for message in messages]
+        if (first := first_awaited(bodies, self._writer)) is None:
+            return messages
+        self.wait = Wait(messages[first[0]].offset(), first[1])
+        return messages[: first[0]]
 
     def take(self, messages: Sequence[Message], upto: int) -> None:
         """Admits the next records, with the logged heartbeats at offsets of at most `upto`."""
@@ -58,9 +76,9 @@ class SliceIntake:
         self._bytes += _bytes(messages)
 
     def take_heartbeats(self) -> None:
-        """Admits the remaining heartbeats, which come after all records."""
+        """Admits the remaining heartbeats, which come after all records; where reading stops, those up to there."""
         if self._heartbeats:
-            self.take([], self._heartbeats[-1].offset)
+            self.take([], self._heartbeats[-1].offset if self.wait is None else self.wait.offset)
 
     def admitted(self) -> Admitted:
         """What was admitted of all pieces, as one."""

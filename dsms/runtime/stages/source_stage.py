@@ -28,6 +28,7 @@ from dsms.runtime.stages.wire import (
     ShedSeen,
     SlicePosition,
     SourceFailed,
+    SourceWaits,
     Unread,
     VertexFailed,
     VerticesWorked,
@@ -56,17 +57,20 @@ class SliceRequest:
 
 @dataclass(frozen=True)
 class SliceRead:
-    """A slice that was read: the elements and dead letters of its records, and the work of reading them."""
+    """A slice that was read: the elements and dead letters of its records, and the work of reading them. `waits_for`
+    says what the record at the end of the slice waits for."""
 
     admitted: Admitted
     work: Work
+    waits_for: str | None = None
 
 
 class SliceReader(Protocol):
     """Where the records of slices come from."""
 
     def read(self, requests: Sequence[SliceRequest]) -> Iterator[tuple[SliceRequest, SliceRead | DsmsError]]:
-        """The result of each request, or the error of reading its slice; in any order."""
+        """The result of each request, or the error of reading its slice; in any order. The slice of a request ends
+        earlier than it was asked for where a record has to wait."""
         ...
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
@@ -141,8 +145,11 @@ class _Slice:
 
     def read(self, read: SliceRead) -> None:
         """Runs the source stage of each lane on the slice."""
-        source = self.request.source
+        source, slice_ = self.request.source, self.request.slice
         self._send_letters(source.id, read.admitted.dead)
+        if read.waits_for is not None:
+            waits = SourceWaits(source.id, source.name, slice_.partition, slice_.end, read.waits_for)
+            self.outbox.send(NO_LANE, waits)
         for lane, leaf in self.lanes:
             self._run(lane, leaf, read)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from connectors.kafka.registry import schema_lookup
 from dsms.runtime.batching.offsets import Slice, SourceTask
 from dsms.runtime.memory.allocators import return_freed_memory
 from dsms.runtime.memory.cyclic_collector import collect_between_tasks
-from dsms.runtime.stages.slice_intake import admit_slice
+from dsms.runtime.stages.awaited_schemas import Wait
+from dsms.runtime.stages.slice_intake import SliceIntake, admit_slice
 from dsms.runtime.stages.source_stage import SliceRead, SliceRequest, run_source_stage
 from dsms.runtime.stages.wire import ArrowOutbox
 from operators.core.errors import DsmsError
@@ -61,7 +62,7 @@ class KafkaSlices:
                 if isinstance(intake, DsmsError):
                     yield request, intake
                 else:
-                    yield request, SliceRead(intake.admitted(), intake.work(len(request.slice.lanes)))
+                    yield _cut(request, intake.wait), _read(intake, request)
                 del intake  # so that it is freed before the next slice is decoded
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
@@ -69,6 +70,16 @@ class KafkaSlices:
         again = OffsetRange(slice_.topic, slice_.partition, min(offsets), max(offsets) + 1)
         messages = (message for piece in pieces(self._kafka, [again]) for message in piece)
         return {at: message.value() for message in messages if (at := message.offset()) in offsets}
+
+
+def _cut(request: SliceRequest, wait: Wait | None) -> SliceRequest:
+    """The request for what was read."""
+    return request if wait is None else replace(request, slice=replace(request.slice, end=wait.offset))
+
+
+def _read(intake: SliceIntake, request: SliceRequest) -> SliceRead:
+    waits_for = None if intake.wait is None else intake.wait.reason
+    return SliceRead(intake.admitted(), intake.work(len(request.slice.lanes)), waits_for)
 
 
 def _range(slice_: Slice) -> OffsetRange:

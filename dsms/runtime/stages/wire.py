@@ -103,6 +103,16 @@ class SourceFailed(Message, frozen=True, array_like=True, tag=True):
     reason: str
 
 
+class SourceWaits(Message, frozen=True, array_like=True, tag=True):
+    """Source stage → driver: a partition of a source is read up to the offset, whose record waits for something."""
+
+    source: str
+    name: str
+    partition: int
+    offset: int
+    reason: str
+
+
 class VertexFailed(Message, frozen=True, array_like=True, tag=True):
     """Any stage → driver: an operator raised an error. The queries above it fail."""
 
@@ -176,6 +186,7 @@ AnyMessage = (
     | SlicePosition
     | DeadLetters
     | SourceFailed
+    | SourceWaits
     | VertexFailed
     | ResultFailed
     | VerticesWorked
