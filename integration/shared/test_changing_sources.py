@@ -1,16 +1,24 @@
 """Topics that change under running sources: what is read is never something else than what was registered."""
 
+import io
 import json
+from secrets import token_hex
 
+import fastavro
+import httpx
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster
-from integration.kafka_log import Input, advance, changes, write
+from integration.kafka_log import Input, advance, changes, letters, write
 from integration.kafka_topics import create_topic
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+
+SCHEMA = {
+    "type": "record", "name": "r", "fields": [{"name": "k", "type": "string"}, {"name": "v", "type": "int"}],
+}  # fmt: skip
 
 
 def source(cluster: Cluster, name: str, *, partitions: int = 1) -> str:
@@ -86,8 +94,8 @@ def test_a_result_topic_that_takes_no_large_records_stops_one_query(cluster: Clu
     feed(cluster, topic, 1)
     advance(cluster.kafka, topic, 2)
     cluster.await_frontier([f"dsms.{unique}V", f"dsms.{unique}oV"], 2)
-    limit_records(cluster, f"dsms.{unique}V", 10)
-    feed(cluster, topic, 5)
+    limit_records(cluster, f"dsms.{unique}V", 300)
+    write(cluster.kafka, topic, [Input(json.dumps({"k": token_hex(400), "v": 5}).encode(), 5)])
     advance(cluster.kafka, topic, 6)
     refused = f'failed: topic "dsms.{unique}V" refuses records: Broker: Message size too large; raise its max.message'
     assert wait_until(lambda: state(cluster, "queries", f"{unique}V").startswith(refused), 120), cluster.logs()
@@ -99,3 +107,43 @@ def test_a_result_topic_that_takes_no_large_records_stops_one_query(cluster: Clu
     cluster.await_frontier(f"dsms.{unique}V", 6)
     assert shown(cluster, unique) == [1, 5]
     assert state(cluster, "queries", f"{unique}V").startswith("running")
+
+
+def register(cluster: Cluster, subject: str, schema: dict[str, object]) -> int:
+    """Registers a schema; returns its id."""
+    url = f"{cluster.url}/subjects/{subject}/versions"
+    answer = httpx.post(url, json={"schema": json.dumps(schema)}, timeout=60, trust_env=False)
+    return int(answer.raise_for_status().json()["id"])
+
+
+def encoded(schema_id: int, at: int) -> bytes:
+    """A record in Confluent's wire format."""
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(SCHEMA), {"k": f"k{at}", "v": at})
+    return bytes([0]) + schema_id.to_bytes(4, "big") + body.getvalue()
+
+
+def test_records_wait_for_their_schema(cluster: Cluster, unique: str):
+    """Those before it and other sources go on; nothing is refused, and nothing is read twice."""
+    topic, other = create_topic(cluster.kafka, f"{unique}.avro", partitions=2), source(cluster, f"{unique}o")
+    cluster.sql(f"""
+        REGISTER SOURCE {unique} (k VARCHAR, v INT) FROM "{topic}" FORMAT AVRO IDLE NEVER;
+        CREATE STREAM {unique}S OVER {unique} KEY k;
+        CREATE STREAMED VIEW {unique}V AS SELECT k, v FROM R({unique}S)
+    """)
+    known = register(cluster, f"{topic}-writer", SCHEMA)
+    unknown = known + 1
+    records = [(0, known, 1), (0, unknown, 2), (0, known, 3), (1, known, 4), (0, unknown, 5)]
+    write(cluster.kafka, topic, [Input(encoded(schema, at), at, partition) for partition, schema, at in records])
+    advance(cluster.kafka, topic, 6, 2)
+    waits = f"waits at offset 1 of partition 0: schema {unknown} is not in the registry"
+    assert wait_until(lambda: waits in state(cluster, "sources", unique), 120), cluster.logs()
+    feed(cluster, other, 1)
+    advance(cluster.kafka, other, 2)
+    cluster.await_frontier(f"dsms.{unique}oV", 2)
+    assert (shown(cluster, unique), shown(cluster, f"{unique}o")) == ([], [1])
+    assert register(cluster, f"{topic}-later", {**SCHEMA, "name": "later"}) == unknown
+    cluster.await_frontier(f"dsms.{unique}V", 6)
+    assert shown(cluster, unique) == [1, 2, 3, 4, 5]
+    assert wait_until(lambda: state(cluster, "sources", unique) == "registered", 60), state(cluster, "sources", unique)
+    assert letters(cluster.kafka, unique) == []

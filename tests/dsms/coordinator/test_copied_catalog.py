@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dsms.coordinator.catalog.catalog_log import META, OBJECT, first_entry
+from dsms.coordinator.catalog.catalog_records import META, OBJECT, first_entry
 from dsms.coordinator.catalog.copied_catalog import Naming, catalog_in, copied_log
 from dsms.coordinator.catalog.system_objects import with_system_objects
 from dsms.model.catalog import Catalog

@@ -117,3 +117,14 @@ def test_a_listing_looks_once(sql: str, looks: int) -> None:
     _, result = apply(parse(sql)[0], CATALOG, ClusterEnvironment(cluster, ANYBODY.principal))
     assert len(result.rows) > 0
     assert cluster.looks == looks
+
+
+def test_a_source_says_what_it_waits_for_and_that_its_topic_is_another_one() -> None:
+    waiting = ExecutorStatus(RUNNING, waits={"T": "waits at offset 3 of partition 0: schema 7 is not in the registry"})
+    states = States(lambda: {"one": waiting}, {}, topic_ids=lambda: {"t": "another"})
+    assert states.of(CATALOG.find("T")) == (
+        "registered, waits at offset 3 of partition 0: schema 7 is not in the registry, "
+        'topic "t" was deleted and made anew: drop the source, and register it again'
+    )
+    same = States(lambda: {}, {}, topic_ids=lambda: {"t": "id of t"})
+    assert same.of(CATALOG.find("T")) == "registered"

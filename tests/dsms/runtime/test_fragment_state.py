@@ -30,6 +30,7 @@ from dsms.runtime.fragment.state import (
 from dsms.runtime.fragment.status import dead_letters, status_after
 from dsms.runtime.lanes.manifest import Manifest, Position
 from dsms.runtime.lanes.revision import running_lanes
+from dsms.runtime.stages.wire import SourceWaits
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
 from tests.support.fake_environment import FakeEnvironment, apply_all
@@ -203,3 +204,19 @@ def test_what_failed_is_tried_again_after_a_pause() -> None:
         state, _ = after(state, PlanChanged(plan_fragment(changed, 1), 7.0))
         assert state.failures == {}
     assert query in {name for lane in running_lanes(state.revision, ()).values() for name in lane.queries}
+
+
+def test_what_waits_is_forgotten_once_it_was_read_past() -> None:
+    waits = SourceWaits("o1", "T", 0, 7, "schema 3 is not in the registry")
+    state, event = begun(), computed(begun())
+
+    def measured(**fields: object) -> EpochComputed:
+        return replace(event, epoch=replace(event.epoch, measured=Measured(1, **fields)))  # type: ignore[arg-type]
+
+    state, _ = after(state, measured(waits=(waits,), read={("o1", 0): 7}))
+    assert state.waits == {("o1", 0): waits}
+    for read in ({}, {("o1", 0): 7}, {("o1", 1): 9}):
+        state, _ = after(state, measured(read=read))
+        assert state.waits == {("o1", 0): waits}
+    state, _ = after(state, measured(read={("o1", 0): 8}))
+    assert state.waits == {}

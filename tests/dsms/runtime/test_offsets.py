@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.runtime.batching.offsets import distribute, next_offsets, offsets_at, slices, waiting
 from dsms.runtime.lanes.manifest import Position
 from operators.core.clock import Heartbeat
+from operators.core.errors import InternalError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 CATALOG, _ = apply_all(
@@ -88,3 +90,26 @@ def test_what_several_lanes_read_waits_once(ends, ahead) -> None:
     together, apart = {LANES[0]: first, LANES[1]: first}, {LANES[0]: first, LANES[1]: later}
     assert waiting(together, there) == sum(ends) == waiting(apart, there, {LANES[0]})
     assert waiting({LANES[0]: later}, there) == sum(max(end - ahead, 0) for end in ends)
+
+
+def test_a_range_that_was_cut_is_read_again_from_where_it_was_cut() -> None:
+    """A record at offset 4 waits; the heartbeat at 3 was taken, the one at 5 was not, whatever the document says."""
+    place, lane = (SOURCE, 0), LANES[0]
+    beats = {place: [Heartbeat(3, 30), Heartbeat(5, 50)]}
+    start = next_offsets(1, {lane: {place: Position(0)}}, {place: 9}, beats, 100)
+    positions = {lane: {place: Position(4)}}
+    end = next_offsets(1, positions, {place: 9}, beats, 100)
+    with pytest.raises(InternalError, match="stands at 4"):
+        slices(LANES_BY_ID, positions, start, end, beats)
+    (again,) = slices(LANES_BY_ID, positions, start, end, beats, {place})
+    assert (again.start, again.end, again.heartbeats) == (4, 9, (Heartbeat(5, 50),))
+    held = next_offsets(1, positions, {place: 4}, beats, 100)
+    assert slices(LANES_BY_ID, positions, start, held, beats, {place}) == []
+
+
+def test_other_lanes_do_not_wait_for_more_than_the_record() -> None:
+    place, (first, second) = (SOURCE, 0), LANES
+    positions = {first: {place: Position(4)}, second: {place: Position(1)}}
+    start, end = offsets_at(1, positions, {}), next_offsets(1, positions, {place: 4}, {}, 100)
+    (read,) = slices(LANES_BY_ID, positions, start, end, {}, {place})
+    assert (read.lanes, read.start, read.end) == ((second,), 1, 4)
