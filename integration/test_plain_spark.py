@@ -1,4 +1,5 @@
-"""The main job on Spark as it comes: without anything that relies on its internals, results are the same."""
+"""The main job on Spark as it comes and without the native part: without anything that relies on Spark's internals, and
+over messages of confluent-kafka, results are the same."""
 
 import json
 from collections.abc import Iterator
@@ -6,11 +7,13 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from connectors.kafka.native.library import SWITCH as NATIVE
 from dsms.spark.compat.trick import SWITCH
 from integration.cluster import Cluster, kill_9, running
 from integration.kafka_log import Input, advance, changes, write
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
+PLAIN = {SWITCH: "1", NATIVE: "off"}
 STATEMENTS = """
     REGISTER SOURCE readings (room VARCHAR NOT NULL, t INT) FROM "{p}readings" PARTITIONS 2 IDLE NEVER;
     CREATE STREAM rooms OVER readings KEY room;
@@ -29,7 +32,7 @@ PAIRS = [("+", "a", 2, 2), ("+", "c", 1, 4), ("-", "a", None, 5), ("u", "c", 2, 
 @pytest.fixture(scope="module")
 def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running(kafka, redis_url, tmp_path_factory.mktemp("plain")) as cluster:
-        cluster.start_executor(environment={SWITCH: "1"})
+        cluster.start_executor(environment=PLAIN)
         yield cluster
 
 
@@ -38,7 +41,7 @@ def test_results_are_the_same_also_after_a_crash(cluster: Cluster, unique: str) 
     feed(cluster, unique, ROWS[:3])
     cluster.await_frontier(["dsms.hot", "dsms.counts", "dsms.pairs"], 5)
     kill_9(cluster.executors[0])
-    cluster.start_executor(environment={SWITCH: "1"})
+    cluster.start_executor(environment=PLAIN)
     feed(cluster, unique, ROWS[3:])
     cluster.await_frontier(["dsms.hot", "dsms.counts", "dsms.pairs"], 7)
     assert published(cluster, "dsms.hot", "t") == HOT

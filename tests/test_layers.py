@@ -75,9 +75,11 @@ HOMES = {
     "pyspark": (("dsms/spark/",), "Spark runs fragments"),
     "py4j": (("dsms/spark/",), "Spark's own errors"),
     "confluent_kafka": (
-        ("connectors/kafka/", "dsms/runtime/stages/", "dsms/local/probes.py"),
-        "the log; a message's type crosses into the source task; is the broker up?",
+        ("connectors/kafka/", "dsms/local/probes.py"),
+        "the log; is the broker up?",
     ),
+    "kafka": (("connectors/kafka/",), "requests of Kafka's protocol, whose records are read and written as columns"),
+    "cramjam": (("connectors/kafka/",), "compression of batches of records"),
     "redis": (("connectors/redis/", "dsms/local/probes.py"), "state and leases; is the server up?"),
     "kubernetes": (("connectors/kubernetes/",), "the lease of the leading coordinator"),
     "urllib3": (

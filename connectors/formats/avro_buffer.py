@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from connectors.formats.binary_column import BinaryColumn, Ints
+
 Words = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 
@@ -32,19 +33,17 @@ _HALF = np.uint64(32)
 
 
 class Buffer:
-    """Record values laid end to end, readable as 8-byte words at any byte.
+    """Record values in one buffer, readable as 8-byte words at any byte.
 
-    >>> buffer = Buffer([b"ab", b"c"], np.array([2, 1]))
+    >>> buffer = Buffer([b"ab", b"c"])
     >>> buffer.starts, buffer.ends
     (array([0, 2]), array([2, 3]))
     """
 
-    def __init__(self, values: Sequence[bytes], sizes: Ints) -> None:
-        self.ends = np.cumsum(sizes)
-        self.starts = np.concatenate((np.zeros(1, np.int64), self.ends[:-1])) if values else self.ends
-        self.size = int(self.ends[-1]) if values else 0
-        self.raw = b"".join((*values, bytes(3 * WORD)))
-        self.octets = np.frombuffer(self.raw, np.uint8)
+    def __init__(self, values: Sequence[bytes]) -> None:
+        column = BinaryColumn.of(values)
+        self.starts, self.ends, self.size = column.starts, column.ends, column.end
+        self.raw = self.octets = column.raw
         self.limit = len(self.raw) - 2 * WORD
         self.words: Words = np.ndarray((len(self.raw) - WORD + 1,), "<u8", self.raw, strides=(1,))
 
@@ -149,7 +148,7 @@ def _squeeze(word: Words) -> Words:
 def views(words: Words, start: Ints, size: Ints) -> NDArray[np.void]:
     """Arrow's 16-byte views of byte ranges: up to twelve bytes inside the view, longer ones by prefix and offset.
 
-    >>> views(Buffer([b"abc"], np.array([3])).words, np.array([0]), np.array([3]))
+    >>> views(Buffer([b"abc"]).words, np.array([0]), np.array([3]))
     array([(27974191445704707, 0)], dtype=[('low', '<u8'), ('high', '<u8')])
     """
     cells = np.empty(len(start), _VIEW)

@@ -14,9 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from connectors.formats.arrow_buffers import arrow_buffer, validity
-from connectors.formats.avro_buffer import WORD, Buffer, Cursors, Ints, Mask, views
+from connectors.formats.avro_buffer import WORD, Buffer, Cursors, Mask, views
 from connectors.formats.avro_text import binary_array, string_array
 from connectors.formats.avro_types import AvroType
+from connectors.formats.binary_column import Ints
 from connectors.formats.values import INT64_MAX, integer_range
 from operators.core.distinct_type import DistinctType, stored
 from operators.expressions.functions.conversion import converted

@@ -9,13 +9,14 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException
 from numpy.typing import NDArray
 
-from connectors.formats.avro_buffer import PREFIX, Buffer, Cursors, Ints
+from connectors.formats.avro_buffer import PREFIX, Buffer, Cursors
 from connectors.formats.avro_columns import Column, ColumnMaker, convertible, read, vectorised
 from connectors.formats.avro_records import RecordReader, Undecodable, record_reader
 from connectors.formats.avro_resolve import resolve
 from connectors.formats.avro_size import avro_size
 from connectors.formats.avro_types import AvroType, avro_type, unbounded
 from connectors.formats.base import Decoded, Refusal, Unfit, empty_frame, frame_of, in_order, joined
+from connectors.formats.binary_column import Ints, sizes_of
 
 MAX_BLOCK = 1 << 30
 _SLICE = 1 << 15
@@ -59,17 +60,17 @@ class AvroDecoder:
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The rows of the values, and a refusal for each value that is not a row."""
-        return self._sized(values, np.fromiter(map(len, values), np.int64, len(values)))
+        return self._sized(values, sizes_of(values))
 
     def _sized(self, values: Sequence[bytes], sizes: Ints) -> Decoded:
         if len(values) <= 1 or (len(values) <= _SLICE and sizes.sum() <= MAX_BLOCK):
-            return self._decode(values, sizes)
+            return self._decode(values)
         step = min(_SLICE, (len(values) + 1) // 2)
         parts = [slice(at, at + step) for at in range(0, len(values), step)]
         return joined([(part.start, self._sized(values[part], sizes[part])) for part in parts])
 
-    def _decode(self, values: Sequence[bytes], sizes: Ints) -> Decoded:
-        buffer = Buffer(values, sizes)
+    def _decode(self, values: Sequence[bytes]) -> Decoded:
+        buffer = Buffer(values)
         ids, refused = _schema_ids(buffer, values)
         parts = [self._of_schema(id_, np.flatnonzero(ids == id_), values, buffer, refused) for id_ in _distinct(ids)]
         frame, kept = in_order(parts, self._empty)

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from connectors.formats.arrow_buffers import arrow_mask, numpy_of
-from connectors.formats.avro_buffer import WORD, Ints, Mask, Words
+from connectors.formats.avro_buffer import WORD, Mask, Words
+from connectors.formats.binary_column import Ints
 
 _HIGH = 0x8080808080808080
 _SPREADS = tuple(

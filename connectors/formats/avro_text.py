@@ -8,20 +8,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from connectors.formats.arrow_buffers import arrow_buffer, validity
-from connectors.formats.avro_buffer import Ints, Mask
+from connectors.formats.avro_buffer import Mask
+from connectors.formats.binary_column import Ints
 
 _FEW = 64
 Cells = NDArray[np.void]
 
 
-def binary_array(cells: Cells, present: Mask | None, raw: bytes) -> "pa.Array[Any]":
+def binary_array(cells: Cells, present: Mask | None, raw: NDArray[np.uint8]) -> "pa.Array[Any]":
     """The binary values that Arrow views describe."""
     return pa.Array.from_buffers(
         pa.binary_view(), len(cells), [validity(present), arrow_buffer(cells), arrow_buffer(raw)]
     )
 
 
-def string_array(cells: Cells, present: Mask | None, raw: bytes) -> tuple["pa.Array[Any]", Ints]:
+def string_array(cells: Cells, present: Mask | None, raw: NDArray[np.uint8]) -> tuple["pa.Array[Any]", Ints]:
     """The strings that Arrow views describe, and the rows that are not UTF-8, which are empty in the array."""
     wrong: list[int] = []
     text = _text(cells, present, raw)
@@ -33,7 +34,7 @@ def string_array(cells: Cells, present: Mask | None, raw: bytes) -> tuple["pa.Ar
     return text.to_arrow(compat_level=pl.CompatLevel.newest()), np.array(wrong, np.int64)
 
 
-def _text(cells: Cells, present: Mask | None, raw: bytes) -> pl.Series | None:
+def _text(cells: Cells, present: Mask | None, raw: NDArray[np.uint8]) -> pl.Series | None:
     """The strings; None if any of them is not UTF-8."""
     try:
         return pl.Series(binary_array(cells, present, raw)).cast(pl.String)
@@ -41,7 +42,7 @@ def _text(cells: Cells, present: Mask | None, raw: bytes) -> pl.Series | None:
         return None
 
 
-def _invalid(cells: Cells, raw: bytes, first: int) -> list[int]:
+def _invalid(cells: Cells, raw: NDArray[np.uint8], first: int) -> list[int]:
     """The rows that are not UTF-8, by bisection: single rows are decoded only in small slices around invalid ones."""
     if _text(cells, None, raw) is not None:
         return []

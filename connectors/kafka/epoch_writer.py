@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import repeat
 from operator import length_hint
 
@@ -13,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.errors import TopicRefuses, refusal, translate, translated
+from connectors.kafka.record_columns import RecordColumns, Records
 
 _INIT_TIMEOUT_S = 30.0
 _COMMIT_TIMEOUT_S = 60.0
@@ -20,26 +19,6 @@ POLL_EVERY = 10_000
 #: The limits of the producer's queue, and how long to wait for room in it.
 _QUEUE = {"queue_buffering_max_messages": 30_000, "queue_buffering_max_kbytes": 32_768}
 _FULL_S = 0.05
-
-Headers = list[tuple[str, bytes]]
-
-
-@dataclass(frozen=True)
-class Records:
-    """Records of one topic, column by column. Without `partitions` the key determines the partition.
-
-    If the records of a partition are consecutive, writing takes a third less time and the producer less memory.
-    """
-
-    topic: str
-    keys: Sequence[bytes | None]
-    values: Sequence[bytes | None]
-    headers: Sequence[Headers] | None = None
-    partitions: Sequence[int] | None = None
-
-    def __post_init__(self) -> None:
-        columns = (self.keys, self.headers, self.partitions)
-        assert all(column is None or len(column) == len(self.values) for column in columns)
 
 
 class EpochWriter:
@@ -62,8 +41,9 @@ class EpochWriter:
         with translated("beginning a transaction", transactional=True):
             self._producer.begin_transaction()
 
-    def write(self, records: Records) -> None:
+    def write(self, given: Records | RecordColumns) -> None:
         """Adds records to the transaction, in order; nobody can read them before `commit`."""
+        records = given.rows() if isinstance(given, RecordColumns) else given
         written = 0
         with translated(f'writing to topic "{records.topic}"', transactional=True):
             while written < len(records.values):

@@ -18,9 +18,9 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import Headers, Records
 from connectors.kafka.names import BY_HEADER, internal_topic
 from connectors.kafka.pieces import committed, pieces, settled
+from connectors.kafka.record_columns import Headers, Records
 from connectors.kafka.result_ends import last_instant
 from connectors.kafka.topics import partitions_of
 from operators.core.alarms import Alarms

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
 
+from connectors.kafka.log_pieces import MessagePiece
 from dsms.model.catalog import Catalog
 from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.runtime.batching.offsets import (
@@ -102,12 +103,12 @@ class MemoryRuns:
         return lambda: None
 
 
-def _pieces(messages: list[Message]) -> Iterator[list[Message]]:
+def _pieces(messages: list[Message]) -> Iterator[MessagePiece]:
     """Pieces that grow, so that some are single records; at least one."""
     at = 0
     while True:
         size = at + 1
-        yield messages[at : at + size]
+        yield MessagePiece(messages[at : at + size])
         at += size
         if at >= len(messages):
             return
@@ -172,7 +173,7 @@ def publish(world: World, done: Epoch, plan: FragmentPlan | None = None) -> None
         world.published = with_replaced_queries(world.published, plan)
     for written in done.written:
         named = {output.sink.topic: output for output in written.outputs.values()}
-        for records in result_records(written):
+        for records in (columns.rows() for columns in result_records(written)):
             output = named[records.topic]
             partitions = [None] * len(records.values) if records.partitions is None else records.partitions
             listed = zip(records.keys, records.values, records.headers or (), partitions, strict=True)

@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter, Records
+from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.internal_log import Findings, InternalLog
 from connectors.kafka.names import transactional_id
+from connectors.kafka.record_columns import Records
 from connectors.kafka.topics import latest
 from dsms.coordinator.catalog.catalog_records import (
     CATALOG,

@@ -14,10 +14,11 @@ from typing import TypeVar
 import msgspec
 
 from connectors.kafka.config import LARGEST_RECORD, KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter, Records
+from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.heartbeats import HEARTBEATS, read_heartbeat
 from connectors.kafka.internal_log import Entry, Findings, InternalLog
 from connectors.kafka.names import transactional_id
+from connectors.kafka.record_columns import Records
 from connectors.kafka.shed_log import SHED, read_rate
 from connectors.kafka.topic_settings import restore_settings, wrong_settings
 from connectors.kafka.topics import partitions_of

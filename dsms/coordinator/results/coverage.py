@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from connectors.kafka.log_pieces import MessagePiece
 from connectors.kafka.range_reader import OffsetRange
 from dsms.coordinator.results.positions import RecordToken, Span
 from dsms.coordinator.results.result_log import ResultLog
@@ -130,7 +131,7 @@ class Coverage:
         for first in range(span.first, span.last + 1, _PIECE):
             end = min(first + _PIECE, span.last + 1)
             messages = self.log.read(OffsetRange(source.topic, span.partition, first, end))
-            arrivals = arrivals_of(source, span.partition, messages, ())
+            arrivals = arrivals_of(source, span.partition, MessagePiece(messages), ())
             rows = intake_of(source, self.writer(source)).admit(arrivals, PartitionClock()).delta.frame
             instants += [int(rows[FROM].max())] if rows.height else []  # type: ignore[arg-type]
         return max(instants, default=None)

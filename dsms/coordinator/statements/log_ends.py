@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.internal_log import InternalLog
+from connectors.kafka.log_pieces import MessagePiece
 from connectors.kafka.range_reader import read_whole
 from connectors.kafka.topics import earliest, latest
 from dsms.coordinator.registry.subjects import SchemaRegistry
@@ -65,6 +66,6 @@ class LogEnds:
     def _high_of(self, source: Source, partition: int, end: int) -> int:
         start = max(end - _LAST, source.start.get(partition, 0))
         messages = read_whole(self._kafka, source.topic, [(partition, start, end)])
-        arrivals = arrivals_of(source, partition, messages, ())
+        arrivals = arrivals_of(source, partition, MessagePiece(messages), ())
         writer = writer_schema(source, self._registry, self._registry_url)
         return intake_of(source, writer).admit(arrivals, PartitionClock()).clock.high

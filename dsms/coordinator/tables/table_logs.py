@@ -18,11 +18,12 @@ import pyarrow as pa
 
 from connectors.formats import JsonEncoder
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter, Headers, Records
+from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.fold import Fold
 from connectors.kafka.internal_log import mark
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER, transactional_id
 from connectors.kafka.pieces import pieces, settled
+from connectors.kafka.record_columns import Headers, Records
 from dsms.coordinator.results.relations import Message, decoded_rows
 from dsms.model.objects import Table
 from dsms.tables.effect import Effect

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import structlog
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter, Records
+from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import transactional_id
+from connectors.kafka.record_columns import Records
 from dsms.scheduler.leases import RUNNING, ExecutorStatus
 from operators.core.errors import DsmsError
 

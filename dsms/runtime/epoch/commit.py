@@ -30,10 +30,11 @@ from itertools import chain
 
 import structlog
 
+from connectors.kafka.column_writer import result_writer
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import transactional_id
+from connectors.kafka.record_columns import RecordColumns, Records
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunLocations, RunStore
 from connectors.redis.state_memory import Part
@@ -80,7 +81,7 @@ class Committer:
         self._faults = faults
         self._claim = Claim(claim.lease, max(claim.token, self._manifests.read()[0].token + 1))
         self._manifests.claim(self._claim)
-        self._writer = EpochWriter(kafka, transactional_id(progress.cluster, fragment))
+        self._writer = result_writer(kafka, transactional_id(progress.cluster, fragment))
         self._named: set[str] = set()
         self._held = HeldRuns()
         #: Where the runs of the last epoch are stored.
@@ -181,7 +182,7 @@ class Committer:
             return
         self._writer.begin()
         self._faults.hit("begun")
-        results = chain.from_iterable(map(result_records, epoch.written))
+        results: Iterable[Records | RecordColumns] = chain.from_iterable(map(result_records, epoch.written))
         for at, records in enumerate(chain(results, dead_records(epoch.dead, sources), [progress])):
             self._writer.write(records)
             if at == 0:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 import polars as pl
 
-from connectors.kafka.epoch_writer import Headers, Records
 from connectors.kafka.names import ERROR_HEADER, OP_HEADER, TS_HEADER
+from connectors.kafka.record_columns import Headers, RecordColumns, Records
 from dsms.model.objects import Source
 from dsms.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
@@ -26,13 +27,13 @@ _AT = "__at"
 PIECE_ROWS = 20_000
 
 
-def result_records(written: Written) -> Iterator[Records]:
+def result_records(written: Written) -> Iterator[RecordColumns]:
     """The changes of each result in the order of its log. The header `dsms-ts` has the instant, `dsms-op` the operation
     unless it is `+`.
 
     Rows without a key go to the result partition of their source partition, which keeps their order; they are written
     partition by partition, since their order across partitions does not matter and this is faster. Only the indices of
-    rows are sorted as a whole; the records are made in pieces, to bound their memory.
+    rows are sorted as a whole; the records are cut out in pieces, to bound their memory.
     """
     for part in _parts(written):
         ordered = _ordered(part, written.changes)
@@ -70,17 +71,14 @@ def _ordered(places: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
 
 def _records(
     outputs: Mapping[int | None, Output], piece: pl.DataFrame, partition: pl.Series | None
-) -> Iterator[Records]:
+) -> Iterator[RecordColumns]:
     """The records of each result, whose rows are consecutive."""
-    sources = (piece.get_column(KEY, default=None), piece[VALUE], partition)
-    columns = [None if column is None else column.to_list() for column in sources]
-    columns.append(_headers(piece))
+    records = RecordColumns("", piece[VALUE], piece.get_column(KEY, default=None), _headers(piece), partition)
     start = 0
     for count, member in _members(piece):
-        keys, values, partitions, headers = (column and column[start : start + count] for column in columns)
         sink = outputs[member].sink
         assert sink is not None
-        yield Records(sink.topic, keys or [None] * count, values or [], headers, partitions)
+        yield replace(records.slice(start, count), topic=sink.topic)
         start += count
 
 
@@ -89,18 +87,13 @@ def _members(piece: pl.DataFrame) -> Sequence[tuple[int, int | None]]:
     return piece[MEMBER].rle().struct.unnest().rows() if MEMBER in piece.columns else [(piece.height, None)]
 
 
-def _headers(changes: pl.DataFrame) -> list[Headers]:
-    """The headers of each change. Changes of equal instant and operation share them, since making them is slow."""
-    if (changes[OP] == INSERT).all():
-        inserted = {ts: _change_headers(INSERT, ts) for ts in changes[FROM].unique().to_list()}
-        return list(map(inserted.__getitem__, changes[FROM].to_list()))
-    shared = {(op, ts): _change_headers(op, ts) for op, ts in changes.select(OP, FROM).unique().iter_rows()}
-    return list(map(shared.__getitem__, zip(changes[OP].to_list(), changes[FROM].to_list(), strict=True)))
-
-
-def _change_headers(op: str, ts: int) -> Headers:
-    instant = (TS_HEADER, str(ts).encode())
-    return [instant] if op == INSERT else [(OP_HEADER, op.encode()), instant]
+def _headers(changes: pl.DataFrame) -> dict[str, pl.Series]:
+    """The headers of the changes: the operation unless it is `+`, and the instant."""
+    columns = changes.select(
+        pl.when(pl.col(OP) != INSERT).then(pl.col(OP)).cast(pl.Binary).alias(OP_HEADER),
+        pl.col(FROM).cast(pl.String).cast(pl.Binary).alias(TS_HEADER),
+    )
+    return {name: columns[name] for name in (OP_HEADER, TS_HEADER) if columns[name].null_count() < len(columns)}
 
 
 def dead_records(dead: tuple[DeadRecord, ...], sources: Mapping[str, Source]) -> Iterator[Records]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from connectors.formats.binary_column import BinaryColumn, Ints
 from operators.core.errors import ExternalError
 
 #: A zero byte and four bytes of schema id.
@@ -25,16 +28,26 @@ def first_awaited(bodies: Sequence[bytes | None], writer: Callable[[int], object
     >>> first_awaited([b"", bytes([0, 0, 0, 0, 7, 4]), bytes([0, 0, 0, 0, 8, 4])], {7: "a schema"}.__getitem__)
     (2, 'schema 8 is not in the registry')
     """
-    awaited: dict[bytes, str] = {}
-    for prefix in {body[:_PREFIX] for body in bodies if body and body[0] == 0 and len(body) >= _PREFIX}:
-        schema_id = int.from_bytes(prefix[1:], "big")
+    ids = _schema_ids(bodies)
+    awaited: dict[int, str] = {}
+    for schema_id in np.unique(ids[ids >= 0]).tolist():
         try:
             writer(schema_id)
         except LookupError:
-            awaited[prefix] = f"schema {schema_id} is not in the registry"
+            awaited[schema_id] = f"schema {schema_id} is not in the registry"
         except ExternalError as error:
-            awaited[prefix] = f"schema {schema_id} cannot be asked for: {error}"
+            awaited[schema_id] = f"schema {schema_id} cannot be asked for: {error}"
     if not awaited:
         return None
-    prefixes = ((at, body[:_PREFIX]) for at, body in enumerate(bodies) if body)
-    return next((at, awaited[prefix]) for at, prefix in prefixes if prefix in awaited)
+    at = int(np.flatnonzero(np.isin(ids, list(awaited)))[0])
+    return at, awaited[int(ids[at])]
+
+
+def _schema_ids(bodies: Sequence[bytes | None]) -> Ints:
+    """The schema id of each body; -1 for one without."""
+    column = bodies if isinstance(bodies, BinaryColumn) else BinaryColumn.of([body or b"" for body in bodies])
+    if not len(column):
+        return np.zeros(0, np.int64)
+    heads = column.raw[column.starts[:, None] + np.arange(_PREFIX)].astype(np.int64)
+    ids = heads[:, 1] << 24 | heads[:, 2] << 16 | heads[:, 3] << 8 | heads[:, 4]
+    return np.where((column.sizes >= _PREFIX) & (heads[:, 0] == 0), ids, -1)

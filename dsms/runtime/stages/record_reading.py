@@ -1,18 +1,19 @@
-"""Kafka messages as arrivals: a source's data from value, key, headers and record timestamp."""
+"""Records of Kafka as arrivals: a source's data from value, key, headers and record timestamp."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import compress
-from typing import TypeVar
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from confluent_kafka import Message
+from numpy.typing import NDArray
 
 from connectors.formats import Decoder
+from connectors.formats.binary_column import BinaryColumn
+from connectors.kafka.log_pieces import LogPiece
 from connectors.kafka.names import ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import Format, Source
@@ -21,7 +22,6 @@ from operators.core.clock import Heartbeat
 from operators.core.delta import BEGINNING, FOREVER
 
 WriterSchema = Callable[[int], dict[str, object]]
-_T = TypeVar("_T")
 
 
 def intake_of(source: Source, writer: WriterSchema) -> Intake:
@@ -38,63 +38,45 @@ def _decoder(kind: Format, schema: pa.Schema, writer: WriterSchema) -> Decoder:
     return FORMATS[kind].decoder(schema, writer)
 
 
-def arrivals_of(source: Source, partition: int, messages: Sequence[Message], logged: tuple[Heartbeat, ...]) -> Arrivals:
-    """The arrivals of one partition's messages, in offset order; heartbeats among the messages are separated."""
-    if source.late_of is not None:
-        messages = [message for message in messages if _late(message)]
-    values = list(map(Message.value, messages))
+def arrivals_of(source: Source, partition: int, piece: LogPiece, logged: tuple[Heartbeat, ...]) -> Arrivals:
+    """The arrivals of the records of a piece, in offset order; heartbeats among the records are separated."""
+    values, keys = piece.values(), None
+    offsets, instants, ops = piece.offsets, _instants(source, piece), _ops(source, piece)
+    stay = np.ones(len(piece), np.bool_) if source.late_of is None else _late(piece)
     beats: list[Heartbeat] = []
-    if not all(values) and None in values:
-        promised = _promises(messages, values)
-        beats = [Heartbeat(messages[at].offset(), time) for at, time in promised.items()]
-        messages, values = _without(promised, messages), _without(promised, values)
-    heads = _heads(source, messages)
-    return Arrivals(
-        partition,
-        _offsets(messages),
-        values,
-        _instants(source, messages, heads),
-        _ops(source, heads),
-        [message.key() for message in messages] if not all(values) and None in values else None,
-        tuple(sorted([*logged, *beats], key=lambda beat: beat.offset)),
-    )
+    if not isinstance(values, BinaryColumn) and None in values:
+        keys, promised = piece.keys(), _promised(piece, values)
+        beats = [Heartbeat(int(offsets[at]), time) for at, time in promised.items() if stay[at]]
+        stay[list(promised)] = False
+    if not stay.all():
+        values, keys = list(compress(values, stay)), None if keys is None else list(compress(keys, stay))
+        offsets, instants = offsets[stay], instants.filter(pl.Series(stay))
+        ops = None if ops is None else list(compress(ops, stay))
+    keys = keys if keys is not None and None in values else None
+    beats = sorted([*logged, *beats], key=lambda beat: beat.offset)
+    return Arrivals(partition, offsets, values, instants, ops, keys, tuple(beats))
 
 
-Headers = dict[str, bytes | None]
+def _late(piece: LogPiece) -> NDArray[np.bool_]:
+    """Which records of the dead letters are late ones, or heartbeats."""
+    late = piece.header(ERROR_HEADER).bin.starts_with(LATE.encode()).fill_null(False)
+    return (late | piece.header(HEARTBEAT_HEADER).is_not_null()).to_numpy().copy()
 
 
-def _late(message: Message) -> bool:
-    """Whether a record of the dead letters is a late one, or a heartbeat."""
-    headers = dict(message.headers() or [])
-    return HEARTBEAT_HEADER in headers or (headers.get(ERROR_HEADER) or b"").startswith(LATE.encode())
+def _instants(source: Source, piece: LogPiece) -> pl.Series:
+    """The instant in the header, else the record's timestamp; nulls where it is read from a column. A header that is no
+    number gives an instant out of range, which the intake refuses."""
+    if source.timestamp is not None:
+        return pl.repeat(None, len(piece), dtype=pl.Int64, eager=True)
+    texts, times = piece.header(TS_HEADER), pl.Series(piece.timestamps(), dtype=pl.Int64)
+    if texts.null_count() == len(texts):
+        return times
+    return pl.Series([_instant(text) for text in texts], dtype=pl.Int64).zip_with(texts.is_not_null(), times)
 
 
-def _heads(source: Source, messages: Sequence[Message]) -> list[Headers] | None:
-    """The headers of each message; None where neither instant nor operation is read from them."""
-    if source.timestamp is not None and source.tagged != "header":
-        return None
-    return [dict(headers) if (headers := message.headers()) else {} for message in messages]
-
-
-def _offsets(messages: Sequence[Message]) -> np.ndarray:
-    if messages and messages[-1].offset() - messages[0].offset() == len(messages) - 1:
-        return np.arange(messages[0].offset(), messages[-1].offset() + 1, dtype=np.int64)
-    return np.fromiter((message.offset() for message in messages), np.int64, len(messages))
-
-
-def _instants(source: Source, messages: Sequence[Message], heads: list[Headers] | None) -> pl.Series:
-    if source.timestamp is not None or heads is None:
-        return pl.repeat(None, len(messages), dtype=pl.Int64, eager=True)
-    pairs = zip(messages, heads, strict=True)
-    return pl.Series([_instant(message, head) for message, head in pairs], dtype=pl.Int64)
-
-
-def _instant(message: Message, head: Headers) -> int:
-    """The instant in the header, else the record's timestamp. A header that is no number gives an instant out of range,
-    which the intake refuses."""
-    text = head.get(TS_HEADER)
+def _instant(text: bytes | None) -> int | None:
     if text is None:
-        return int(message.timestamp()[1])
+        return None
     try:
         ts = int(text)
     except ValueError:
@@ -102,34 +84,27 @@ def _instant(message: Message, head: Headers) -> int:
     return ts if abs(ts) < FOREVER else FOREVER
 
 
-def _ops(source: Source, heads: list[Headers] | None) -> list[str | None] | None:
-    if source.tagged != "header" or heads is None or not any(OP_HEADER in head for head in heads):
+def _ops(source: Source, piece: LogPiece) -> list[str | None] | None:
+    """The operations in the headers; None where no record has one."""
+    if source.tagged != "header":
         return None
-    return [None if (op := head.get(OP_HEADER)) is None else op.decode(errors="replace") for head in heads]
+    ops = piece.header(OP_HEADER)
+    if ops.null_count() == len(ops):
+        return None
+    return [None if op is None else op.decode(errors="replace") for op in ops]
 
 
-def _promises(messages: Sequence[Message], values: Sequence[bytes | None]) -> dict[int, int]:
-    """The instants that heartbeats among the messages promise, by index of the message."""
+def _promised(piece: LogPiece, values: Sequence[bytes | None]) -> dict[int, int]:
+    """The instants that heartbeats among the records promise, by index; a heartbeat has no value. The intake refuses
+    one without a valid header."""
+    texts = piece.header(HEARTBEAT_HEADER)
     empty = (at for at, value in enumerate(values) if value is None)
-    return {at: time for at in empty if (time := _promised(messages[at])) is not None}
+    return {at: time for at in empty if (time := _promise(texts[at])) is not None}
 
 
-def _without(places: Collection[int], listed: Sequence[_T]) -> list[_T]:
-    """The items of a list except those at some indices.
-
-    >>> _without({1}, "abc")
-    ['a', 'c']
-    """
-    kept = bytearray(b"\1") * len(listed)
-    for at in places:
-        kept[at] = 0
-    return list(compress(listed, kept))
-
-
-def _promised(message: Message) -> int | None:
-    """The instant that a heartbeat promises; None without a valid header: the intake refuses such a message."""
+def _promise(text: bytes | None) -> int | None:
     try:
-        time = int(dict(message.headers() or []).get(HEARTBEAT_HEADER) or b"")
+        time = int(text or b"")
     except ValueError:
         return None
     return time if BEGINNING < time < -BEGINNING else None

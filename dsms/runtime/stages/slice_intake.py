@@ -1,15 +1,13 @@
-"""Admitting a slice piece by piece: only one piece is in memory as messages, however long the slice is."""
+"""Admitting a slice piece by piece: only one piece is in memory as records, however long the slice is."""
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import replace
 
-from confluent_kafka import Message
-
-from connectors.kafka.range_reader import Pieces
+from connectors.formats.binary_column import BinaryColumn
+from connectors.kafka.log_pieces import LogPiece, LogPieces, MessagePiece
 from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import Source
 from dsms.runtime.batching.offsets import Slice
@@ -19,21 +17,18 @@ from dsms.runtime.stages.record_reading import WriterSchema, arrivals_of, intake
 from dsms.scheduler.work import Work
 from operators.core.errors import DsmsError
 
-#: The number of evenly spaced records from which the bytes of a piece are estimated.
-_WEIGHED = 1_000
-
 
 def admit_slice(
-    source: Source, slice_: Slice, writer: WriterSchema, pieces: Pieces, columns: frozenset[str]
+    source: Source, slice_: Slice, writer: WriterSchema, pieces: LogPieces, columns: frozenset[str]
 ) -> SliceIntake | DsmsError:
     """The slice's intake after all of its pieces, which keeps only `columns`; or the first error among the pieces."""
     intake = SliceIntake(source, slice_, writer, columns)
-    for messages in pieces:
-        if isinstance(messages, DsmsError):
-            return messages
-        readable = intake.readable(messages)
-        intake.take(readable, readable[-1].offset() if readable else slice_.start)
-        del messages, readable  # frees the piece before the next one is read
+    for piece in pieces:
+        if isinstance(piece, DsmsError):
+            return piece
+        readable = intake.readable(piece)
+        intake.take(readable, int(readable.offsets[-1]) if len(readable) else slice_.start)
+        del piece, readable  # frees it before the next one is read
         if intake.wait is not None:
             break
     intake.take_heartbeats()
@@ -53,32 +48,34 @@ class SliceIntake:
         self._parts: list[Admitted] = []
         self._records = self._bytes = self._busy_ns = 0
 
-    def readable(self, messages: list[Message]) -> list[Message]:
-        """The messages up to the first one whose schema has to be waited for, which `wait` names."""
+    def readable(self, piece: LogPiece) -> LogPiece:
+        """The records up to the first one whose schema has to be waited for, which `wait` names."""
         if self._writer is None:
-            return messages
-        bodies = [message.key() if (value := message.value()) is None else value for message in messages]
+            return piece
+        bodies = piece.values()
+        if not isinstance(bodies, BinaryColumn) and None in bodies:
+            bodies = [key if value is None else value for key, value in zip(piece.keys(), bodies, strict=True)]
         if (first := first_awaited(bodies, self._writer)) is None:
-            return messages
-        self.wait = Wait(messages[first[0]].offset(), first[1])
-        return messages[: first[0]]
+            return piece
+        self.wait = Wait(int(piece.offsets[first[0]]), first[1])
+        return piece.before(self.wait.offset)
 
-    def take(self, messages: Sequence[Message], upto: int) -> None:
+    def take(self, piece: LogPiece, upto: int) -> None:
         """Admits the next records, with the logged heartbeats at offsets of at most `upto`."""
         began = time.perf_counter_ns()
         count = bisect_right(self._heartbeats, upto, key=lambda beat: beat.offset)
         heartbeats, self._heartbeats = self._heartbeats[:count], self._heartbeats[count:]
-        part = self._intake.admit(arrivals_of(self._source, self._partition, messages, heartbeats), self._clock)
+        part = self._intake.admit(arrivals_of(self._source, self._partition, piece, heartbeats), self._clock)
         self._parts.append(replace(part, delta=part.delta.narrowed(self._columns)))
         self._clock = part.clock
-        self._records += len(messages)
+        self._records += len(piece)
         self._busy_ns += time.perf_counter_ns() - began
-        self._bytes += _bytes(messages)
+        self._bytes += piece.size
 
     def take_heartbeats(self) -> None:
         """Admits the remaining heartbeats, which come after all records; where reading stops, those up to there."""
         if self._heartbeats:
-            self.take([], self._heartbeats[-1].offset if self.wait is None else self.wait.offset)
+            self.take(MessagePiece([]), self._heartbeats[-1].offset if self.wait is None else self.wait.offset)
 
     def admitted(self) -> Admitted:
         """What was admitted of all pieces, as one."""
@@ -88,9 +85,3 @@ class SliceIntake:
         """The work of reading, for each of the lanes that share it."""
         rows = sum(len(part.delta) for part in self._parts)
         return Work((self._records,), rows, self._busy_ns // lanes, bytes_in=self._bytes)
-
-
-def _bytes(messages: Sequence[Message]) -> int:
-    """The bytes of the records' values, estimated from some of them if there are many."""
-    some = messages[:: 1 + len(messages) // _WEIGHED]
-    return sum(map(len, some)) * len(messages) // max(len(some), 1)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from connectors.kafka.config import KafkaSettings
+from connectors.kafka.log_reader import LogReader
 from connectors.kafka.pieces import pieces
-from connectors.kafka.range_reader import OffsetRange, RangeReader
+from connectors.kafka.range_reader import OffsetRange
 from connectors.kafka.registry import schema_lookup
 from dsms.runtime.batching.offsets import Slice, SourceTask
 from dsms.runtime.memory.allocators import return_freed_memory
@@ -104,6 +105,6 @@ def disjoint(ranges: Sequence[OffsetRange]) -> list[list[int]]:
 
 
 @lru_cache(maxsize=4)
-def _reader_of(bootstrap: str, properties: tuple[tuple[str, str], ...]) -> RangeReader:
-    """The reader of this worker process, whose consumer is kept between tasks."""
-    return RangeReader(KafkaSettings(bootstrap, dict(properties)))
+def _reader_of(bootstrap: str, properties: tuple[tuple[str, str], ...]) -> LogReader:
+    """The reader of this worker process, whose connections are kept between tasks."""
+    return LogReader(KafkaSettings(bootstrap, dict(properties)))

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from connectors.kafka import epoch_writer
-from connectors.kafka.epoch_writer import Records
 from connectors.kafka.internal_log import Entry
+from connectors.kafka.record_columns import Records
 from dsms.model.objects import Source
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.physical.lane import Output
@@ -51,7 +51,7 @@ CHANGES = pl.DataFrame(
 
 def records_of(output: Output, changes: pl.DataFrame) -> Records:
     """The records of one result, all pieces put together."""
-    parts = list(result_records(Written(encode_changes(output, changes), {None: output})))
+    parts = [columns.rows() for columns in result_records(Written(encode_changes(output, changes), {None: output}))]
     keys, values, headers = ([value for part in parts for value in getattr(part, name)] for name in COLUMNS)
     partitions = (
         None if parts[0].partitions is None else [partition for part in parts for partition in part.partitions or ()]
@@ -74,7 +74,7 @@ def test_the_records_of_several_results_are_told_apart(outputs) -> None:
         }
     )
     written = Written(encode_changes(output, changes), {3: output, 9: output, 12: output})
-    results = list(result_records(written))
+    results = [columns.rows() for columns in result_records(written)]
     assert [[json.loads(value)["v"] for value in records.values] for records in results] == [["c", "a"], ["b"]]
     assert [records.partitions for records in results] == [[0, 1], [0]]
 
@@ -143,7 +143,7 @@ def test_a_full_queue_loses_and_repeats_no_record(monkeypatch, room) -> None:
     count = 9
     values, keys = [bytes([at]) for at in range(count)], [None] * count
     headers = [[("h", bytes([at]))] for at in range(count)]
-    writer.write(epoch_writer.Records("t", keys, values, headers, list(range(count))))
+    writer.write(Records("t", keys, values, headers, list(range(count))))
     assert writer._producer.produced == [("t", values[at], None, at, headers[at]) for at in range(count)]
 
 
@@ -201,7 +201,7 @@ def test_a_long_result_comes_in_pieces_in_its_one_order(outputs, monkeypatch) ->
     changes = changes.with_columns(pl.Series(MEMBER, [2] * 3 + [5] * 7))
     written = Written(encode_changes(output, changes), {2: output, 3: output, 5: output})
     monkeypatch.setattr("dsms.runtime.epoch.result_records.PIECE_ROWS", 4)
-    pieces = list(result_records(written))
+    pieces = [columns.rows() for columns in result_records(written)]
     assert [len(piece.values) for piece in pieces] == [3, 1, 4, 2]
     assert [json.loads(key)["k"] for piece in pieces for key in piece.keys] == list(range(10))
     assert [header for piece in pieces for header in piece.headers] == [[("dsms-ts", b"%d" % at)] for at in range(10)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import Message
 
+from connectors.kafka.log_pieces import MessagePiece
 from connectors.kafka.names import HEARTBEAT_HEADER
 from dsms.runtime.stages.record_reading import arrivals_of, intake_of
 from operators.core.clock import Heartbeat, PartitionClock
@@ -25,7 +26,7 @@ def _beat(offset: int, time: int) -> Message:
 
 def test_heartbeats_are_taken_out_wherever_they_stand() -> None:
     messages = [_beat(3, 10), _message(4, b"a"), _beat(5, 20), _beat(6, 30), _message(7, b"b"), _beat(9, 40)]
-    arrivals = arrivals_of(_source(), 0, messages, (Heartbeat(5, 15),))
+    arrivals = arrivals_of(_source(), 0, MessagePiece(messages), (Heartbeat(5, 15),))
     assert arrivals.values == [b"a", b"b"]
     assert arrivals.offsets.tolist() == [4, 7]
     assert arrivals.keys is None
@@ -34,9 +35,9 @@ def test_heartbeats_are_taken_out_wherever_they_stand() -> None:
 
 def test_empty_and_missing_values_are_no_heartbeats() -> None:
     wrong = _message(3, None, headers=[(HEARTBEAT_HEADER, b"soon")])
-    arrivals = arrivals_of(_source(), 0, [_message(1, b""), _message(2, None, key=b"k"), wrong], ())
+    arrivals = arrivals_of(_source(), 0, MessagePiece([_message(1, b""), _message(2, None, key=b"k"), wrong]), ())
     assert (arrivals.values, arrivals.keys, arrivals.heartbeats) == ([b"", None, None], [None, b"k", None], ())
-    assert arrivals_of(_source(), 0, [_message(1, b"")], ()).keys is None
+    assert arrivals_of(_source(), 0, MessagePiece([_message(1, b"")]), ()).keys is None
 
 
 def test_a_decoder_is_kept_for_what_is_declared() -> None:
@@ -47,5 +48,7 @@ def test_a_decoder_is_kept_for_what_is_declared() -> None:
 
     assert intake_of(first, writer).decode.__self__ is intake_of(again, writer).decode.__self__
     intake = intake_of(other, writer)
-    admitted = intake.admit(arrivals_of(other, 0, [_message(0, b'{"k": 5, "x": null}')], ()), PartitionClock())
+    admitted = intake.admit(
+        arrivals_of(other, 0, MessagePiece([_message(0, b'{"k": 5, "x": null}')]), ()), PartitionClock()
+    )
     assert admitted.delta.frame.select("k", "x", "__from").rows() == [(5, None, 5)]

@@ -10,6 +10,7 @@ from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.kafka.log_pieces import MessagePiece
 from dsms.runtime.batching.offsets import Slice
 from dsms.runtime.stages.slice_intake import SliceIntake, admit_slice
 from operators.core.clock import Heartbeat, PartitionClock
@@ -33,7 +34,7 @@ def messages() -> list[Message]:
 def admitted(cuts: list[int]) -> SliceIntake:
     catalog, _ = apply_all("REGISTER SOURCE S (k BIGINT NOT NULL, x BIGINT) FROM t TIMESTAMP BY x TAGGED NONE SLACK 5")
     edges = [0, *sorted(cuts), len(INSTANTS)]
-    pieces = iter([messages()[start:end] for start, end in pairwise(edges)])
+    pieces = iter([MessagePiece(messages()[start:end]) for start, end in pairwise(edges)])
     intake = admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces, frozenset({"k"}))
     assert isinstance(intake, SliceIntake)
     return intake
@@ -52,17 +53,13 @@ def test_pieces_do_not_show(cuts: list[int]) -> None:
     assert (work.rows_in, work.rows_out, work.bytes_in) == ((len(INSTANTS),), len(rows), sum(map(len, messages())))
 
 
-class Piece(list[Message]):
-    """A list that takes weak references, to see when it is freed."""
-
-
 def test_a_piece_is_gone_when_the_next_one_is_asked_for() -> None:
     catalog, _ = apply_all("REGISTER SOURCE S (k BIGINT NOT NULL, x BIGINT) FROM t TIMESTAMP BY x TAGGED NONE SLACK 5")
     gone = []
 
-    def pieces() -> Iterator[list[Message]]:
+    def pieces() -> Iterator[MessagePiece]:
         for start in range(3):
-            piece = [Piece(messages()[start : start + 1])]
+            piece = [MessagePiece(messages()[start : start + 1])]
             seen = weakref.ref(piece[0])
             yield piece.pop()
             gone.append(seen() is None)
@@ -74,8 +71,8 @@ def test_a_piece_is_gone_when_the_next_one_is_asked_for() -> None:
 def test_an_error_among_the_pieces_is_the_slices() -> None:
     error = ExternalError("gone", retryable=False)
 
-    def pieces() -> Iterator[list[Message] | ExternalError]:
-        yield messages()
+    def pieces() -> Iterator[MessagePiece | ExternalError]:
+        yield MessagePiece(messages())
         yield error
 
     catalog, _ = apply_all("REGISTER SOURCE S (k BIGINT NOT NULL, x BIGINT) FROM t TIMESTAMP BY x TAGGED NONE")

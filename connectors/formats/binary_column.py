@@ -1,0 +1,81 @@
+"""Byte strings laid end to end in one buffer: a sequence that decoders read as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+#: So many bytes of a buffer follow the last byte string, so that words can be read at any byte.
+PADDING = 24
+
+
+class BinaryColumn(Sequence[bytes]):
+    """Byte strings at `starts` to `ends` of `raw`, one after another, none of them null. Slices share the buffer.
+
+    >>> column = BinaryColumn.of([b"ab", b"", b"c"])
+    >>> list(column[1:]), column[0], column.sizes
+    ([b'', b'c'], b'ab', array([2, 0, 1]))
+    """
+
+    __slots__ = ("ends", "raw", "starts")
+
+    def __init__(self, raw: NDArray[np.uint8], starts: Ints, ends: Ints) -> None:
+        """`raw` has `PADDING` bytes more than the last byte string needs."""
+        self.raw, self.starts, self.ends = raw, starts, ends
+
+    @classmethod
+    def of(cls, values: Sequence[bytes]) -> BinaryColumn:
+        """A column of byte strings; the column itself if they are one."""
+        if isinstance(values, BinaryColumn):
+            return values
+        ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
+        raw = np.frombuffer(b"".join((*values, bytes(PADDING))), np.uint8)
+        return cls.ending(raw, ends)
+
+    @classmethod
+    def ending(cls, raw: NDArray[np.uint8], ends: Ints) -> BinaryColumn:
+        """The byte strings that end at `ends`; each begins where the last one ends."""
+        return cls(raw, np.concatenate((np.zeros(1, np.int64), ends))[: len(ends)], ends)
+
+    @property
+    def sizes(self) -> Ints:
+        """The number of bytes of each."""
+        return self.ends - self.starts
+
+    @property
+    def end(self) -> int:
+        """Where the last one ends in the buffer."""
+        return int(self.ends[-1]) if len(self.ends) else 0
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> BinaryColumn: ...
+
+    def __getitem__(self, at: int | slice) -> bytes | BinaryColumn:
+        if isinstance(at, slice):
+            return BinaryColumn(self.raw, self.starts[at], self.ends[at])
+        return self.raw[self.starts[at] : self.ends[at]].tobytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        first = int(self.starts[0]) if len(self) else 0
+        body = self.raw[first : self.end].tobytes()
+        for start, end in zip((self.starts - first).tolist(), (self.ends - first).tolist(), strict=True):
+            yield body[start:end]
+
+
+def sizes_of(values: Sequence[bytes]) -> Ints:
+    """The number of bytes of each value.
+
+    >>> sizes_of([b"ab", b""])
+    array([2, 0])
+    """
+    return values.sizes if isinstance(values, BinaryColumn) else np.fromiter(map(len, values), np.int64, len(values))

@@ -1,0 +1,179 @@
+"""Connections to brokers on which requests of Kafka's protocol are sent one by one; kafka-python's home.
+
+It does what is the same for every client: connecting, TLS, SASL, versions of requests, and finding leaders. Nothing is
+read from a socket but while somebody waits; what brokers have sent until then is in the system's buffers.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kafka import TopicPartition
+from kafka.errors import (
+    AuthorizationError,
+    KafkaError,
+    RetriableError,
+    SaslAuthenticationFailedError,
+    UnknownBrokerIdError,
+)
+from kafka.future import Future
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from connectors.kafka.config import KafkaSettings
+from operators.core.errors import ExternalError
+
+#: Names of librdkafka's settings, and of kafka-python's.
+_NAMES = {
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.mechanisms": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "client.id": "client_id",
+}
+_TLS = {
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.endpoint.identification.algorithm",
+    "enable.ssl.certificate.verification",
+}
+_MECHANISMS = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
+#: A response may take as long as a connection may be idle: who waits has deadlines of its own.
+_RESPONSE_MS = 600_000
+_CONNECT_S = 30.0
+_PAUSE_MS = 50
+_LARGEST_RESPONSE = 1 << 30
+
+logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what fails is raised, and tried again where that helps
+
+
+def supported(settings: KafkaSettings) -> bool:
+    """Whether these connections can be made with the settings; confluent-kafka knows more of them.
+
+    >>> supported(KafkaSettings("k:9092", {"security.protocol": "SSL"}))
+    True
+    >>> supported(KafkaSettings("k:9092", {"sasl.mechanism": "GSSAPI"}))
+    False
+    """
+    mechanism = _translated(settings.properties).get("sasl_mechanism")
+    known = settings.properties.keys() <= _NAMES.keys() | _TLS
+    return known and mechanism in (None, *_MECHANISMS)
+
+
+class BrokerConnections:
+    """Connections to the brokers of a cluster, made when they are needed; of one thread."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._net = NetworkSelector(slow_task_threshold_secs=0)
+        self._manager = KafkaConnectionManager(
+            self._net,
+            bootstrap_servers=settings.bootstrap.split(","),
+            request_timeout_ms=_RESPONSE_MS,
+            receive_message_max_bytes=_LARGEST_RESPONSE,
+            ssl_context=_tls(settings.properties),
+            **_translated(settings.properties),
+        )
+
+    def send(self, node: int, request: Any) -> Future:
+        """Sends a request to a broker; the response comes while somebody waits."""
+        return self._manager.send(request, node_id=node)
+
+    def send_to_any(self, request: Any) -> Future:
+        """Sends a request to any broker, once one is known."""
+        if not self._manager.cluster.brokers():
+            self.retried(lambda: self._run(self._refresh), "connecting")
+        return self._manager.send(request)
+
+    def write_on(self) -> None:
+        """Lets the system take what is to be sent, without waiting."""
+        self._net.poll(timeout_ms=0)
+
+    def wait(self, future: Future, timeout_s: float) -> Any:
+        """The response; raises kafka-python's error, and ExternalError when there is none in time."""
+        self._net.poll(timeout_ms=timeout_s * 1000, future=future)
+        if not future.is_done:
+            raise ExternalError(f"kafka does not answer within {timeout_s:g} s", retryable=True)
+        if future.exception is not None:
+            raise future.exception
+        return future.value
+
+    def leader(self, topic: str, partition: int, *, refreshed: bool = False) -> int | None:
+        """The broker that leads a partition; None if there is none, or no such partition. With `refreshed` the brokers
+        are asked although one is known. ExternalError if no broker answers."""
+        cluster, wanted = self._manager.cluster, TopicPartition(topic, partition)
+        known = cluster.leader_for_partition(wanted)
+        if known in (None, -1) or refreshed:
+            cluster.add_topic(topic)
+            self.retried(lambda: self._run(self._refresh), "looking for the leader of a partition")
+            known = cluster.leader_for_partition(wanted)
+        return None if known == -1 else known
+
+    def partitions(self, topic: str, *, refreshed: bool = False) -> int | None:
+        """How many partitions a topic has; None if there is none. ExternalError if no broker answers."""
+        cluster = self._manager.cluster
+        known = cluster.partitions_for_topic(topic)
+        if not known or refreshed:
+            cluster.add_topic(topic)
+            self.retried(lambda: self._run(self._refresh), f'looking up topic "{topic}"')
+            known = cluster.partitions_for_topic(topic)
+        return len(known) if known else None
+
+    def retried(self, attempt: Callable[[], Any], doing: str) -> Any:
+        """The result of an attempt, which is repeated while no broker can be reached; ExternalError after 30 s."""
+        deadline = time.monotonic() + _CONNECT_S
+        while True:
+            try:
+                return attempt()
+            except (SaslAuthenticationFailedError, AuthorizationError) as error:
+                raise ExternalError(f"kafka refused the credentials while {doing}: {error}") from error
+            except (RetriableError, UnknownBrokerIdError) as error:
+                if time.monotonic() > deadline:
+                    raise ExternalError(f"kafka failed while {doing}: {error}", retryable=True) from error
+                self.pause()
+            except KafkaError as error:
+                raise ExternalError(f"kafka failed while {doing}: {error}", retryable=True) from error
+
+    def pause(self, milliseconds: float = _PAUSE_MS) -> None:
+        """Gives brokers, and what waits to connect to them, a moment."""
+        self._net.poll(timeout_ms=milliseconds, future=Future())
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._manager.close()
+        self._net.close()
+
+    async def _refresh(self) -> None:
+        if not self._manager.bootstrapped:
+            await self._manager.bootstrap_async(timeout_ms=_CONNECT_S * 1000)
+        await self._manager.cluster.refresh_metadata()
+
+    def _run(self, coroutine: Callable[[], Any]) -> Any:
+        return self._net.run(coroutine)
+
+
+def _translated(properties: dict[str, str]) -> dict[str, str]:
+    translated = {_NAMES[name]: value for name, value in properties.items() if name in _NAMES}
+    if "security_protocol" in translated:
+        translated["security_protocol"] = translated["security_protocol"].upper()
+    return translated
+
+
+def _tls(properties: dict[str, str]) -> ssl.SSLContext | None:
+    """The context of TLS for the settings; None without TLS."""
+    if "SSL" not in properties.get("security.protocol", "").upper():
+        return None
+    context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"), cadata=properties.get("ssl.ca.pem"))
+    context.check_hostname = properties.get("ssl.endpoint.identification.algorithm", "https") != "none"
+    if properties.get("enable.ssl.certificate.verification", "true") == "false":
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if certificate := properties.get("ssl.certificate.location"):
+        context.load_cert_chain(certificate, properties.get("ssl.key.location"), properties.get("ssl.key.password"))
+    return context

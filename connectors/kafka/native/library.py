@@ -1,0 +1,130 @@
+"""The native part: record batches of Kafka's protocol from and to columns, in C without the interpreter's lock.
+
+`python -m connectors.kafka.native.library` builds it with the C compiler that is there; without one everything works,
+over confluent-kafka's messages.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+_SOURCE = Path(__file__).with_name("records.c")
+_BUILT = Path(__file__).with_name("built")
+_FLAGS = ("-O2", "-std=c11", "-shared", "-fPIC")
+_TIMEOUT_S = 300.0
+#: The environment variable that names another library, or `off`.
+SWITCH = "DSMS_NATIVE_LIBRARY"
+#: Codes of errors that records.c returns.
+OLD_FORMAT, NO_ROOM = -4, -5
+
+_POINTER, _LONG = ctypes.c_void_p, ctypes.c_int64
+
+
+class GrowingColumn(ctypes.Structure):
+    """`column_t`: a column that rows are appended to. Without `ends` it is not wanted."""
+
+    _fields_ = [
+        ("data", _POINTER),
+        ("ends", _POINTER),
+        ("valid", _POINTER),
+        ("used", _LONG),
+        ("capacity", _LONG),
+        ("nulls", _LONG),
+    ]
+
+
+class Rows(ctypes.Structure):
+    """`rows_t`: the rows decoded so far."""
+
+    _fields_ = [
+        ("offsets", _POINTER),
+        ("times", _POINTER),
+        ("rows", _LONG),
+        ("capacity", _LONG),
+        ("key", GrowingColumn),
+        ("value", GrowingColumn),
+        ("headers", _POINTER),
+        ("names", _POINTER),
+        ("name_sizes", _POINTER),
+        ("header_count", _LONG),
+    ]
+
+
+class GivenColumn(ctypes.Structure):
+    """`source_t`: a column to be written."""
+
+    _fields_ = [("data", _POINTER), ("starts", _POINTER), ("ends", _POINTER), ("valid", _POINTER)]
+
+
+def _built_file() -> Path:
+    """Where the library for this source, platform and flags is built."""
+    digest = hashlib.sha256(_SOURCE.read_bytes() + " ".join(_FLAGS).encode()).hexdigest()[:16]
+    return _BUILT / f"records-{sysconfig.get_platform()}-{digest}.so"
+
+
+@lru_cache(maxsize=1)
+def library() -> ctypes.CDLL | None:
+    """The library, if it was built from the source that is here; None otherwise. The environment variable
+    DSMS_NATIVE_LIBRARY names another file; with `off` it is not used."""
+    file = os.environ.get(SWITCH) or str(_built_file())
+    return None if file == "off" else load(file)
+
+
+def load(file: str) -> ctypes.CDLL | None:
+    """The library in a file; None if there is none that can be loaded."""
+    try:
+        loaded = ctypes.CDLL(file)
+    except OSError:
+        return None
+    for name in ("dsms_scan", "dsms_decode", "dsms_encode", "dsms_seal"):
+        getattr(loaded, name).restype = _LONG
+    loaded.dsms_crc32c.restype = ctypes.c_uint32
+    loaded.dsms_partitions.restype = loaded.dsms_records_init.restype = None
+    loaded.dsms_records_init()
+    return loaded
+
+
+def compiler() -> list[str] | None:
+    """The command of a C compiler: $CC, one on the path, or the one in the package ziglang; None without one."""
+    if given := os.environ.get("CC"):
+        return shlex.split(given)
+    for name in ("cc", "gcc", "clang"):
+        if found := shutil.which(name):
+            return [found]
+    return [sys.executable, "-m", "ziglang", "cc"] if find_spec("ziglang") else None
+
+
+def build(flags: tuple[str, ...] = _FLAGS, file: Path | None = None) -> str:
+    """Builds the library unless it is there, in its place or in a file; returns a line about what was done. Never
+    fails: without the library all works, more slowly."""
+    target = file or _built_file()
+    if target.exists():
+        return f"the native part is built: {target.name}"
+    command = compiler()
+    if command is None:
+        return "no C compiler: kafka is read and written without the native part (install cc, or: pip install ziglang)"
+    target.parent.mkdir(exist_ok=True)
+    partial = target.with_suffix(f".{os.getpid()}")
+    arguments = [*command, *flags, "-o", str(partial), str(_SOURCE)]
+    try:
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"the native part could not be built: {error}"
+    if done.returncode != 0:
+        return f"the native part could not be built: {done.stderr.strip()[-500:]}"
+    partial.replace(target)
+    return f"the native part was built: {target.name}"
+
+
+if __name__ == "__main__":
+    print(build())  # noqa: T201 what `make setup` shows

@@ -1,0 +1,270 @@
+"""Record batches as Kafka sends them (format 2), read into columns. Needs the native part.
+
+A fetched buffer holds whole batches, each with the records of one producer; a transaction ends with a control batch.
+What a reader of committed records may see is decided batch by batch, the records themselves are read in C.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gzip
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cramjam
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from connectors.formats.arrow_buffers import arrow_buffer, validity
+from connectors.formats.binary_column import PADDING, BinaryColumn, Ints
+from connectors.kafka.native.library import OLD_FORMAT, GrowingColumn, Rows, library
+from operators.core.errors import ExternalError
+
+_FIELDS = "at size base_offset last_offset attributes base_time max_time producer count sound"
+BATCH = np.dtype([(name, "<i8") for name in _FIELDS.split()])
+_CODEC, _TRANSACTIONAL, _CONTROL = 7, 16, 32
+#: The type of a control record that ends a transaction without committing it, behind the version in its key.
+_ABORT = b"\0\0"
+#: The smallest whole batch: its header.
+_LEAST_BATCH = 61
+_XERIAL = b"\x82SNAPPY\x00"
+_CODES = {-1: "truncated", -2: "a varint does not end", -3: "a length does not fit", -5: "more records than counted"}
+
+Batches = NDArray[np.void]
+
+
+class OldFormat(ExternalError):
+    """The log holds messages of a format before version 0.11 of Kafka."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """A transaction that was aborted: its producer, and the offset of its first record."""
+
+    producer: int
+    first_offset: int
+
+
+def scan(data: bytes) -> Batches:
+    """The whole batches at the start of what was fetched; a last one that is cut off is left out. ExternalError if the
+    bytes are not batches, or a checksum does not match."""
+    out = np.zeros(len(data) // _LEAST_BATCH, BATCH)
+    consumed = ctypes.c_int64()
+    found = _lib().dsms_scan(data, _long(len(data)), _at(out), _long(len(out)), ctypes.byref(consumed))
+    if found == OLD_FORMAT:
+        raise OldFormat("records are in a format before Kafka 0.11", retryable=False)
+    if found < 0:
+        raise _malformed(found, int(consumed.value))
+    batches = out[:found].copy()
+    if not batches["sound"].all():
+        wrong = batches[batches["sound"] == 0][0]
+        raise ExternalError(f"the checksum of the batch at offset {wrong['base_offset']} does not match")
+    return batches
+
+
+def visible(data: bytes, batches: Batches, aborted: Iterable[Aborted]) -> NDArray[np.bool_]:
+    """Which batches hold records that a reader of committed records sees: no control batches, and none of the
+    transactions that were aborted, which the broker names with the records."""
+    seen: NDArray[np.bool_] = (batches["attributes"] & _CONTROL) == 0
+    waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+    if not waiting:
+        return seen
+    open_: set[int] = set()
+    for index, batch in enumerate(batches):
+        while waiting and waiting[-1].first_offset <= batch["last_offset"]:
+            open_.add(waiting.pop().producer)
+        producer = int(batch["producer"])
+        if not seen[index]:
+            if _control_type(data, batch) == _ABORT:
+                open_.discard(producer)
+        elif batch["attributes"] & _TRANSACTIONAL and producer in open_:
+            seen[index] = False
+    return seen
+
+
+def _control_type(data: bytes, batch: Any) -> bytes:
+    """The type in the key of a control record, behind a version."""
+    keys = _Decoding([_plain(data, batch)], [batch], _Wanted(0, 1 << 62, key=True)).key_values()
+    return bytes(keys[0] or b"")[2:4]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is wanted of records: those with least ≤ offset < end, and these columns of them."""
+
+    least: int
+    end: int
+    key: bool = False
+    value: bool = False
+    headers: tuple[bytes, ...] = ()
+
+
+class BatchPiece:
+    """The records of some batches whose offsets are in [least, end), as columns."""
+
+    def __init__(self, data: bytes, batches: Batches | Sequence[Any], least: int, end: int) -> None:
+        self._data, self._batches, self._wanted = data, batches, _Wanted(least, end)
+        self._plain = [_plain(data, batch) for batch in batches]
+        rows = self._decode(value=True)
+        self.offsets, self._times, self._values = rows.offsets, rows.times, rows.value_values()
+        #: The number of bytes of all values.
+        self.size = rows.value_bytes
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def values(self) -> Sequence[bytes | None]:
+        """The value of each record; one column if none is null."""
+        return self._values
+
+    def timestamps(self) -> Ints:
+        """The timestamp of each record, in milliseconds."""
+        return self._times
+
+    def keys(self) -> Sequence[bytes | None]:
+        """The key of each record."""
+        return self._decode(key=True).key_values()
+
+    def header(self, name: str) -> pl.Series:
+        """The last value of a header of each record, as bytes; null where there is none."""
+        return self._decode(headers=(name.encode(),)).header(0)
+
+    def before(self, offset: int) -> BatchPiece:
+        """The records below an offset."""
+        return BatchPiece(self._data, self._batches, self._wanted.least, min(offset, self._wanted.end))
+
+    def _decode(self, **columns: Any) -> _Decoding:
+        return _Decoding(self._plain, self._batches, replace(self._wanted, **columns))
+
+
+class _Decoding:
+    """The columns that are wanted of the records of some batches."""
+
+    def __init__(self, plain: Sequence[NDArray[np.uint8]], batches: Batches | Sequence[Any], wanted: _Wanted) -> None:
+        names = wanted.headers
+        count, size = sum(int(batch["count"]) for batch in batches), sum(map(len, plain))
+        # each record takes seven bytes or more, so that a wrong count cannot ask for much memory
+        count = min(count, size // 7 + 1)
+        offsets, times = np.empty(count, np.int64), np.empty(count, np.int64)
+        self._key = _Growing(count, size if wanted.key else None)
+        self._value = _Growing(count, size if wanted.value else None)
+        self._headers = [_Growing(count, size) for _ in names]
+        headers = (GrowingColumn * max(len(names), 1))(*(header.struct for header in self._headers))
+        texts = (ctypes.c_char_p * max(len(names), 1))(*names)
+        sizes = np.array([len(name) for name in names] or [0], np.int64)
+        rows = Rows(_at(offsets), _at(times), 0, count, self._key.struct, self._value.struct)
+        rows.headers, rows.header_count = ctypes.addressof(headers), len(names)
+        rows.names, rows.name_sizes = ctypes.addressof(texts), _at(sizes)
+        limits = (_long(wanted.least), _long(wanted.end))
+        for records, batch in zip(plain, batches, strict=True):
+            place = np.array([batch], BATCH)
+            status = _lib().dsms_decode(_at(records), _long(len(records)), _at(place), *limits, ctypes.byref(rows))
+            if status < 0:
+                raise _malformed(status, int(batch["base_offset"]))
+        self._key.struct, self._value.struct = rows.key, rows.value
+        for header, filled in zip(self._headers, headers, strict=False):
+            header.struct = filled
+        self._rows = int(rows.rows)
+        self.offsets, self.times = offsets[: self._rows], times[: self._rows]
+
+    @property
+    def value_bytes(self) -> int:
+        """The number of bytes of all values."""
+        return int(self._value.struct.used)
+
+    def value_values(self) -> Sequence[bytes | None]:
+        """The values."""
+        return self._value.column(self._rows)
+
+    def key_values(self) -> Sequence[bytes | None]:
+        """The keys."""
+        return self._key.column(self._rows)
+
+    def header(self, index: int) -> pl.Series:
+        """The values of a header."""
+        return self._headers[index].series(self._rows)
+
+
+class _Growing:
+    """Memory of a column that C appends to: at most `size` bytes in `count` rows; no memory if it is not wanted."""
+
+    def __init__(self, count: int, size: int | None) -> None:
+        self.struct = GrowingColumn()
+        if size is not None:
+            self._data = np.empty(size + PADDING, np.uint8)
+            self._ends, self._valid = np.empty(count, np.int64), np.empty(count, np.uint8)
+            self.struct = GrowingColumn(_at(self._data), _at(self._ends), _at(self._valid), 0, size, 0)
+
+    def column(self, rows: int) -> Sequence[bytes | None]:
+        """One column without nulls, otherwise a list."""
+        used = int(self.struct.used)
+        self._data[used : used + PADDING] = 0
+        column = BinaryColumn.ending(self._data[: used + PADDING], self._ends[:rows])
+        if not self.struct.nulls:
+            return column
+        valid = self._valid[:rows].astype(bool).tolist()
+        return [value if there else None for value, there in zip(column, valid, strict=True)]
+
+    def series(self, rows: int) -> pl.Series:
+        """A series of bytes with nulls."""
+        ends = np.concatenate((np.zeros(1, np.int64), self._ends[:rows]))
+        present = self._valid[:rows].astype(bool)
+        buffers = [validity(present), arrow_buffer(ends), arrow_buffer(self._data)]
+        array = pa.Array.from_buffers(pa.large_binary(), rows, buffers)
+        return pl.Series(pl.from_arrow(array), dtype=pl.Binary)
+
+
+def _plain(data: bytes, batch: Any) -> NDArray[np.uint8]:
+    """The records of a batch without compression."""
+    records = memoryview(data)[int(batch["at"]) : int(batch["at"] + batch["size"])]
+    codec = int(batch["attributes"]) & _CODEC
+    if codec == 0:
+        return np.frombuffer(records, np.uint8)
+    decompress = _CODECS.get(codec)
+    if decompress is None:
+        raise ExternalError(f"records at offset {batch['base_offset']} are compressed in an unknown way ({codec})")
+    try:
+        return np.frombuffer(decompress(records), np.uint8)
+    except (cramjam.DecompressionError, OSError, EOFError, ValueError) as error:
+        raise ExternalError(f"records at offset {batch['base_offset']} cannot be decompressed: {error}") from error
+
+
+def _snappy(records: memoryview) -> Any:
+    """Snappy as Kafka's clients write it: raw, or in blocks behind a header of the Java library."""
+    if bytes(records[:8]) != _XERIAL:
+        return cramjam.snappy.decompress_raw(records)
+    at, parts = 16, []
+    while at < len(records):
+        size = int.from_bytes(records[at : at + 4], "big")
+        parts.append(bytes(cramjam.snappy.decompress_raw(records[at + 4 : at + 4 + size])))
+        at += 4 + size
+    return b"".join(parts)
+
+
+_CODECS: dict[int, Callable[[memoryview], Any]] = {
+    1: gzip.decompress,
+    2: _snappy,
+    3: cramjam.lz4.decompress,
+    4: cramjam.zstd.decompress,
+}
+
+
+def _malformed(status: int, offset: int) -> ExternalError:
+    return ExternalError(f"malformed records near offset {offset}: {_CODES.get(status, status)}", retryable=False)
+
+
+def _lib() -> ctypes.CDLL:
+    loaded = library()
+    assert loaded is not None, "the native part is not built"
+    return loaded
+
+
+def _long(value: int) -> ctypes.c_int64:
+    return ctypes.c_int64(value)
+
+
+def _at(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)

@@ -1,0 +1,43 @@
+"""The native part under sanitizers: malformed batches read or write nothing outside their buffers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connectors.kafka.native.library import SWITCH, build, compiler
+
+ROOT = Path(__file__).parents[2]
+SANITIZED = ("-O1", "-g", "-std=c11", "-shared", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def runtime() -> str:
+    """The sanitizer's library, which must be loaded before Python; "" if the compiler has none."""
+    command = compiler()
+    if command is None:
+        return ""
+    found = subprocess.run([*command, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False)
+    file = found.stdout.strip()
+    return file if found.returncode == 0 and Path(file).is_absolute() else ""
+
+
+@pytest.mark.skipif(not runtime(), reason="the C compiler has no address sanitizer, or there is none")
+def test_malformed_batches_touch_nothing_else(tmp_path: Path) -> None:
+    library = tmp_path / "records.so"
+    assert "was built" in build(SANITIZED, library)
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": runtime(),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        SWITCH: str(library),
+    }
+    tests = "tests/connectors/test_record_batches.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", tests]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout
