@@ -84,7 +84,7 @@ def test_a_poisoned_query_stops_alone(cluster: Cluster, unique: str, key: str):
 def test_a_row_too_large_for_kafka_stops_its_query_alone(cluster: Cluster, unique: str):
     """The limit that the topic had before it became a result topic does not matter."""
     create_topic(cluster.kafka, f"dsms.{unique}Fits", config={"max.message.bytes": "1000"})
-    large = " || ".join(["p"] * 67)
+    large = f"({' || '.join(['p'] * 33)}) || ({' || '.join(['p'] * 34)})"
     cluster.sql(f"""
         REGISTER SOURCE {unique}T (k VARCHAR) FROM "{unique}.t" PARTITIONS 1 IDLE NEVER;
         CREATE STREAM {unique}S OVER {unique}T KEY k;
