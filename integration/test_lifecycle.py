@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 
 from dsms.local.waiting import wait_until
 from dsms.spark.compat.class_archive import archive
@@ -83,15 +83,6 @@ def test_what_a_stream_begins_with_is_gone_once_it_runs(cluster: Cluster, unique
     modules = [process.cmdline()[1:] for process in below if process.status() != psutil.STATUS_ZOMBIE]
     assert ["-m", "pyspark.sql.streaming.python_streaming_source_runner"] in [arguments[:2] for arguments in modules]
     assert [arguments for arguments in modules if "pyspark.daemon" in arguments] == []
-
-
-def test_partitions_that_come_later_are_told(cluster: Cluster, unique: str):
-    streams(cluster, unique)
-    assert cluster.get(f"sources/{unique}T")["state"] == "registered"
-    admin = AdminClient({"bootstrap.servers": cluster.kafka})
-    admin.create_partitions([NewPartitions(f"{unique}.t", 3)])[f"{unique}.t"].result(20)
-    state = "registered, 2 of 3 partitions are not read: they were added later, register it anew"
-    assert wait_until(lambda: cluster.get(f"sources/{unique}T")["state"] == state, 20), cluster.get("sources")
 
 
 def test_a_dropped_query_goes_and_its_name_is_free(cluster: Cluster, unique: str):

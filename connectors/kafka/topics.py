@@ -142,7 +142,7 @@ def written(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, 
 
 
 class _Moving(ExternalError):
-    """The leader of a partition is being elected, as it is just after the topic was created."""
+    """The client does not know the leader of a partition, as just after it was made."""
 
 
 @retry(
@@ -170,7 +170,10 @@ def _offsets(
             if error.args[0].code() in _MOVING:
                 partitions_of(admin, partition.topic)  # refreshes the client's metadata
                 raise _Moving(f'the leader of topic "{partition.topic}" is being elected') from error
-            if error.args[0].code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
+            if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:
+                if partition.partition in partitions_of(admin, partition.topic):  # refreshes the client's metadata
+                    raise _Moving(f'a partition was added to topic "{partition.topic}"') from error
+            elif error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise translate(error.args[0], f'asking for offsets of topic "{partition.topic}"') from error
     return offsets
 

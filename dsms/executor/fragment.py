@@ -203,6 +203,7 @@ class Fragment:
             cluster=settings.cluster,
             fragment=self.name,
             rates=state.shedding.decision.rates,
+            held=revision.plan.held,
             waits={place: wait.offset for place, wait in state.waits.items()},
             frames=self._frames,
         )

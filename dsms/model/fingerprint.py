@@ -24,7 +24,7 @@ from operators.core.stored_names import ADDED_LATER
 #: 80 bits: among a million plans two unequal ones share a name with a probability below 10^-12.
 _HEX_DIGITS = 20
 #: Fields of a source that are about its topic in Kafka, not about its records.
-_LEARNED = ("topic_id",)
+_LEARNED = ("topic_id", "joined", "held")
 #: How many fingerprints of plans are memoized.
 _REMEMBERED = 1 << 14
 
@@ -131,6 +131,7 @@ def _added(field: Field[Any], value: object) -> bool:
 def _(value: Source) -> bytes:
     """As it was registered: what is learned of its topic later does not change what is computed. Fields that were added
     later say nothing while they are None."""
+    value = msgspec.structs.replace(value, partitions=value.partitions - len(value.joined))
     named = (name for name in value.__struct_fields__ if name not in _LEARNED)
     later = value.added_later
     return _named_fields(value, [name for name in named if name not in later or getattr(value, name) is not None])

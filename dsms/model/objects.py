@@ -85,6 +85,10 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     start: dict[int, int] = {}
     #: Kafka's id of the topic when the source was registered; None: not known. A topic made anew has another one.
     topic_id: str | None = None
+    #: The partitions that were added to the topic later, with the instants from which they count.
+    joined: dict[int, int] = {}
+    #: The version of the catalog from which on nothing of it is read, because partitions are being added.
+    held: int | None = None
     #: Whether it is the log of a table, which only the system writes, with its own watermarks.
     table: bool = False
     #: Orders records of the same instant across sources; unique in a catalog.

@@ -87,12 +87,14 @@ class Planned:
 @dataclass(frozen=True)
 class FragmentPlan:
     """What one fragment runs: a version of the plan, the number of partitions of its exchanges, and its queries by id.
-    `foreign` are the ids of the sources whose dead letters another fragment writes."""
+    `foreign` are the ids of the sources whose dead letters another fragment writes, `held` of those of which nothing is
+    read for now."""
 
     version: int
     partitions: int
     queries: dict[str, Planned] = field(default_factory=dict)
     foreign: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
 
     @property
     def result_topics(self) -> dict[str, str]:
@@ -104,14 +106,15 @@ def plan_fragment(
     catalog: Catalog, partitions: int, before: FragmentPlan | None = None, fragment: str | None = None
 ) -> FragmentPlan:
     """The plan of a catalog: a pure function, so every process that knows the catalog knows the plan. Queries that
-    `before` has are not planned again: a query's plan never changes. A fragment runs the queries that are assigned to
-    it; None runs all."""
+    `before` has are not planned again: a query's plan changes only where partitions join its sources. A fragment runs
+    the queries that are assigned to it; None runs all."""
     known = before.queries if before else {}
     running = [query for query in catalog.running() if fragment in (None, query.fragment)]
     queries = [planned(query, catalog, known.get(query.id)) for query in running]
     unread = [] if fragment is None else _read_elsewhere(catalog, fragment)
     foreign = frozenset(source.id for source in catalog.sources() if fragment not in (None, source.home))
-    return FragmentPlan(catalog.version, partitions, {query.id: query for query in [*queries, *unread]}, foreign)
+    held = frozenset(source.id for source in catalog.sources() if source.held is not None)
+    return FragmentPlan(catalog.version, partitions, {query.id: query for query in [*queries, *unread]}, foreign, held)
 
 
 def _read_elsewhere(catalog: Catalog, fragment: str) -> Iterator[Planned]:
@@ -138,11 +141,18 @@ def _first_read(source: str, catalog: Catalog) -> FirstOffsets:
 
 def planned(query: Query, catalog: Catalog, known: Planned | None = None) -> Planned:
     """A view or query of a catalog with its plan; `known` is how it was planned before."""
+    if known is not None and not _same_partitions(known.node, catalog):
+        known = None
     if known is not None and known.sink == query:
         return known
     node = known.node if known is not None else plan_of(query.name, catalog)
     views = tuple(map(_optimized_view, query.over))
     return Planned(query.id, query.name, node, query, former_plan(query), views)
+
+
+def _same_partitions(node: logical.Node, catalog: Catalog) -> bool:
+    present = {source.id: source.partitions for source in catalog.sources()}
+    return all(present.get(source.id, source.partitions) == source.partitions for source in properties.sources(node))
 
 
 @memoized_by_identity(256)

@@ -37,6 +37,8 @@ class LaneStatus(msgspec.Struct, frozen=True):
     stays: float = 1.0
     left_out: Natural = 0
     late: bool = False
+    #: The instants that it has passed in its sources, by source id.
+    reached: dict[str, int] = {}
 
     @property
     def shed(self) -> str:

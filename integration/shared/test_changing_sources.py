@@ -7,11 +7,18 @@ from secrets import token_hex
 import fastavro
 import httpx
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
 
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster
-from integration.kafka_log import Input, advance, changes, letters, write
+from integration.kafka_log import Change, Input, Letter, advance, changes, letters, write
 from integration.kafka_topics import create_topic
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
@@ -147,3 +154,46 @@ def test_records_wait_for_their_schema(cluster: Cluster, unique: str):
     assert shown(cluster, unique) == [1, 2, 3, 4, 5]
     assert wait_until(lambda: state(cluster, "sources", unique) == "registered", 60), state(cluster, "sources", unique)
     assert letters(cluster.kafka, unique) == []
+
+
+def test_partitions_that_are_added_count_from_a_logged_instant(cluster: Cluster, unique: str):
+    """They are read from their beginning; what a running query publishes is what one publishes that is made later."""
+    topic = source(cluster, unique, partitions=2)
+    feed(cluster, topic, 1, 3, 9)
+    feed(cluster, topic, 2, 12, partition=1)
+    advance(cluster.kafka, topic, 8, 2)
+    cluster.await_frontier(f"dsms.{unique}V", 8)
+    admin = AdminClient({"bootstrap.servers": cluster.kafka})
+    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(30)
+    assert wait_until(lambda: topic_partitions(admin, topic) == 4, 30)
+    feed(cluster, topic, 4, 20, partition=2)
+    feed(cluster, topic, 5, 21, partition=3)
+    # the least of what its two partitions have passed: 9 and 12
+    added = [f"partition {number} was added and counts from instant 9" for number in (2, 3)]
+    assert wait_until(lambda: all(said in state(cluster, "sources", unique) for said in added), 120), cluster.logs()
+    feed(cluster, topic, 15)
+    advance(cluster.kafka, topic, 30, 4)
+    cluster.await_frontier(f"dsms.{unique}V", 30)
+    assert shown(cluster, unique) == [1, 2, 3, 9, 12, 15, 20, 21]
+    late = {
+        json.loads(letter.value or b"")["v"]: dict(letter.headers)["dsms-error"] for letter in dead(cluster, unique)
+    }
+    assert late.keys() == {4, 5} and all(reason.startswith("late: ") for reason in late.values())
+    cluster.sql(f"CREATE STREAMED VIEW {unique}oV AS SELECT k, v FROM R({unique}S)")
+    cluster.await_frontier(f"dsms.{unique}oV", 30)
+    assert unplaced(cluster, f"{unique}oV") == unplaced(cluster, f"{unique}V")
+    assert len(dead(cluster, unique)) == 2
+
+
+def unplaced(cluster: Cluster, name: str) -> list[Change]:
+    """The changes of a result, wherever they are: the topics of the two results have as many partitions as the source
+    had when they were made."""
+    return sorted(change._replace(partition=0) for change in changes(cluster.kafka, f"dsms.{name}"))
+
+
+def topic_partitions(admin: AdminClient, topic: str) -> int:
+    return len(admin.list_topics(topic, timeout=10).topics[topic].partitions)
+
+
+def dead(cluster: Cluster, unique: str) -> list[Letter]:
+    return letters(cluster.kafka, unique)

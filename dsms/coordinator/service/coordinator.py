@@ -35,6 +35,7 @@ from dsms.coordinator.statements.query_replacement import clean_up_replacements
 from dsms.coordinator.statements.statement_runner import StatementRunner
 from dsms.coordinator.statements.topics import Topics
 from dsms.coordinator.tables.table_statements import TableStatements
+from dsms.coordinator.watcher.added_partitions import AddedPartitions
 from dsms.coordinator.watcher.cluster_copies import ClusterCopies, Leader
 from dsms.coordinator.watcher.cluster_watcher import ClusterWatcher, Duty
 from dsms.coordinator.watcher.cut_over import CutOver
@@ -205,6 +206,9 @@ class Coordinator:
             partial(clean_up_replacements, context),
             self._facts.progress.look,
             self._cut_over(),
+            AddedPartitions(
+                self._store, self._facts.partition_counts, self._facts.topic_ids, self._facts.log_ends.all_published
+            ).turn,
         )
 
     def _cut_over(self) -> CutOver:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.internal_log import InternalLog
@@ -37,11 +37,16 @@ class LogEnds:
         self._registry, self._registry_url = registry, registry_url
         self._admin = kafka.admin()
 
+    def all_published(self, queries: Collection[str]) -> dict[str, int]:
+        """The instants below which the results of queries are in their topics; those that have published nothing are
+        left out."""
+        results = {item.id: item.topic for item in self._catalog().queries() if item.id in queries}
+        frontiers = read_published(self._progress, results, decided=True).frontiers
+        return {query: at for query, at in frontiers.items() if query in results and at != BEGINNING}
+
     def published(self, query: str) -> int | None:
         """The instant below which a query's results are in its topic; None: it has published nothing."""
-        results = {item.id: item.topic for item in self._catalog().queries() if item.id == query}
-        frontier = read_published(self._progress, results, decided=True).frontiers.get(query, BEGINNING)
-        return None if frontier == BEGINNING else frontier
+        return self.all_published([query]).get(query)
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         """The instant after the greatest of the last records of some sources; None when they have none."""

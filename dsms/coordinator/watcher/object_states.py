@@ -10,6 +10,7 @@ from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model.objects import Object, Query, Source
 from dsms.scheduler.leases import RUNNING, ExecutorStatus
+from operators.core.delta import BEGINNING
 from operators.core.errors import ExternalError
 
 Executors = Mapping[str, ExecutorStatus]
@@ -58,12 +59,15 @@ class States:
         if letters := sum(status.dead_letters.get(source.name, 0) for status in self._executors().values()):
             yield f"{letters} dead letters"
         yield from (status.waits[source.name] for status in self._executors().values() if source.name in status.waits)
+        for partition, instant in source.joined.items():
+            since = "" if instant == BEGINNING else f" and counts from instant {instant}"
+            yield f"partition {partition} was added{since}"
         if source.topic_id is not None and self._ids.get(source.topic, source.topic_id) != source.topic_id:
             yield f'topic "{source.topic}" was deleted and made anew: drop the source, and register it again'
         count = self._partitions.get(source.topic, 0) if self._partitions else source.partitions
         if count > source.partitions:
             added = count - source.partitions
-            yield f"{added} of {count} partitions are not read: they were added later, register it anew"
+            yield f"{added} of {count} partitions are not read yet: they were added, and will be taken in"
         elif count < source.partitions:
             yield f'topic "{source.topic}" has {count} partitions of {source.partitions}'
 

@@ -82,7 +82,7 @@ class BatchPlanner:
         control = self._planned = self._current_input()
         positions = control.positions
         lost, again = self._lost(control, positions), self._due(control)
-        ends = self._known = self._ends(control, positions, lost)
+        ends = self._known = self._ends(control, positions, lost | control.held)
         if not again:
             ends = {place: min(end, control.waits.get(place, end)) for place, end in ends.items()}
         log = self._heartbeats(control)

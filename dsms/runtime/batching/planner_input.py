@@ -35,6 +35,8 @@ class PlannerInput:
     fragment: str
     #: The wanted rates of queries whose input is shed.
     rates: Mapping[str, float] = field(default_factory=dict)
+    #: The sources of which nothing is read for now.
+    held: frozenset[str] = frozenset()
     #: The source partitions whose next record waits, with its offset.
     waits: Mapping[SourcePartition, int] = field(default_factory=dict)
     #: The directory of large frames, if all workers are on one machine.

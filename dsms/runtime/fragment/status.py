@@ -62,6 +62,7 @@ def _lane_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentSt
         stays=decision.rates.get(output.id, 1.0),
         left_out=observed.dropped if observed else 0,
         late=output.id in decision.late,
+        reached={source: min(part.frontier for part in at.positions[source].values()) for source in read},
     )
 
 

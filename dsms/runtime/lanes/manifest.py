@@ -141,10 +141,40 @@ def read_manifest(body: bytes | None) -> Manifest | None:
         return None
 
 
+def first_position(source: Source, partition: int) -> Position:
+    """The position of who has read nothing of a partition; one that joined later begins at the instant from which it
+    counts."""
+    return Position(source.start.get(partition, 0), source.joined.get(partition, BEGINNING))
+
+
+def with_joined(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneManifest:
+    """The progress with the partitions that have joined the sources since. They do not hold back what was reached: all
+    that a lane has passed is below the instants from which they count."""
+    if all(len(parts) >= sources[name].partitions for name, parts in progress.positions.items() if name in sources):
+        return progress
+
+    def joined(positions: Positions) -> Positions:
+        return {
+            name: {**{part: first_position(sources[name], part) for part in range(sources[name].partitions)}, **parts}
+            if name in sources
+            else parts
+            for name, parts in positions.items()
+        }
+
+    queues = {
+        stage: Queue(
+            joined(queue.done),
+            [msgspec.structs.replace(segment, upto=joined(segment.upto)) for segment in queue.segments],
+        )
+        for stage, queue in progress.queues.items()
+    }
+    return msgspec.structs.replace(progress, positions=joined(progress.positions), queues=queues)
+
+
 def beginning(lane: Lane, targets: int) -> LaneManifest:
     """The progress of a lane that has read nothing."""
     positions = {
-        source.id: {partition: Position(source.start.get(partition, 0)) for partition in range(source.partitions)}
+        source.id: {partition: first_position(source, partition) for partition in range(source.partitions)}
         for source in lane.sources.values()
     }
     return LaneManifest(tuple(output.id for output in lane.outputs), positions, [{} for _ in range(targets)])

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dsms.physical.fragment_plan import FragmentPlan, compile_lane
+from dsms.model import properties
+from dsms.physical.fragment_plan import FragmentPlan, Planned, compile_lane
 from dsms.physical.lane import Lane, Output
-from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning, with_joined
 from dsms.runtime.lanes.queues import Takes, has_queued_work
 from dsms.runtime.stages.lane_step import frontier
 from dsms.runtime.stages.stored_state import merge_traces
@@ -40,7 +41,8 @@ def revised(
 ) -> Revision:
     """The revision of a plan that goes on from a manifest. Failed, paused and unshared queries get lanes of their own;
     `before` is the last revision, of which compiled lanes are reused."""
-    kept = [_without_dropped(progress, plan) for progress in manifest.lanes.values()]
+    sources = {source.id: source for query in plan.queries.values() for source in properties.sources(query.node)}
+    kept = [with_joined(_without_dropped(progress, plan), sources) for progress in manifest.lanes.values()]
     groups = [part for progress in kept if progress.queries for part in _split(progress, plan, failed)]
     known = {query for progress in groups for query in progress.queries}
     compiled = dict(_compiled(before))
@@ -108,7 +110,7 @@ def running_lanes(revision: Revision, failed: Collection[str]) -> dict[str, Lane
 
 
 #: Compiled lanes, by what identifies the plans of their queries.
-Compiled = dict[tuple[tuple[str, bool, bool], ...], Lane]
+Compiled = dict[tuple[tuple[str, bool, bool, int], ...], Lane]
 
 
 def _compiled(before: Revision | None) -> Compiled:
@@ -124,9 +126,14 @@ def _lane(queries: tuple[str, ...], plan: FragmentPlan, compiled: Compiled) -> L
     return compiled[parts]
 
 
-def _parts(queries: Iterable[str], plan: FragmentPlan) -> tuple[tuple[str, bool, bool], ...]:
+def _parts(queries: Iterable[str], plan: FragmentPlan) -> tuple[tuple[str, bool, bool, int], ...]:
     planned = (plan.queries[query] for query in queries)
-    return tuple((query.id, query.member is None, query.former is None) for query in planned)
+    return tuple((query.id, query.member is None, query.former is None, _partitions(query)) for query in planned)
+
+
+def _partitions(query: Planned) -> int:
+    """How many partitions its sources have together: they only ever become more."""
+    return sum(source.partitions for source in properties.sources(query.node))
 
 
 def _without_dropped(progress: LaneManifest, plan: FragmentPlan) -> LaneManifest:

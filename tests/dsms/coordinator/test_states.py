@@ -30,7 +30,7 @@ ALIVE = {
 }
 
 
-ADDED_LATER = "partitions are not read: they were added later, register it anew"
+ADDED_LATER = "partitions are not read yet: they were added, and will be taken in"
 
 
 class Cluster:

@@ -1,0 +1,100 @@
+"""A duty of the watcher: partitions that were added to the topics of sources are taken in, without waiting in a turn.
+
+First the catalog holds the source: nothing of it is read. Once all executors follow that, it is known how far the
+source's readers have come and what they have published; the catalog then gets the partitions, with the instant from
+which they count, and the hold ends. Each step is a change of the catalog, so a coordinator that starts in between goes
+on with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+
+import msgspec
+import structlog
+
+from dsms.coordinator.catalog.catalog_store import CatalogStore
+from dsms.coordinator.catalog.system_objects import is_system
+from dsms.coordinator.watcher.executors import have_come_to
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Source
+from dsms.registration.added_partitions import grown, held, with_partitions, with_source
+from dsms.scheduler.leases import ExecutorStatus
+from operators.core.delta import BEGINNING
+
+log = structlog.get_logger()
+_LOOK_S, _HOLD_S, _AGAIN_S = 2.0, 60.0, 300.0
+
+
+class AddedPartitions:
+    """Looks every two seconds. `published` gives the frontiers of what queries have published, by id."""
+
+    def __init__(
+        self,
+        store: CatalogStore,
+        counts: Callable[[], Mapping[str, int]],
+        ids: Callable[[], Mapping[str, str]],
+        published: Callable[[Collection[str]], Mapping[str, int]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._counts, self._ids, self._published, self._clock = store, counts, ids, published, clock
+        self._looked_at = -_LOOK_S
+        #: Since when sources are held, and when those that were given up may be held again.
+        self._since: dict[str, float] = {}
+        self._not_before: dict[str, float] = {}
+
+    def turn(self, alive: Mapping[str, ExecutorStatus]) -> None:
+        """One step for each source that needs one."""
+        sources = [source for source in self._store.catalog.sources() if not is_system(source)]
+        for source in sources:
+            if source.held is not None:
+                self._take_in(source, alive)
+        if self._clock() - self._looked_at >= _LOOK_S:
+            self._looked_at = self._clock()
+            for source in grown((source for source in sources if source.held is None), self._counts(), self._ids()):
+                if self._not_before.get(source.id, 0.0) <= self._clock():
+                    log.info("partitions were added", source=source.name, topic=source.topic)
+                    self._change(source, held)
+
+    def _take_in(self, source: Source, alive: Mapping[str, ExecutorStatus]) -> None:
+        readers = {query.id for query in self._store.catalog.running() if source.id in query.reads}
+        reported = {query for status in alive.values() for query in status.lanes}
+        followed = source.held is not None and have_come_to(source.held, alive.values(), starting=True)
+        if followed and readers <= reported:
+            count = self._counts().get(source.topic, 0)
+            instant = passed(source.id, alive, self._published(readers))
+            self._change(source, partial(_joined, count=max(count, source.partitions), instant=instant))
+            self._since.pop(source.id, None)
+        elif self._clock() - self._since.setdefault(source.id, self._clock()) > _HOLD_S:
+            log.warning("executors do not follow; added partitions are taken in later", source=source.name)
+            self._not_before[source.id] = self._clock() + _AGAIN_S
+            self._since.pop(source.id, None)
+            self._change(source, _released)
+
+    def _change(self, source: Source, change: Callable[[Catalog, Source], Catalog]) -> None:
+        """Makes a change of the source as it stands, if it does; in a later turn if a statement is being decided."""
+
+        def decide(catalog: Catalog) -> tuple[Catalog, None]:
+            present = catalog.get(source.name)
+            return (change(catalog, present) if present == source and isinstance(present, Source) else catalog), None
+
+        self._store.try_change(decide)
+
+
+def passed(source: str, alive: Mapping[str, ExecutorStatus], published: Mapping[str, int]) -> int | None:
+    """The greatest instant that a reader of a source has passed in it, or below which one has published; None where
+    none has read anything."""
+    lanes = (lane for status in alive.values() for lane in status.lanes.values())
+    reached = (lane.reached[source] for lane in lanes if source in lane.reached)
+    greatest = max((*reached, *published.values()), default=BEGINNING)
+    return None if greatest == BEGINNING else greatest
+
+
+def _joined(catalog: Catalog, source: Source, *, count: int, instant: int | None) -> Catalog:
+    return with_partitions(catalog, source, count, instant)
+
+
+def _released(catalog: Catalog, source: Source) -> Catalog:
+    return with_source(catalog, msgspec.structs.replace(source, held=None))
