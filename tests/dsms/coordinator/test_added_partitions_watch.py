@@ -1,0 +1,92 @@
+"""How the watcher takes in partitions: step by step, and never before all readers stand still."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from dsms.coordinator.catalog.catalog_store import CatalogStore
+from dsms.coordinator.watcher.added_partitions import AddedPartitions, passed
+from dsms.model.objects import Source
+from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
+from tests.support.fake_environment import FakeEnvironment, apply_all
+from tests.support.statement_cluster import MemoryChangeLog
+
+SQL = "REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY k; CREATE QUERY Q AS SELECT k FROM S"
+
+
+class World:
+    """A catalog with a source whose topic has so many partitions, and a clock that is set by hand."""
+
+    def __init__(self, sql: str = SQL) -> None:
+        log = MemoryChangeLog()
+        log.catalog = apply_all(sql, environment=FakeEnvironment({"t": {0: 0}}))[0]
+        self.store = CatalogStore(log=log, apply_event=lambda _: None, changed=lambda: None)
+        self.partitions, self.topic_id, self.now = 1, "id of t", 100.0
+        self.published: Mapping[str, int] = {}
+        self.duty = AddedPartitions(
+            self.store, lambda: {"t": self.partitions}, lambda: {"t": self.topic_id}, self.of, lambda: self.now
+        )
+
+    def of(self, queries: Collection[str]) -> Mapping[str, int]:
+        return {query: at for query, at in self.published.items() if query in queries}
+
+    @property
+    def source(self) -> Source:
+        (found,) = self.store.catalog.sources()
+        return found
+
+    def turn(self, *lanes: str, version: int = 0, reached: int = 7) -> Source:
+        """The source after a turn in which an executor reports these lanes at a version."""
+        self.now += 2.5
+        status = {lane: LaneStatus(reached=dict.fromkeys([self.source.id], reached)) for lane in lanes}
+        self.duty.turn({"e": ExecutorStatus(RUNNING, plan_version=version, lanes=status, fragments={"0": RUNNING})})
+        return self.source
+
+
+def test_a_source_is_held_until_all_have_followed_and_then_has_its_partitions() -> None:
+    world, query = World(), "o3"
+    assert world.turn(query).held is None
+    world.partitions = 3
+    version = world.store.catalog.version + 1
+    assert world.turn(query).held == version
+    assert world.turn(query, version=version - 1).held == version
+    assert world.turn(version=version).held == version, "nobody reports the query"
+    after = world.turn(query, version=version)
+    assert (after.held, after.partitions, after.joined) == (None, 3, {1: 7, 2: 7})
+    unchanged = world.store.catalog.version
+    assert world.turn(query, version=version).held is None
+    assert world.store.catalog.version == unchanged
+
+
+def test_what_was_published_before_state_was_lost_counts_as_passed() -> None:
+    world = World()
+    world.partitions, world.published = 2, {"o3": 40, "o9": 90}
+    held = world.turn("o3").held
+    assert held is not None
+    assert world.turn("o3", version=held, reached=3).joined == {1: 40}
+
+
+def test_partitions_of_a_source_that_nobody_reads_count_from_the_beginning() -> None:
+    world = World(SQL.partition("CREATE QUERY")[0])
+    world.partitions = 2
+    assert world.turn().held is not None
+    assert list(world.turn(version=99).joined) == [1]
+    assert passed("o1", {}, {}) is None
+
+
+def test_executors_that_do_not_follow_do_not_stop_others_for_ever() -> None:
+    world = World()
+    world.partitions = 2
+    assert world.turn("o3").held is not None
+    for _ in range(30):
+        world.turn("o3")
+    assert (world.source.held, world.source.partitions) == (None, 1)
+    for _ in range(120):
+        world.turn("o3")
+    assert world.source.held is not None, "it is tried again"
+
+
+def test_a_topic_made_anew_has_no_added_partitions() -> None:
+    world = World()
+    world.partitions, world.topic_id = 5, "another"
+    assert world.turn("o3").held is None
