@@ -24,13 +24,13 @@ _TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 @lru_cache(maxsize=64)
-def schema_lookup(url: str) -> Callable[[int], dict[str, Any]]:
+def schema_lookup(url: str, *, ours: bool = True) -> Callable[[int], dict[str, Any]]:
     """A cached lookup of writer schemas by id. It raises LookupError for an unknown id, and ExternalError when the
-    registry cannot be reached."""
+    registry cannot be reached. A registry that a statement names is not `ours`: it never gets our token."""
 
     @lru_cache(maxsize=4096)
     def lookup(schema_id: int) -> dict[str, Any]:
-        answer = _answer(url, "GET", f"schemas/ids/{schema_id}")
+        answer = _answer(_pool(url, ours), url, "GET", f"schemas/ids/{schema_id}")
         if answer.status == HTTPStatus.NOT_FOUND:
             raise LookupError(f"unknown schema id {schema_id}")
         if answer.status != HTTPStatus.OK:
@@ -42,10 +42,10 @@ def schema_lookup(url: str) -> Callable[[int], dict[str, Any]]:
     return lookup
 
 
-def register_schema(url: str, subject: str, schema: dict[str, Any]) -> int:
-    """The id of a schema under a subject, registered if it is new."""
+def register_schema(url: str, subject: str, schema: dict[str, Any], *, ours: bool = True) -> int:
+    """The id of a schema under a subject, registered if it is new; `ours` as in `schema_lookup`."""
     body = {"schema": json.dumps(schema), "schemaType": "AVRO"}
-    answer = _answer(url, "POST", f"subjects/{quote(subject, safe='')}/versions", body)
+    answer = _answer(_pool(url, ours), url, "POST", f"subjects/{quote(subject, safe='')}/versions", body)
     if answer.status != HTTPStatus.OK:
         raise ExternalError(
             f'the schema registry refused the schema of subject "{subject}": {_reason(answer)}', retryable=False
@@ -53,11 +53,11 @@ def register_schema(url: str, subject: str, schema: dict[str, Any]) -> int:
     return int(answer.json()["id"])
 
 
-def _answer(url: str, method: str, path: str, body: object = None) -> BaseHTTPResponse:
+def _answer(pool: PoolManager, url: str, method: str, path: str, body: object = None) -> BaseHTTPResponse:
     from urllib3.exceptions import HTTPError
 
     try:
-        return _pool(url).request(method, f"{url.rstrip('/')}/{path}", json=body)
+        return pool.request(method, f"{url.rstrip('/')}/{path}", json=body)
     except HTTPError as error:
         raise ExternalError(f"cannot reach the schema registry: {error}") from error
 
@@ -71,12 +71,13 @@ def _reason(answer: BaseHTTPResponse) -> str:
 
 
 @lru_cache(maxsize=16)
-def _pool(url: str) -> PoolManager:
-    """Connections to a registry, with the name and password in its URL, or the token of the environment."""
+def _pool(url: str, ours: bool) -> PoolManager:
+    """Connections to a registry, with the name and password in its URL, or with the token of the environment if the
+    registry is ours."""
     from urllib3 import PoolManager, Retry, make_headers
     from urllib3.util import parse_url
 
-    token = os.environ.get("DSMS_TOKEN")
+    token = os.environ.get("DSMS_TOKEN") if ours else None
     user = parse_url(url).auth or (f"dsms:{token}" if token else None)
     retries = Retry(3, backoff_factor=0.1, status_forcelist=(502, 503, 504), raise_on_status=False)
     headers = {"Accept": _TYPE, "Content-Type": _TYPE, **make_headers(basic_auth=user)}

@@ -110,6 +110,16 @@ def test_name_and_password_of_the_url_are_given(registry: Registry, monkeypatch:
     assert registry.asked == [("GET", "/schemas/ids/7", "me:mine", None)]
 
 
+def test_a_registry_that_a_statement_names_does_not_get_our_token(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DSMS_TOKEN", "secret")
+    registry.answers = [(200, {"schema": json.dumps(SCHEMA)}), (200, {"id": 1})]
+    schema_lookup(registry.url, ours=False)(7)
+    register_schema(registry.url, "s", SCHEMA, ours=False)
+    assert [user for _, _, user, _ in registry.asked] == [None, None]
+
+
 def test_a_refused_schema_is_not_tried_again(registry: Registry) -> None:
     registry.answers = [(409, {"error_code": 409, "message": "incompatible"})]
     with pytest.raises(

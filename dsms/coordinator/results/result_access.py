@@ -109,5 +109,5 @@ class ResultAccess:
     def _schema_id(self, source: Source, part: str, schema: dict[str, Any]) -> int:
         subject, url = f"{source.topic}-{part}", source.registry or self._around.registry_url
         if url:
-            return register_schema(url, subject, schema)
+            return register_schema(url, subject, schema, ours=source.registry is None)
         return self._around.registry.register(subject, msgspec.json.encode(schema).decode())

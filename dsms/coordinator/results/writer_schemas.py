@@ -15,7 +15,7 @@ def writer_schema(source: Source, registry: SchemaRegistry, registry_url: str | 
     """Finds schemas by id, or raises LookupError: in the registry of the source, else in the external registry of the
     cluster, else in the coordinator's own."""
     url = source.registry or registry_url
-    return schema_lookup(url) if url else _own_lookup(registry)
+    return schema_lookup(url, ours=source.registry is None) if url else _own_lookup(registry)
 
 
 @lru_cache(maxsize=4)

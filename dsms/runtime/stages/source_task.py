@@ -14,10 +14,12 @@ from connectors.kafka.log_reader import LogReader
 from connectors.kafka.pieces import pieces
 from connectors.kafka.range_reader import OffsetRange
 from connectors.kafka.registry import schema_lookup
+from dsms.model.objects import Source
 from dsms.runtime.batching.offsets import Slice, SourceTask
 from dsms.runtime.memory.allocators import return_freed_memory
 from dsms.runtime.memory.cyclic_collector import collect_between_tasks
 from dsms.runtime.stages.awaited_schemas import Wait
+from dsms.runtime.stages.record_reading import WriterSchema
 from dsms.runtime.stages.slice_intake import SliceIntake, admit_slice
 from dsms.runtime.stages.source_stage import SliceRead, SliceRequest, run_source_stage
 from dsms.runtime.stages.wire import ArrowOutbox
@@ -58,13 +60,17 @@ class KafkaSlices:
         for group in disjoint(ranges):
             for index, records in zip(group, reader.read([ranges[index] for index in group]), strict=True):
                 request = requests[index]
-                writer = schema_lookup(request.source.registry or self._registry_url)
+                writer = self._writer(request.source)
                 intake = admit_slice(request.source, request.slice, writer, records, request.columns)
                 if isinstance(intake, DsmsError):
                     yield request, intake
                 else:
                     yield _cut(request, intake.wait), _read(intake, request)
                 del intake  # so that it is freed before the next slice is decoded
+
+    def _writer(self, source: Source) -> WriterSchema:
+        """The schemas of a source's registry: its own, or that of the system."""
+        return schema_lookup(source.registry or self._registry_url, ours=source.registry is None)
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
         """Consumes the records again."""
