@@ -9,7 +9,7 @@ from typing import Final
 from sqlglot.tokenizer_core import Token
 
 from dsms.model import statements as st
-from dsms.sql.parser.cursor import Cursor, place_of
+from dsms.sql.parser.cursor import Cursor, mark, place_of
 
 _KINDS: Final = ("AGGREGATE", "WINDOW", "ALGEBRAIC")
 CLAUSES: Final = ("INITIALIZE", "ITERATE", "TERMINATE", "EXPIRE")
@@ -186,22 +186,22 @@ def _statement(cursor: Cursor) -> BodyStatement:
 
 
 def _simple(cursor: Cursor, verb: str, tokens: list[Token]) -> Simple:
-    values = next((at for at, token in enumerate(tokens) if token.text.upper() == "VALUES"), None)
+    values = next((at for at, token in enumerate(tokens) if mark(token).upper() == "VALUES"), None)
     if verb != "INSERT" or values is None:
         return Simple(verb.lower(), _text(cursor, tokens))
     depth = 0
     for at, token in enumerate(tokens):
-        depth += {"(": 1, ")": -1}.get(token.text, 0)
-        if at > values and depth == 0 and token.text.upper() == "WHERE":
+        depth += {"(": 1, ")": -1}.get(mark(token), 0)
+        if at > values and depth == 0 and mark(token).upper() == "WHERE":
             return Simple("insert", _text(cursor, tokens[:at]), _text(cursor, tokens[at + 1 :]))
     return Simple("insert", _text(cursor, tokens))
 
 
 def _until(cursor: Cursor, stops: tuple[str, ...]) -> list[Token]:
     depth, taken = 0, list[Token]()
-    while depth or cursor.peek().text.upper() not in stops:
+    while depth or mark(cursor.peek()).upper() not in stops:
         token = cursor.next()
-        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        depth += {"(": 1, ")": -1}.get(mark(token), 0)
         taken.append(token)
     return taken
 

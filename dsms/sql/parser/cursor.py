@@ -5,17 +5,24 @@ from __future__ import annotations
 import unicodedata
 from typing import NoReturn
 
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.statements import Name, Place
 from dsms.model.types import parse_type
 from operators.core.errors import UserError
 
+_QUOTED = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, TokenType.RAW_STRING)
+
 
 def place_of(token: Token) -> Place:
     """The position where a token starts; sqlglot's column is that of its last character."""
     return Place(token.line, max(token.col - (token.end - token.start), 1))
+
+
+def mark(token: Token) -> str:
+    """The text of a token that may be a bracket or a keyword; nothing for what stands in quotes."""
+    return "" if token.token_type in _QUOTED else token.text
 
 
 class Cursor:
@@ -93,9 +100,9 @@ class Cursor:
     def until(self, *stops: str) -> list[Token]:
         """Consumes the tokens before the first of `stops` outside brackets."""
         depth, taken = 0, []
-        while not (depth == 0 and self.peek().text in stops):
-            depth += self.peek().text in "([<"
-            depth -= self.peek().text in ")]>"
+        while not (depth == 0 and mark(self.peek()) in stops):
+            depth += mark(self.peek()) in ("(", "[", "<")
+            depth -= mark(self.peek()) in (")", "]", ">")
             taken.append(self.next())
         return taken
 

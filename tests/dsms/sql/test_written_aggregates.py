@@ -112,3 +112,19 @@ def test_distinct_filter_and_rollup_on_changes(inverse: str) -> None:
         assert {(row["g"], row["d"], row["t"], row["f"]) for row in rows} == {("a", *values), (None, *values)}
     whole = {(row["g"], row["d"], row["t"], row["f"]) for row in session.relation("v")}
     assert whole == {("a", 7, 7, 7), ("b", 7, 7, 7), (None, 14, 14, 14)}
+
+
+@pytest.mark.parametrize("text", ["", "{", "}", ";", "(", ")", "where", "} ; {"])
+def test_a_body_may_have_any_text_in_quotes(text: str) -> None:
+    session = LocalSession()
+    session.execute(
+        "CREATE STREAM S (x VARCHAR, at BIGINT) ORDER BY at SOURCE 's';"
+        "CREATE AGGREGATE last(x VARCHAR): VARCHAR { TABLE t(s VARCHAR);"
+        f" INITIALIZE: {{ INSERT INTO t VALUES ('{text}'); UPDATE t SET s = '{text}' || x; }}"
+        f" ITERATE: {{ IF x <> '{text}' {{ UPDATE t SET s = '{text}' || x; }} }}"
+        " TERMINATE: { INSERT INTO RETURN SELECT s FROM t; } };"
+        "CREATE VIEW v AS SELECT last(x) AS l FROM R(S)"
+    )
+    session.push("S_source", [{"x": "a", "at": 1}, {"x": "b", "at": 2}])
+    session.advance(3)
+    assert session.relation("v") == [{"l": f"{text}b"}]
