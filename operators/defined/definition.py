@@ -20,7 +20,9 @@ from typing import Literal
 
 import pyarrow as pa
 
+from operators.core.stored_names import ADDED_LATER
 from operators.expressions.tree import Expression, columns
+from operators.python import PythonClass
 
 #: The table of the rows in the window, and the one that results are inserted into.
 INWINDOW, RETURN = "inwindow", "return"
@@ -152,7 +154,8 @@ class Definition:
     """An aggregate for arguments of certain types. A clause that was not written is empty.
 
     `inwindow` are the columns of the window's rows, if statements name them. `inverse` says that EXPIRE undoes any row,
-    whichever came first; `several` that more or less than one row may be returned at the end.
+    whichever came first; `several` that more or less than one row may be returned at the end. One in Python has a class
+    instead of clauses, and its one table has the state of an instance.
     """
 
     name: str
@@ -167,6 +170,7 @@ class Definition:
     window: bool = False
     algebraic: bool = False
     inwindow: tuple[str, ...] = ()
+    python: PythonClass | None = field(default=None, metadata={ADDED_LATER: True})
 
     @property
     def fields(self) -> list[str]:
@@ -176,7 +180,7 @@ class Definition:
     @property
     def blocking(self) -> bool:
         """Whether it returns something only at the end of its input."""
-        return bool(self.terminate)
+        return bool(self.terminate) if self.python is None else self.python.ends
 
     @property
     def reads_window(self) -> bool:
@@ -187,11 +191,15 @@ class Definition:
     @property
     def inverse(self) -> bool:
         """Whether EXPIRE takes back any row, so that it follows retractions."""
+        if self.python is not None:
+            return self.python.inverse
         return self.expire is not None and not self.reads_window
 
     @property
     def ends_only(self) -> bool:
         """Whether all is returned by TERMINATE, which leaves the local tables as they are."""
+        if self.python is not None:
+            return self.python.ends
         before = walk_all((*self.initialize, *self.iterate, *(self.expire or ())))
         at_end = walk_all(self.terminate)
         return not any(map(returns, before)) and all(
@@ -201,6 +209,8 @@ class Definition:
     @property
     def several(self) -> bool:
         """Whether it may return more or less than one row at the end."""
+        if self.python is not None:
+            return not self.python.ends
         if any(returns(statement) for statement in walk_all((*self.initialize, *self.iterate, *(self.expire or ())))):
             return True
         made = [statement for statement in walk_all(self.terminate) if returns(statement)]
@@ -234,6 +244,12 @@ class Definition:
         return tuple(
             (f"{table.name}_{name}", type_) for table in self.tables if table.single for name, type_ in table.columns
         )
+
+
+def python_definition(made: PythonClass) -> Definition:
+    """The definition of an aggregate in Python."""
+    state = LocalTable("state", (("attributes", pa.large_binary()),), single=True)
+    return Definition(made.name, made.parameters, made.result, (state,), python=made)
 
 
 def walk_all(statements: tuple[Statement, ...]) -> Iterator[Statement]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,9 @@ import polars as pl
 from operators.defined.columns import listed
 from operators.defined.definition import Definition
 from operators.defined.generate import EVERY_CODE, Generated, generated
+from operators.defined.python_events import fold_values
 from operators.defined.rows import Rows
+from operators.python import PythonClass
 
 State = tuple[object, ...] | None
 
@@ -72,6 +75,8 @@ def run(definition: Definition, events: Events, groups: Groups) -> Returned:
     returned = Returned()
     if not len(events.code):
         return returned
+    if definition.python is not None:
+        return _run_python(definition.python, events, groups)
     count = len(events.code)
     lists = [listed(column, type_) for column, (_, type_) in zip(events.arguments, definition.parameters, strict=True)]
     zeros: Sequence[object] = [0] * count
@@ -98,3 +103,11 @@ def run(definition: Definition, events: Events, groups: Groups) -> Returned:
         describe=described,
     )
     return returned
+
+
+def _run_python(made: PythonClass, events: Events, groups: Groups) -> Returned:
+    """Runs the events of an aggregate in Python: the state of a group is that of an instance."""
+    states = [None if state is None else cast(bytes, state[0]) for state in groups.states]
+    after, at, values = fold_values(made, events.sizes, events.code, events.arguments, states)
+    groups.states[:] = [None if state is None else (state,) for state in after]
+    return Returned(at, values)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from operators.core.errors import InternalError, UserError
 from operators.defined.definition import INWINDOW, Definition, Place, Statement
 from operators.defined.expression_code import HELPERS, Code
+from operators.defined.python_events import value_of_rows
 from operators.defined.rows import LimitReached, Rows
 from operators.defined.statement_code import Nulls, StatementCoder, Writer
 
@@ -228,6 +229,9 @@ def _evaluation(definition: Definition) -> Callable[[list[tuple[object, ...]]], 
 
     def evaluate(rows: list[tuple[object, ...]]) -> object:
         made: list[object] = []
+        if definition.python is not None:
+            made = value_of_rows(definition.python, rows, come=COME, end=END) if rows else []
+            return made if definition.several else made[0] if made else None
         code = generated(definition, nulls=True, codes=frozenset({COME, COME | END}))
         last = len(rows) - 1
         events = ((at, COME | END if at == last else COME, 0, 0, 0.0, *row) for at, row in enumerate(rows))

@@ -13,6 +13,7 @@ import io
 import json
 import linecache
 import os
+import pickle
 import resource
 import signal
 import struct
@@ -20,9 +21,9 @@ import sys
 import traceback
 import types
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
@@ -30,6 +31,8 @@ import pyarrow as pa
 MODULE = "function"
 _PR_SET_PDEATHSIG = 1
 _MOST_FILES = 64
+#: What an event of an aggregate does, as bits, in the order in which it is done; as in `operators.defined.generate`.
+RESTART, LEAVE, COME, END = 8, 2, 1, 4
 
 
 class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -96,6 +99,113 @@ def applied(function: Callable[..., Any], arguments: pa.RecordBatch, result: pa.
     return values if values.type == result else values.cast(result)
 
 
+class Folding:
+    """Runs events over the groups of an aggregate, each of which is an instance of a class of the user.
+
+    A batch is one row of lists: the number of events of each group, the groups' states, what each event does, and a
+    list for each parameter. So is the answer: the states, the events that returned something, and the values.
+    """
+
+    def __init__(self, made: type[Any], result: pa.DataType) -> None:
+        self._class, self._result = made, result
+        self._ends = hasattr(made, "terminate")
+        #: The event that is running.
+        self.at = 0
+
+    def __call__(self, batch: pa.RecordBatch) -> "pa.Array[Any]":
+        """The answer to a batch."""
+        columns = cast("list[pa.ListArray[Any]]", batch.columns)
+        sizes, states, codes = cast("Iterable[list[Any]]", (lists.flatten().to_pylist() for lists in columns[:3]))
+        self._arrays: list[Any] = [lists.flatten() for lists in columns[3:]]
+        self._rows = list(zip(*(array.to_pylist() for array in self._arrays), strict=True)) or [()] * len(codes)
+        self._returned: list[tuple[int, Any]] = []
+        after, first = [], 0
+        for size, state in zip(sizes, states, strict=True):
+            self.at = first
+            after.append(kept(self._group(self._restored(state), codes, first, first + size)))
+            first += size
+        values = [self._converted(at, value) for at, value in self._returned]
+        answer = {"states": after, "at": [at for at, _ in self._returned], "values": values}
+        return pa.array([answer], type=fold_answer(self._result))
+
+    def _restored(self, state: bytes | None) -> Any:
+        if state is None:
+            return None
+        instance, attributes = object.__new__(self._class), pickle.loads(state)
+        if hasattr(instance, "__setstate__"):
+            instance.__setstate__(attributes)
+        elif isinstance(attributes, tuple):  # of a class with slots
+            for part in filter(None, attributes):
+                for name, value in part.items():
+                    setattr(instance, name, value)
+        else:
+            instance.__dict__.update(attributes or {})
+        return instance
+
+    def _group(self, instance: Any, codes: Sequence[int], first: int, end: int) -> Any:
+        at = first
+        while at < end:
+            self.at, code = at, codes[at]
+            if code & RESTART:
+                instance = None
+            last = self._together(instance, codes, at, end)
+            if last > at:
+                instance = self._class() if instance is None else instance
+                whole = instance.iterate_arrays if code & COME else instance.expire_arrays
+                whole(*(array.slice(at, last - at) for array in self._arrays))
+                at, code = last - 1, codes[last - 1] & END
+            if code & LEAVE:
+                instance.expire(*self._rows[at])
+            if code & COME:
+                instance = self._come(instance, at)
+            if code & END and self._ends:
+                self._returned.append((at, instance.terminate()))
+            at += 1
+        return instance
+
+    def _together(self, instance: Any, codes: Sequence[int], at: int, end: int) -> int:
+        """The end of the events from `at` on that one call over arrays can do; `at` if there is none."""
+        kind = codes[at] & (COME | LEAVE)
+        name = {COME: "iterate_arrays", LEAVE: "expire_arrays"}.get(kind, "")
+        if not self._ends or not hasattr(self._class, name):
+            return at
+        if instance is None and (kind == LEAVE or hasattr(self._class, "initialise")):
+            return at
+        last = at + 1
+        while last < end and not codes[last - 1] & END and codes[last] & ~END == kind:
+            last += 1
+        return last
+
+    def _come(self, instance: Any, at: int) -> Any:
+        if instance is None:
+            instance = self._class()
+            first = getattr(instance, "initialise", None) or instance.iterate
+            value = first(*self._rows[at])
+        else:
+            value = instance.iterate(*self._rows[at])
+        if not self._ends and value is not None:
+            self._returned.append((at, value))
+        return instance
+
+    def _converted(self, at: int, value: Any) -> Any:
+        """A value that has the declared type; TypeError or ValueError if it has not."""
+        self.at = at
+        if isinstance(value, float) and pa.types.is_integer(self._result) and not value.is_integer():
+            raise ValueError(f"it returned {value!r}, which is no whole number")
+        return pa.scalar(value, type=self._result).as_py()
+
+
+def kept(instance: Any) -> bytes | None:
+    """The state of an instance: its attributes."""
+    return None if instance is None else pickle.dumps(instance.__getstate__(), protocol=5)
+
+
+def fold_answer(result: pa.DataType) -> pa.DataType:
+    """The type of the answer to a batch of events."""
+    types: dict[str, pa.DataType] = {"states": pa.large_binary(), "at": pa.int64(), "values": result}
+    return pa.struct([pa.field(name, pa.list_(type_)) for name, type_ in types.items()])
+
+
 class Conversation:
     """Messages over two files."""
 
@@ -116,12 +226,12 @@ class Conversation:
         self._writing.flush()
 
 
-def failure(error: BaseException) -> bytes:
-    """The answer for an error: its text and the traceback within the code of the user."""
+def failure(error: BaseException, at: int | None = None) -> bytes:
+    """The answer for an error: its text, the traceback within the code of the user, and the event that was running."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     listed = "".join(traceback.format_list(frames)) + "".join(traceback.format_exception_only(error))
     kind = type(error).__name__
-    return b"\1" + json.dumps({"kind": kind, "message": str(error), "traceback": listed}).encode()
+    return b"\1" + json.dumps({"kind": kind, "message": str(error), "traceback": listed, "at": at}).encode()
 
 
 def _confine(memory: int) -> None:
@@ -149,7 +259,7 @@ def _answers(call: Callable[[pa.RecordBatch], "pa.Array[Any]"], conversation: Co
                 writer.write_batch(pa.record_batch([values], names=["value"]))
             conversation.send(b"\0" + sink.getvalue())
         except (Exception, SystemExit) as error:  # noqa: BLE001 the outermost place of the process
-            conversation.send(failure(error))
+            conversation.send(failure(error, getattr(call, "at", None)))
 
 
 def main() -> None:
@@ -170,7 +280,10 @@ def main() -> None:
         return
     conversation.send(b"\0")
     result = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["result"]))).field(0).type
-    _answers(lambda arguments: applied(function, arguments, result), conversation)
+    if about["aggregate"]:
+        _answers(Folding(function, result), conversation)
+    else:
+        _answers(lambda arguments: applied(function, arguments, result), conversation)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A function that users wrote in Python: frozen data, which is part of the plan."""
+"""What users wrote in Python: frozen data, which is part of the plan."""
 
 from __future__ import annotations
 
@@ -58,3 +58,32 @@ class PythonFunction:
     handler: str
     package: Package
     limits: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class PythonClass:
+    """The class of an aggregate: `name` of `handler` in `package`. An instance of it holds what is known of a group.
+
+    `methods` are those of the protocol that the class has: `initialise` and `iterate` take the arguments of a row that
+    comes, `expire` those of one that leaves, `terminate` returns the value; `iterate_arrays` and `expire_arrays` take
+    an Arrow array for each parameter, for many rows at once. The law: what an instance returns depends on the rows
+    that it was given alone, and its attributes are all of its state.
+    """
+
+    name: str
+    parameters: tuple[tuple[str, pa.DataType], ...]
+    result: pa.DataType
+    handler: str
+    package: Package
+    methods: frozenset[str]
+    limits: Limits = Limits()
+
+    @property
+    def ends(self) -> bool:
+        """Whether the value is returned at the end, instead of something for each row."""
+        return "terminate" in self.methods
+
+    @property
+    def inverse(self) -> bool:
+        """Whether rows can leave."""
+        return "expire" in self.methods

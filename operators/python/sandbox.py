@@ -23,7 +23,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from operators.core.errors import UserError
-from operators.python.definition import PythonFunction
+from operators.python.definition import PythonClass, PythonFunction
 
 _CHILD = Path(__file__).with_name("child.py")
 #: A process that has not loaded its code after this time is given up; imports count.
@@ -32,17 +32,18 @@ _MOST_PROCESSES = 64
 
 
 class FunctionFailed(UserError):
-    """Code of a user raised, took too long or ended. `repeatable`: whether fewer rows may tell which of them it was."""
+    """Code of a user raised, took too long or ended. `repeatable`: whether fewer rows may tell which of them it was;
+    `at`: the event of an aggregate that was running, if that is known."""
 
-    def __init__(self, message: str, *, repeatable: bool = True) -> None:
+    def __init__(self, message: str, *, repeatable: bool = True, at: int | None = None) -> None:
         super().__init__(message)
-        self.repeatable = repeatable
+        self.repeatable, self.at = repeatable, at
 
 
 class Sandbox:
-    """The process of a function. It is started by the first call, and again after it ended."""
+    """The process of a function or aggregate. It is started by the first call, and again after it ended."""
 
-    def __init__(self, function: PythonFunction) -> None:
+    def __init__(self, function: PythonFunction | PythonClass) -> None:
         self._function = function
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -94,6 +95,7 @@ class Sandbox:
             "handler": function.handler,
             "result": base64.b64encode(result).decode(),
             "memory": function.limits.bytes,
+            "aggregate": isinstance(function, PythonClass),
         }
         return json.dumps(about).encode()
 
@@ -114,7 +116,7 @@ class Sandbox:
             raise FunctionFailed(f"its process ended: {ended}") from None
         if answer[:1] == b"\1":
             told = json.loads(answer[1:])
-            raise FunctionFailed(f"{told['kind']}: {told['message']}\n{told['traceback']}".rstrip())
+            raise FunctionFailed(f"{told['kind']}: {told['message']}\n{told['traceback']}".rstrip(), at=told["at"])
         return answer[1:]
 
 
@@ -141,7 +143,7 @@ def _read(pipe: IO[bytes], length: int, deadline: float) -> bytes:
     return bytes(content)
 
 
-def check_requirements(function: PythonFunction) -> None:
+def check_requirements(function: PythonFunction | PythonClass) -> None:
     """Raises FunctionFailed for a requirement that is not installed here: executors install nothing."""
     from importlib.metadata import PackageNotFoundError, version
 
@@ -162,8 +164,8 @@ def check_requirements(function: PythonFunction) -> None:
 
 
 @lru_cache(maxsize=_MOST_PROCESSES)
-def sandbox_of(function: PythonFunction) -> Sandbox:
-    """The sandbox of a function in this process, which ends with it."""
+def sandbox_of(function: PythonFunction | PythonClass) -> Sandbox:
+    """The sandbox of a function or aggregate in this process, which ends with it."""
     made = Sandbox(function)
     atexit.register(made.close)
     return made

@@ -1,0 +1,74 @@
+"""Running the events of an aggregate whose class users wrote."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from operators.core.errors import UserError
+from operators.python.child import Folding
+from operators.python.definition import PythonClass
+from operators.python.registered import registered
+from operators.python.sandbox import FunctionFailed, sandbox_of
+
+
+@dataclass(frozen=True)
+class FoldAnswer:
+    """The states after the events, the events that returned something, and the values that these returned."""
+
+    states: list[bytes | None]
+    at: list[int]
+    values: pa.Array[Any]
+
+
+def fold_events(
+    made: PythonClass,
+    sizes: np.ndarray,
+    codes: np.ndarray,
+    arguments: Sequence[pa.Array[Any]],
+    states: Sequence[bytes | None],
+) -> FoldAnswer:
+    """Runs events, `sizes` of each group after those of the one before. Raises UserError with the aggregate, the row
+    and the traceback."""
+    arrays: list[pa.Array[Any]] = [
+        pa.array(sizes, pa.int64()),
+        pa.array(states, pa.large_binary()),
+        pa.array(codes, pa.int64()),
+        *arguments,
+    ]
+    names = ["sizes", "states", "codes", *(f"a{at}" for at in range(len(arguments)))]
+    batch = pa.RecordBatch.from_arrays([_packed(array) for array in arrays], names=names)
+    try:
+        answer = _called(made, batch)
+    except FunctionFailed as failed:
+        raise UserError(f'aggregate "{made.name}" failed {_row(made, arguments, failed)}: {failed.message}') from None
+    fields = cast(pa.StructArray, answer).flatten()
+    states_after, at, values = (cast("pa.ListArray[Any]", field).flatten() for field in fields)
+    return FoldAnswer(states_after.to_pylist(), cast(list[int], at.to_pylist()), values)
+
+
+def _packed(array: pa.Array[Any]) -> pa.Array[Any]:
+    return pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), array)
+
+
+def _called(made: PythonClass, batch: pa.RecordBatch) -> pa.Array[Any]:
+    if not made.package.registered:
+        return sandbox_of(made).call(batch)
+    folding = Folding(registered(made.package.hash), made.result)
+    try:
+        return folding(batch)
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}\n{traceback.format_exc()}".rstrip()
+        raise FunctionFailed(message, at=folding.at) from error
+
+
+def _row(made: PythonClass, arguments: Sequence[pa.Array[Any]], failed: FunctionFailed) -> str:
+    pairs = zip(made.parameters, arguments, strict=True)
+    row = ", ".join(f"{name} = {values[failed.at or 0].as_py()!r}" for (name, _), values in pairs)
+    where = "at the row" if failed.at is not None else "in a batch, the first row of which is"
+    return f"{where} {row or 'without arguments'}"
