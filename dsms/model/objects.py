@@ -278,6 +278,7 @@ class AggregatePart(msgspec.Struct, frozen=True):
     sql: str
     window: bool = False
     algebraic: bool = False
+    python: bool = False
 
 
 class Aggregate(msgspec.Struct, frozen=True, tag="aggregate", kw_only=True):

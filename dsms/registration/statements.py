@@ -112,6 +112,7 @@ STATEMENTS: Final = (
         read_name=written,
     ),
     create_aggregate.KIND,
+    create_aggregate.PYTHON_KIND,
     *functions.KINDS,
     drop.KIND,
     pause.KIND,

@@ -87,6 +87,24 @@ class LocalSession:
         """
         self.execute(f"CREATE OR REPLACE FUNCTION {signature} LANGUAGE PYTHON REGISTERED '{register(function)}'")
 
+    def register_aggregate(self, class_: type, signature: str) -> None:
+        """Makes a Python class an aggregate of SQL, or replaces it; it runs in this process. See docs/aggregates.md.
+
+        >>> class Longest:
+        ...     def initialise(self, text): self.text = text
+        ...     def iterate(self, text): self.text = max(self.text, text, key=len)
+        ...     def terminate(self): return self.text
+        >>> session = LocalSession()
+        >>> session.register_aggregate(Longest, "longest(text VARCHAR) RETURNS VARCHAR")
+        >>> _ = session.execute("REGISTER SOURCE T (a VARCHAR) FROM t; CREATE STREAM S OVER T KEY NULL")
+        >>> _ = session.execute("CREATE VIEW V AS SELECT longest(a) AS a FROM R(S)")
+        >>> session.push("T", [{"a": "one", "ts": 1}, {"a": "three", "ts": 2}])
+        >>> session.advance(3)
+        >>> session.relation("V")
+        [{'a': 'three'}]
+        """
+        self.execute(f"CREATE OR REPLACE AGGREGATE {signature} LANGUAGE PYTHON REGISTERED '{register(class_)}'")
+
     def push(self, source: str, records: Iterable[Mapping[str, object]]) -> None:
         """Appends dicts to a source's log, in order: the columns, `ts` (int), and for tagged input `op` (`+`, `u`,
         `-`)."""

@@ -1,4 +1,4 @@
-"""CREATE AGGREGATE."""
+"""CREATE AGGREGATE, in SQL or in Python."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from dsms.registration.environment import Applied, Environment
 from dsms.registration.statement_kind import StatementKind
 from dsms.sql.binder.defined_aggregates import definition_of, text_of
 from dsms.sql.binder.dependencies import dependents
-from dsms.sql.parser.aggregates import STARTS, CreateAggregate
+from dsms.sql.parser.aggregates import STARTS, CreateAggregate, CreatePythonAggregate, Written
 from operators.aggregates import AGGREGATES
+from operators.python import PythonClass
 
 
-def _apply(statement: CreateAggregate, catalog: Catalog, environment: Environment) -> Applied:
+def _apply(statement: Written, catalog: Catalog, environment: Environment) -> Applied:
     """A new aggregate, a second definition of one, or a newer version. Queries that run keep the one they have."""
     name = f"{statement.name.text.lower()}()"
     known = catalog.get(name)
     if known is not None and not isinstance(known, Aggregate):
         raise statement.name.place.error(f'"{name}" is a {kind_of(known)}', "choose another name")
-    part = AggregatePart(catalog.ids + 1, statement.sql, window=statement.window, algebraic=statement.algebraic)
+    python = isinstance(statement, CreatePythonAggregate)
+    part = AggregatePart(
+        catalog.ids + 1, statement.sql, window=statement.window, algebraic=statement.algebraic, python=python
+    )
     existing = None if known is None else known.part(window=statement.window)
     if existing is not None and not statement.replace:
         raise statement.name.place.error(
@@ -42,6 +46,7 @@ def _apply(statement: CreateAggregate, catalog: Catalog, environment: Environmen
         definition = definition_of(text, None)
         notices.append("blocking: it returns at the end of its input" if definition.blocking else "non-blocking")
         notices += ["EXPIRE follows rows that leave"] if definition.inverse else []
+        notices += _notices(definition.python) if definition.python is not None else []
     else:
         notices.append("its types are checked where it is called")
     if name.removesuffix("()") in AGGREGATES:
@@ -59,6 +64,13 @@ def _with_part(known: Aggregate, part: AggregatePart, catalog: Catalog) -> Aggre
     return msgspec.structs.replace(known, parts=(*parts, part), sql=";\n".join(shown.values()))
 
 
+def _notices(made: PythonClass) -> list[str]:
+    if made.package.registered:
+        return ["it runs in the process of the session"]
+    limits = f"a call may take {made.limits.seconds:g} s and {made.limits.bytes >> 20} MiB"
+    return [f"package {made.package.hash}", limits]
+
+
 def _kind(part: AggregatePart) -> str:
     return "window" if part.window else "base"
 
@@ -69,4 +81,11 @@ KIND = StatementKind(
     apply=_apply,
     changed_name=lambda statement: statement.name,
     words=("TABLE", "INITIALIZE", "ITERATE", "TERMINATE", "EXPIRE", "RETURN"),
+)
+#: Code in Python runs on the executors. The function that parses CREATE AGGREGATE parses this as well.
+PYTHON_KIND = StatementKind(
+    statement=CreatePythonAggregate,
+    apply=_apply,
+    changed_name=lambda statement: statement.name,
+    role="administrator",
 )

@@ -12,7 +12,9 @@ from dsms.registration.environment import Applied, Environment
 from dsms.registration.statement_kind import StatementKind
 from dsms.sql.binder.defined_aggregates import BUILT_IN, library, parsed
 from dsms.sql.binder.dependencies import dependents
-from dsms.sql.parser.aggregates import CreateAggregate
+from dsms.sql.binder.python_aggregates import methods_of
+from dsms.sql.binder.python_functions import package_from
+from dsms.sql.parser.aggregates import CreatePythonAggregate, Written
 from dsms.sql.parser.cursor import Cursor
 
 _COLUMNS = ("name", "definition", "arguments", "result", "returns", "used by", "sql")
@@ -52,13 +54,21 @@ def _of_library(catalog: Catalog) -> Iterator[tuple[str, ...]]:
             yield _row(parsed(text.sql), "", "library")
 
 
-def _row(written: CreateAggregate, used: str, origin: str = "") -> tuple[str, ...]:
+def _row(written: Written, used: str, origin: str = "") -> tuple[str, ...]:
     kinds = ["algebraic"] * written.algebraic + ["window" if written.window else "base"]
     arguments = ", ".join(f"{field.name.text} {field.type or 'any'}" for field in written.parameters)
     result = ", ".join(f"{field.name.text} {field.type}".strip() for field in written.result)
-    returns = "at the end" if written.clauses.get("terminate") else "for each row"
-    shown = " ".join([*([origin] if origin else []), *kinds])
+    returns = "at the end" if _ends(written) else "for each row"
+    language = ["python"] if isinstance(written, CreatePythonAggregate) else []
+    shown = " ".join([*([origin] if origin else []), *language, *kinds])
     return f"{written.name.text.lower()}()", shown, arguments, result, returns, used, written.sql
+
+
+def _ends(written: Written) -> bool:
+    if isinstance(written, CreatePythonAggregate):
+        package = package_from(written.code, written.name)
+        return "terminate" in methods_of(package, written.code.handler, written.name)
+    return bool(written.clauses.get("terminate"))
 
 
 KIND = StatementKind(statement=ShowAggregates, starts={("SHOW", "AGGREGATES"): _parse}, apply=_apply, role="reader")

@@ -45,13 +45,7 @@ def bind_aggregate(
     written: syntax.CreateAggregate, arguments: Sequence[pa.DataType] | None, resolve: Resolver
 ) -> defined.Definition:
     """The definition for arguments of these types, or of the declared ones. Raises SqlError with the position."""
-    if arguments is not None and len(arguments) != len(written.parameters):
-        count_ = len(written.parameters)
-        raise UserError(f'"{written.name.text}" takes {count_} argument{"s" * (count_ != 1)}, not {len(arguments)}')
-    parameters = tuple(
-        (field_.name.text.lower(), _parameter_type(written, field_, None if arguments is None else arguments[at]))
-        for at, field_ in enumerate(written.parameters)
-    )
+    parameters = parameter_types(written, arguments)
     bound = _BodyBinder(written, parameters, resolve).definition()
     try:
         generated(bound, nulls=True, codes=EVERY_CODE)
@@ -60,9 +54,33 @@ def bind_aggregate(
     return bound
 
 
-def _parameter_type(
-    written: syntax.CreateAggregate, parameter: syntax.Field, argument: pa.DataType | None
-) -> pa.DataType:
+def parameter_types(
+    written: syntax.Written, arguments: Sequence[pa.DataType] | None
+) -> tuple[tuple[str, pa.DataType], ...]:
+    """The parameters for arguments of these types, or of the declared ones. Raises SqlError or UserError."""
+    if arguments is not None and len(arguments) != len(written.parameters):
+        count_ = len(written.parameters)
+        raise UserError(f'"{written.name.text}" takes {count_} argument{"s" * (count_ != 1)}, not {len(arguments)}')
+    return tuple(
+        (field_.name.text.lower(), _parameter_type(written, field_, None if arguments is None else arguments[at]))
+        for at, field_ in enumerate(written.parameters)
+    )
+
+
+def result_type(written: syntax.Written, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
+    """The type of what is returned. Raises SqlError."""
+    if len(written.result) == 1:
+        return _written_type(written.result[0], parameters)
+    return pa.struct([(column.name.text, _written_type(column, parameters)) for column in written.result])
+
+
+def _written_type(column: syntax.Field, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
+    """The type that was written; the name of a parameter stands for its type."""
+    named = dict(parameters).get((column.type or "").lower())
+    return _declared(column) if named is None else named
+
+
+def _parameter_type(written: syntax.Written, parameter: syntax.Field, argument: pa.DataType | None) -> pa.DataType:
     if parameter.type is None:
         type_ = None if argument is None else body_type(argument)
         if type_ is None:
@@ -118,7 +136,7 @@ class _BodyBinder:
         bound = defined.Definition(
             self.written.name.text.lower(),
             self.parameters,
-            self._result(),
+            result_type(self.written, self.parameters),
             tuple(self.tables.values()),
             clauses["initialize"],
             clauses.get("iterate", ()),
@@ -161,20 +179,10 @@ class _BodyBinder:
 
     def _column_type(self, table: syntax.Table, at: int, column: syntax.Field) -> pa.DataType:
         if column.type is not None:
-            return self._written_type(column)
+            return _written_type(column, self.parameters)
         if table.name.text.lower() != defined.INWINDOW or at >= len(self.parameters):
             raise column.name.place.error(f'column "{column.name.text}" needs a type')
         return self.parameters[at][1]
-
-    def _result(self) -> pa.DataType:
-        if len(self.written.result) == 1:
-            return self._written_type(self.written.result[0])
-        return pa.struct([(column.name.text, self._written_type(column)) for column in self.written.result])
-
-    def _written_type(self, column: syntax.Field) -> pa.DataType:
-        """The type that was written; the name of a parameter stands for its type."""
-        named = dict(self.parameters).get((column.type or "").lower())
-        return _declared(column) if named is None else named
 
     # --- statements
 
@@ -232,7 +240,7 @@ class _BodyBinder:
     def _targets(self, name: str, table: exp.Expr) -> tuple[tuple[str, pa.DataType], ...]:
         """The columns of what is inserted into."""
         if name == defined.RETURN:
-            result = self._result()
+            result = result_type(self.written, self.parameters)
             return (
                 tuple((field_.name, field_.type) for field_ in result)
                 if pa.types.is_struct(result)

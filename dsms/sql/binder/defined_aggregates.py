@@ -12,6 +12,7 @@ import pyarrow as pa
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Aggregate, AggregatePart
 from dsms.sql.binder.aggregate_bodies import bind_aggregate
+from dsms.sql.binder.python_aggregates import bind_python_aggregate
 from dsms.sql.library import TEXTS
 from dsms.sql.parser import aggregates as syntax
 from dsms.sql.parser.parse import parse
@@ -31,10 +32,10 @@ class Text:
 
 
 @lru_cache(maxsize=1024)
-def parsed(sql: str) -> syntax.CreateAggregate:
+def parsed(sql: str) -> syntax.Written:
     """The statement of a definition."""
     (statement,) = parse(sql, syntax.STARTS)
-    assert isinstance(statement, syntax.CreateAggregate)
+    assert isinstance(statement, syntax.CreateAggregate | syntax.CreatePythonAggregate)
     return statement
 
 
@@ -55,7 +56,7 @@ def text_of(catalog: Catalog, name: str, *, window: bool, before: int | None = N
     item = catalog.get(f"{name}()")
     part = item.part(window=window, before=before) if isinstance(item, Aggregate) else None
     if part is not None:
-        return Text(part.sql, _older(catalog, part))
+        return Text(part.sql, () if part.python else _older(catalog, part))
     # a base definition of the catalog is not mixed with a window definition of the library
     own = isinstance(item, Aggregate) and item.part(window=not window, before=before) is not None
     return None if own and window else library().get((name, window))
@@ -89,7 +90,10 @@ def _definition(text: Text, types: tuple[pa.DataType, ...] | None) -> Definition
             return None
         return definition_of(found, wanted or _any_types(found))
 
-    return bind_aggregate(parsed(text.sql), types, resolve)
+    statement = parsed(text.sql)
+    if isinstance(statement, syntax.CreatePythonAggregate):
+        return bind_python_aggregate(statement, types)
+    return bind_aggregate(statement, types, resolve)
 
 
 def _any_types(text: Text) -> tuple[pa.DataType, ...] | None:

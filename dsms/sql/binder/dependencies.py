@@ -48,7 +48,8 @@ def calls_in_body(sql: str) -> list[str]:
 def reads(item: Object) -> list[str]:
     """The names that an object reads directly, and those of aggregates that it may call."""
     if isinstance(item, Aggregate):
-        return [name for part in item.parts for name in calls_in_body(part.sql) if name != item.name]
+        in_sql = [part.sql for part in item.parts if not part.python]
+        return [name for sql in in_sql for name in calls_in_body(sql) if name != item.name]
     if isinstance(item, Stream):
         return [item.source]
     if isinstance(item, Source):

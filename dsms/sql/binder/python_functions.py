@@ -33,17 +33,22 @@ _UNITS = {"MS": 0.001, "S": 1.0, "SECOND": 1.0, "SECONDS": 1.0}
 
 def definition_of(statement: syntax.CreateFunction) -> PythonFunction:
     """The definition that a statement describes. Raises SqlError."""
-    if len(statement.source) > MOST_BYTES:
-        raise statement.name.place.error(
-            f"the source of a function has at most {MOST_BYTES >> 10} KiB, not {len(statement.source) >> 10}",
-            "put libraries into the image of the executors and name them in REQUIREMENTS",
-        )
-    package = package_of(statement.source, statement.requirements)
-    if statement.registered is not None:
-        package = Package(statement.registered, registered=True)
+    package = package_from(statement.code, statement.name)
     parameters = tuple((parameter.name.text, _type(parameter)) for parameter in statement.parameters)
     name, result = statement.name.text.lower(), _type(statement.returns)
-    return PythonFunction(name, parameters, result, statement.handler, package, _limits(statement))
+    return PythonFunction(name, parameters, result, statement.code.handler, package, limits_of(statement.code))
+
+
+def package_from(code: syntax.PythonCode, name: st.Name) -> Package:
+    """The package of the code of a statement. Raises SqlError where it is too large."""
+    if len(code.source) > MOST_BYTES:
+        raise name.place.error(
+            f'the source of "{name.text}" has at most {MOST_BYTES >> 10} KiB, not {len(code.source) >> 10}',
+            "put libraries into the image of the executors and name them in REQUIREMENTS",
+        )
+    if code.registered is not None:
+        return Package(code.registered, registered=True)
+    return package_of(code.source, code.requirements)
 
 
 def _type(definition: st.ColumnDefinition) -> pa.DataType:
@@ -53,8 +58,9 @@ def _type(definition: st.ColumnDefinition) -> pa.DataType:
         raise definition.name.place.error(error.message.rpartition(": ")[2], error.hint) from error
 
 
-def _limits(statement: syntax.CreateFunction) -> Limits:
-    given = {clause.name: clause for clause in statement.limits}
+def limits_of(code: syntax.PythonCode) -> Limits:
+    """The limits of a call. Raises SqlError."""
+    given = {clause.name: clause for clause in code.limits}
     default = Limits()
     seconds, memory = given.get("time_limit"), given.get("memory")
     return Limits(

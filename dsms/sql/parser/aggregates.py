@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import Token
 
 from dsms.model import statements as st
 from dsms.sql.parser.cursor import Cursor, mark, place_of
+from dsms.sql.parser.functions import PythonCode, python_code
 
 _KINDS: Final = ("AGGREGATE", "WINDOW", "ALGEBRAIC")
 CLAUSES: Final = ("INITIALIZE", "ITERATE", "TERMINATE", "EXPIRE")
@@ -83,7 +84,33 @@ class CreateAggregate(st.Statement):
     replace: bool = False
 
 
-def create_aggregate(cursor: Cursor, first: str, *, replace: bool = False) -> CreateAggregate:
+@dataclass(frozen=True, slots=True)
+class CreatePythonAggregate(st.Statement):
+    """`CREATE [OR REPLACE] AGGREGATE name(parameters) RETURNS result LANGUAGE PYTHON … AS $$source$$`."""
+
+    name: st.Name
+    parameters: tuple[Field, ...]
+    result: tuple[Field, ...]
+    code: PythonCode
+    sql: str
+    replace: bool = False
+
+    @property
+    def window(self) -> bool:
+        """Windows run the class itself."""
+        return False
+
+    @property
+    def algebraic(self) -> bool:
+        """There are no panes."""
+        return False
+
+
+#: The definition of an aggregate, in either language.
+Written = CreateAggregate | CreatePythonAggregate
+
+
+def create_aggregate(cursor: Cursor, first: str, *, replace: bool = False) -> Written:
     """What follows `CREATE`, of which the word `first` is read. A definition that declares the table `inwindow` is one
     for windows."""
     kinds = {first}
@@ -91,8 +118,16 @@ def create_aggregate(cursor: Cursor, first: str, *, replace: bool = False) -> Cr
         kinds.add(cursor.one_of(("WINDOW", "AGGREGATE"), "kind of aggregate"))
     name = cursor.name("aggregate name")
     parameters = _fields(cursor, "parameter")
-    cursor.expect(":")
+    if not cursor.accept("RETURNS"):
+        cursor.expect(":")
     result = _fields(cursor, "column") if cursor.peeks("(") else (Field(st.Name(""), _type(cursor)),)
+    if cursor.accept("LANGUAGE"):
+        cursor.expect("PYTHON")
+        if kinds != {"AGGREGATE"}:
+            raise name.place.error("an aggregate in Python is neither WINDOW nor ALGEBRAIC", "leave the word out")
+        return CreatePythonAggregate(
+            name, parameters, result, python_code(cursor, name.text, "AGGREGATE"), cursor.sql, replace
+        )
     cursor.expect("{")
     tables: list[Table] = []
     clauses: dict[str, tuple[BodyStatement, ...]] = {}
@@ -137,7 +172,7 @@ def _field(cursor: Cursor, what: str) -> Field:
 
 
 def _type(cursor: Cursor) -> str:
-    return cursor.text_of(cursor.until("{"))
+    return cursor.text_of(_until(cursor, ("{", "LANGUAGE")))
 
 
 def _add_clauses(cursor: Cursor, clauses: dict[str, tuple[BodyStatement, ...]]) -> None:

@@ -19,20 +19,25 @@ _PARTS = ("HANDLER", "REQUIREMENTS", "WITH", "AS", "PACKAGE", "REGISTERED")
 
 
 @dataclass(frozen=True, slots=True)
-class CreateFunction(st.Statement):
-    """`CREATE [OR REPLACE] FUNCTION name(parameters) RETURNS type LANGUAGE PYTHON … AS $$source$$`.
+class PythonCode:
+    """What follows LANGUAGE PYTHON. `source` is a module, or a zip archive of modules; `registered` names a function or
+    class that a session was given instead."""
 
-    `source` is a module, or a zip archive of modules; `registered` names a function that a session was given instead.
-    """
-
-    name: st.Name
-    parameters: tuple[st.ColumnDefinition, ...]
-    returns: st.ColumnDefinition
     handler: str
     source: bytes
     requirements: tuple[str, ...]
     limits: tuple[st.Clause, ...]
     registered: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateFunction(st.Statement):
+    """`CREATE [OR REPLACE] FUNCTION name(parameters) RETURNS type LANGUAGE PYTHON … AS $$source$$`."""
+
+    name: st.Name
+    parameters: tuple[st.ColumnDefinition, ...]
+    returns: st.ColumnDefinition
+    code: PythonCode
     replace: bool
     sql: str
 
@@ -91,9 +96,8 @@ def _created(cursor: Cursor, *, replace: bool) -> CreateFunction:
     returns = _returns(cursor, name)
     cursor.expect("LANGUAGE")
     cursor.expect("PYTHON")
-    return _with_parts(cursor, CreateFunction(
-        name, tuple(parameters), returns, name.text, b"", (), (), None, replace, cursor.sql
-    ))  # fmt: skip
+    code = python_code(cursor, name.text, "FUNCTION")
+    return CreateFunction(name, tuple(parameters), returns, code, replace, cursor.sql)
 
 
 def _returns(cursor: Cursor, name: st.Name) -> st.ColumnDefinition:
@@ -105,12 +109,13 @@ def _returns(cursor: Cursor, name: st.Name) -> st.ColumnDefinition:
     return st.ColumnDefinition(st.Name(name.text, place_of(tokens[0])), cursor.text_of(tokens))
 
 
-def _with_parts(cursor: Cursor, bare: CreateFunction) -> CreateFunction:
-    handler, requirements, limits = bare.handler, bare.requirements, bare.limits
+def python_code(cursor: Cursor, handler: str, what: str) -> PythonCode:
+    """The part after LANGUAGE PYTHON; `handler` where none is written."""
+    requirements, limits = tuple[str, ...](), tuple[st.Clause, ...]()
     source, registered = b"", None
     while cursor.more():
         place = place_of(cursor.peek())
-        part = cursor.one_of(_PARTS, "part of CREATE FUNCTION")
+        part = cursor.one_of(_PARTS, f"part of CREATE {what}")
         if part == "HANDLER":
             handler = _text(cursor)
         elif part == "REQUIREMENTS":
@@ -124,11 +129,8 @@ def _with_parts(cursor: Cursor, bare: CreateFunction) -> CreateFunction:
         else:
             registered = _text(cursor)
     if not source and registered is None:
-        cursor.fail("the function has no source", "add AS $$…$$ or PACKAGE '…'")
-    return CreateFunction(
-        bare.name, bare.parameters, bare.returns, handler, source, requirements, limits, registered, bare.replace,
-        bare.sql,
-    )  # fmt: skip
+        cursor.fail(f"the {what.lower()} has no source", "add AS $$…$$ or PACKAGE '…'")
+    return PythonCode(handler, source, requirements, limits, registered)
 
 
 def _text(cursor: Cursor) -> str:
