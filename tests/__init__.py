@@ -1,0 +1,1 @@
+import dsms  # noqa: F401 - before anything imports Polars

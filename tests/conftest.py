@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from operators.core.recursion import allow_deep_calls
 from tests.support.pool_thread import on_pool_thread
 
+allow_deep_calls()  # before Polars starts the thread that all tests run on
 GOLDEN = Path(__file__).parent / "golden"
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 #: The same examples every time: what is new is found by `make fuzz`, not by a change that has nothing to do with it.
