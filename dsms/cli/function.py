@@ -1,4 +1,4 @@
-"""`dsms function`: deploys, lists and drops functions written in Python."""
+"""`dsms function`: deploys, lists and drops functions and aggregates written in Python."""
 
 import base64
 import io
@@ -13,7 +13,7 @@ from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputForma
 from dsms.cli.output import print_json, print_result
 from operators.core.errors import UserError
 
-function = typer.Typer(no_args_is_help=True, help="Deploy, list or drop functions written in Python.")
+function = typer.Typer(no_args_is_help=True, help="Deploy, list or drop functions and aggregates written in Python.")
 #: The date of every file in an archive, so that equal sources have one hash.
 _NO_DATE = (1980, 1, 1, 0, 0, 0)
 _NAME = re.compile(r"\s*([^\W\d]\w*)\s*\(")
@@ -31,6 +31,7 @@ def deploy(  # noqa: PLR0913 one parameter an option
         list[str] | None, typer.Option(help="Distribution that executors must have, such as 'numpy>=1.26'.")
     ] = None,
     time_limit: Annotated[str, typer.Option(help="How long a call over a batch may take.")] = "10 s",
+    aggregate: Annotated[bool, typer.Option("--aggregate", help="It is the class of an aggregate.")] = False,
     memory: Annotated[str, typer.Option(help="How much memory its process may use.")] = "512 MB",
     replace: Annotated[bool, typer.Option("--replace", help="Give a new version to new queries.")] = False,
     output: OutputFormat = "text",
@@ -41,8 +42,9 @@ def deploy(  # noqa: PLR0913 one parameter an option
 
     Example: dsms function deploy score.py 'score(price DOUBLE, n INT) RETURNS DOUBLE'
     """
+    kind = "AGGREGATE" if aggregate else "FUNCTION"
     parts = [
-        f"CREATE {'OR REPLACE ' if replace else ''}FUNCTION {signature} LANGUAGE PYTHON",
+        f"CREATE {'OR REPLACE ' if replace else ''}{kind} {signature} LANGUAGE PYTHON",
         f"HANDLER {_quoted(handler or _name(signature))}",
         *([f"REQUIREMENTS ({', '.join(map(_quoted, requires))})"] if requires else []),
         f"WITH (time_limit = {_quoted(time_limit)}, memory = {_quoted(memory)})",
@@ -52,26 +54,33 @@ def deploy(  # noqa: PLR0913 one parameter an option
 
 
 @function.command("list")
-def list_(output: OutputFormat = "text", data_dir: DataDir = DEFAULT_DATA_DIR, coordinator: Coordinator = None) -> None:
-    """Show the functions, their packages, and who uses them.
-
-    Example: dsms function list
-    """
-    _execute("SHOW FUNCTIONS", output, data_dir, coordinator)
-
-
-@function.command("drop")
-def drop(
-    name: Annotated[str, typer.Argument(help="Name of the function.")],
+def list_(
+    aggregates: Annotated[bool, typer.Option("--aggregates", help="Show aggregates, in either language.")] = False,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Drop a function that nothing uses. Needs the role administrator.
+    """Show the functions, or the aggregates, and who uses them.
+
+    Example: dsms function list
+    """
+    _execute("SHOW AGGREGATES" if aggregates else "SHOW FUNCTIONS", output, data_dir, coordinator)
+
+
+@function.command("drop")
+def drop(
+    name: Annotated[str, typer.Argument(help="Name of the function or aggregate.")],
+    aggregate: Annotated[bool, typer.Option("--aggregate", help="It is an aggregate.")] = False,
+    output: OutputFormat = "text",
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    coordinator: Coordinator = None,
+) -> None:
+    """Drop a function or aggregate that nothing uses. Needs the role administrator.
 
     Example: dsms function drop score
     """
-    _execute(f'DROP FUNCTION "{name}"', output, data_dir, coordinator)
+    kind = "AGGREGATE" if aggregate else "FUNCTION"
+    _execute(f'DROP {kind} "{name}"', output, data_dir, coordinator)
 
 
 def packed(source: Path) -> bytes:

@@ -37,8 +37,22 @@ CREATE FUNCTION {p}forever(a INT) RETURNS INT LANGUAGE PYTHON HANDLER 'forever' 
 def forever(a):
     while True: pass
 $$;
+CREATE AGGREGATE {p}total(n INT): BIGINT LANGUAGE PYTHON HANDLER 'Total' AS $$
+class Total:
+    total = 0
+    def iterate(self, n): self.total += n
+    def expire(self, n): self.total -= n
+    def terminate(self): return self.total
+$$;
+CREATE AGGREGATE {p}part(n INT): DOUBLE LANGUAGE PYTHON HANDLER 'Part' AS $$
+class Part:
+    def iterate(self, n): self.part = 1 / n
+    def terminate(self): return self.part
+$$;
 CREATE STREAM {p}N (n INT, at BIGINT) ORDER BY at SOURCE '{p}numbers' PARTITIONS 1 IDLE NEVER;
 CREATE STREAMED VIEW {p}Sums AS SELECT n, {p}add(n) AS x FROM {p}N;
+CREATE STREAM {p}Pairs AS SELECT n, {p}total(n) OVER (ROWS 1 PRECEDING) AS t FROM {p}N;
+CREATE STREAM {p}Parts AS SELECT {p}part(n) OVER (ROWS 1 PRECEDING) AS x FROM {p}N;
 CREATE STREAMED VIEW {p}Inverses AS SELECT {p}inverse(n) AS x FROM {p}N;
 CREATE STREAMED VIEW {p}Stuck AS SELECT {p}forever(n) AS x FROM {p}N
 """
@@ -95,7 +109,7 @@ def test_streams_as_esl_declares_them(cluster: Cluster, unique: str) -> None:
     assert [row[:2] for row in rows(cluster, f"{unique}Late")] == [(4, 9)]
 
 
-def test_a_function_that_fails_stops_its_own_query_only(cluster: Cluster, unique: str) -> None:
+def test_code_in_python_that_fails_stops_its_own_query_only(cluster: Cluster, unique: str) -> None:
     cluster.sql(FUNCTIONS.format(p=unique))
     write(
         cluster.kafka,
@@ -103,9 +117,16 @@ def test_a_function_that_fails_stops_its_own_query_only(cluster: Cluster, unique
         [Input(json.dumps({"n": n, "at": at}).encode(), 0) for at, n in enumerate((5, 0, 2), 1)],
     )
     advance(cluster.kafka, f"{unique}numbers", 10)
-    cluster.await_frontier(cluster.topic(f"{unique}Sums"), 10)
+    for name in ("Sums", "Pairs"):
+        cluster.await_frontier(cluster.topic(f"{unique}{name}"), 10)
     assert rows(cluster, f"{unique}Sums") == [(5, 105, 1), (0, 100, 2), (2, 102, 3)]
-    for name, why in (("Inverses", "at the row a = 0: ZeroDivisionError"), ("Stuck", "it took longer than 1 s")):
+    assert rows(cluster, f"{unique}Pairs") == [(5, 5, 1), (0, 5, 2), (2, 2, 3)]
+    failures = {
+        "Inverses": "at the row a = 0: ZeroDivisionError",
+        "Parts": "at the row n = 0: ZeroDivisionError",
+        "Stuck": "it took longer than 1 s",
+    }
+    for name, why in failures.items():
         assert wait_until(partial(told, cluster, f"{unique}{name}", why), 60), state(cluster, f"{unique}{name}")
         assert rows(cluster, f"{unique}{name}") == []
     # the others go on, also after the failures
@@ -113,3 +134,5 @@ def test_a_function_that_fails_stops_its_own_query_only(cluster: Cluster, unique
     advance(cluster.kafka, f"{unique}numbers", 20)
     cluster.await_frontier(cluster.topic(f"{unique}Sums"), 20)
     assert rows(cluster, f"{unique}Sums")[-1] == (7, 107, 11)
+    cluster.await_frontier(cluster.topic(f"{unique}Pairs"), 20)
+    assert rows(cluster, f"{unique}Pairs")[-1] == (7, 9, 11)
