@@ -16,7 +16,8 @@ from tests.papers import esl_aggregates as paper
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 AGGREGATES = [
     paper.EXAMPLE_7, paper.EXAMPLE_8, paper.EXAMPLE_10, paper.EXAMPLE_12, paper.EXAMPLE_13, paper.EXAMPLE_17,
-    paper.ITEM_ALARM,
+    paper.ITEM_ALARM, paper.EXAMPLE_11.replace("AGGREGATE avg(", "AGGREGATE window_avg("),
+    paper.EXAMPLE_16.replace("max (", "leaving_max ("),
 ]  # fmt: skip
 STREAMS = """
     CREATE STREAM {p}Bid (itemID INT, price REAL, at BIGINT) ORDER BY at SOURCE '{p}bids' PARTITIONS 1 IDLE NEVER;
@@ -26,6 +27,7 @@ STREAMS = """
 #: Over the stream of bids.
 QUERIES = {
     "decay": "SELECT decay_online_avg(price) AS v FROM {p}Bid",
+    # example 9
     "decayby": "SELECT itemID, decay_online_avg(price) AS v FROM {p}Bid GROUP BY itemID",
     "mean": "SELECT itemID, avg(price) AS v FROM R({p}Bid) GROUP BY itemID",
     "cum": "SELECT itemID, cum_avg(price) AS v FROM {p}Bid GROUP BY itemID",
@@ -33,6 +35,11 @@ QUERIES = {
     "delta": "SELECT itemID, myavg(price) OVER (PARTITION BY itemID RANGE 9 PRECEDING) AS v FROM {p}Bid",
     "top": "SELECT itemID, max(price) OVER (PARTITION BY itemID ROWS 6 PRECEDING) AS v FROM {p}Bid",
     "slide": "SELECT itemID, sum(price) OVER (PARTITION BY itemID ROWS 49 PRECEDING SLIDE 10) AS v FROM {p}Bid",
+    "scanned": "SELECT itemID, window_avg(price) OVER (PARTITION BY itemID ROWS 6 PRECEDING) AS v FROM {p}Bid",
+    "leaving": "SELECT itemID, leaving_max(price) OVER (PARTITION BY itemID RANGE 9 PRECEDING) AS v FROM {p}Bid",
+    # example 15: the panes of `slide`
+    "temp": "SELECT itemID, sum(price) OVER (PARTITION BY itemID ROWS 9 PRECEDING SLIDE 10) AS s FROM {p}Bid",
+    "panes": "SELECT itemID, sum(s) OVER (PARTITION BY itemID ROWS 4 PRECEDING) AS v FROM {p}temp",
     "active": "SELECT itemID, avg(price) OVER (PARTITION BY itemID RANGE 9 PRECEDING ACTIVE EXPIRATION) AS v"
     " FROM {p}Bid",
 }
@@ -101,7 +108,9 @@ def test_the_examples_survive_a_crash_in_the_middle_of_a_window(
             advance(cluster.kafka, f"{cluster.name}{topic}", 100_000)
         cluster.await_frontier([*topics, *(f"dsms.{cluster.name}{name}" for name in TAGS)], 100_000)
         for name, result in expected.items():
+            assert result, name
             assert published(cluster, name) == result, name
+        assert expected["panes"] == expected["slide"]
         taken = [(row["tagid"], ts) for _, row, ts in expected["larceny"]]
         assert sorted(taken) == sorted((tag, at * 1000 + 1) for tag, at in paper.ALARMS)
 
