@@ -8,6 +8,8 @@ from typing import Final
 #: The most rows of a local table of a group.
 MOST_ROWS: Final = 1_000_000
 Row = list[object]
+#: What an index has for a key: one row with its number, as `matching` returns it, or several by number.
+Found = list[tuple[int, Row]] | dict[int, Row]
 
 
 class LimitReached(Exception):
@@ -26,15 +28,16 @@ class Rows:
     [(1, ['b', 2])]
     """
 
-    __slots__ = ("_indexes", "before", "following", "rows")
+    __slots__ = ("_find", "_indexes", "before", "following", "rows")
 
     def __init__(self, indexed: Sequence[tuple[int, ...]] = (), rows: Iterable[tuple[int, Row]] = ()) -> None:
         self.rows: dict[int, Row] = {}
         self.before: dict[int, tuple[object, ...] | None] = {}
         self.following = 0
-        self._indexes: list[tuple[tuple[int, ...], dict[tuple[object, ...], dict[int, Row]]]] = [
+        self._indexes: list[tuple[tuple[int, ...], dict[tuple[object, ...], Found]]] = [
             (columns, {}) for columns in indexed
         ]
+        self._find = [index.get for _, index in self._indexes]
         for number, row in rows:
             self._put(number, row)
             self.following = number + 1
@@ -90,19 +93,30 @@ class Rows:
 
     def matching(self, index: int, key: tuple[object, ...]) -> list[tuple[int, Row]]:
         """The rows that have these values, none of which is NULL, in the columns of an index."""
-        found = self._indexes[index][1].get(key)
-        if not found:
+        found = self._find[index](key)
+        if found is None:
             return []
-        return list(found.items()) if len(found) == 1 else sorted(found.items())
+        return found if isinstance(found, list) else sorted(found.items())
 
     def _put(self, number: int, row: Row) -> None:
         self.rows[number] = row
         for columns, index in self._indexes:
-            index.setdefault(tuple([row[column] for column in columns]), {})[number] = row
+            key = tuple([row[column] for column in columns])
+            found = index.get(key)
+            if found is None:
+                index[key] = [(number, row)]
+            elif isinstance(found, list):  # a new object: a loop may be reading the old one
+                index[key] = dict([*found, (number, row)])
+            else:
+                found[number] = row
 
     def _unindex(self, number: int, row: Row) -> None:
         for columns, index in self._indexes:
             key = tuple([row[column] for column in columns])
-            index[key].pop(number)
-            if not index[key]:
+            found = index[key]
+            if isinstance(found, list):
                 del index[key]
+                continue
+            del found[number]
+            if len(found) == 1:
+                index[key] = list(found.items())

@@ -32,3 +32,17 @@ def test_a_table_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Rows([], [(0, [1]), (1, [2])])
     with pytest.raises(LimitReached, match="more than 2 rows"):
         table.insert([3])
+
+
+def test_a_key_of_one_row_becomes_one_of_several_and_back() -> None:
+    table = Rows([(0,)], [(0, ["a", 1])])
+    alone = table.matching(0, ("a",))
+    table.insert(["a", 2])
+    assert alone == [(0, ["a", 1])]
+    assert table.matching(0, ("a",)) == [(0, ["a", 1]), (1, ["a", 2])]
+    table.delete(0)
+    assert table.matching(0, ("a",)) == [(1, ["a", 2])]
+    table.update(1, ["b", 3])
+    assert (table.matching(0, ("a",)), table.matching(0, ("b",))) == ([], [(1, ["b", 3])])
+    table.delete(1)
+    assert table.matching(0, ("b",)) == []
