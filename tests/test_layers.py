@@ -57,6 +57,7 @@ ORDER = (
 )
 #: The same for the packages of the coordinator.
 COORDINATOR = (
+    "dsms.coordinator.audit",
     "dsms.coordinator.idempotency",
     "dsms.coordinator.registry",
     "dsms.coordinator.catalog",

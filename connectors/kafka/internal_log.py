@@ -11,7 +11,7 @@ would not count. So going back to the version before is possible until then.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from confluent_kafka import Message
@@ -115,6 +115,14 @@ class InternalLog:
             value = self._read(message, decode, findings)
             if value is not None:
                 yield value
+
+    def last(self, decode: Callable[[Entry], _T | None], count: int) -> list[_T]:
+        """What the last records of each partition hold, at most so many of each that count."""
+        whole = committed(self._admin, self.topic)
+        ranges = [replace(each, start=max(each.start, each.end - 2 * count)) for each in whole]
+        messages = (message for piece in pieces(self._settings, ranges) for message in piece)
+        values = (self._read(message, decode, Findings()) for message in messages)
+        return [value for value in values if value is not None][-count:]
 
     def _messages(self, *, decided: bool) -> Iterator[Message]:
         for piece in pieces(self._settings, (settled if decided else committed)(self._admin, self.topic)):

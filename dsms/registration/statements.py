@@ -18,6 +18,7 @@ from dsms.registration.kinds import (
     pause,
     show_aggregates,
     show_alarms,
+    show_audit,
     show_create,
 )
 from dsms.registration.statement_kind import StatementKind, named, written
@@ -145,6 +146,7 @@ STATEMENTS: Final = (
     show_aggregates.KIND,
     show_create.KIND,
     show_alarms.KIND,
+    show_audit.KIND,
     describe.KIND,
     StatementKind(
         statement=st.Explain,

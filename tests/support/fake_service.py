@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from dsms.coordinator.audit.audit_log import NoAudit
 from dsms.coordinator.catalog.lookup import Document, UnknownName
 from dsms.model.limits import Limits
 from dsms.model.principal import Caller
@@ -40,6 +41,7 @@ class FakeService:
         self.cancelled = False
 
     limits = Limits()
+    audit = NoAudit()
 
     def check_subject(self, subject: str) -> None:
         if subject.startswith("_dsms."):

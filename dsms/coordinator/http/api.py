@@ -70,7 +70,7 @@ def create_app(service: Service, registry: SchemaRegistry, access: Access | None
     routers = [router(backend) for router in ROUTERS]
     for router in routers:
         app.include_router(router)
-    app.add_middleware(Guard, access=access, routes=routes_of(routers), limits=service.limits)
+    app.add_middleware(Guard, access=access, routes=routes_of(routers), service=service)
     return app
 
 

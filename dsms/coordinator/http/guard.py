@@ -10,25 +10,31 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Protocol
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dsms.coordinator.audit.audit_log import Audit, Event
 from dsms.coordinator.http.access import Access, declared_role, needed_for_call
 from dsms.coordinator.http.call_rates import CallRates
 from dsms.coordinator.http.errors import error_document, json_response
 from dsms.model.limits import Limits
 from dsms.model.principal import ANYBODY, Caller, Forbidden, Principal
 from dsms.model.roles import Role, allows
-from operators.core.errors import UserError
+from operators.core.errors import ExternalError, UserError
 
 #: What load balancers and probes ask for without a token: it reveals only whether the process works.
 OPEN = frozenset({"/healthz", "/readyz"})
 #: The header that names a call, in the request if the client chooses the name, and in the answer.
 REQUEST_ID = "x-request-id"
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+#: Whoever has no token that is known, and how many of his calls a second are noted.
+_NOBODY, _REFUSALS_PER_S = Principal("", "reader"), 10.0
+_STATEMENTS = "/v1/statements"
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="dsms"'}
 
 
@@ -54,6 +60,20 @@ def _declares(route: Route) -> bool:
     return declared_role(route.endpoint) is not None
 
 
+class Guarded(Protocol):
+    """What the guard asks of the service: its limits, and where refused calls are noted."""
+
+    @property
+    def limits(self) -> Limits:
+        """How often a token may call."""
+        ...
+
+    @property
+    def audit(self) -> Audit:
+        """The audit log."""
+        ...
+
+
 class Guard:
     """Answers 401 without a known token, 429 where it calls too often and 403 where its role does not suffice; else the
     state of the request has the caller. Without `access` everybody may call.
@@ -61,9 +81,9 @@ class Guard:
     A token comes as `Authorization: Bearer TOKEN`, or as the password of Basic, which schema registry clients send.
     """
 
-    def __init__(self, app: ASGIApp, access: Access | None, routes: Iterable[Route], limits: Limits) -> None:
-        self._app, self._access, self._roles, self._limits = app, access, RouteRoles(routes), limits
-        self._rates = CallRates(time.monotonic)
+    def __init__(self, app: ASGIApp, access: Access | None, routes: Iterable[Route], service: Guarded) -> None:
+        self._app, self._access, self._roles, self._service = app, access, RouteRoles(routes), service
+        self._rates, self._unnoted = CallRates(time.monotonic), 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers or passes on one request."""
@@ -76,8 +96,39 @@ class Guard:
         refusal = self._refusal(principal, scope)
         if principal is not None and refusal is None:
             scope.setdefault("state", {})["caller"] = Caller(principal, request_id)
-        answer = refusal or self._app
-        await answer(scope, receive, _with_header(send, request_id))
+        if refusal is not None:
+            self._note(principal, request_id, scope, refusal)
+            await refusal(scope, receive, _with_header(send, request_id))
+            return
+        await self._passed_on(scope, receive, _with_header(send, request_id))
+
+    async def _passed_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a call on; what changes something is noted before and after. Statements are noted one by one where
+        they are run."""
+        if scope["path"] == _STATEMENTS or not allows(self._roles.needed(scope), "writer"):
+            await self._app(scope, receive, send)
+            return
+        caller, what, began = scope["state"]["caller"], f"{scope['method']} {scope['path']}", time.monotonic()
+        try:
+            await run_in_threadpool(self._service.audit.begins, caller, what)
+        except ExternalError as error:
+            await json_response(error_document(error, "external"), 503)(scope, receive, send)
+            return
+        statuses = [500]
+        try:
+            await self._app(scope, receive, _noting(send, statuses))
+        finally:
+            event: Event = "done" if statuses[-1] < 400 else "failed"
+            self._service.audit.ended(caller, what, event, f"HTTP {statuses[-1]}", time.monotonic() - began)
+
+    def _note(self, principal: Principal | None, request_id: str, scope: Scope, refusal: Response) -> None:
+        """Notes a refused call; of a flood of them only some, each with how many there were since the last one."""
+        if self._rates.wait_s("", _REFUSALS_PER_S):
+            self._unnoted += 1
+            return
+        more, self._unnoted = self._unnoted, 0
+        caller = Caller(principal or _NOBODY, request_id)
+        self._service.audit.refused(caller, f"{scope['method']} {scope['path']}", f"HTTP {refusal.status_code}", more)
 
     def _principal(self, headers: Headers) -> Principal | None:
         if self._access is None:
@@ -89,7 +140,7 @@ class Guard:
         if principal is None:
             error = UserError("a token is needed", hint="send Authorization: Bearer TOKEN, or set DSMS_TOKEN")
             return json_response(error_document(error, "unauthorized"), 401, _CHALLENGE)
-        per_second = principal.allowance.calls_per_second or self._limits.token_calls_per_second
+        per_second = principal.allowance.calls_per_second or self._service.limits.token_calls_per_second
         if wait_s := self._rates.wait_s(principal.name, per_second):
             hint = 'the limit "token_calls_per_second" is set by DSMS_LIMITS or the token'
             busy = UserError(f'token "{principal.name}" makes more than {per_second:g} calls a second', hint=hint)
@@ -115,6 +166,17 @@ def _with_header(send: Send, request_id: str) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message["headers"], (REQUEST_ID.encode(), request_id.encode())]}
+        await send(message)
+
+    return sending
+
+
+def _noting(send: Send, statuses: list[int]) -> Send:
+    """Adds the status of the answer to a list."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
         await send(message)
 
     return sending

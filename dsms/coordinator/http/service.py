@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from dsms.coordinator.audit.audit_log import Audit
 from dsms.coordinator.catalog.lookup import Document
 from dsms.coordinator.idempotency.calls import AnswerStore, Once
 from dsms.coordinator.registry.subjects import SchemaRegistry
@@ -40,6 +41,11 @@ class Service(Protocol):
 
     def settled_version(self) -> int:
         """The version of the catalog when every write so far is decided; ExternalError while it cannot be written."""
+        ...
+
+    @property
+    def audit(self) -> Audit:
+        """Where calls are noted."""
         ...
 
     @property

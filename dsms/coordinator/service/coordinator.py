@@ -18,6 +18,7 @@ from connectors.kafka.names import internal_topic
 from connectors.kafka.shed_log import SHED
 from connectors.kafka.topics import COMPACTED_SOON, KEPT, ensure_topic, latest, partition_counts, topic_ids
 from connectors.redis.cluster_state import ClusterState
+from dsms.coordinator.audit.audit_log import AUDIT, AUDIT_TOPIC, RETENTION, AuditLog
 from dsms.coordinator.catalog.catalog_log import CatalogLog
 from dsms.coordinator.catalog.catalog_store import CatalogStore
 from dsms.coordinator.catalog.lookup import Document, object_named
@@ -57,6 +58,7 @@ INTERNAL_TOPICS = {
     "progress": COMPACTED_SOON,
     "heartbeats": KEPT,
     "shed": KEPT,
+    AUDIT: AUDIT_TOPIC,
     OPERATORS: COMPACTED_SOON,
     QUEUES: COMPACTED_SOON,
 }
@@ -69,6 +71,7 @@ class Coordinator:
         self._settings = settings
         self._cluster = ClusterState(settings.redis_url, settings.cluster, settings.alarms)
         make_internal_topics(settings.kafka, settings.cluster)
+        self.audit = AuditLog(settings.kafka, settings.cluster, settings.alarms)
         self.registry = SchemaRegistry(lambda event: self._store.write_event(event), settings.limits)
         topics = Topics(settings.kafka, self.registry, settings.registry_url)
         leader = Leader(settings.cluster, self._catalog, lambda: self._store.leads())
@@ -84,7 +87,9 @@ class Coordinator:
             settings.kafka, settings.cluster, settings.loads, settings.limits, self._catalog, settings.alarms
         )
         self._objects = ObjectDocuments(self._catalog, self._facts.states)
-        self.control = ControlTables(self._cluster, self._catalog, self._facts.states, alarms=settings.alarms)
+        self.control = ControlTables(
+            self._cluster, self._catalog, self._facts.states, alarms=settings.alarms, audit=self.audit
+        )
         self.answers = RedisAnswers(settings.redis_url, settings.cluster)
         self.results = ResultAccess(
             Surroundings(
@@ -198,6 +203,7 @@ class Coordinator:
             limits=self._settings.limits,
             topic_rules=self._settings.topic_rules,
             caller=ANYBODY,
+            audit=self.audit,
         )
 
     def _duties(self, context: StatementContext) -> tuple[Duty, ...]:
@@ -227,7 +233,7 @@ def make_internal_topics(kafka: KafkaSettings, cluster: str) -> None:
     """Makes the topics that only the system writes, unless they are there."""
     admin = kafka.admin()
     for purpose, config in INTERNAL_TOPICS.items():
-        ensure_topic(admin, internal_topic(cluster, purpose), 1, config)
+        ensure_topic(admin, internal_topic(cluster, purpose), 1, {**config, **(RETENTION if purpose == AUDIT else {})})
 
 
 def _with_system_objects(settings: CoordinatorSettings, topics: Topics, catalog: Catalog) -> tuple[Catalog, None]:

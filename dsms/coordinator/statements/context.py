@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
+from dsms.coordinator.audit.audit_log import Audit, NoAudit
 from dsms.coordinator.catalog.catalog_store import CatalogStore, Change, Decide
 from dsms.coordinator.statements.change_rights import check_change, check_owned, with_owners
 from dsms.coordinator.statements.control_tables import ControlStatement
@@ -52,8 +53,8 @@ class ControlAnswers(Protocol):
 @dataclass(frozen=True, kw_only=True)
 class StatementContext:
     """The catalog, the cluster, what runs the statements that are not about the catalog, what deletes the topic of a
-    dropped object, how to wait for executors, whose statement it is, what statements may ask for and name, and the
-    replacements under way."""
+    dropped object, how to wait for executors, whose statement it is, what statements may ask for and name, where they
+    are noted, and the replacements under way."""
 
     store: CatalogStore
     facts: ClusterFacts
@@ -64,6 +65,7 @@ class StatementContext:
     caller: Caller
     limits: Limits = Limits()
     topic_rules: TopicRules = TopicRules()
+    audit: Audit = field(default_factory=NoAudit)
     replacements: Replacements = field(default_factory=Replacements)
     #: Set once nobody waits for the answer.
     cancelled: threading.Event = field(default_factory=threading.Event)

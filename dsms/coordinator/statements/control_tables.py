@@ -12,6 +12,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from dsms.coordinator.audit.audit_log import Audit, NoAudit
+from dsms.coordinator.audit.shown_acts import shown_acts
 from dsms.coordinator.catalog.lookup import Document, UnknownName, object_named
 from dsms.coordinator.watcher.executors import SignsOfLife, living_executors
 from dsms.coordinator.watcher.object_states import States
@@ -26,6 +28,7 @@ from dsms.model.objects import Query
 from dsms.model.principal import ANYBODY, Principal
 from dsms.model.statement_result import StatementResult
 from dsms.registration.kinds.show_alarms import ShowAlarms, shown_alarms
+from dsms.registration.kinds.show_audit import ShowAudit
 from dsms.scheduler.leases import ExecutorStatus
 from dsms.scheduler.tuning import BATCHES, Tuning, read_option, read_tuning
 from operators.core.alarms import Alarm, Alarms, together
@@ -35,7 +38,7 @@ from operators.core.errors import InternalError
 #: Kinds of entities: those that are only measured, then those with attributes that can be set.
 AnyKind = Literal["operators", "queues", "synopses", "constraints", "queries", "executors"]
 #: Statements about what runs; they change nothing in the catalog.
-ControlStatement = st.ShowEntities | st.ExplainAnalyze | st.ShowExecutors | st.AlterExecutor | ShowAlarms
+ControlStatement = st.ShowEntities | st.ExplainAnalyze | st.ShowExecutors | st.AlterExecutor | ShowAlarms | ShowAudit
 #: How many ids the message about an unknown one lists.
 _LISTED = 20
 MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses", "constraints")
@@ -92,6 +95,7 @@ class ControlTables:
     principal: Principal = ANYBODY.principal
     #: What this process has read and does not count.
     alarms: Alarms = field(default_factory=Alarms, compare=False)
+    audit: Audit = field(default_factory=NoAudit, compare=False)
     #: Held while settings of an executor are read and written back.
     _setting: threading.Lock = field(default_factory=threading.Lock, compare=False)
 
@@ -108,6 +112,8 @@ class ControlTables:
             return self._altered(statement)
         if isinstance(statement, ShowAlarms):
             return shown_alarms(self.all_alarms())
+        if isinstance(statement, ShowAudit):
+            return shown_acts(self.audit.last(statement.limit))
         executors = self._executors(None)
         return StatementResult("SHOW", f"{len(executors)} found", _SHOWN, tuple(map(_row, executors)))
 

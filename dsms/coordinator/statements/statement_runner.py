@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from dsms.coordinator.audit.audit_log import noted
 from dsms.coordinator.catalog.system_objects import refuse_reserved
 from dsms.coordinator.statements.catalog_changes import change_catalog, drop, pause_or_resume, read_catalog
 from dsms.coordinator.statements.context import StatementContext
@@ -64,6 +65,12 @@ class StatementRunner:
 
 
 def _run(statement: st.Statement, context: StatementContext) -> StatementResult:
+    changes = not kind_of_statement(statement).reads_only
+    with noted(context.audit, context.caller, str(getattr(statement, "sql", "")), changes=changes):
+        return _carried_out(statement, context)
+
+
+def _carried_out(statement: st.Statement, context: StatementContext) -> StatementResult:
     with understood():
         statement, principal = as_meant(statement, context.store.catalog), context.caller.principal
         check_roles([statement], principal.role)  # what it means may have changed since the script began

@@ -106,7 +106,16 @@ def test_what_no_rule_allows_is_refused_and_nothing_is_done(cluster: StatementCl
 
 def test_every_statement_names_what_it_is_about_or_is_known_to_check_what_it_reads() -> None:
     named = {kind.statement.__name__ for kind in STATEMENTS if names_of_kind(kind)}
-    bound = {"Select", "Show", "ShowAggregates", "ShowAlarms", "ShowExecutors", "ShowFunctions", "AlterExecutor"}
+    bound = {
+        "Select",
+        "Show",
+        "ShowAggregates",
+        "ShowAlarms",
+        "ShowAudit",
+        "ShowExecutors",
+        "ShowFunctions",
+        "AlterExecutor",
+    }
     assert {kind.statement.__name__ for kind in STATEMENTS} - named == bound
 
 

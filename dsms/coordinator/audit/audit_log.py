@@ -1,0 +1,156 @@
+"""Who did what: an internal topic with an entry for every statement and every call that changes something.
+
+The order for what changes something: the entry that it begins is in Kafka before it is done, and the entry with its
+outcome follows. So whatever was done has an entry, and one that begins without an outcome was cut off by a crash. While
+Kafka is away nothing is done. Other entries (outcomes, what only reads, what is refused) are not waited for; whoever
+refuses calls bounds their entries, so that a flood of them cannot fill the topic.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, Protocol
+
+import msgspec
+import structlog
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.internal_log import Entry, InternalLog
+from connectors.kafka.log_appender import LogAppender
+from dsms.coordinator.audit.masking import masked
+from dsms.model.principal import Caller
+from operators.core.alarms import Alarms
+from operators.core.decoding import Broken, decoded
+from operators.core.errors import DsmsError, ExternalError
+
+AUDIT = "audit"
+_DAY_MS = 86_400_000
+#: What the topic has to be, and how long it keeps entries when it is made; that may be changed with any tool of Kafka.
+AUDIT_TOPIC = {"cleanup.policy": "delete"}
+RETENTION = {"retention.ms": str(90 * _DAY_MS), "retention.bytes": "-1"}
+_LONGEST = 10_000
+Event = Literal["begun", "done", "failed", "refused"]
+log = structlog.get_logger()
+
+
+class Act(msgspec.Struct, frozen=True):
+    """An entry: when (epoch milliseconds), whose token with which role, by which call, what was asked for and what came
+    of it. Secrets in `what` and `outcome` are masked."""
+
+    at: int
+    who: str
+    role: str
+    request: str
+    event: Event
+    what: str
+    outcome: str = ""
+    seconds: float = 0.0
+    #: How many refused calls before this one have no entry.
+    more: int = 0
+
+
+class Audit(Protocol):
+    """Where acts are noted."""
+
+    def begins(self, caller: Caller, what: str) -> None:
+        """Notes what will be done; ExternalError where the entry cannot be written."""
+        ...
+
+    def ended(self, caller: Caller, what: str, event: Event, outcome: str, seconds: float) -> None:
+        """Notes what came of it."""
+        ...
+
+    def refused(self, caller: Caller, what: str, outcome: str, more: int) -> None:
+        """Notes a call that was not carried out, and how many before it have no entry."""
+        ...
+
+    def last(self, count: int) -> list[Act]:
+        """The last entries, the newest first."""
+        ...
+
+
+@contextmanager
+def noted(audit: Audit, caller: Caller, what: str, *, changes: bool) -> Iterator[None]:
+    """Notes what is done in the block, and how it ends. What changes something begins only once its entry is in Kafka;
+    ExternalError where it does not get there."""
+    if changes:
+        audit.begins(caller, what)
+    began = time.monotonic()
+    try:
+        yield
+    except BaseException as error:
+        outcome = str(error) if isinstance(error, DsmsError) else type(error).__name__
+        audit.ended(caller, what, "failed", outcome, time.monotonic() - began)
+        raise
+    audit.ended(caller, what, "done", "", time.monotonic() - began)
+
+
+class AuditLog:
+    """The log in Kafka. Thread-safe."""
+
+    def __init__(
+        self, settings: KafkaSettings, cluster: str, alarms: Alarms, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._log = InternalLog(settings, cluster, AUDIT, alarms, "coordinator")
+        self._appender, self._clock = LogAppender(settings, self._log), clock
+
+    def begins(self, caller: Caller, what: str) -> None:
+        """Notes what will be done; returns once the entry is in Kafka, and raises ExternalError where it is not."""
+        try:
+            self._appender.append_now(msgspec.json.encode(self._act(caller, "begun", what)))
+        except ExternalError as error:
+            raise ExternalError(f"nothing was done, since it could not be audited: {error.message}") from error
+
+    def ended(self, caller: Caller, what: str, event: Event, outcome: str, seconds: float) -> None:
+        """Notes what came of it, without waiting."""
+        self._send(self._act(caller, event, what, outcome, seconds))
+
+    def refused(self, caller: Caller, what: str, outcome: str, more: int) -> None:
+        """Notes a call that was not carried out, and how many before it have no entry."""
+        self._send(msgspec.structs.replace(self._act(caller, "refused", what, outcome), more=more))
+
+    def last(self, count: int) -> list[Act]:
+        """The last entries, the newest first."""
+        self._appender.flush()
+        return self._log.last(_decoded, count)[::-1]
+
+    def _act(self, caller: Caller, event: Event, what: str, outcome: str = "", seconds: float = 0.0) -> Act:
+        who, at = caller.principal, int(self._clock() * 1000)
+        return Act(at, who.name, who.role, caller.request_id, event, _short(what), _short(outcome), round(seconds, 4))
+
+    def _send(self, act: Act) -> None:
+        if not self._appender.append(msgspec.json.encode(act)):
+            log.error("an entry of the audit log is lost: too many wait for kafka", request=act.request)
+
+
+class NoAudit:
+    """Notes nothing: a session in one process has nobody to audit."""
+
+    def begins(self, caller: Caller, what: str) -> None:
+        """Does nothing."""
+
+    def ended(self, caller: Caller, what: str, event: Event, outcome: str, seconds: float) -> None:
+        """Does nothing."""
+
+    def refused(self, caller: Caller, what: str, outcome: str, more: int) -> None:
+        """Does nothing."""
+
+    def last(self, count: int) -> list[Act]:
+        """None."""
+        return []
+
+
+def _short(text: str) -> str:
+    """The text without secrets, and not too long."""
+    safe = masked(text)
+    return safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}… ({len(safe):,} characters)"
+
+
+def _decoded(entry: Entry) -> Act:
+    if entry.value is None:
+        raise Broken("empty")
+    act = decoded(entry.value, Act)
+    assert isinstance(act, Act)
+    return act

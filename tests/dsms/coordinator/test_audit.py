@@ -1,0 +1,129 @@
+"""The audit log: what is noted, when, and that nothing is done that could not be noted."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi.testclient import TestClient
+
+from dsms.coordinator.audit.audit_log import Act, Event, noted
+from dsms.coordinator.audit.masking import masked
+from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.http.api import create_app
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.model.limits import Limits
+from dsms.model.principal import Caller, Principal
+from dsms.registration.kinds.show_audit import ShowAudit
+from dsms.registration.statements import kind_of_statement, parse
+from operators.core.errors import ExternalError, SqlError, UserError
+from tests.support.fake_service import FakeService
+
+ANN = Caller(Principal("ann", "writer"), "r1")
+TEXT, TOKEN = new_token("ann", "writer")
+READER_TEXT, READER = new_token("bob", "reader")
+
+
+class Notes:
+    """An audit log in memory; while it is `away` nothing can be noted."""
+
+    def __init__(self) -> None:
+        self.acts: list[tuple[str, str, str, str, int]] = []
+        self.away = False
+
+    def begins(self, caller: Caller, what: str) -> None:
+        if self.away:
+            raise ExternalError("nothing was done, since it could not be audited: away")
+        self.acts.append((caller.principal.name, "begun", what, "", 0))
+
+    def ended(self, caller: Caller, what: str, event: Event, outcome: str, seconds: float) -> None:
+        assert seconds >= 0
+        self.acts.append((caller.principal.name, event, what, outcome, 0))
+
+    def refused(self, caller: Caller, what: str, outcome: str, more: int) -> None:
+        self.acts.append((caller.principal.name, "refused", what, outcome, more))
+
+    def last(self, count: int) -> list[Act]:
+        return []
+
+
+def client(notes: Notes) -> tuple[TestClient, FakeService]:
+    service = FakeService()
+    service.audit = notes
+    service.limits = Limits(token_calls_per_second=1000)
+    return TestClient(create_app(service, SchemaRegistry(lambda _: None), Access((TOKEN, READER)))), service
+
+
+def test_what_changes_something_is_noted_before_and_after() -> None:
+    notes = Notes()
+    with noted(notes, ANN, "DROP VIEW v", changes=True):
+        assert notes.acts == [("ann", "begun", "DROP VIEW v", "", 0)]
+    with noted(notes, ANN, "SHOW VIEWS", changes=False):
+        pass
+    with pytest.raises(UserError), noted(notes, ANN, "DROP VIEW w", changes=True):
+        raise UserError("no w")
+    assert [act[1:4] for act in notes.acts[1:]] == [
+        ("done", "DROP VIEW v", ""),
+        ("done", "SHOW VIEWS", ""),
+        ("begun", "DROP VIEW w", ""),
+        ("failed", "DROP VIEW w", "no w"),
+    ]
+
+
+def test_nothing_is_done_that_cannot_be_noted() -> None:
+    notes, done = Notes(), []
+    notes.away = True
+    with pytest.raises(ExternalError, match="nothing was done"), noted(notes, ANN, "DROP VIEW v", changes=True):
+        done.append(1)
+    calls, service = client(notes)
+    answer = calls.delete("/v1/streams/hot", headers={"Authorization": f"Bearer {TEXT}"})
+    assert (answer.status_code, done, service.executed) == (503, [], [])
+    assert "nothing was done" in answer.text
+    assert calls.get("/v1/queries", headers={"Authorization": f"Bearer {READER_TEXT}"}).status_code == 200
+
+
+def test_calls_and_refusals_are_noted() -> None:
+    notes = Notes()
+    calls, _ = client(notes)
+    calls.post("/v1/tables/readings/rows", content=b"{}", headers={"Authorization": f"Bearer {TEXT}"})
+    calls.get("/v1/queries", headers={"Authorization": f"Bearer {READER_TEXT}"})
+    begun, ended = notes.acts
+    assert begun == ("ann", "begun", "POST /v1/tables/readings/rows", "", 0)
+    assert ended == ("ann", "done", "POST /v1/tables/readings/rows", "HTTP 200", 0)
+    del notes.acts[:]
+    calls.get("/v1/queries")
+    calls.delete("/v1/streams/hot", headers={"Authorization": f"Bearer {READER_TEXT}"})
+    assert notes.acts == [
+        ("", "refused", "GET /v1/queries", "HTTP 401", 0),
+        ("bob", "refused", "DELETE /v1/streams/hot", "HTTP 403", 0),
+    ]
+
+
+def test_a_flood_of_refusals_is_noted_in_part_and_counted() -> None:
+    notes = Notes()
+    calls, _ = client(notes)
+    for _ in range(60):
+        assert calls.get("/v1/queries").status_code == 401
+    assert 10 <= len(notes.acts) < 60
+    assert all(act[1] == "refused" for act in notes.acts)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("REGISTRY 'https://me:pa/ss@reg:8081/x'", "REGISTRY 'https://me:***@reg:8081/x'"),
+        ("sasl.password = hunter2, sasl.username = ann", "sasl.password = ***, sasl.username = ann"),
+        ('{"token": "abc", "a": 1}', '{"token": "***", "a": 1}'),
+        ("SELECT password, token FROM users WHERE secret > 3", "SELECT password, token FROM users WHERE secret > 3"),
+        ("http://host:8081/a", "http://host:8081/a"),
+    ],
+)
+def test_secrets_are_masked(text: str, expected: str) -> None:
+    assert masked(text) == expected
+
+
+def test_show_audit() -> None:
+    (statement,) = parse("SHOW AUDIT LIMIT 7")
+    assert isinstance(statement, ShowAudit) and statement.limit == 7
+    assert kind_of_statement(statement).role == "administrator"
+    for wrong in ("SHOW AUDIT LIMIT 0", "SHOW AUDIT LIMIT x", "SHOW AUDIT LIMIT 10001", "SHOW AUDIT now"):
+        with pytest.raises(SqlError):
+            parse(wrong)
