@@ -5,21 +5,33 @@ from __future__ import annotations
 import msgspec
 
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, Source, Table
-from dsms.model.principal import Principal
+from dsms.model.objects import Aggregate, Function, Object, Query, Source, Table
+from dsms.model.principal import Forbidden, Principal
+from dsms.model.roles import allows
 from operators.core.errors import UserError
 
 
 def check_change(principal: Principal, before: Catalog, after: Catalog) -> None:
     """Raises Forbidden unless he may write every object that the change creates, changes or takes away, may read the
-    topics of the sources among them, and write those of the others."""
-    if not principal.restricted or after is before:
+    topics of the sources among them, and write those of the others. Code that administrators deployed is theirs alone
+    to change."""
+    administrator = allows(principal.role, "administrator")
+    if after is before or (administrator and not principal.restricted):
         return
     for name in before.objects.keys() | after.objects.keys():
         old, new = before.objects.get(name), after.objects.get(name)
         if old != new:
+            if not administrator:
+                _check_code(old)
             principal.check_write(name)
             _check_topic(principal, old, new)
+
+
+def _check_code(old: Object | None) -> None:
+    """Raises Forbidden for what holds code in Python: another definition of it would be called in its place."""
+    if isinstance(old, Function) or (isinstance(old, Aggregate) and any(part.python for part in old.parts)):
+        name = old.name.removesuffix("()")
+        raise Forbidden(f'"{name}" is in Python, which administrators deploy', hint="ask one to change or drop it")
 
 
 def _check_topic(principal: Principal, old: Object | None, new: Object | None) -> None:

@@ -296,3 +296,30 @@ def test_a_registry_for_everybody_needs_the_right_to_all_topics() -> None:
     with pytest.raises(Forbidden):
         PermittedRegistry(registry, few).set_compatibility("NONE")
     assert PermittedRegistry(registry, all_topics).set_compatibility("NONE") == "NONE"
+
+
+IN_PYTHON = """CREATE AGGREGATE longest(text VARCHAR) RETURNS VARCHAR LANGUAGE PYTHON HANDLER 'Longest' AS $$
+class Longest:
+    def iterate(self, text):
+        self.text = text
+    def terminate(self):
+        return self.text
+$$"""
+TAKING_ITS_PLACE = [
+    "DROP AGGREGATE longest",
+    "CREATE OR REPLACE AGGREGATE longest(x INT): INT { INITIALIZE: ITERATE: { INSERT INTO RETURN VALUES (x); } }",
+    "CREATE WINDOW AGGREGATE longest(x INT): INT { INITIALIZE: ITERATE: { INSERT INTO RETURN VALUES (x); } }",
+]
+
+
+@pytest.mark.parametrize("sql", TAKING_ITS_PLACE)
+def test_writers_neither_drop_nor_replace_code_of_administrators(cluster: StatementCluster, sql: str) -> None:
+    administrator, writer = (Caller(Principal("bob", role)) for role in ("administrator", "writer"))
+    cluster.execute(IN_PYTHON, administrator)
+    before = cluster.store.catalog
+    with pytest.raises(Forbidden, match='"longest" is in Python, which administrators deploy'):
+        cluster.execute(sql, writer)
+    assert cluster.store.catalog is before
+    cluster.execute("CREATE VIEW longest_of AS SELECT k, longest(CAST(v AS VARCHAR)) AS v FROM R(S) GROUP BY k", writer)
+    cluster.execute("DROP VIEW longest_of", writer)
+    cluster.execute(sql, administrator)
