@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from dsms.local.waiting import wait_until
+
 TopicFactory = Callable[..., str]
 
 
@@ -12,4 +14,5 @@ def create_topic(kafka: str, name: str, *, partitions: int = 1, config: dict[str
     admin = AdminClient({"bootstrap.servers": kafka})
     created = admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])
     created[name].result(30)
+    assert wait_until(lambda: name in admin.list_topics(timeout=10).topics, 30), f"the broker does not show {name}"
     return name

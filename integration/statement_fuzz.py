@@ -71,9 +71,8 @@ class Report:
 class Sender:
     """Sends statements to a cluster and notes the answers."""
 
-    def __init__(self, cluster: Cluster, report: Report) -> None:
-        self._cluster, self._report = cluster, report
-        self._client = httpx.Client(base_url=cluster.url, timeout=300, trust_env=False)
+    def __init__(self, cluster: Cluster, client: httpx.Client, report: Report) -> None:
+        self._cluster, self._client, self._report = cluster, client, report
 
     def renew(self) -> None:
         """Drops all objects and makes those that there are at the beginning."""
@@ -122,15 +121,17 @@ class Sender:
 def fuzz(cluster: Cluster, statements: int, seed: int) -> Report:
     """Sends so many statements, and says on standard error how far it is."""
     report, grammar = Report(seed), StatementGrammar(seed)
-    sender, begun = Sender(cluster, report), time.monotonic()
-    for number in range(statements):
-        if number % _ROUND == 0:
-            sender.renew()
-            report.seconds = round(time.monotonic() - begun, 1)
-            sys.stderr.write(f"{number} of {statements}: {_summary(report)}\n")
-        sender.send(grammar.next())
-        if len(report.failed) + len(report.slow) >= _LISTED:
-            break
+    begun = time.monotonic()
+    with httpx.Client(base_url=cluster.url, timeout=300, trust_env=False) as client:
+        sender = Sender(cluster, client, report)
+        for number in range(statements):
+            if number % _ROUND == 0:
+                sender.renew()
+                report.seconds = round(time.monotonic() - begun, 1)
+                sys.stderr.write(f"{number} of {statements}: {_summary(report)}\n")
+            sender.send(grammar.next())
+            if len(report.failed) + len(report.slow) >= _LISTED:
+                break
     report.seconds = round(time.monotonic() - begun, 1)
     return report
 

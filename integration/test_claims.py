@@ -1,6 +1,7 @@
 """Two executors that both believe to own a fragment: the one with the newer lease owns it, whichever comes last."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -32,16 +33,19 @@ def settings(kafka: str, unique: str) -> KafkaSettings:
 
 
 @pytest.fixture
-def owner(settings: KafkaSettings, redis_url: str, unique: str, tmp_path: Path) -> Owner:
+def owner(settings: KafkaSettings, redis_url: str, unique: str, tmp_path: Path) -> Iterator[Owner]:
     """An owner of the fragment under a lease, at a time of its clock."""
 
     def made(lease: int, time_ms: int) -> Committer:
         client = connect(redis_url)
         stores = ManifestStore(client, unique, "0"), RunStore(client, unique, "0", tmp_path / f"{lease}-{time_ms}")
         progress = InternalLog(settings, unique, "progress", Alarms())
-        return Committer(settings, progress, "0", stores, FaultPoints(""), Claim(lease, time_ms))
+        committer = Committer(settings, progress, "0", stores, FaultPoints(""), Claim(lease, time_ms))
+        opened.callback(committer.close)
+        return committer
 
-    return made
+    with ExitStack() as opened:
+        yield made
 
 
 @pytest.fixture

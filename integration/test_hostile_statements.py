@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from dsms.coordinator.http.access import new_token
 from integration.cluster import Cluster, Refused, running
+from integration.session_services import Services, started
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 BASE = """REGISTER SOURCE src (k INT NOT NULL, v BIGINT, s VARCHAR) FROM "{topic}" PARTITIONS 1;
@@ -27,6 +28,25 @@ def where(condition: str) -> str:
 
 def nested_schema(depth: int) -> str:
     return '{"type": "array", "items": ' * depth + '"int"' + "}" * depth
+
+
+@pytest.fixture(scope="module")
+def own_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    """Services of its own: nobody else makes topics meanwhile."""
+    with started(tmp_path_factory.mktemp("services")) as services:
+        yield services
+
+
+@pytest.fixture(scope="module")
+def kafka(own_services: Services) -> str:
+    """The bootstrap address of this module's broker."""
+    return own_services[0]
+
+
+@pytest.fixture(scope="module")
+def redis_url(own_services: Services) -> str:
+    """The URL of this module's Redis."""
+    return own_services[1]
 
 
 @pytest.fixture(scope="module")

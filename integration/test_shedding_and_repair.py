@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.kafka.internal_log import CUT_OVER
 from dsms.local.waiting import wait_until
 from integration.cluster import kill_9, log_of, running
 from integration.kafka_log import Input, advance, changes, read_committed, write
@@ -40,6 +41,8 @@ def rates(kafka: str, cluster: str) -> dict[int, list[tuple[int, float]]]:
     for message in read_committed(kafka, f"_dsms.{cluster}.shed"):
         key, value = message.key(), message.value()
         assert key is not None and value is not None
+        if key == CUT_OVER:
+            continue
         offset, rate = json.loads(value)
         rates[int(key.decode().split("/")[2])].append((offset, rate))
     return rates

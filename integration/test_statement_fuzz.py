@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from integration.cluster import running
-from integration.statement_fuzz import fuzz
+from integration.statement_fuzz import cluster_of_its_own, fuzz
 from integration.statement_grammar import StatementGrammar, corpus
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 
 
-def test_no_statement_makes_the_server_fail(kafka: str, redis_url: str, tmp_path: Path) -> None:
-    with running(kafka, redis_url, tmp_path, environment={"DSMS_LOAD_DATABASES": "true"}) as cluster:
+def test_no_statement_makes_the_server_fail() -> None:
+    with cluster_of_its_own() as cluster:
         report = fuzz(cluster, 600, seed=11)
         assert not report.failed, report.failed
         assert report.statements == 600 and {"200", "400", "404"} & report.statuses.keys() >= {"200", "400"}

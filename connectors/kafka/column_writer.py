@@ -102,18 +102,11 @@ class ColumnWriter:
         self._pending: list[_Batch] = []
         self._pending_bytes = 0
         self._in_flight: list[_Sent] = []
-        started = self._coordinated(
-            lambda: InitProducerIdRequest(
-                transactional_id=transactional_id,
-                transaction_timeout_ms=_TRANSACTION_MS,
-                producer_id=-1,
-                producer_epoch=-1,
-                max_version=4,
-            ),
-            "starting the transactional producer",
-            lambda answer: [answer.error_code],
-        )
-        self._producer = Producer(started.producer_id, started.producer_epoch)
+        try:
+            self._producer = self._started()
+        except BaseException:
+            self.close()
+            raise
 
     def begin(self) -> None:
         """Starts the epoch's transaction."""
@@ -156,6 +149,21 @@ class ColumnWriter:
     def close(self) -> None:
         """Closes the connections; the start of the next owner ends an open transaction."""
         self._connections.close()
+
+    def _started(self) -> Producer:
+        """The id under which records are written from now on; older ones are fenced."""
+        started = self._coordinated(
+            lambda: InitProducerIdRequest(
+                transactional_id=self._id,
+                transaction_timeout_ms=_TRANSACTION_MS,
+                producer_id=-1,
+                producer_epoch=-1,
+                max_version=4,
+            ),
+            "starting the transactional producer",
+            lambda answer: [answer.error_code],
+        )
+        return Producer(started.producer_id, started.producer_epoch)
 
     # partitions
 

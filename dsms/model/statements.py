@@ -161,6 +161,11 @@ class LoadDatabase(Statement):
     url: str
     query: str
 
+    @property
+    def sql(self) -> str:
+        """The statement with its url."""
+        return f"LOAD TABLE {self.table.text} FROM DATABASE '{self.url}' QUERY '{self.query}'"
+
 
 Load = LoadFile | LoadDatabase
 
@@ -202,6 +207,11 @@ class ReplaceQuery(Statement):
 
     name: Name
     query: ContinuousQuery
+
+    @property
+    def sql(self) -> str:
+        """The text of the query."""
+        return self.query.sql
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ class CheckpointStore:
             except ExternalError as error:
                 if error.retryable:
                     raise
+                if name not in self._objects.names(f"{self._folder}/checkpoints"):
+                    continue  # an executor removed it meanwhile, since it has newer ones
                 damaged[short] = str(error)
         return Found(tuple(found), damaged)
 

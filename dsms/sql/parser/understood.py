@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from traceback import walk_tb
 
+import structlog
 from sqlglot.errors import SqlglotError
 
 from operators.core.errors import SqlError, UserError
 from operators.core.recursion import bounded_calls
 
-#: How sqlglot's generator begins when a message quotes a part that only our dialect can write.
-_NO_TEXT = "Unsupported expression type"
+log = structlog.get_logger()
 
 
 @contextmanager
@@ -31,7 +32,15 @@ def understood() -> Iterator[None]:
         raise
     except SqlglotError as error:
         raise SqlError(f"the statement cannot be understood: {str(error).splitlines()[0]}") from error
-    except ValueError as error:
-        if not str(error).startswith(_NO_TEXT):
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if not _raised_by_sqlglot(error):
             raise
+        log.warning("sqlglot failed at a statement", exc_info=True)
         raise SqlError("the statement cannot be understood: a part of it has no place there") from error
+
+
+def _raised_by_sqlglot(error: BaseException) -> bool:
+    """Whether an error comes out of sqlglot's own code: it expects arguments that its parser does not insist on, and
+    knows no text for our own expressions in messages."""
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return frame.f_globals.get("__name__", "").partition(".")[0] == "sqlglot"

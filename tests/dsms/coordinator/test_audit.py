@@ -120,6 +120,23 @@ def test_secrets_are_masked(text: str, expected: str) -> None:
     assert masked(text) == expected
 
 
+@pytest.mark.parametrize("text", ["x" * 2_000_000, "a://b:" * 300_000, "password " * 200_000, " " * 2_000_000])
+def test_masking_takes_time_in_proportion_to_the_text(text: str) -> None:
+    assert masked(text) == text
+
+
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        ("LOAD TABLE t FROM DATABASE 'sqlite:///f' QUERY 'SELECT 1'", "LOAD TABLE t FROM DATABASE 'sqlite:///f'"),
+        ("CREATE OR REPLACE QUERY q AS SELECT k FROM R(S)", "CREATE OR REPLACE QUERY q"),
+    ],
+)
+def test_every_statement_has_a_text(sql: str, text: str) -> None:
+    (statement,) = parse(sql)
+    assert statement.sql.startswith(text)
+
+
 def test_show_audit() -> None:
     (statement,) = parse("SHOW AUDIT LIMIT 7")
     assert isinstance(statement, ShowAudit) and statement.limit == 7
