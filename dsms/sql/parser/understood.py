@@ -43,4 +43,4 @@ def _raised_by_sqlglot(error: BaseException) -> bool:
     """Whether an error comes out of sqlglot's own code: it expects arguments that its parser does not insist on, and
     knows no text for our own expressions in messages."""
     *_, (frame, _) = walk_tb(error.__traceback__)
-    return frame.f_globals.get("__name__", "").partition(".")[0] == "sqlglot"
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "sqlglot"
