@@ -179,11 +179,26 @@ def _offsets(
 
 
 def delete_topic(admin: AdminClient, topic: str) -> None:
-    """Deletes a topic if it exists."""
+    """Deletes a topic if it exists, and waits until the brokers no longer know it."""
     try:
+        known = topic_ids(admin, [topic]).get(topic)
         admin.delete_topics([topic])[topic].result(TIMEOUT_S)
+        _await_gone(admin, topic, known)
     except TimeoutError as error:
         raise ExternalError(f'kafka did not answer while deleting topic "{topic}"', retryable=True) from error
     except KafkaException as error:
         if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise translate(error.args[0], f'deleting topic "{topic}"') from error
+
+
+@retry(
+    retry=retry_if_exception_type(ExternalError),
+    wait=wait_exponential(0.02, max=0.5),
+    stop=stop_after_delay(TIMEOUT_S),
+    reraise=True,
+)
+def _await_gone(admin: AdminClient, topic: str, known: str | None) -> None:
+    """Waits until a topic is gone, or another one has its name."""
+    there = bool(partitions_of(admin, topic))
+    if there and (known is None or topic_ids(admin, [topic]).get(topic) == known):
+        raise ExternalError(f'kafka is still deleting topic "{topic}"', retryable=True)

@@ -122,3 +122,10 @@ def test_files_are_sent_and_loaded_at_one_instant(cluster: Cluster, unique: str,
     cluster.sql(f"DROP TABLE {table}")
     with pytest.raises(Refused, match="not found"):
         cluster.sql(f"SELECT * FROM {table}")
+
+
+def test_a_dropped_table_is_made_anew_at_once(cluster: Cluster, unique: str):
+    for number in range(5):
+        cluster.sql(f"CREATE TABLE {unique}T (k INT PRIMARY KEY); INSERT INTO {unique}T VALUES ({number})")
+        assert rows(cluster, f"SELECT k FROM {unique}T") == [[number]]
+        cluster.sql(f"DROP TABLE {unique}T")

@@ -16,7 +16,7 @@ class SilentAdmin:
     def __getattr__(self, call: str) -> Any:
         unanswered: Future[None] = Future()
         unanswered.set_exception(TimeoutError())
-        return lambda names: {"t": unanswered}
+        return lambda names, **_: {"t": unanswered}
 
 
 @pytest.mark.parametrize("call", [lambda admin: ensure_topic(admin, "t", 1), lambda admin: delete_topic(admin, "t")])
