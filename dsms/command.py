@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from typing import Any
 
 import structlog
 import typer
@@ -12,17 +13,34 @@ import typer
 from dsms.spark.compat.hidden_pandas import without_pandas
 from operators.core.alarms import Alarm, Alarms
 from operators.core.errors import UserError
+from operators.core.masking import masked
+from operators.core.secrets import check_arguments, take_files
 
 
 def serve(main: Callable[..., None]) -> None:
-    """Runs the service with the command line of this process; a UserError is printed in one line, with exit code 1."""
+    """Runs the service with the command line of this process; a UserError is printed in one line, with exit code 1.
+    Settings that are secrets may come from files, and none may be in the command line."""
     without_pandas(os.environ)
+    configure_log()
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(main)
     try:
+        check_arguments(sys.argv[1:])
+        take_files(os.environ)
         app()
     except UserError as error:
         sys.exit(f"error: {error}")
+
+
+def configure_log() -> None:
+    """Passwords are masked in the log, and tracebacks show no values of variables, which may be secrets."""
+    renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    processors = structlog.get_config()["processors"][:-1]
+    structlog.configure(processors=[*processors, _mask, renderer])
+
+
+def _mask(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {name: masked(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 def logged_alarms() -> Alarms:

@@ -16,13 +16,13 @@ BUCKET = "checkpoints"
 
 
 @contextmanager
-def s3_server(directory: Path) -> Iterator[dict[str, str]]:
+def s3_server(directory: Path, secret: str = "not-a-secret") -> Iterator[dict[str, str]]:
     """A server with one empty bucket; gives the environment by which clients find it and are let in."""
     port = free_port()
     environment = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ACCESS_KEY_ID": "tester",
-        "AWS_SECRET_ACCESS_KEY": "not-a-secret",
+        "AWS_SECRET_ACCESS_KEY": secret,
         "AWS_DEFAULT_REGION": "us-east-1",
     }
     command = (sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port))
@@ -34,7 +34,7 @@ def s3_server(directory: Path) -> Iterator[dict[str, str]]:
             "s3",
             endpoint_url=environment["AWS_ENDPOINT_URL"],
             aws_access_key_id="tester",
-            aws_secret_access_key="not-a-secret",
+            aws_secret_access_key=secret,
             region_name="us-east-1",
         )
         client.create_bucket(Bucket=BUCKET)

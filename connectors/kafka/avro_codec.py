@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import os
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
@@ -16,13 +17,14 @@ from confluent_kafka.serialization import MessageField, SerializationContext, Se
 
 from connectors.kafka.record_codec import Row
 from operators.core.errors import ExternalError, UserError
+from operators.core.secrets import resolved_url
 
 
 class AvroCodec:
     """Rows in Confluent's wire format, written with the latest schemas of the topic's subjects."""
 
     def __init__(self, registry_url: str, topic: str) -> None:
-        self._client = SchemaRegistryClient({"url": registry_url})
+        self._client = SchemaRegistryClient({"url": resolved_url(registry_url, os.environ)})
         self._fields = {True: MessageField.KEY, False: MessageField.VALUE}
         self._topic = topic
         self._writers: dict[bool, tuple[AvroSerializer, Any]] = {}

@@ -9,8 +9,18 @@ from confluent_kafka import KafkaException
 
 from connectors.kafka.config import KafkaSettings
 from operators.core.errors import ConfigError
+from operators.core.secrets import resolved, secret_file
 
 PREFIX = "DSMS_KAFKA_CONFIG_"
+_FILE = ".file"
+#: Settings whose own names end so.
+_NAMED_FILE = frozenset(
+    {
+        "sasl.oauthbearer.assertion.file",
+        "sasl.oauthbearer.assertion.private.key.file",
+        "sasl.oauthbearer.assertion.jwt.template.file",
+    }
+)
 #: Exactly-once depends on these settings, so they cannot be set; the address has its own option.
 OURS = frozenset(
     {
@@ -27,13 +37,14 @@ OURS = frozenset(
 
 
 def kafka_settings(bootstrap: str, file: Path | None, environ: Mapping[str, str]) -> KafkaSettings:
-    """The settings of all clients: those of the file, overridden by those of the environment. ConfigError if no client
-    can be made from them.
+    """The settings of all clients: those of the file, overridden by those of the environment, with the secrets to which
+    they refer. ConfigError if no client can be made from them.
 
     >>> kafka_settings("k:9093", None, {"DSMS_KAFKA_CONFIG_SECURITY_PROTOCOL": "SSL"}).properties
     {'security.protocol': 'SSL'}
     """
-    settings = KafkaSettings(bootstrap, {**(from_file(file) if file else {}), **from_environment(environ)})
+    given = {**(from_file(file) if file else {}), **from_environment(environ)}
+    settings = KafkaSettings(bootstrap, {name: resolved(value, environ) for name, value in given.items()})
     try:
         settings.admin()
     except KafkaException as error:
@@ -70,9 +81,17 @@ def parsed(lines: Iterable[str], name: str) -> dict[str, str]:
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings in variables such as DSMS_KAFKA_CONFIG_SASL_USERNAME for sasl.username."""
+    """The settings in variables such as DSMS_KAFKA_CONFIG_SASL_USERNAME for sasl.username; the value of sasl.password
+    may be in the file that DSMS_KAFKA_CONFIG_SASL_PASSWORD_FILE names."""
     names = {name: name.removeprefix(PREFIX).lower().replace("_", ".") for name in environ if name.startswith(PREFIX)}
-    return _checked({key: _value(key, environ[name]) for name, key in names.items()}, "the environment")
+    settings: dict[str, str] = {}
+    for name, key in names.items():
+        filed = key.endswith(_FILE) and key not in _NAMED_FILE
+        known = key.removesuffix(_FILE) if filed else key
+        if known in settings:
+            raise ConfigError(f'kafka setting "{known}" is set twice in the environment')
+        settings[known] = _value(known, secret_file(Path(environ[name])) if filed else environ[name])
+    return _checked(settings, "the environment")
 
 
 def _value(key: str, text: str) -> str:

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from operators.core.errors import ExternalError
+from operators.core.secrets import NoSecret, resolved_url
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, PoolManager
@@ -30,7 +31,7 @@ def schema_lookup(url: str, *, ours: bool = True) -> Callable[[int], dict[str, A
 
     @lru_cache(maxsize=4096)
     def lookup(schema_id: int) -> dict[str, Any]:
-        answer = _answer(_pool(url, ours), url, "GET", f"schemas/ids/{schema_id}")
+        answer = _answer(url, ours, "GET", f"schemas/ids/{schema_id}")
         if answer.status == HTTPStatus.NOT_FOUND:
             raise LookupError(f"unknown schema id {schema_id}")
         if answer.status != HTTPStatus.OK:
@@ -45,7 +46,7 @@ def schema_lookup(url: str, *, ours: bool = True) -> Callable[[int], dict[str, A
 def register_schema(url: str, subject: str, schema: dict[str, Any], *, ours: bool = True) -> int:
     """The id of a schema under a subject, registered if it is new; `ours` as in `schema_lookup`."""
     body = {"schema": json.dumps(schema), "schemaType": "AVRO"}
-    answer = _answer(_pool(url, ours), url, "POST", f"subjects/{quote(subject, safe='')}/versions", body)
+    answer = _answer(url, ours, "POST", f"subjects/{quote(subject, safe='')}/versions", body)
     if answer.status != HTTPStatus.OK:
         raise ExternalError(
             f'the schema registry refused the schema of subject "{subject}": {_reason(answer)}', retryable=False
@@ -53,11 +54,14 @@ def register_schema(url: str, subject: str, schema: dict[str, Any], *, ours: boo
     return int(answer.json()["id"])
 
 
-def _answer(pool: PoolManager, url: str, method: str, path: str, body: object = None) -> BaseHTTPResponse:
+def _answer(url: str, ours: bool, method: str, path: str, body: object = None) -> BaseHTTPResponse:
     from urllib3.exceptions import HTTPError
 
     try:
-        return pool.request(method, f"{url.rstrip('/')}/{path}", json=body)
+        pool, place = _pool(url, ours)
+        return pool.request(method, f"{place}/{path}", json=body)
+    except NoSecret as error:
+        raise ExternalError(f"cannot reach the schema registry: {error.message}", hint=error.hint) from error
     except HTTPError as error:
         raise ExternalError(f"cannot reach the schema registry: {error}") from error
 
@@ -71,14 +75,15 @@ def _reason(answer: BaseHTTPResponse) -> str:
 
 
 @lru_cache(maxsize=16)
-def _pool(url: str, ours: bool) -> PoolManager:
+def _pool(url: str, ours: bool) -> tuple[PoolManager, str]:
     """Connections to a registry, with the name and password in its URL, or with the token of the environment if the
-    registry is ours."""
+    registry is ours; and the URL without them. Secrets to which the URL refers are looked up here."""
     from urllib3 import PoolManager, Retry, make_headers
     from urllib3.util import parse_url
 
     token = os.environ.get("DSMS_TOKEN") if ours else None
-    user = parse_url(url).auth or (f"dsms:{token}" if token else None)
+    parts = parse_url(resolved_url(url, os.environ))
+    user = unquote(parts.auth) if parts.auth else (f"dsms:{token}" if token else None)
     retries = Retry(3, backoff_factor=0.1, status_forcelist=(502, 503, 504), raise_on_status=False)
     headers = {"Accept": _TYPE, "Content-Type": _TYPE, **make_headers(basic_auth=user)}
-    return PoolManager(headers=headers, retries=retries, timeout=_TIMEOUT_S)
+    return PoolManager(headers=headers, retries=retries, timeout=_TIMEOUT_S), parts._replace(auth=None).url.rstrip("/")

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from operators.core.errors import DsmsError, ExternalError, UserError
+from operators.core.masking import MASK
 
 BATCH_ROWS = 10_000
 #: What a query of sqlite may do.
@@ -35,7 +36,7 @@ def database_batches(url: str, query: str) -> Iterator[pa.Table]:
             for rows in result.partitions(BATCH_ROWS):
                 yield _table(names, [tuple(row) for row in rows])
     except SQLAlchemyError as error:
-        raise _translated(error) from error
+        raise _translated(error, engine.url.password) from error
     finally:
         engine.dispose()
 
@@ -47,7 +48,7 @@ def _engine(url: str) -> sa.Engine:
             return _sqlite_engine(parsed)
         return sa.create_engine(parsed)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
-        known = "dialect://user:password@host/database"
+        known = "dialect://user:${secret:NAME}@host/database"
         raise UserError(
             f"cannot use the database url: {type(error).__name__}",
             hint=f"use {known}, and install the dialect's driver",
@@ -88,8 +89,9 @@ def _table(names: list[str], rows: list[tuple[object, ...]]) -> pa.Table:
     return pa.table(columns, names=names)
 
 
-def _translated(error: SQLAlchemyError) -> DsmsError:
+def _translated(error: SQLAlchemyError, password: str | None) -> DsmsError:
     reason = str(getattr(error, "orig", None) or type(error).__name__).splitlines()[0]
+    reason = reason.replace(str(password), MASK) if password else reason  # some drivers repeat how they connect
     # sqlite reports an error of the query itself, such as an unknown table, in the class of failures
     wrong_query = getattr(getattr(error, "orig", None), "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
     if isinstance(error, OperationalError) and not wrong_query:

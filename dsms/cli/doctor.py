@@ -11,6 +11,7 @@ import typer
 from dsms.cli.cluster import DEFAULT_DATA_DIR, DataDir, OutputFormat
 from dsms.cli.output import note, print_documents, print_json
 from operators.core.errors import ExternalError
+from operators.core.secrets import resolved_url
 
 UNWELL = 1
 
@@ -42,6 +43,7 @@ def doctor(  # noqa: PLR0913 a parameter an option
     address, url = kafka or (state and state.kafka), redis or (state and state.redis)
     if not address or not url:
         raise ExternalError(f'no cluster is running in "{data_dir}"', hint="pass --kafka HOST:PORT and --redis URL")
+    url = resolved_url(url, os.environ)
     patient = Patient(kafka_settings(address, kafka_properties, os.environ), url, cluster, data_dir)
     findings = examine(patient, repair=repair)
     documents = [finding.document() for finding in findings]

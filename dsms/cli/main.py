@@ -1,5 +1,6 @@
 """The command `dsms`. Exit codes: 0 success, 1 request refused, 2 usage error, 3 service unreachable, 130 Ctrl-C."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -18,6 +19,7 @@ from dsms.cli.publish import publish
 from dsms.cli.sql import sql
 from dsms.cli.token import token
 from operators.core.errors import DsmsError, ExternalError
+from operators.core.secrets import take_files
 
 DONE, REFUSED, UNREACHABLE, INTERRUPTED = 0, 1, 3, 130
 
@@ -62,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code; the only place that turns errors into codes."""
     try:
+        take_files(os.environ)
         app(list(arguments) if arguments is not None else None)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE

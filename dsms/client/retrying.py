@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import httpx
@@ -11,6 +12,7 @@ import tenacity
 from dsms.client.calls import Call
 from dsms.client.documents import Cover
 from dsms.client.errors import NotCovered, RecordRefused, Unavailable, error_of
+from operators.core.secrets import from_files
 
 T = TypeVar("T")
 STATEMENT_TIMEOUT_S = 300.0
@@ -22,10 +24,15 @@ CUT = (httpx.TransportError, httpx.StreamError)
 
 
 def connection(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
-    """The settings of an httpx client; `token` defaults to the environment variable `DSMS_TOKEN`."""
-    known = os.environ.get("DSMS_TOKEN") if token is None else token
+    """The settings of an httpx client; `token` defaults to the environment variable `DSMS_TOKEN`, or to what is in
+    the file that `DSMS_TOKEN_FILE` names."""
+    known = _token_of(os.environ) if token is None else token
     headers = {"Authorization": f"Bearer {known}"} if known else {}
     return {"base_url": url, "timeout": httpx.Timeout(timeout_s, connect=5.0), "headers": headers}
+
+
+def _token_of(environ: Mapping[str, str]) -> str | None:
+    return {**environ, **from_files(environ, ["DSMS_TOKEN"])}.get("DSMS_TOKEN")
 
 
 def request(call: Call[Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.model.limits import read_limits
 from dsms.model.topic_rules import TopicRules
 from operators.core.recursion import STACK_BYTES, allow_deep_calls
+from operators.core.secrets import resolved_url
 
 
 def main(  # noqa: PLR0913 a parameter an option
@@ -91,7 +92,7 @@ def main(  # noqa: PLR0913 a parameter an option
     threading.stack_size(STACK_BYTES)
     settings = CoordinatorSettings(
         kafka=kafka_settings(kafka, kafka_properties, os.environ),
-        redis_url=redis,
+        redis_url=resolved_url(redis, os.environ),
         cluster=cluster,
         registry_url=registry,
         loads=LoadPolicy(load_dir, databases=load_databases),

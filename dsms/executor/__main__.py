@@ -23,6 +23,7 @@ from dsms.spark.scratch import scratch_directory
 from dsms.spark.session import spark_session
 from operators.core.errors import ConfigError
 from operators.core.recursion import STACK_BYTES, allow_deep_calls
+from operators.core.secrets import resolved_url
 
 
 def main(  # noqa: PLR0913 one parameter an option
@@ -97,7 +98,7 @@ def main(  # noqa: PLR0913 one parameter an option
     threading.stack_size(STACK_BYTES)
     settings = ExecutorSettings(
         kafka_settings(kafka, kafka_properties, os.environ),
-        redis,
+        resolved_url(redis, os.environ),
         registry or coordinator,
         data_dir.absolute(),
         cluster,

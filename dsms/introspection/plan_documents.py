@@ -14,7 +14,7 @@ import msgspec
 from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.labels import label
-from dsms.model.objects import Function, Object, Query, kind_of
+from dsms.model.objects import Function, Object, Query, kind_of, shown_sql
 from dsms.model.schema import visible
 from dsms.model.types import type_sql
 from dsms.physical.fragment_plan import planned
@@ -73,7 +73,7 @@ def document(catalog: Catalog, may_read: Callable[[str], bool] = lambda _: True)
 
 def _object(item: Object, catalog: Catalog) -> PlanObject:
     if not isinstance(item, Query):
-        return PlanObject(item.name, kind_of(item), item.sql)
+        return PlanObject(item.name, kind_of(item), shown_sql(item))
     plan = None if item.periodic is not None else _operator(planned(item, catalog).optimized)
     return PlanObject(item.name, kind_of(item), item.sql, item.weight, item.paused, plan)
 

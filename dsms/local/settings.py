@@ -13,7 +13,8 @@ import msgspec
 
 from dsms.local.encoding import convert
 from dsms.local.ports import claim_port
-from operators.core.errors import ConfigError
+from operators.core.errors import ConfigError, UserError
+from operators.core.secrets import check_no_secret
 
 FILE_NAME = "dsms.toml"
 DEFAULT_DATA_DIR = ".dsms"
@@ -76,6 +77,15 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return msgspec.structs.replace(self, **{p: claim_port(self.host, getattr(self, p), p) for p in used})
 
 
+def _checked(settings: LocalSettings) -> LocalSettings:
+    """The settings, which are in command lines of the services; ConfigError for a password among them."""
+    try:
+        check_no_secret(settings.registry_url or "", '"registry_url"')
+    except UserError as error:
+        raise ConfigError(error.message, hint=error.hint) from error
+    return settings
+
+
 def load_settings(environ: Mapping[str, str], options: Mapping[str, Any] | None = None) -> LocalSettings:
     """The settings from all sources; an option that is None is not set.
 
@@ -91,7 +101,7 @@ def load_settings(environ: Mapping[str, str], options: Mapping[str, Any] | None 
         _check_keys(source, values)
         merged |= values
         _convert(source, merged)
-    return _convert("the settings", merged)
+    return _checked(_convert("the settings", merged))
 
 
 def _keys() -> list[str]:

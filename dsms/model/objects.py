@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from connectors.kafka.names import dead_letter_topic
+from operators.core.masking import masked_urls
 from operators.expressions.rendering import simple_type
 
 #: The name of a record format, as in `connectors.kafka.record_formats`.
@@ -339,3 +340,9 @@ def last_change(item: Object) -> int:
 def kind_of(item: Object) -> str:
     """The SQL word for the kind of an object, such as "stream" or "view"."""
     return item.kind if isinstance(item, Query) else type(item).__name__.lower()
+
+
+def shown_sql(item: Object) -> str:
+    """The statement that created the object, as it was written. Versions before secrets by reference kept the password
+    of a source's registry in it, which is left out."""
+    return masked_urls(item.sql) if isinstance(item, Source | Stream) else item.sql

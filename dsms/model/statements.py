@@ -155,7 +155,7 @@ class LoadFile(Statement):
 
 @dataclass(frozen=True)
 class LoadDatabase(Statement):
-    """`LOAD TABLE table FROM DATABASE 'url' QUERY 'select'`. The url is a secret that no message contains."""
+    """`LOAD TABLE table FROM DATABASE 'url' QUERY 'select'`. A password in the url is a reference to a secret."""
 
     table: Name
     url: str

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from connectors.kafka.record_formats import FORMATS
+from dsms.model import statements as st
 from dsms.model.objects import DEFAULT_IDLE_MS
 from dsms.model.sizes import read_bytes
 from dsms.model.statements import Clause
 from operators.core.errors import SqlError, UserError
+from operators.core.secrets import check_no_secret, references
 
 #: The value of START that is resolved by looking at the sources.
 LATEST = "latest"
@@ -149,7 +151,18 @@ def _tagged(clause: Clause) -> dict[str, object]:
 
 
 def _registry(clause: Clause) -> dict[str, object]:
-    return {"registry": _word(clause)}
+    url = _word(clause)
+    try:
+        check_no_secret(url, "REGISTRY")
+    except UserError as error:
+        raise _wrong(clause, error.message, error.hint) from error
+    return {"registry": url}
+
+
+def named_secrets(statement: st.Statement) -> tuple[str, ...]:
+    """The secrets that the clauses of a statement refer to."""
+    clauses: tuple[Clause, ...] = getattr(statement, "clauses", ())
+    return tuple(name for clause in clauses if clause.name == "registry" for name in references(" ".join(clause.words)))
 
 
 def _constraint(clause: Clause) -> dict[str, object]:

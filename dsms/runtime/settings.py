@@ -38,7 +38,7 @@ class ExecutorSettings:
     """
 
     kafka: KafkaSettings
-    redis_url: str
+    redis_url: str = field(repr=False)
     registry_url: str
     data_dir: Path
     cluster: str = "local"

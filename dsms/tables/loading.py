@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from pathlib import Path
@@ -13,6 +14,7 @@ from dsms.model.objects import Table
 from dsms.model.statements import Load, LoadDatabase, LoadFile
 from dsms.tables.statements import in_order
 from operators.core.errors import UserError
+from operators.core.secrets import resolved_url
 
 
 @singledispatch
@@ -41,7 +43,7 @@ def rows_of_file(path: Path, table: Table, options: Sequence[st.Clause] = ()) ->
 def _(load: LoadDatabase, table: Table) -> Iterator[pa.Table]:
     from connectors.tables.database import database_batches
 
-    for batch in database_batches(load.url, load.query):
+    for batch in database_batches(resolved_url(load.url, os.environ), load.query):
         yield _fitted(batch, table)
 
 

@@ -57,3 +57,16 @@ def test_what_is_wrong_is_refused_at_the_start(tmp_path: Path, text: str, said: 
 def test_a_missing_file_is_named(tmp_path: Path):
     with pytest.raises(ConfigError, match="absent.properties"):
         kafka_settings("k:9093", tmp_path / "absent.properties", {})
+
+
+def test_values_come_from_files_and_secrets(tmp_path: Path):
+    file, password = tmp_path / "client.properties", tmp_path / "password"
+    file.write_text("sasl.username=${secret:kafka-user}\nsasl.password=other\n")
+    password.write_text("from a file\n")
+    environ = {"DSMS_KAFKA_CONFIG_SASL_PASSWORD_FILE": str(password), "DSMS_SECRET_KAFKA_USER": "ann"}
+    settings = kafka_settings("k:9093", file, environ)
+    assert settings.properties == {"sasl.username": "ann", "sasl.password": "from a file"}
+    with pytest.raises(ConfigError, match='"sasl.password" is set twice'):
+        kafka_settings("k:9093", None, {**environ, "DSMS_KAFKA_CONFIG_SASL_PASSWORD": "x"})
+    own_name = {"DSMS_KAFKA_CONFIG_SASL_OAUTHBEARER_ASSERTION_FILE": str(password)}
+    assert kafka_settings("k:9093", None, own_name).properties == {"sasl.oauthbearer.assertion.file": str(password)}

@@ -136,3 +136,12 @@ def test_a_registry_that_cannot_be_reached_is_reported() -> None:
         schema_lookup(url)(7)
     with pytest.raises(ExternalError, match="^the schema registry does not answer: "):
         AvroCodec(url, "t").decode(b"\0\0\0\0\7\0", key=False)
+
+
+def test_a_secret_of_the_url_is_looked_up_where_it_is_used(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DSMS_SECRET_P", "a/b@c:d")
+    registry.answers = [(200, {"schema": json.dumps(SCHEMA)})]
+    schema_lookup(registry.url.replace("://", "://me:${secret:p}@"), ours=False)(7)
+    assert registry.asked == [("GET", "/schemas/ids/7", "me:a/b@c:d", None)]
+    with pytest.raises(ExternalError, match='there is no secret "q"'):
+        schema_lookup(registry.url.replace("://", "://me:${secret:q}@"), ours=False)(7)

@@ -19,11 +19,11 @@ import structlog
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.internal_log import Entry, InternalLog
 from connectors.kafka.log_appender import LogAppender
-from dsms.coordinator.audit.masking import masked
 from dsms.model.principal import Caller
 from operators.core.alarms import Alarms
 from operators.core.decoding import Broken, decoded
 from operators.core.errors import DsmsError, ExternalError
+from operators.core.masking import masked
 
 AUDIT = "audit"
 _DAY_MS = 86_400_000

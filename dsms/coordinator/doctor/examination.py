@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class Patient:
     """The cluster that is examined; `data_dir` is that of its executors, if it is on this machine."""
 
     kafka: KafkaSettings
-    redis_url: str
+    redis_url: str = field(repr=False)
     cluster: str
     data_dir: Path | None = None
 

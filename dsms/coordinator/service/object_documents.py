@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from dsms.coordinator.catalog.lookup import Document, object_named
 from dsms.coordinator.watcher.object_states import States
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, Source, Table, kind_of
+from dsms.model.objects import Object, Query, Source, Table, kind_of, shown_sql
 from dsms.model.types import type_sql
 from dsms.registration.object_columns import schema_and_keys
+from operators.core.masking import masked_urls
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def _document(item: Object, catalog: Catalog, states: States) -> Document:
     document: Document = {
         "name": item.name,
         "kind": kind_of(item),
-        "sql": item.sql,
+        "sql": shown_sql(item),
         "id": item.id,
         "columns": columns,
         "key": list(keys),
@@ -61,7 +62,11 @@ def _document(item: Object, catalog: Catalog, states: States) -> Document:
     if isinstance(item, Source | Query):
         document |= {"topic": item.topic, "format": item.format, "partitions": item.partitions}
     if isinstance(item, Source):
-        document |= {"timestamp": item.timestamp, "tagged": item.tagged, "registry": item.registry}
+        document |= {
+            "timestamp": item.timestamp,
+            "tagged": item.tagged,
+            "registry": item.registry and masked_urls(item.registry),
+        }
     if isinstance(item, Query):
         document |= _query_fields(item, states)
     return document

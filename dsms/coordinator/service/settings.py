@@ -17,7 +17,7 @@ class CoordinatorSettings:
     may load and ask for, and over how many fragments new queries are dealt out."""
 
     kafka: KafkaSettings
-    redis_url: str
+    redis_url: str = field(repr=False)
     cluster: str
     registry_url: str | None = None
     loads: LoadPolicy = field(default_factory=LoadPolicy)

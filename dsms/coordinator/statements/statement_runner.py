@@ -16,6 +16,7 @@ from dsms.model import statements as st
 from dsms.model.principal import Caller, Forbidden, Principal
 from dsms.model.roles import Role, allows
 from dsms.model.statement_result import StatementResult
+from dsms.registration.clauses import named_secrets
 from dsms.registration.continuous import as_meant
 from dsms.registration.kinds.drop import Drop
 from dsms.registration.kinds.pause import SetPaused
@@ -80,9 +81,10 @@ def _carried_out(statement: st.Statement, context: StatementContext) -> Statemen
 
 
 def check_roles(statements: Iterable[st.Statement], role: Role) -> None:
-    """Raises Forbidden for the first statement that needs a higher role."""
+    """Raises Forbidden for the first statement that needs a higher role. Whoever names a secret says where it is sent,
+    so only administrators may."""
     for number, statement in enumerate(statements, 1):
-        needed = kind_of_statement(statement).role
+        needed = "administrator" if named_secrets(statement) else kind_of_statement(statement).role
         if not allows(role, needed):
             raise Forbidden(f"statement {number} needs the role {needed}, the token has {role}")
 

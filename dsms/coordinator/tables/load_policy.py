@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dsms.model.statements import Load, LoadDatabase
 from operators.core.errors import UserError
+from operators.core.secrets import check_no_secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class LoadPolicy:
                 raise UserError(
                     "the coordinator may not connect to databases", hint="start it with --load-databases to allow it"
                 )
+            check_no_secret(load.url, "the url of a database")
             return load
         return replace(load, path=str(self._inside(load.path)))
 

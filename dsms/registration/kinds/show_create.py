@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import kind_of
+from dsms.model.objects import kind_of, shown_sql
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.statement_kind import StatementKind, named
@@ -30,7 +30,9 @@ def _apply(statement: ShowCreate, catalog: Catalog, environment: Environment) ->
     """The text as it was written, of a query that was replaced the last one."""
     item = catalog.find_any(statement.name.text, statement.name.place)
     message = f'statement that created {kind_of(item)} "{item.name}"'
-    return catalog, StatementResult("SHOW CREATE", message, ("name", "sql"), ((item.name, item.sql),), name=item.name)
+    return catalog, StatementResult(
+        "SHOW CREATE", message, ("name", "sql"), ((item.name, shown_sql(item)),), name=item.name
+    )
 
 
 KIND = StatementKind(

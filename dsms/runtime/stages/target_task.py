@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,7 +25,7 @@ class StoreSettings:
     """Where a fragment's runs are stored: in Redis, up to `memory_limit` bytes, and in a cache directory of the
     host."""
 
-    redis_url: str
+    redis_url: str = field(repr=False)
     cluster: str
     fragment: str
     cache: Path

@@ -176,3 +176,13 @@ def test_a_wrong_file_of_tokens_is_refused(tmp_path, text: str) -> None:
     file.write_text(text)
     with pytest.raises(ConfigError, match=r"tokens.toml|is not a pattern|two tokens are named"):
         read_tokens(file)
+
+
+@pytest.mark.parametrize("begin", ["REGISTER SOURCE s (a INT) FROM t", "CREATE STREAM s (a INT)"])
+def test_only_administrators_name_secrets(begin: str) -> None:
+    """Who names a secret says where it is sent."""
+    check_roles(parse(f"{begin} REGISTRY 'http://me@host'"), "writer")
+    naming = parse(f"{begin} REGISTRY 'http://me:${{secret:p}}@host'")
+    check_roles(naming, "administrator")
+    with pytest.raises(Forbidden, match="administrator"):
+        check_roles(naming, "writer")

@@ -6,7 +6,6 @@ import pytest
 from fastapi.testclient import TestClient
 
 from dsms.coordinator.audit.audit_log import Act, Event, noted
-from dsms.coordinator.audit.masking import masked
 from dsms.coordinator.http.access import Access, new_token
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
@@ -15,6 +14,7 @@ from dsms.model.principal import Caller, Principal
 from dsms.registration.kinds.show_audit import ShowAudit
 from dsms.registration.statements import kind_of_statement, parse
 from operators.core.errors import ExternalError, SqlError, UserError
+from operators.core.masking import masked
 from tests.support.fake_service import FakeService
 
 ANN = Caller(Principal("ann", "writer"), "r1")

@@ -23,3 +23,12 @@ def test_a_coordinator_reads_only_what_it_was_started_for(tmp_path: Path) -> Non
     for load in (outside, LoadFile(Name("t"), "/etc/hosts", (), "")):
         with pytest.raises(UserError, match="outside the directory"):
             allowed.checked(load)
+
+
+def test_the_password_of_a_database_is_a_reference() -> None:
+    allowed = LoadPolicy(databases=True)
+    with pytest.raises(UserError, match="must not hold a password") as refused:
+        allowed.checked(LoadDatabase(Name("t"), "postgresql://ann:pw4711@host/x", "SELECT 1"))
+    assert "pw4711" not in str(refused.value)
+    load = LoadDatabase(Name("t"), "postgresql://ann:${secret:db}@host/x", "SELECT 1")
+    assert allowed.checked(load) == load

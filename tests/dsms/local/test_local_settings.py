@@ -72,3 +72,11 @@ def test_two_services_on_one_port_are_refused(tmp_path: Path):
     settings = LocalSettings(data_dir=tmp_path, kafka_port=9092, redis_port=9092)
     with pytest.raises(ConfigError, match="have the same port"):
         settings.with_ports()
+
+
+def test_a_password_in_the_settings_is_refused() -> None:
+    """They are in the command lines of the services."""
+    with pytest.raises(ConfigError, match='"registry_url" must not hold a password') as refused:
+        load_settings({"DSMS_REGISTRY_URL": "http://ann:pw4711@host"})
+    assert "pw4711" not in str(refused.value)
+    assert load_settings({"DSMS_REGISTRY_URL": "http://ann:${secret:p}@host"}).registry_url is not None

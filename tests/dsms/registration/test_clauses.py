@@ -6,6 +6,7 @@ import pytest
 
 from dsms.model.statements import Clause, Place
 from dsms.registration.clauses import result_settings, source_settings
+from operators.core.errors import SqlError
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,11 @@ def test_result_clauses() -> None:
         Clause("partitions", ("2",), Place()),
     ]
     assert result_settings(clauses) == {"format": "avro", "topic": "x", "partitions": 2}
+
+
+def test_a_password_in_a_registry_is_refused_and_not_repeated() -> None:
+    with pytest.raises(SqlError, match="REGISTRY must not hold a password") as refused:
+        source_settings([Clause("registry", ("http://ann:pw4711@host",), Place(2, 5))])
+    assert "pw4711" not in str(refused.value) and (refused.value.line, refused.value.column) == (2, 5)
+    settings, _ = source_settings([Clause("registry", ("http://ann:${secret:p}@host",), Place())])
+    assert settings == {"registry": "http://ann:${secret:p}@host"}

@@ -26,8 +26,17 @@ def masked(text: str) -> str:
     >>> masked("SELECT token FROM t")
     'SELECT token FROM t'
     """
+    return _NAMED.sub(rf"\g<begin>{MASK}", masked_urls(text))
+
+
+def masked_urls(text: str) -> str:
+    """The text with passwords in URLs replaced.
+
+    >>> masked_urls("http://ann:s3cret@host?token=x")
+    'http://ann:***@host?token=x'
+    """
     *before, last = text.split("@")
-    return _NAMED.sub(rf"\g<begin>{MASK}", "@".join([*map(_without_password, before), last]))
+    return "@".join([*map(_without_password, before), last])
 
 
 def _without_password(text: str) -> str:
