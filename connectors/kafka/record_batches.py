@@ -7,9 +7,9 @@ What a reader of committed records may see is decided batch by batch, the record
 from __future__ import annotations
 
 import ctypes
-import gzip
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import cramjam
@@ -30,6 +30,9 @@ _CODEC, _TRANSACTIONAL, _CONTROL = 7, 16, 32
 _ABORT = b"\0\0"
 #: The smallest whole batch: its header.
 _LEAST_BATCH = 61
+#: The most bytes of a batch's records without compression. A producer may publish batches of a megabyte that would take
+#: gigabytes.
+LARGEST_BATCH = 256 << 20
 _XERIAL = b"\x82SNAPPY\x00"
 _CODES = {-1: "truncated", -2: "a varint does not end", -3: "a length does not fit", -5: "more records than counted"}
 
@@ -227,28 +230,55 @@ def _plain(data: bytes, batch: Any) -> NDArray[np.uint8]:
     if decompress is None:
         raise ExternalError(f"records at offset {batch['base_offset']} are compressed in an unknown way ({codec})")
     try:
-        return np.frombuffer(decompress(records), np.uint8)
-    except (cramjam.DecompressionError, OSError, EOFError, ValueError) as error:
-        raise ExternalError(f"records at offset {batch['base_offset']} cannot be decompressed: {error}") from error
+        return decompress(records)
+    except cramjam.DecompressionError as error:
+        where = f"records at offset {batch['base_offset']} cannot be decompressed into {LARGEST_BATCH >> 20} MiB"
+        raise ExternalError(f"{where}: {error}", retryable=False) from error
 
 
-def _snappy(records: memoryview) -> Any:
+def _snappy(records: memoryview) -> NDArray[np.uint8]:
     """Snappy as Kafka's clients write it: raw, or in blocks behind a header of the Java library."""
-    if bytes(records[:8]) != _XERIAL:
-        return cramjam.snappy.decompress_raw(records)
-    at, parts = 16, []
+    blocks = [records] if bytes(records[:8]) != _XERIAL else list(_xerial_blocks(records))
+    if sum(map(cramjam.snappy.decompress_raw_len, blocks)) > LARGEST_BATCH:
+        raise cramjam.DecompressionError("they are larger")
+    parts: list[Any] = [cramjam.snappy.decompress_raw(block) for block in blocks]
+    return np.frombuffer(parts[0] if len(parts) == 1 else b"".join(map(bytes, parts)), np.uint8)
+
+
+def _xerial_blocks(records: memoryview) -> Iterator[memoryview]:
+    at = 16
     while at < len(records):
         size = int.from_bytes(records[at : at + 4], "big")
-        parts.append(bytes(cramjam.snappy.decompress_raw(records[at + 4 : at + 4 + size])))
+        yield records[at + 4 : at + 4 + size]
         at += 4 + size
-    return b"".join(parts)
 
 
-_CODECS: dict[int, Callable[[memoryview], Any]] = {
-    1: gzip.decompress,
+def _bounded(codec: Any, expansion: int, records: memoryview) -> NDArray[np.uint8]:
+    """What a codec makes of records; a byte of them gives at most `expansion` bytes."""
+    if len(records) * expansion <= LARGEST_BATCH:
+        return np.frombuffer(codec.decompress(records), np.uint8)
+    return _into(codec, records, LARGEST_BATCH)
+
+
+def _zstd(records: memoryview) -> NDArray[np.uint8]:
+    """A byte of Zstandard may give any number: as much memory as is usual is tried first."""
+    try:
+        return _into(cramjam.zstd, records, min(LARGEST_BATCH, max(1 << 16, 32 * len(records))))
+    except cramjam.DecompressionError:
+        return _into(cramjam.zstd, records, LARGEST_BATCH)
+
+
+def _into(codec: Any, records: memoryview, size: int) -> NDArray[np.uint8]:
+    out = np.empty(size, np.uint8)  # the system gives the memory that is written, not all of it
+    return out[: codec.decompress_into(records, out)]
+
+
+#: The numbers of Kafka's codecs. The expansion of gzip and of LZ4 is bounded by their formats.
+_CODECS: dict[int, Callable[[memoryview], NDArray[np.uint8]]] = {
+    1: partial(_bounded, cramjam.gzip, 1_032),
     2: _snappy,
-    3: cramjam.lz4.decompress,
-    4: cramjam.zstd.decompress,
+    3: partial(_bounded, cramjam.lz4, 255),
+    4: _zstd,
 }
 
 

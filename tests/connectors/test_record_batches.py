@@ -16,6 +16,7 @@ from kafka.record.memory_records import MemoryRecords
 from kafka.record.util import calc_crc32c
 
 from connectors.formats.binary_column import BinaryColumn
+from connectors.kafka import record_batches
 from connectors.kafka.log_pieces import MessagePiece
 from connectors.kafka.native.library import library
 from connectors.kafka.record_batches import Aborted, BatchPiece, OldFormat, scan, visible
@@ -169,6 +170,22 @@ def test_the_time_of_the_broker_is_that_of_all_records() -> None:
     plain = batch([Record(0, None, b"a", time=5), Record(1, None, b"b", time=9)], 0)
     data = repacked(plain, 0, more_attributes=8)
     assert BatchPiece(data, scan(data), 0, 10).timestamps().tolist() == [9, 9]
+
+
+@pytest.mark.parametrize("codec", [name for name in CODECS if name != "none"])
+@pytest.mark.parametrize("size", [0, 100_000, 3 << 20])
+def test_a_batch_of_which_little_is_left_by_compression(codec: str, size: int) -> None:
+    data = batch([Record(0, b"k", bytes(size))], 0, codec)
+    assert [bytes(value or b"") for value in BatchPiece(data, scan(data), 0, 1).values()] == [bytes(size)]
+
+
+@pytest.mark.parametrize("codec", [name for name in CODECS if name != "none"])
+def test_a_batch_that_would_fill_the_memory_is_refused(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = batch([Record(0, b"k", bytes(3 << 20))], 5, codec)
+    monkeypatch.setattr(record_batches, "LARGEST_BATCH", 2 << 20)
+    with pytest.raises(ExternalError, match="offset 5 cannot be decompressed into 2 MiB: ") as refused:
+        BatchPiece(data, scan(data), 5, 6)
+    assert not refused.value.retryable
 
 
 def test_snappy_in_blocks_as_the_java_library_writes_it() -> None:
