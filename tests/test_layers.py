@@ -67,6 +67,7 @@ COORDINATOR = (
     "dsms.coordinator.statements",
     "dsms.coordinator.service",
     "dsms.coordinator.doctor",
+    "dsms.coordinator.oidc",
     "dsms.coordinator.http",
     "dsms.coordinator.election",
     "dsms.coordinator.__main__",
@@ -101,9 +102,10 @@ HOMES = {
     "starlette": (("dsms/coordinator/",), "REST"),
     "uvicorn": (("dsms/coordinator/",), "REST"),
     "httpx": (
-        ("dsms/cli/", "dsms/client/", "dsms/local/", "dsms/demo/"),
+        ("dsms/cli/", "dsms/client/", "dsms/local/", "dsms/demo/", "dsms/coordinator/oidc/signing_keys.py"),
         "clients of REST services and downloads",
     ),
+    "joserfc": (("dsms/coordinator/oidc/",), "signatures and claims of OIDC tokens"),
     "pydantic": (("dsms/coordinator/",), "documents of the REST API"),
     "typer": (
         (

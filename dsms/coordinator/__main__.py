@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import uuid
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -17,8 +18,10 @@ from dsms.command import logged_alarms, serve
 from dsms.coordinator.election.candidate import Candidate, Timing
 from dsms.coordinator.election.leadership import Leadership
 from dsms.coordinator.election.running import Service, contend, end_at_once, lead_alone
-from dsms.coordinator.http.access import read_tokens
+from dsms.coordinator.http.access import Access, read_tokens
 from dsms.coordinator.http.serving import Address
+from dsms.coordinator.oidc.issuers import read_issuers
+from dsms.coordinator.oidc.tokens import OidcTokens
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.coordinator.service.settings import CoordinatorSettings
 from dsms.coordinator.tables.load_policy import LoadPolicy
@@ -45,6 +48,10 @@ def main(  # noqa: PLR0913 a parameter an option
     tokens: Annotated[
         Path | None,
         typer.Option(envvar="DSMS_TOKENS", help="file of API tokens, from dsms token; without it, all is open to all"),
+    ] = None,
+    oidc: Annotated[
+        Path | None,
+        typer.Option(envvar="DSMS_OIDC", help="file of the issuers whose OIDC tokens are taken, and what they permit"),
     ] = None,
     load_databases: Annotated[
         bool, typer.Option(envvar="DSMS_LOAD_DATABASES", help="whether LOAD TABLE may connect to databases")
@@ -102,7 +109,7 @@ def main(  # noqa: PLR0913 a parameter an option
         alarms=logged_alarms(),
     )
     make = partial(Coordinator, settings)
-    access = read_tokens(tokens) if tokens else None
+    access = read_access(tokens, oidc)
     service = Service(make, Address(host, http_port, tls_cert, tls_key), access)
     stopping = stopped_by_signals()
     if lease is None:
@@ -114,6 +121,14 @@ def main(  # noqa: PLR0913 a parameter an option
     store = KubernetesLease(lease_namespace, lease, timing.renew_s / 2)
     candidate = Candidate(f"{id}_{uuid.uuid4().hex[:12]}", timing)
     contend(service, Leadership(store, candidate, end_at_once), stopping)
+
+
+def read_access(tokens: Path | None, oidc: Path | None) -> Access | None:
+    """Whose tokens are known; None where all is open to all."""
+    if tokens is None and oidc is None:
+        return None
+    own = read_tokens(tokens) if tokens else Access(())
+    return replace(own, oidc=OidcTokens(read_issuers(oidc))) if oidc else own
 
 
 def stopped_by_signals() -> threading.Event:

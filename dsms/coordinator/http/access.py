@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from dsms.coordinator.oidc.tokens import OidcTokens
 from dsms.model.principal import Allowance, Principal, Rules
 from dsms.model.roles import Role
 from operators.core.errors import ConfigError
@@ -57,9 +58,12 @@ class Access:
     >>> text, known = new_token("ann", "writer")
     >>> Access((known,)).principal_of(text).name, Access((known,)).principal_of("else")
     ('ann', None)
+
+    Tokens of issuers of OIDC are known as well, if there are such.
     """
 
     tokens: tuple[Token, ...]
+    oidc: OidcTokens | None = None
 
     def __post_init__(self) -> None:
         doubled = [name for name, count in Counter(token.name for token in self.tokens).items() if count > 1]
@@ -73,6 +77,13 @@ class Access:
         """Whoever has a token, None for an unknown token. One look-up by its hash, whatever the number of tokens: where
         it fails says nothing, since nobody can choose a text by its hash."""
         return self._principals.get(_hash(text))
+
+    async def known(self, text: str) -> Principal | None:
+        """Whoever has a token, be it ours or an issuer's; None for an unknown token of ours, and the errors of
+        `OidcTokens.principal_of`."""
+        if self.oidc is not None and self.oidc.takes(text):
+            return await self.oidc.principal_of(text)
+        return self.principal_of(text)
 
     @cached_property
     def _principals(self) -> dict[str, Principal]:

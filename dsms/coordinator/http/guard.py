@@ -22,6 +22,8 @@ from dsms.coordinator.audit.audit_log import Audit, Event
 from dsms.coordinator.http.access import Access, declared_role, needed_for_call
 from dsms.coordinator.http.call_rates import CallRates
 from dsms.coordinator.http.errors import error_document, json_response
+from dsms.coordinator.oidc.signing_keys import PAUSE_S
+from dsms.coordinator.oidc.tokens import TokenRefused
 from dsms.model.limits import Limits
 from dsms.model.principal import ANYBODY, Caller, Forbidden, Principal
 from dsms.model.roles import Role, allows
@@ -36,6 +38,9 @@ _ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _NOBODY, _REFUSALS_PER_S = Principal("", "reader"), 10.0
 _STATEMENTS = "/v1/statements"
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="dsms"'}
+_WRONG_TOKEN = {"WWW-Authenticate": 'Bearer realm="dsms", error="invalid_token"'}
+#: When the keys of an issuer that could not be reached are asked for again.
+_PAUSE = str(math.ceil(PAUSE_S))
 
 
 class RouteRoles:
@@ -92,8 +97,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
         request_id = request_id_of(headers.get(REQUEST_ID, ""))
-        principal = self._principal(headers)
-        refusal = self._refusal(principal, scope)
+        principal, refusal = await self._let_in(headers, scope)
         if principal is not None and refusal is None:
             scope.setdefault("state", {})["caller"] = Caller(principal, request_id)
         if refusal is not None:
@@ -130,10 +134,19 @@ class Guard:
         caller = Caller(principal or _NOBODY, request_id)
         self._service.audit.refused(caller, f"{scope['method']} {scope['path']}", f"HTTP {refusal.status_code}", more)
 
-    def _principal(self, headers: Headers) -> Principal | None:
+    async def _let_in(self, headers: Headers, scope: Scope) -> tuple[Principal | None, Response | None]:
+        """Who calls, if that is known, and the answer to a call that is not passed on."""
         if self._access is None:
-            return ANYBODY.principal
-        return self._access.principal_of(bearer(headers.get("authorization", "")))
+            return ANYBODY.principal, self._refusal(ANYBODY.principal, scope)
+        try:
+            principal = await self._access.known(bearer(headers.get("authorization", "")))
+        except TokenRefused as error:
+            return None, json_response(error_document(error, "unauthorized"), 401, _WRONG_TOKEN)
+        except Forbidden as error:
+            return None, json_response(error_document(error, "forbidden"), 403)
+        except ExternalError as error:
+            return None, json_response(error_document(error, "external"), 503, {"Retry-After": _PAUSE})
+        return principal, self._refusal(principal, scope)
 
     def _refusal(self, principal: Principal | None, scope: Scope) -> Response | None:
         """The answer to a call that is not passed on."""

@@ -1,0 +1,118 @@
+"""Which issuers of OIDC tokens are trusted, and what their tokens permit: settings, and decisions without any I/O."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from dsms.model.principal import Allowance, Principal, Rules
+from dsms.model.roles import Role
+from operators.core.errors import ConfigError
+
+#: Signatures by a private key. No other algorithm is ever taken: not `none`, nor HMAC, whose key would be public.
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Grant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What tokens permit in which a claim is, or contains, a value: a role, and rules as those of a token of our own.
+    Parts of a nested claim are separated by dots."""
+
+    claim: str
+    value: str
+    role: Role
+    read: tuple[str, ...] | None = None
+    write: tuple[str, ...] | None = None
+    read_topics: tuple[str, ...] | None = None
+    write_topics: tuple[str, ...] | None = None
+    calls_per_second: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    queries: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    streams: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+    def holds(self, claims: Mapping[str, Any]) -> bool:
+        """Whether it is for a token with these claims.
+
+        >>> grant = Grant("realm_access.roles", "streams", "reader")
+        >>> grant.holds({"realm_access": {"roles": ["x", "streams"]}}), grant.holds({"realm_access.roles": "streams"})
+        (True, True)
+        >>> grant.holds({"realm_access": "streams"}), Grant("groups", "admin", "reader").holds({"groups": "admins"})
+        (False, False)
+        """
+        value = claims.get(self.claim) if self.claim in claims else _nested(claims, self.claim.split("."))
+        return self.value in value if isinstance(value, list) else value == self.value
+
+    @property
+    def rules(self) -> Rules | None:
+        """Which objects and topics it is for; None for all."""
+        patterns = (self.read, self.write, self.read_topics, self.write_topics)
+        return None if patterns == (None,) * 4 else Rules.of(*(given or () for given in patterns))
+
+
+class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An issuer: its name in `iss`, our name in `aud`, where its keys are, how it signs, and what its tokens permit:
+    what the first grant that holds says."""
+
+    issuer: Annotated[str, msgspec.Meta(min_length=1)]
+    audience: Annotated[str, msgspec.Meta(min_length=1)]
+    jwks_url: str
+    grant: Annotated[tuple[Grant, ...], msgspec.Meta(min_length=1)]
+    algorithms: Annotated[tuple[Algorithm, ...], msgspec.Meta(min_length=1)] = ("RS256", "ES256")
+    leeway_seconds: Annotated[int, msgspec.Meta(ge=0, le=300)] = 30
+
+    def principal(self, claims: Mapping[str, Any]) -> Principal | None:
+        """Whoever has a token with these claims; None where no grant holds. His name is that of the issuer with his
+        subject, so that no other issuer's subject and no token of ours has it.
+
+        >>> issuer = Issuer("https://id", "dsms", "https://id/keys", (Grant("groups", "a", "writer", read=("x",)),))
+        >>> ann = issuer.principal({"sub": "ann", "groups": ["a"]})
+        >>> ann.name, ann.role, ann.may_read("x"), ann.may_read("y"), issuer.principal({"sub": "ann"})
+        ('https://id|ann', 'writer', True, False, None)
+        """
+        for grant in self.grant:
+            if grant.holds(claims):
+                allowance = Allowance(grant.calls_per_second, grant.queries, grant.streams)
+                return Principal(f"{self.issuer}|{claims['sub']}", grant.role, grant.rules, allowance)
+        return None
+
+
+def read_issuers(file: Path) -> tuple[Issuer, ...]:
+    """The issuers of a TOML file with tables `[[issuer]]`, each with tables `[[issuer.grant]]`; ConfigError for any
+    other file."""
+    try:
+        content = tomllib.loads(file.read_text("utf-8"))
+        if others := content.keys() - {"issuer"}:
+            raise ConfigError(f'file "{file}" has more than [[issuer]]: {", ".join(sorted(others))}')
+        issuers = tuple(msgspec.convert(content.get("issuer", []), list[Issuer]))
+    except OSError as error:
+        raise ConfigError(f'file "{file}" cannot be read: {error.strerror}') from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise ConfigError(f'file "{file}" is wrong: {error}', hint="see docs/security.md#oidc") from error
+    _check(issuers, file)
+    return issuers
+
+
+def _check(issuers: tuple[Issuer, ...], file: Path) -> None:
+    if not issuers:
+        raise ConfigError(f'file "{file}" names no [[issuer]]')
+    doubled = [name for name, count in Counter(issuer.issuer for issuer in issuers).items() if count > 1]
+    if doubled:
+        raise ConfigError(f'issuer "{doubled[0]}" is in "{file}" twice')
+    for issuer in issuers:
+        parts = urlsplit(issuer.jwks_url)
+        if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+            hint = "whoever can change what it answers can sign tokens"
+            raise ConfigError(f'jwks_url "{issuer.jwks_url}" must begin with https://', hint=hint)
+        for grant in issuer.grant:
+            _ = grant.rules  # refuses wrong patterns at once
+
+
+def _nested(claims: Any, path: list[str]) -> Any:
+    for part in path:
+        claims = claims.get(part) if isinstance(claims, dict) else None
+    return claims
