@@ -73,7 +73,10 @@ def _by_word(node: exp.Expr, name: str) -> pa.DataType:
 
 
 def _decimal(node: exp.DataType) -> pa.DataType:
-    numbers = [int(parameter.name) for parameter in node.expressions]
+    texts = [parameter.name for parameter in node.expressions]
+    if not all(text.isascii() and text.isdigit() for text in texts) or len(texts) > 2:
+        raise error_at(node, f"DECIMAL({', '.join(texts)}) is no type", hint="for example DECIMAL(9, 2)")
+    numbers = [int(text) for text in texts]
     precision, scale = (*numbers, 18, 3)[:2] if not numbers else (*numbers, 0)[:2]
     if not (1 <= precision <= 38 and 0 <= scale <= precision):
         raise error_at(
