@@ -20,6 +20,7 @@ from dsms.local.services import http_ready
 from dsms.local.waiting import wait_until
 from dsms.spark.scratch import temporary_directory
 from integration.kafka_log import followed, last_values, settled
+from operators.core.client_tls import ClientTls
 
 DEADLINE_S = 240.0
 #: Spark starts often here and never runs long.
@@ -49,13 +50,13 @@ class Cluster:
         self.kafka, self.redis_url, self.directory = kafka, redis_url, directory
         self.name = name or f"c{uuid.uuid4().hex[:10]}"
         self._progress = progress_topic(self.name)
-        self.url = f"http://127.0.0.1:{free_port()}"
-        self._client = httpx.Client(base_url=self.url, timeout=120, trust_env=False)
+        given = dict(environment or {})
+        self.url = f"{'https' if 'DSMS_TLS_CERT' in given else 'http'}://127.0.0.1:{free_port()}"
+        tls = ClientTls.of(given).context()
+        self._client = httpx.Client(base_url=self.url, timeout=120, trust_env=False, verify=tls or True)
+        probed = f"http://127.0.0.1:{given['DSMS_PROBE_PORT']}" if "DSMS_PROBE_PORT" in given else self.url
         self.coordinator = self._process(
-            "coordinator",
-            self._coordinator_command(fragments),
-            lambda: http_ready(f"{self.url}/healthz"),
-            dict(environment or {}),
+            "coordinator", self._coordinator_command(fragments), lambda: http_ready(f"{probed}/healthz"), given
         )
         self.executors: list[ManagedProcess] = []
 

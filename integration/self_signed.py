@@ -1,4 +1,4 @@
-"""Self-signed certificates of 127.0.0.1."""
+"""Certificates of 127.0.0.1: self-signed, or signed by an authority of the test."""
 
 import subprocess
 from pathlib import Path
@@ -19,3 +19,22 @@ def certificate(directory: Path) -> Certificate:
     names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(made.key), "-out", str(made.certificate)]
     subprocess.run([*command, *names], check=True, capture_output=True)
     return made
+
+
+def signed(authority: Certificate, directory: Path, name: str) -> Certificate:
+    """A new key, and a certificate of that name which an authority has signed, for servers and clients."""
+    directory.mkdir(parents=True, exist_ok=True)
+    made = Certificate(directory / f"{name}.key", directory / f"{name}.pem")
+    request, extensions = directory / f"{name}.csr", directory / f"{name}.ext"
+    extensions.write_text(
+        "subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\nextendedKeyUsage=serverAuth,clientAuth\n"
+    )
+    key = ("-newkey", "rsa:2048", "-nodes", "-keyout", str(made.key))
+    _openssl("req", "-new", *key, "-subj", f"/CN={name}", "-out", str(request))
+    signing = ("-CA", str(authority.certificate), "-CAkey", str(authority.key), "-CAcreateserial", "-days", "2")
+    _openssl("x509", "-req", "-in", str(request), *signing, "-extfile", str(extensions), "-out", str(made.certificate))
+    return made
+
+
+def _openssl(*arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], check=True, capture_output=True)

@@ -16,15 +16,18 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 
 from connectors.kafka.record_codec import Row
+from operators.core.client_tls import ClientTls
 from operators.core.errors import ExternalError, UserError
 from operators.core.secrets import resolved_url
 
 
 class AvroCodec:
-    """Rows in Confluent's wire format, written with the latest schemas of the topic's subjects."""
+    """Rows in Confluent's wire format, written with the latest schemas of the topic's subjects. A registry that is
+    `ours` gets our token, and is shown our certificate."""
 
-    def __init__(self, registry_url: str, topic: str) -> None:
-        self._client = SchemaRegistryClient({"url": resolved_url(registry_url, os.environ)})
+    def __init__(self, registry_url: str, topic: str, *, ours: bool = False) -> None:
+        settings = {"url": resolved_url(registry_url, os.environ), **(_ours(os.environ) if ours else {})}
+        self._client = SchemaRegistryClient(settings)
         self._fields = {True: MessageField.KEY, False: MessageField.VALUE}
         self._topic = topic
         self._writers: dict[bool, tuple[AvroSerializer, Any]] = {}
@@ -69,6 +72,18 @@ class AvroCodec:
                 raise ExternalError(f"the schema registry does not answer: {error}") from error
             self._writers[key] = (AvroSerializer(self._client, text), json.loads(text))
         return self._writers[key]
+
+
+def _ours(environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a client of our own registry."""
+    tls, token = ClientTls.of(environ), environ.get("DSMS_TOKEN")
+    given = {
+        "basic.auth.user.info": f"dsms:{token}" if token else None,
+        "ssl.ca.location": tls.authority or environ.get("SSL_CERT_FILE"),
+        "ssl.certificate.location": tls.certificate,
+        "ssl.key.location": tls.key,
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 def avro_natural(value: Any, schema: Any) -> Any:

@@ -23,13 +23,14 @@ class RecordFormat:
 
     `decoder` and `encoder` work on batches: a decoder is made from the declared columns and the writer schemas, an
     encoder from the columns and, in a format with schemas, the id under which its schema is registered. `codec` works
-    on single rows; it is made from the URL of the schema registry and the topic. `schema` gives the schema that is
+    on single rows; it is made from the URL of the schema registry, the topic, and whether the registry is ours, which
+    gets our token. `schema` gives the schema that is
     registered for columns under a name; it is None in a format without schemas.
     """
 
     decoder: Callable[[pa.Schema, WriterSchema], Decoder]
     encoder: Callable[[pa.Schema, int | None], Encoder]
-    codec: Callable[[str, str], RecordCodec]
+    codec: Callable[[str, str, bool], RecordCodec]
     schema: MakeSchema | None = None
 
     def own_decoder(self, schema: pa.Schema) -> Decoder:
@@ -49,10 +50,10 @@ def _avro_encoder(schema: pa.Schema, schema_id: int | None) -> AvroEncoder:
     return AvroEncoder(schema, schema_id)
 
 
-def _avro_codec(registry_url: str, topic: str) -> RecordCodec:
+def _avro_codec(registry_url: str, topic: str, ours: bool) -> RecordCodec:
     from connectors.kafka.avro_codec import AvroCodec  # its library takes 0.3 s to import
 
-    return AvroCodec(registry_url, topic)
+    return AvroCodec(registry_url, topic, ours=ours)
 
 
 #: The formats by the names that FORMAT takes, the default first.

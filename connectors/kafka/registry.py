@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
+from operators.core.client_tls import ClientTls
 from operators.core.errors import ExternalError
 from operators.core.secrets import NoSecret, resolved_url
 
@@ -77,7 +78,8 @@ def _reason(answer: BaseHTTPResponse) -> str:
 @lru_cache(maxsize=16)
 def _pool(url: str, ours: bool) -> tuple[PoolManager, str]:
     """Connections to a registry, with the name and password in its URL, or with the token of the environment if the
-    registry is ours; and the URL without them. Secrets to which the URL refers are looked up here."""
+    registry is ours, which is also shown our certificate; and the URL without them. Secrets to which the URL refers are
+    looked up here."""
     from urllib3 import PoolManager, Retry, make_headers
     from urllib3.util import parse_url
 
@@ -86,4 +88,6 @@ def _pool(url: str, ours: bool) -> tuple[PoolManager, str]:
     user = unquote(parts.auth) if parts.auth else (f"dsms:{token}" if token else None)
     retries = Retry(3, backoff_factor=0.1, status_forcelist=(502, 503, 504), raise_on_status=False)
     headers = {"Accept": _TYPE, "Content-Type": _TYPE, **make_headers(basic_auth=user)}
-    return PoolManager(headers=headers, retries=retries, timeout=_TIMEOUT_S), parts._replace(auth=None).url.rstrip("/")
+    tls = ClientTls.of(os.environ).context() if ours else None
+    pool = PoolManager(headers=headers, retries=retries, timeout=_TIMEOUT_S, ssl_context=tls)
+    return pool, parts._replace(auth=None).url.rstrip("/")

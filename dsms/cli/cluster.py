@@ -1,5 +1,6 @@
 """Which cluster a command talks to."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -41,8 +42,11 @@ def connect(coordinator: str | None, data_dir: Path) -> ApiClient:
 
 
 def kafka_settings(api: ApiClient) -> KafkaSettings:
-    """The client settings of the cluster's Kafka, whose address the coordinator knows."""
+    """The client settings of the cluster's Kafka: the coordinator knows its address, the environment the rest."""
+    from connectors.kafka.properties import kafka_settings as settings_of  # it makes a client, which most commands lack
+
     address = api.status().get("kafka")
     if not address:
         raise ExternalError(f'the coordinator at "{api.url}" reports no Kafka address')
-    return KafkaSettings(str(address))
+    file = os.environ.get("DSMS_KAFKA_PROPERTIES")
+    return settings_of(str(address), Path(file) if file else None, os.environ)

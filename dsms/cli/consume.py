@@ -137,8 +137,8 @@ def _passed(until: int, latest: int | None, frontier: int | None) -> bool:
 def _result(document: dict[str, Any], registry_url: str) -> Result:
     if not document.get("topic"):
         raise UserError(f'"{document.get("name")}" has no result topic to follow')
-    registry = document.get("registry") or registry_url
-    codec = FORMATS[document.get("format") or "json"].codec(registry, str(document["topic"]))
+    registry, ours = document.get("registry") or registry_url, document.get("registry") is None
+    codec = FORMATS[document.get("format") or "json"].codec(registry, str(document["topic"]), ours)
     columns = tuple(str(column["name"]) for column in document.get("columns") or ())
     return Result(codec, columns, tuple(document.get("key") or ()))
 

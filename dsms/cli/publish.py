@@ -100,7 +100,7 @@ def _outgoing(lines: LineFormat, number: int, line: str) -> Any:
 
 def _codec(source: Document, registry: str, topic: str, encoding: str | None) -> RecordCodec:
     format_ = FORMATS[encoding or source.get("format") or "json"]
-    return format_.codec(source.get("registry") or registry, topic)
+    return format_.codec(source.get("registry") or registry, topic, source.get("registry") is None)
 
 
 def _line_format(source: Document, encoder: RowEncoder, key: list[str] | None) -> LineFormat:

@@ -12,6 +12,7 @@ import tenacity
 from dsms.client.calls import Call
 from dsms.client.documents import Cover
 from dsms.client.errors import NotCovered, RecordRefused, Unavailable, error_of
+from operators.core.client_tls import ClientTls
 from operators.core.secrets import from_files
 
 T = TypeVar("T")
@@ -25,10 +26,12 @@ CUT = (httpx.TransportError, httpx.StreamError)
 
 def connection(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
     """The settings of an httpx client; `token` defaults to the environment variable `DSMS_TOKEN`, or to what is in
-    the file that `DSMS_TOKEN_FILE` names."""
+    the file that `DSMS_TOKEN_FILE` names. Certificates are those of `ClientTls`."""
     known = _token_of(os.environ) if token is None else token
     headers = {"Authorization": f"Bearer {known}"} if known else {}
-    return {"base_url": url, "timeout": httpx.Timeout(timeout_s, connect=5.0), "headers": headers}
+    settings = {"base_url": url, "timeout": httpx.Timeout(timeout_s, connect=5.0), "headers": headers}
+    tls = ClientTls.of(os.environ).context()
+    return settings if tls is None else {**settings, "verify": tls}
 
 
 def _token_of(environ: Mapping[str, str]) -> str | None:

@@ -74,6 +74,14 @@ def main(  # noqa: PLR0913 a parameter an option
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option(envvar="DSMS_TLS_CERT", help="certificate of HTTPS, PEM")] = None,
     tls_key: Annotated[Path | None, typer.Option(envvar="DSMS_TLS_KEY", help="its key, PEM")] = None,
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option(envvar="DSMS_TLS_CLIENT_CA", help="authority of clients' certificates, which all must show"),
+    ] = None,
+    probe_port: Annotated[
+        int | None,
+        typer.Option(envvar="DSMS_PROBE_PORT", help="port of /healthz and /readyz alone, without TLS"),
+    ] = None,
     lease: Annotated[
         str | None, typer.Option(envvar="DSMS_LEASE", help="Kubernetes Lease that says who of several leads")
     ] = None,
@@ -110,7 +118,7 @@ def main(  # noqa: PLR0913 a parameter an option
     )
     make = partial(Coordinator, settings)
     access = read_access(tokens, oidc)
-    service = Service(make, Address(host, http_port, tls_cert, tls_key), access)
+    service = Service(make, Address(host, http_port, tls_cert, tls_key, tls_client_ca, probe_port), access)
     stopping = stopped_by_signals()
     if lease is None:
         lead_alone(service, stopping)

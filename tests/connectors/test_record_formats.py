@@ -30,5 +30,5 @@ def test_an_avro_encoder_needs_a_registered_schema() -> None:
 
 
 def test_a_codec_of_json_reads_its_rows_back() -> None:
-    codec = FORMATS["json"].codec("http://unused", "topic")
+    codec = FORMATS["json"].codec("http://unused", "topic", True)
     assert codec.decode(codec.encode({"a": 1}, key=False), key=False) == {"a": 1}

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dsms.coordinator.http.guard import OPEN
 from operators.core.errors import ConfigError
 
 #: How long open responses, such as result streams, may take to end.
@@ -18,7 +24,8 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen, and the certificate and key of HTTPS.
+    """Where to listen, and the certificate and key of HTTPS. With an authority of clients, only those can connect that
+    show a certificate which it has signed. Probes cannot: they have a port of their own, without TLS.
 
     >>> Address("127.0.0.1", 8080, Path("tls.crt"), None)
     Traceback (most recent call last):
@@ -30,27 +37,71 @@ class Address:
     port: int
     certificate: Path | None = None
     key: Path | None = None
+    client_authority: Path | None = None
+    probe_port: int | None = None
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
             raise ConfigError("a certificate and a key belong together", hint="give --tls-cert and --tls-key")
+        if self.client_authority and not self.certificate:
+            raise ConfigError("clients show certificates over TLS alone", hint="give --tls-cert and --tls-key, too")
+
+    def config(self, app: Any) -> uvicorn.Config:
+        """The settings of a server for the application; ConfigError where the certificates cannot be used."""
+        config = uvicorn.Config(
+            app,
+            host=self.host,
+            port=self.port,
+            log_level="warning",
+            timeout_graceful_shutdown=_GRACE_S,
+            ssl_certfile=self.certificate,
+            ssl_keyfile=self.key,
+            ssl_ca_certs=str(self.client_authority) if self.client_authority else None,
+            ssl_cert_reqs=ssl.CERT_REQUIRED if self.client_authority else ssl.CERT_NONE,
+        )
+        try:
+            config.load()
+        except OSError as error:  # of which ssl.SSLError is one
+            files = ", ".join(f'"{file}"' for file in (self.certificate, self.key, self.client_authority) if file)
+            raise ConfigError(f"cannot use the certificates in {files}: {error}") from error
+        return config
 
 
 def serve(app: Any, address: Address, *until: threading.Event) -> None:
     """Serves in this thread until one of the events is set or a signal arrives, which is raised again at the end."""
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host=address.host,
-            port=address.port,
-            log_level="warning",
-            timeout_graceful_shutdown=_GRACE_S,
-            ssl_certfile=address.certificate,
-            ssl_keyfile=address.key,
-        )
-    )
+    server = uvicorn.Server(address.config(app))
     threading.Thread(target=_end_after, args=(server, *until), name="end-of-serving", daemon=True).start()
-    server.run()
+    with _probes(app, address):
+        server.run()
+
+
+@contextmanager
+def _probes(app: ASGIApp, address: Address) -> Iterator[None]:
+    """Serves probes, and nothing else, while it lasts; in a thread, and so without handlers of signals."""
+    if address.probe_port is None:
+        yield
+        return
+    place = Address(address.host, address.probe_port)
+    server = uvicorn.Server(place.config(only_probes(app)))
+    serving = threading.Thread(target=server.run, name="probes")
+    serving.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        serving.join()
+
+
+def only_probes(app: ASGIApp) -> ASGIApp:
+    """The application without anything but what probes ask for, which reveals only whether the process works."""
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or scope.get("path") in OPEN:
+            await app(scope, receive, send)
+        else:
+            await Response("have: /healthz, /readyz", 404)(scope, receive, send)
+
+    return answered
 
 
 def _end_after(server: uvicorn.Server, first: threading.Event, *others: threading.Event) -> None:

@@ -1,0 +1,48 @@
+"""TLS of our own clients of the coordinator: whom they trust, and by which certificate they are known."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from operators.core.errors import ConfigError
+
+AUTHORITY, CERTIFICATE, KEY = "DSMS_TLS_CA", "DSMS_TLS_CLIENT_CERT", "DSMS_TLS_CLIENT_KEY"
+
+
+@dataclass(frozen=True)
+class ClientTls:
+    """The file of the authority that signs the coordinator's certificate, and those of the client's own certificate and
+    its key. Without an authority those of the system hold, or of `SSL_CERT_FILE`.
+
+    >>> ClientTls.of({"DSMS_TLS_CLIENT_CERT": "client.pem"})
+    Traceback (most recent call last):
+    operators.core.errors.ConfigError: a certificate and a key belong together; set DSMS_TLS_CLIENT_CERT and ...
+    """
+
+    authority: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ConfigError("a certificate and a key belong together", hint=f"set {CERTIFICATE} and {KEY}")
+
+    @staticmethod
+    def of(environ: Mapping[str, str]) -> ClientTls:
+        """The files that the environment names."""
+        return ClientTls(*(environ.get(name) or None for name in (AUTHORITY, CERTIFICATE, KEY)))
+
+    def context(self) -> ssl.SSLContext | None:
+        """The context for connections; None where nothing differs from a library's own."""
+        if self == ClientTls():
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.authority)
+            if self.certificate and self.key:
+                context.load_cert_chain(self.certificate, self.key)
+        except OSError as error:  # of which ssl.SSLError is one
+            files = ", ".join(f'"{file}"' for file in (self.authority, self.certificate, self.key) if file)
+            raise ConfigError(f"cannot use the certificates in {files}: {error}") from error
+        return context
