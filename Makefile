@@ -22,10 +22,11 @@ test: setup ## all tests, with the real services; some files at a time, more of 
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests $(ARGS)
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder integration $(ARGS)
 
-check: setup ## style, types
+check: setup ## style, types, packages with known faults; lists the packages in build/sbom.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@$(BIN)/python scripts/check_packages.py
 
 integration: setup ## only the tests that need the real services
 	@$(BIN)/python -m pytest integration $(ARGS)
