@@ -104,6 +104,10 @@ class Catalog(msgspec.Struct, frozen=True):
         """All tables, oldest first."""
         return [item for item in self.objects.values() if isinstance(item, Table)]
 
+    def written_tables(self) -> list[Table]:
+        """The tables that statements write, oldest first: those that no query fills."""
+        return [table for table in self.tables() if table.filled_by is None]
+
     def aggregates(self) -> list[Aggregate]:
         """All aggregates that users wrote, oldest first."""
         return [item for item in self.objects.values() if isinstance(item, Aggregate)]

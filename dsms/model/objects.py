@@ -155,13 +155,16 @@ class Stream(msgspec.Struct, frozen=True, tag="stream", kw_only=True):
 
 
 class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
-    """A keyed relation, changed by INSERT, UPDATE, DELETE and loads, and stored as the changelog `source`."""
+    """A keyed relation, changed by INSERT, UPDATE, DELETE and loads, or by a continuous INSERT alone, and stored as the
+    changelog `source`."""
 
     name: str
     id: str
     sql: str
     source: Source
     keys: tuple[str, ...]
+    #: The query whose results are its log; None: statements write it.
+    filled_by: str | None = None
 
     @property
     def topic(self) -> str:
@@ -237,6 +240,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     #: The query that it replaced, while still needed; `lasting`: as long as this query exists.
     former: Former | None = None
     lasting: bool = False
+    #: The id of the table whose log its results are: a continuous INSERT.
+    fills: str | None = None
     #: The name of the token that created it; empty where the coordinator knows no tokens.
     owner: str = ""
 

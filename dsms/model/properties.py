@@ -105,6 +105,12 @@ def _(node: logical.GroupBy) -> tuple[str, ...]:
 
 
 @_keys.register
+def _(node: logical.RowWindow) -> tuple[str, ...]:
+    """The partition, if one row of each is kept."""
+    return node.partition if node.rows == 1 else ()
+
+
+@_keys.register
 def _(node: logical.Members) -> tuple[str, ...]:
     below = keys(node.input)
     return (*below, MEMBER) if below and not node.known else below

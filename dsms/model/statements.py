@@ -188,6 +188,8 @@ class ContinuousQuery(Statement):
     output: Output | None = "streamed"
     #: Whether CREATE STREAM makes it.
     stream: bool = False
+    #: The id of the table that a continuous INSERT fills; its clauses name the topic.
+    fills: str | None = None
 
     def with_columns(self, names: Sequence[Name]) -> ContinuousQuery:
         """The query with other names of its columns."""

@@ -161,7 +161,8 @@ def _registry(clause: Clause) -> dict[str, object]:
 
 def named_secrets(statement: st.Statement) -> tuple[str, ...]:
     """The secrets that the clauses of a statement refer to."""
-    clauses: tuple[Clause, ...] = getattr(statement, "clauses", ())
+    written = getattr(statement, "clauses", ())
+    clauses = written if isinstance(written, tuple) else ()  # the bodies of CREATE AGGREGATE are by name
     return tuple(name for clause in clauses if clause.name == "registry" for name in references(" ".join(clause.words)))
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Stream
+from dsms.registration.kinds.insert_stream import InsertStream
 from dsms.sql.binder.dependencies import names_in
 from dsms.sql.parser.numbered_aliases import numbered, text_of
 
 
 def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
     """The statement as the catalog makes it be understood: a SELECT that reads a declared or derived stream is a
-    continuous query, which publishes the changes of its result. Every other statement is as it was parsed.
+    continuous query, which publishes the changes of its result, and an INSERT of such a SELECT is continuous as well.
+    Every other statement is as it was parsed.
 
     >>> from dsms.registration.environment import FixedEnvironment
     >>> from dsms.registration.statements import apply, parse
@@ -19,14 +23,18 @@ def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
     >>> type(as_meant(parse("SELECT a FROM S")[0], declared)).__name__
     'ContinuousQuery'
     """
-    if not isinstance(statement, st.Select):
-        return statement
-    if not any(_streams(catalog.get(name)) for name in names_in(statement.select)):
+    if isinstance(statement, st.Insert):
+        return InsertStream(statement) if _reads_streams(names_in(statement.rows), catalog) else statement
+    if not isinstance(statement, st.Select) or not _reads_streams(names_in(statement.select), catalog):
         return statement
     select = numbered(statement.select)
     text = statement.sql.strip()
     written = text if select is statement.select else text_of(select)
     return st.ContinuousQuery("query", statement.name, select, (), text, written, "streamed")
+
+
+def _reads_streams(names: Iterable[str], catalog: Catalog) -> bool:
+    return any(_streams(catalog.get(name)) for name in names)
 
 
 def _streams(item: Object | None) -> bool:

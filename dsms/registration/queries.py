@@ -66,13 +66,14 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     derived = {"output": output, "partitions": _partitions(node), "first_offsets": first}
     draft = draft_of(statement, name, {**derived, **settings}, catalog)
     node = with_shed(node, draft)
-    check_result(draft.topic, catalog)
+    if statement.fills is None:
+        check_result(draft.topic, catalog)
     environment.limits.check("partitions", draft.partitions, "the result would have {} partitions")
     plan = Planned(draft.id, draft.name, node, draft)
     draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
     draft = placed(draft, node, catalog, environment.busy())
     compile_lane(draft.id, [planned(draft, catalog, plan)])  # raises for queries that cannot run
-    query = environment.result_topic(draft, node)
+    query = environment.result_topic(draft, node) if statement.fills is None else draft
     return catalog.with_object(query), StatementResult(
         _label(query),
         f'{statement.kind} "{name.text}" created; results in topic "{query.topic}"',
@@ -121,6 +122,7 @@ def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, A
         "select": statement.select_sql,
         "topic": RESULT_PREFIX + name.text,
         "stream": statement.stream,
+        "fills": statement.fills,
     }
     return msgspec.convert({**fields, **settings}, Query)
 

@@ -15,6 +15,7 @@ from dsms.registration.kinds import (
     describe,
     drop,
     functions,
+    insert_stream,
     pause,
     show_aggregates,
     show_alarms,
@@ -81,6 +82,7 @@ STATEMENTS: Final = (
         words=("VALUES",),
         read_name=written,
     ),
+    insert_stream.KIND,
     StatementKind(
         statement=st.Update,
         starts={("UPDATE",): table_syntax.update},

@@ -57,7 +57,17 @@ def question_of(query: exp.Expr, catalog: Catalog) -> Question:
             names.setdefault(read, f"relation {len(names)}")
             _rename(table, names[read])
     refuse_unknown_functions(resolved)
+    resolved = resolved.transform(_not_null)
     return Question(resolved.sql(dialect="duckdb", comments=False), {alias: name for name, alias in names.items()})
+
+
+def _not_null(node: exp.Expr) -> exp.Expr:
+    """DuckDB has no NOT_NULL."""
+    if not isinstance(node, exp.Anonymous) or node.name.upper() != "NOT_NULL" or len(node.expressions) != 1:
+        return node
+    value = node.expressions[0]
+    refused = exp.Anonymous(this="error", expressions=[exp.Literal.string("NOT_NULL of a NULL")])
+    return exp.Case(ifs=[exp.If(this=exp.Is(this=value.copy(), expression=exp.Null()), true=refused)], default=value)
 
 
 def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:

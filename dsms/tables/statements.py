@@ -10,24 +10,14 @@ from sqlglot import exp
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Table, kind_of
+from dsms.model.objects import Table
+from dsms.registration.table_targets import column_of, columns_of, table_of
 from dsms.tables.effect import Content, Effect, inserted, removed, replaced
 from dsms.tables.question import Question, names_of, question_of
 
 Write = st.Insert | st.Update | st.Delete
 #: Gives the rows of a question.
 Rows = Callable[[Question], pa.Table]
-
-
-def table_of(name: st.Name, catalog: Catalog) -> Table:
-    """The table of a name; SqlError if it is another kind of object."""
-    target = catalog.find(name.text, name.place)
-    if not isinstance(target, Table):
-        tables = ", ".join(table.name for table in catalog.tables())
-        raise name.place.error(
-            f'"{target.name}" is a {kind_of(target)}, not a table', f"have: {tables}" if tables else ""
-        )
-    return target
 
 
 def names_read(statement: Write, catalog: Catalog) -> list[str]:
@@ -48,10 +38,7 @@ def effect_of(statement: Write, catalog: Catalog, rows: Rows, content: Content) 
 @effect_of.register
 def _(statement: st.Insert, catalog: Catalog, rows: Rows, content: Content) -> Effect:
     table = table_of(statement.table, catalog)
-    names = [_column(name, table) for name in statement.columns] or table.schema.names
-    for at, name in enumerate(statement.columns):
-        if names[at] in names[:at]:
-            raise name.place.error(f'column "{names[at]}" is listed twice')
+    names = columns_of(statement, table)
     given = rows(question_of(_without_defaults(statement.rows), catalog))
     if given.num_columns != len(names):
         raise statement.table.place.error(
@@ -79,7 +66,7 @@ def _without_defaults(rows: exp.Expr) -> exp.Expr:
 @effect_of.register
 def _(statement: st.Update, catalog: Catalog, rows: Rows, content: Content) -> Effect:
     table = table_of(statement.table, catalog)
-    changes = {_column(name, table): value for name, value in statement.changes}
+    changes = {column_of(name, table): value for name, value in statement.changes}
     if len(changes) < len(statement.changes):
         raise statement.table.place.error("a column is set twice")
     values = [changes.get(name, _named(name)) for name in table.schema.names]
@@ -110,12 +97,3 @@ def _keys(table: Table, rows: pa.Table) -> pa.Table:
 
 def _named(name: str) -> exp.Expr:
     return exp.column(name, quoted=True)
-
-
-def _column(name: st.Name, table: Table) -> str:
-    for known in table.schema.names:
-        if known.lower() == name.text.lower():
-            return str(known)
-    raise name.place.error(
-        f'column "{name.text}" not found in table "{table.name}"', "have: " + ", ".join(table.schema.names)
-    )

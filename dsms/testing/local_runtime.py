@@ -13,7 +13,7 @@ from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.batching.offsets import Offsets, SourceTask, next_offsets, offsets_at, slices
 from dsms.runtime.epoch.dead_letters import DeadRecord
-from dsms.runtime.epoch.epoch import Epoch, Written, assemble, with_replaced_queries
+from dsms.runtime.epoch.epoch import Epoch, Result, Written, assemble, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, SourcePartition
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier, revised, running_lanes
@@ -26,6 +26,8 @@ from dsms.runtime.stages.wire import Envelope, LocalOutbox
 from dsms.scheduler.work import Measures
 from dsms.testing.changes import Change, as_changes
 from dsms.testing.local_logs import Log, LogSlices
+from dsms.testing.local_tables import INSTANT, OPERATION
+from operators.core.clock import Heartbeat
 from operators.core.delta import FROM, ORDER
 from operators.core.errors import InternalError
 from operators.streams.stream_output import DELETE, OP
@@ -172,6 +174,8 @@ class LocalRuntime:
         for written in epoch.written:
             self._publish(written)
         self.dead += epoch.dead
+        for result in epoch.results.values():
+            self._promise(result)
         moved = {query: max(result.frontier, self._published.upto(query)) for query, result in epoch.results.items()}
         self._published = Published({**self._published.frontiers, **moved}, epoch.dead_upto)
         self._revise(self._revision.plan, epoch.manifest)
@@ -183,4 +187,17 @@ class LocalRuntime:
         for output in written.outputs.values():
             changes, names = of_member(written.changes, output), output.schema.names
             ordered = changes.sort(FROM, ORDER, pl.col(OP) != DELETE, *names)
-            self.results[output.id] += as_changes(ordered, names, output.keys)
+            published = as_changes(ordered, names, output.keys)
+            self.results[output.id] += published
+            if (log := self._filled(output)) is not None:
+                log.records += [{**row, INSTANT: instant, OPERATION: op} for op, row, instant in published]
+
+    def _promise(self, result: Result) -> None:
+        """Tells the readers of a table that a query fills that it is final a little further."""
+        log = self._filled(result.output)
+        if log is not None and result.frontier > self._published.upto(result.output.id):
+            log.heartbeats.append(Heartbeat(len(log.records), result.frontier))
+
+    def _filled(self, output: Output) -> Log | None:
+        fills = None if output.sink is None else output.sink.fills
+        return None if fills is None else self.logs[fills]

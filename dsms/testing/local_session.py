@@ -23,8 +23,10 @@ from dsms.physical.fragment_plan import FragmentPlan, Planned, plan_fragment, pl
 from dsms.physical.lane import Output
 from dsms.registration.continuous import as_meant
 from dsms.registration.environment import FixedEnvironment
+from dsms.registration.kinds.insert_stream import InsertStream, check_empty
 from dsms.registration.replacement import retired
 from dsms.registration.statements import apply, kind_of_statement, parse
+from dsms.registration.table_targets import writable
 from dsms.sql.binder.bind import plan_of
 from dsms.tables.one_time import answer
 from dsms.tables.question import question_of
@@ -114,7 +116,8 @@ class LocalSession:
 
     def advance(self, ts: int) -> None:
         """Promises that every source has reached `ts`: output for instants below `ts` is final and published."""
-        for log in self.runtime.logs.values():
+        filled = {table.source.id for table in self.catalog.tables() if table.filled_by is not None}
+        for log in (log for source, log in self.runtime.logs.items() if source not in filled):
             log.heartbeats.append(Heartbeat(len(log.records), ts))
         self._work()
         self._advance_tables()
@@ -210,6 +213,9 @@ class LocalSession:
             return self._on_rows(statement)
         if subject == "runtime":
             return self._control(statement)
+        if isinstance(statement, InsertStream):
+            table = writable(statement.insert.table, self.catalog)
+            check_empty(table, len(self.relation(table.name)))
         self._retire()
         self.catalog, result = apply(statement, self.catalog, _LocalEnvironment(self.runtime))
         self.follow_catalog()
@@ -267,7 +273,7 @@ class LocalSession:
         """Advances the tables to the instant that the other logs have reached: they hold back no frontier, and nothing
         is written to them below it."""
         instant = self.reached()
-        for table in self.catalog.tables():
+        for table in self.catalog.written_tables():
             log = self.runtime.logs[table.source.id]
             if log.heartbeats[-1:] != [beat := Heartbeat(len(log.records), instant)]:
                 log.heartbeats.append(beat)

@@ -12,11 +12,12 @@ from dsms.model.objects import Table
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.registration.object_columns import schema_and_keys
+from dsms.registration.table_targets import writable
 from dsms.tables.effect import Effect, counted, inserted, key_rows
 from dsms.tables.loading import batches_of
 from dsms.tables.one_time import evaluate
 from dsms.tables.question import Relation
-from dsms.tables.statements import Write, effect_of, table_of
+from dsms.tables.statements import Write, effect_of
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
 from operators.core.distinct_type import stored_schema
@@ -47,7 +48,7 @@ def written(
     statement: Write | Load, catalog: Catalog, relation: Relation, instant: int
 ) -> tuple[Table, Records, StatementResult]:
     """The table of a statement, the records that it adds to the table's log, all at `instant`, and its result."""
-    table = table_of(statement.table, catalog)
+    table = writable(statement.table, catalog)
     effects = list(_effects(statement, catalog, relation, _Content(table, relation)))
     records = [record for effect in effects for record in _records(effect, instant)]
     verb = type(statement).__name__.upper() if isinstance(statement, Write) else "LOAD"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 
 from dsms.coordinator.catalog.catalog_store import Change
 from dsms.coordinator.statements.context import StatementContext
@@ -11,6 +12,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Table
 from dsms.model.statement_result import StatementResult
 from dsms.registration.kinds.drop import Drop
+from dsms.registration.kinds.insert_stream import InsertStream
 from dsms.registration.kinds.pause import SetPaused
 from dsms.registration.statements import apply
 
@@ -32,6 +34,12 @@ def change_catalog(statement: st.Statement, context: StatementContext) -> Statem
     if any(table.name.lower() not in before for table in change.after.tables()):
         context.tables.follow()
     return change.answer
+
+
+def insert_stream(statement: InsertStream, context: StatementContext) -> StatementResult:
+    """Statements write the table no more once the query does."""
+    with context.tables.emptied(statement.insert.table) as start:
+        return _changed(replace(statement, start=start), context).answer
 
 
 def pause_or_resume(statement: SetPaused, context: StatementContext) -> StatementResult:
@@ -63,8 +71,9 @@ def drop(statement: Drop, context: StatementContext) -> StatementResult:
 
 
 def written_objects_gone(before: Catalog, after: Catalog) -> list[Query | Table]:
-    """The queries and tables with topics that only the earlier catalog has."""
-    written: list[Query | Table] = [*before.running(), *before.tables()]
+    """The queries and tables with topics that only the earlier catalog has; a query that fills a table has none."""
+    queries = (query for query in before.running() if query.fills is None)
+    written: list[Query | Table] = [*queries, *before.tables()]
     return [item for item in written if item.name.lower() not in after.objects]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
@@ -35,6 +36,10 @@ class TableRunner(Protocol):
     ) -> StatementResult:
         """Runs a SELECT, INSERT, UPDATE, DELETE or load; Forbidden where it reads or writes what he may not. A SELECT
         fails once it is cancelled."""
+        ...
+
+    def emptied(self, name: st.Name) -> AbstractContextManager[dict[int, int]]:
+        """Where the log of a table ends, which has no rows and gets none meanwhile. UserError if it has some."""
         ...
 
     def follow(self) -> None:

@@ -8,7 +8,13 @@ from typing import Any
 
 from dsms.coordinator.audit.audit_log import noted
 from dsms.coordinator.catalog.system_objects import refuse_reserved
-from dsms.coordinator.statements.catalog_changes import change_catalog, drop, pause_or_resume, read_catalog
+from dsms.coordinator.statements.catalog_changes import (
+    change_catalog,
+    drop,
+    insert_stream,
+    pause_or_resume,
+    read_catalog,
+)
 from dsms.coordinator.statements.context import StatementContext
 from dsms.coordinator.statements.other_statements import answer_control, run_on_rows
 from dsms.coordinator.statements.query_replacement import replace_query
@@ -19,6 +25,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import named_secrets
 from dsms.registration.continuous import as_meant
 from dsms.registration.kinds.drop import Drop
+from dsms.registration.kinds.insert_stream import InsertStream
 from dsms.registration.kinds.pause import SetPaused
 from dsms.registration.statement_kind import StatementKind
 from dsms.registration.statements import STATEMENTS, kind_of_statement, parse
@@ -27,10 +34,11 @@ from dsms.sql.parser.understood import understood
 #: Runs one statement and gives its result; it raises, and has done nothing, or has done all that is to be kept.
 Run = Callable[[Any, StatementContext], StatementResult]
 
-#: Statements about the catalog that may wait until executors follow what they change.
+#: Statements about the catalog that touch rows or may wait until executors follow what they change.
 _AWAITED: Mapping[type[st.Statement], Run] = {
     SetPaused: pause_or_resume,
     Drop: drop,
+    InsertStream: insert_stream,
     st.ReplaceQuery: replace_query,
     st.RepairQuery: replace_query,
 }

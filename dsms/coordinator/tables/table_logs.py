@@ -30,7 +30,7 @@ from dsms.tables.effect import Effect
 from dsms.tables.select_budget import Budget
 from operators.core.alarms import Alarms
 from operators.core.delta import BEGINNING, FOREVER
-from operators.core.errors import ExternalError, Fenced
+from operators.core.errors import ExternalError, Fenced, UserError
 
 
 def wall_clock_ms() -> int:
@@ -100,7 +100,7 @@ class ClusterTables:
         fold = self._sound(table)
         if at is not None and at < fold.last:
             fold = self._fold(fold.bad, at)
-            for piece in pieces(self._kafka, settled(self._admin, table.topic)):
+            for piece in pieces(self._kafka, settled(self._admin, table.topic, table.source.start)):
                 fold.take(piece)
                 budget.check()
         budget.check_relation(table.name, fold.bytes)
@@ -111,7 +111,7 @@ class ClusterTables:
         then it is folded anew without them."""
         fold = self._read(table)
         if bad := decoded_rows(list(fold.values()), table.schema).bad:
-            self._folded[table.id] = _FoldedLog(self._fold(fold.bad | bad))
+            self._folded[table.id] = _FoldedLog(self._fold(fold.bad | bad), dict(table.source.start))
             return self._sound(table)
         return fold
 
@@ -122,8 +122,20 @@ class ClusterTables:
         self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
 
     def last_instant(self, tables: Iterable[Table]) -> int:
-        """The last instant at which what the tables hold is final."""
-        return min(self._read(table).frontier for table in tables) - 1
+        """The last instant at which what the tables hold is final. UserError where the query of one has none yet."""
+        return min(self._frontier(table) for table in tables) - 1
+
+    def _frontier(self, table: Table) -> int:
+        frontier = self._read(table).frontier
+        if frontier == BEGINNING and table.filled_by is not None:
+            hint = f'query "{table.filled_by}" fills it; try again when that has results'
+            raise UserError(f'table "{table.name}" has no final instant yet', hint=hint)
+        return frontier
+
+    def ends(self, table: Table) -> dict[int, int]:
+        """The end of its log, by partition, after all that has been written."""
+        self._read(table)
+        return dict(self._folded[table.id].next)
 
     def unopened(self, tables: Iterable[Table]) -> list[Table]:
         """The tables whose readers have been promised nothing yet."""
@@ -138,7 +150,7 @@ class ClusterTables:
 
     def _read(self, table: Table) -> Fold:
         """The fold of all that is committed; only what was not read before is read."""
-        log = self._folded.setdefault(table.id, _FoldedLog(self._fold()))
+        log = self._folded.setdefault(table.id, _FoldedLog(self._fold(), dict(table.source.start)))
         for unread in settled(self._admin, table.topic, log.next):
             for piece in pieces(self._kafka, [unread]):
                 log.fold.take(piece)

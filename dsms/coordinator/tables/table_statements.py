@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,12 +26,14 @@ from dsms.model.objects import Query, Table
 from dsms.model.principal import Principal
 from dsms.model.statement_result import EncodedRows, StatementResult
 from dsms.model.statements import Load, LoadDatabase, LoadFile
+from dsms.registration.kinds.insert_stream import check_empty
+from dsms.registration.table_targets import writable
 from dsms.tables.effect import Content, Effect, Key, counted, inserted
 from dsms.tables.loading import batches_of, rows_of_file
 from dsms.tables.question import Question, question_of
 from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
-from dsms.tables.statements import Write, effect_of, names_read, table_of
+from dsms.tables.statements import Write, effect_of, names_read
 from operators.core.alarms import Alarms
 
 log = structlog.get_logger()
@@ -73,7 +76,7 @@ class TableStatements:
             return self._select(statement, principal, cancelled)
         with self._running:
             catalog = self._catalog()
-            table = table_of(statement.table, catalog)
+            table = writable(statement.table, catalog)
             principal.check_write_topic(table.topic)
             if isinstance(statement, LoadFile | LoadDatabase):
                 return self._load(table, batches_of(self._loads.checked(statement), table), catalog)
@@ -84,7 +87,7 @@ class TableStatements:
         clause = st.Clause("format", (form,), st.Place())
         with self._running:
             catalog = self._catalog()
-            table = table_of(st.Name(name), catalog)
+            table = writable(st.Name(name), catalog)
             principal.check_write_topic(table.topic)
             return self._load(table, rows_of_file(path, table, (clause,)), catalog)
 
@@ -108,6 +111,14 @@ class TableStatements:
             if isinstance(dropped, Table):
                 self._tables.forget(dropped)
 
+    @contextmanager
+    def emptied(self, name: st.Name) -> Iterator[dict[int, int]]:
+        """Where the log of a table ends, which has no rows and gets none meanwhile. UserError if it has some."""
+        with self._running:
+            table = writable(name, self._catalog())
+            check_empty(table, self._tables.content(table).rows().num_rows)
+            yield self._tables.ends(table)
+
     def follow(self) -> None:
         """Promises the time to the readers of tables, where somebody waits for it."""
         with self._running:
@@ -124,7 +135,7 @@ class TableStatements:
     def _follow(self, catalog: Catalog) -> None:
         """Readers of a table beside a stream wait for the time as long as the stream goes on; readers of tables alone
         wait once, until the table is written or promised for the first time."""
-        tables = catalog.tables()
+        tables = catalog.written_tables()
         if catalog.version != self._version:
             self._read_beside = set(_partitions_beside_tables(catalog))
             waiting = bool(self._read_beside or self._tables.unopened(tables))
@@ -141,7 +152,7 @@ class TableStatements:
             effect = effect_of(
                 statement, catalog, lambda question: self._writes.rows(question.over(relation), budget), content
             )
-        count, instant = self._tables.write(table, catalog.tables(), [effect])
+        count, instant = self._tables.write(table, catalog.written_tables(), [effect])
         return StatementResult(type(statement).__name__.upper(), counted(count, instant), name=table.name)
 
     def _select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
@@ -172,7 +183,7 @@ class TableStatements:
 
     def _load(self, table: Table, batches: Iterator[pa.Table], catalog: Catalog) -> StatementResult:
         effects = _insertions(table, batches, self._tables.content(table))
-        count, instant = self._tables.write(table, catalog.tables(), effects)
+        count, instant = self._tables.write(table, catalog.written_tables(), effects)
         return StatementResult("LOAD", counted(count, instant), name=table.name)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object, Query, kind_of
+from dsms.model.objects import Object, Query, Table, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.statement_kind import StatementKind, named
@@ -51,7 +51,8 @@ def _apply(statement: Drop, catalog: Catalog, environment: Environment) -> Appli
             f'{statement.kind} "{dropped.name}" is used by {", ".join(above)}',
             "drop these first or add CASCADE",
         )
-    names = [dropped.name, *above]
+    filler = [dropped.filled_by] if isinstance(dropped, Table) and dropped.filled_by is not None else []
+    names = [dropped.name, *filler, *above]
     return catalog.without(names), StatementResult("DROP", f"dropped {', '.join(names)}", name=dropped.name)
 
 

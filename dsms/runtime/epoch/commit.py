@@ -43,7 +43,7 @@ from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.held_runs import Committed, HeldRuns
 from dsms.runtime.epoch.progress_log import Published, read_progress
-from dsms.runtime.epoch.result_records import dead_records, progress_entries, result_records
+from dsms.runtime.epoch.result_records import dead_records, progress_entries, promises, result_records
 from dsms.runtime.lanes.manifest import Manifest, read_manifest
 
 log = structlog.get_logger()
@@ -183,7 +183,8 @@ class Committer:
         self._writer.begin()
         self._faults.hit("begun")
         results: Iterable[Records | RecordColumns] = chain.from_iterable(map(result_records, epoch.written))
-        for at, records in enumerate(chain(results, dead_records(epoch.dead, sources), [progress])):
+        others = chain(dead_records(epoch.dead, sources), promises(epoch, published), [progress])
+        for at, records in enumerate(chain(results, others)):
             self._writer.write(records)
             if at == 0:
                 self._faults.hit("half_written")

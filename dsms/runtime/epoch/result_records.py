@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import polars as pl
 
-from connectors.kafka.names import ERROR_HEADER, OP_HEADER, TS_HEADER
+from connectors.kafka.names import ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from connectors.kafka.record_columns import Headers, RecordColumns, Records
 from dsms.model.objects import Source
 from dsms.physical.lane import Output
@@ -134,3 +134,13 @@ def progress_entries(epoch: Epoch, published: Published) -> dict[bytes, bytes]:
         if published.dead.get((owner, partition)) != mark:
             entries[dead_key(owner, partition)] = msgspec.json.encode((mark.offset, mark.count))
     return entries
+
+
+def promises(epoch: Epoch, published: Published) -> Iterator[Records]:
+    """What the transaction promises to the readers of tables that queries fill: nothing below the frontier follows."""
+    for query, result in epoch.results.items():
+        sink = result.output.sink
+        if sink is not None and sink.fills is not None and result.frontier > published.upto(query):
+            parts = list(range(sink.partitions))
+            beat: Headers = [(HEARTBEAT_HEADER, str(result.frontier).encode())]
+            yield Records(sink.topic, [None] * len(parts), [None] * len(parts), [beat] * len(parts), parts)

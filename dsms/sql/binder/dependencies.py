@@ -102,6 +102,9 @@ def dependents(catalog: Catalog, target: Object) -> list[Object]:
 
 
 def _needs(item: Object) -> list[str]:
-    """The names of what an object reads, and of the logs that the query it replaced reads while that is needed."""
+    """The names of what an object reads, of the query that fills a table, and of the logs that the query it replaced
+    reads while that is needed."""
+    if isinstance(item, Table):
+        return [] if item.filled_by is None else [item.filled_by]
     former = item.former.objects if isinstance(item, Query) and item.former is not None else ()
     return [*reads(item), *(log.name for log in former if isinstance(log, Source | Table))]

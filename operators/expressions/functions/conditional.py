@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import polars as pl
 import pyarrow as pa
 
-from operators.expressions.function import Arguments, Compiled, Function, Signature, first_fault
+from operators.expressions.function import Arguments, Compiled, Function, Signature, first_fault, lit_text, quoted
 from operators.expressions.functions.comparison import COMPARE, masked
 from operators.expressions.functions.rules import anything, same, shared_type, widens
 from operators.expressions.tree import Call
@@ -90,6 +90,16 @@ def _extreme(build: Callable[[Call, Sequence[pl.Expr]], pl.Expr]) -> Callable[[C
     return evaluate
 
 
+def _not_null_rule(arguments: Arguments) -> Signature | None:
+    return Signature((arguments[0].type,), arguments[0].type, False) if len(arguments) == 1 else None
+
+
+def _not_null(call: Call, arguments: Sequence[Compiled]) -> Compiled:
+    value, fault = arguments[0].value, arguments[0].fault
+    own = pl.when(value.is_null()).then(lit_text(f"NULL in {quoted(call)}"))
+    return Compiled(value, first_fault([fault, own]))
+
+
 _ALL_NULLABLE = _shared_rule(lambda arguments: all(argument.nullable for argument in arguments))
 
 CONDITIONAL: dict[str, Function] = {
@@ -111,6 +121,14 @@ CONDITIONAL: dict[str, Function] = {
     ),
     "nullif": Function(
         "conditional", "two values of one type", "NULL where both are equal.", "NULLIF(a, 0)", _nullif_rule, _nullif
+    ),
+    "not_null": Function(
+        "conditional",
+        "a value",
+        "The value; a row in which it is NULL is refused.",
+        "NOT_NULL(a)",
+        _not_null_rule,
+        _not_null,
     ),
     "greatest": Function(
         "conditional",

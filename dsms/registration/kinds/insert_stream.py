@@ -1,0 +1,101 @@
+"""INSERT INTO table SELECT … FROM stream: a continuous statement, whose results are the log of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Table
+from dsms.model.statement_result import StatementResult
+from dsms.registration.environment import Applied, Environment
+from dsms.registration.queries import create_query
+from dsms.registration.statement_kind import StatementKind
+from dsms.registration.table_targets import columns_of, writable
+from dsms.sql.binder.dependencies import dependents, names_in
+from dsms.sql.binder.inserted_rows import given_rows, last_rows
+from dsms.sql.parser.queries import parse_query
+from operators.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class InsertStream(st.Statement):
+    """`INSERT INTO table [(columns)] SELECT … FROM stream`. The log of the table goes on at the offsets `start`."""
+
+    insert: st.Insert
+    start: Mapping[int, int] = field(default_factory=lambda: {0: 0})
+
+    @property
+    def sql(self) -> str:
+        """The text of the statement."""
+        return self.insert.sql
+
+
+def check_empty(table: Table, rows: int) -> None:
+    """Raises UserError for a table that has rows: they are younger than those of a stream that is read from its
+    beginning."""
+    if rows:
+        raise UserError(
+            f'table "{table.name}" has {rows} row{"" if rows == 1 else "s"} already',
+            hint="a stream fills a table from its beginning: DELETE the rows first, or INSERT into another table",
+        )
+
+
+def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) -> Applied:
+    """The query, and the table with a new identity: its log begins anew, because what was promised about the old one
+    need not hold for the instants of a stream."""
+    insert = statement.insert
+    table = writable(insert.table, catalog)
+    if readers := [reader.name for reader in dependents(catalog, table)]:
+        raise insert.table.place.error(
+            f'table "{table.name}" is read by {", ".join(readers)}, which cannot go back to its beginning',
+            "drop these, and create them again after the INSERT",
+        )
+    if table.name.lower() in (read.lower() for read in names_in(insert.rows)):
+        raise insert.table.place.error(
+            f'table "{table.name}" is filled by what reads it, so neither could be final before the other',
+            "SELECT from streams and from other tables",
+        )
+    name = f"{table.name}_insert"
+    fills = f"o{catalog.ids + 2}"  # the query gets the next id
+    place = insert.table.place
+    given, taken = given_rows(insert.rows, catalog, environment.reads), columns_of(insert, table)
+    if len(given.nullable) != len(taken):
+        raise place.error(
+            f"{len(taken)} columns but {len(given.nullable)} values in a row", f"columns: {', '.join(taken)}"
+        )
+    if missing := [column.name for column in table.source.columns if not (column.nullable or column.name in taken)]:
+        raise place.error(f'column "{missing[0]}" is NOT NULL and gets no value')
+    text = last_rows(given, taken, table)
+    tree = parse_query(text, environment.limits)
+    query = st.ContinuousQuery(
+        "query", st.Name(name, place), tree, (st.Clause("topic", (table.topic,), place),), insert.sql, text, fills=fills
+    )
+    after, created = create_query(query, catalog, environment)
+    source = msgspec.structs.replace(table.source, id=fills, start=dict(statement.start))
+    filled = msgspec.structs.replace(table, id=fills, source=source, filled_by=name)
+    objects = {**after.without([table.name]).objects, table.name.lower(): filled}
+    result = StatementResult(
+        "INSERT",
+        f'query "{name}" inserts its results into table "{table.name}" from now on',
+        notices=("a row replaces the one of its key", *_expected(created.notices)),
+        name=name,
+    )
+    return Catalog(after.version, after.ids + 1, objects), result
+
+
+def _expected(notices: tuple[str, ...]) -> Iterator[str]:
+    """Without those about the text that was put around the SELECT."""
+    unwanted = ("key:", "output:", "FORMAT", "Istream", "default window", "expanded:")
+    return (notice for notice in notices if not notice.startswith(unwanted))
+
+
+KIND = StatementKind(
+    statement=InsertStream,
+    apply=_apply,
+    changed_name=lambda statement: statement.insert.table,
+    read_name=lambda statement: statement.insert.table,
+)

@@ -1,0 +1,48 @@
+"""The table that a statement names, and its columns."""
+
+from __future__ import annotations
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Table, kind_of
+
+
+def table_of(name: st.Name, catalog: Catalog) -> Table:
+    """The table of a name; SqlError if it is another kind of object."""
+    target = catalog.find(name.text, name.place)
+    if not isinstance(target, Table):
+        tables = ", ".join(table.name for table in catalog.tables())
+        raise name.place.error(
+            f'"{target.name}" is a {kind_of(target)}, not a table', f"have: {tables}" if tables else ""
+        )
+    return target
+
+
+def writable(name: st.Name, catalog: Catalog) -> Table:
+    """The table of a name that a statement writes; SqlError if a stream fills it."""
+    table = table_of(name, catalog)
+    if table.filled_by is not None:
+        raise name.place.error(
+            f'table "{table.name}" is filled by query "{table.filled_by}", and by nothing else',
+            "INSERT the UNION ALL of several streams, or read the table in a view; DROP TABLE ends both",
+        )
+    return table
+
+
+def columns_of(statement: st.Insert, table: Table) -> list[str]:
+    """The columns that an INSERT gives values for, in the order of the values. Raises SqlError."""
+    names = [column_of(name, table) for name in statement.columns] or list(table.schema.names)
+    for at, name in enumerate(statement.columns):
+        if names[at] in names[:at]:
+            raise name.place.error(f'column "{names[at]}" is listed twice')
+    return names
+
+
+def column_of(name: st.Name, table: Table) -> str:
+    """The column of a name, in any case. Raises SqlError."""
+    for known in table.schema.names:
+        if known.lower() == name.text.lower():
+            return str(known)
+    raise name.place.error(
+        f'column "{name.text}" not found in table "{table.name}"', "have: " + ", ".join(table.schema.names)
+    )

@@ -1,0 +1,61 @@
+"""The SELECT of a continuous INSERT, as the rows of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Column, Table
+from dsms.model.position import error_at
+from dsms.model.properties import append_only
+from dsms.model.schema import visible
+from dsms.sql.binder.bind import bind
+from dsms.sql.binder.relation import Named
+from dsms.sql.parser.nodes import WholeQuery
+from dsms.sql.parser.numbered_aliases import numbered, text_of
+
+
+@dataclass(frozen=True)
+class GivenRows:
+    """The text of a SELECT, and for each column of its result whether it may be NULL."""
+
+    text: str
+    nullable: tuple[bool, ...]
+
+
+def given_rows(select: exp.Expr, catalog: Catalog, named: Named) -> GivenRows:
+    """A SELECT whose rows are to be inserted. Raises SqlError where rows can leave its result."""
+    given = numbered(select)
+    node = bind(WholeQuery(this=given.copy()), catalog, named)
+    if not append_only(node):
+        raise error_at(
+            given,
+            "rows can leave this result, so they cannot be inserted once and for all",
+            hint="put Istream(…) around its select list to insert the rows that enter, or make it a view",
+        )
+    return GivenRows(text_of(given), tuple(field.nullable for field in visible(node)))
+
+
+def last_rows(given: GivenRows, taken: Sequence[str], table: Table) -> str:
+    """The query of the rows of a table, of which the columns `taken` are given: cast to the types of the table, and of
+    each key the last row. A row without a value for a column that needs one is refused."""
+    names = {column: f"value {at}" for at, column in enumerate(taken)}
+    checked = {column for column, nullable in zip(taken, given.nullable, strict=True) if nullable}
+    cells = ", ".join(_cell(column, names, checked) for column in table.source.columns)
+    renamed, keys, listed = (", ".join(map(_quoted, each)) for each in (names.values(), table.keys, table.schema.names))
+    cast = f'SELECT {cells} FROM ({given.text}) AS "given" ({renamed})'
+    return f'SELECT {listed} FROM ({cast}) AS "rows" [PARTITION BY {keys} ROWS 1]'
+
+
+def _cell(column: Column, names: Mapping[str, str], checked: Collection[str]) -> str:
+    name = _quoted(column.name)
+    value = _quoted(names[column.name]) if column.name in names else "NULL"
+    cast = f"CAST({value} AS {column.type})"
+    return f"NOT_NULL({cast}) AS {name}" if not column.nullable and column.name in checked else f"{cast} AS {name}"
+
+
+def _quoted(name: str) -> str:
+    return exp.to_identifier(name, quoted=True).sql(dialect="postgres")
