@@ -193,10 +193,12 @@ def progress_topic(cluster: str) -> str:
     return f"_dsms.{cluster}.progress"
 
 
-def frontiers(progress: dict[bytes, bytes], topics: Collection[str]) -> dict[str, int]:
-    """The published frontiers of result topics, from the last values of the progress topic."""
-    bodies = {topic: progress.get(f"{topic}/0".encode()) for topic in topics}
-    return {topic: -(2**63) if body is None else json.loads(body)["frontier"] for topic, body in bodies.items()}
+def frontiers(progress: dict[bytes, bytes], topics: Collection[str], queries: Collection[str] = ()) -> dict[str, int]:
+    """The published frontiers of result topics, from the last values of the progress topic; with `queries` only those
+    of queries with these ids, as a topic may have been another query's before."""
+    bodies = {topic: json.loads(progress.get(f"{topic}/0".encode(), b"null")) for topic in topics}
+    known = {topic: body for topic, body in bodies.items() if body and (not queries or body["query"] in queries)}
+    return {topic: known[topic]["frontier"] if topic in known else -(2**63) for topic in topics}
 
 
 def kill_9(process: ManagedProcess) -> None:

@@ -53,6 +53,8 @@ class Life:
     versions: list[Version]
     dropped: list[Change] | None = None
     frontier: int | None = None
+    #: Its ids in the catalog: another query may have had its name, and its topic, before.
+    ids: set[str] = field(default_factory=set)
 
 
 def steps(seed: int, seconds: float) -> tuple[Step, ...]:
@@ -172,7 +174,8 @@ class Statements:
         start = "latest" if step.latest else None
         self._sure(step.text.create(self._p, step.name, start), lambda: self._document(step.name) is not None)
         document = self._known(step.name)
-        self.lives.append(Life(step.name, [Version(step.text, int(document["start"]) if step.latest else None)]))
+        first = Version(step.text, int(document["start"]) if step.latest else None)
+        self.lives.append(Life(step.name, [first], ids={document["id"]}))
 
     def _replace(self, step: Step) -> None:
         text = step.text
@@ -181,7 +184,9 @@ class Statements:
             text.create(self._p, step.name, replacing=True),
             lambda: text.select(self._p) in self._known(step.name)["sql"],
         )
-        since, life = self._known(step.name)["since"], self._life(step.name)
+        document, life = self._known(step.name), self._life(step.name)
+        since = document["since"]
+        life.ids.add(document["id"])
         if since is None:  # nothing of the former texts was published
             life.versions = [Version(text)]
         else:
@@ -195,17 +200,17 @@ class Statements:
 
     def _drop(self, step: Step) -> None:
         life, topic = self._life(step.name), f"dsms.{self._p}{step.name}"
-        life.frontier, life.dropped = self._published(topic)
+        life.frontier, life.dropped = self._published(topic, life.ids)
         self._sure(f"DROP QUERY {self._p}{step.name}", lambda: self._document(step.name) is None)
 
-    def _published(self, topic: str) -> tuple[int, list[Change]]:
-        """The frontier of a result topic, and at least its results below that; tried again while Kafka is away."""
+    def _published(self, topic: str, ids: set[str]) -> tuple[int, list[Change]]:
+        """The frontier of a query in its result topic, and at least its results below that; tried again while Kafka is
+        away."""
         deadline = time.monotonic() + _DEADLINE_S
         while True:
             try:
-                return frontiers(last_values(self.kafka, progress_topic(self.cluster.name)), [topic])[topic], changes(
-                    self.kafka, topic
-                )
+                progress = last_values(self.kafka, progress_topic(self.cluster.name))
+                return frontiers(progress, [topic], ids)[topic], changes(self.kafka, topic)
             except (AssertionError, KafkaException):
                 if time.monotonic() > deadline:
                     raise
