@@ -21,7 +21,7 @@ from dsms.registration.statements import STATEMENTS
 from tests.support.fake_service import FakeService
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "security.md"
-#: How statements are called that another kind's words begin.
+#: How statements are called that another kind's words begin, and that are not another form of that kind.
 CALLED = {
     "CreatePythonAggregate": "CREATE AGGREGATE … LANGUAGE PYTHON",
     "AlterExecutor": "ALTER EXECUTOR",
@@ -29,7 +29,6 @@ CALLED = {
     "ShowExecutors": "SHOW EXECUTORS",
     "ExplainAnalyze": "EXPLAIN ANALYZE",
     "Select": "SELECT",
-    "DeclareStream": "CREATE STREAM",
 }
 HEAD = "| role | statements and calls |\n|---|---|\n"
 _WIDTH = 150
@@ -37,13 +36,9 @@ _WIDTH = 150
 
 def statements(role: Role) -> str:
     """The statements that need the role, by the words that begin them."""
-    words = [
-        " ".join(begin)
-        for kind in STATEMENTS
-        if kind.role == role
-        for begin in (kind.starts or [[CALLED[kind.statement.__name__]]])
-    ]
-    return ", ".join(dict.fromkeys(words))
+    kinds = [kind for kind in STATEMENTS if kind.role == role]
+    words = [" ".join(begin) for kind in kinds for begin in kind.starts or [[CALLED.get(kind.statement.__name__, "")]]]
+    return ", ".join(dict.fromkeys(filter(None, words)))
 
 
 def calls(role: Role) -> str:
