@@ -11,6 +11,7 @@ from yaml import safe_load
 
 import dsms.coordinator.__main__ as coordinator
 import dsms.executor.__main__ as executor
+from operators.core.client_tls import CERTIFICATE, KEY
 
 Render = Callable[..., dict[tuple[str, str], dict[str, Any]]]
 COORDINATOR, EXECUTOR = ("Deployment", "rel-dsms-coordinator"), ("StatefulSet", "rel-dsms-executor")
@@ -25,6 +26,7 @@ EVERYTHING = {
     "executor.priorityClassName": "high", "registryUrl": "https://registry:8081",
     "executor.checkpoints.url": "s3://state/dsms", "executor.checkpoints.secret.name": "bucket-secret",
     "executor.checkpoints.endpoint": "https://minio:9000", "executor.checkpoints.region": "eu-1",
+    "api.executorTlsSecret": "client-secret", "api.oidcSecret.name": "oidc-secret", "secretsSecret": "named-secrets",
 }  # fmt: skip
 
 
@@ -129,7 +131,8 @@ def test_files_named_in_the_environment_are_mounted(render: Render):
             items = volumes.get(mount["name"], {}).get("secret", {}).get("items")
             paths |= {f"{mount['mountPath']}/{item['path']}" for item in items or ()}
             if items is None and "secret" in volumes.get(mount["name"], {}):
-                paths |= {f"{mount['mountPath']}/{name}" for name in ("tls.crt", "tls.key")}
+                paths |= {mount["mountPath"]}  # a secret with all of its keys
+                paths |= {f"{mount['mountPath']}/{name}" for name in ("tls.crt", "tls.key", "ca.crt")}
         named = {value for value in env(documents, workload).values() if str(value).startswith("/etc/")}
         assert named
         assert named <= paths
@@ -164,13 +167,27 @@ def test_own_labels_of_pods_do_not_replace_those_that_select_them(render: Render
 
 
 def test_tls_reaches_probes_service_address_and_files(render: Render):
-    documents = render(EVERYTHING)
+    documents = render(EVERYTHING | {"api.executorTlsSecret": None})
     container = documents[COORDINATOR]["spec"]["template"]["spec"]["containers"][0]
     for kind in ("startup", "liveness", "readiness"):
         assert container[f"{kind}Probe"]["httpGet"]["scheme"] == "HTTPS"
     assert env(documents, EXECUTOR)["DSMS_COORDINATOR"] == "https://rel-dsms-coordinator:8080"
     assert env(documents, EXECUTOR)["SSL_CERT_FILE"] == "/etc/dsms/tls/ca.crt"
     assert env(documents, COORDINATOR)["DSMS_TLS_KEY"] == "/etc/dsms/tls/tls.key"
+
+
+def test_with_certificates_of_executors_probes_have_a_port_without_tls(render: Render):
+    documents = render(EVERYTHING)
+    container = documents[COORDINATOR]["spec"]["template"]["spec"]["containers"][0]
+    for kind in ("startup", "liveness", "readiness"):
+        probe = container[f"{kind}Probe"]["httpGet"]
+        assert (probe["scheme"], probe["port"]) == ("HTTP", "probes")
+    assert {"name": "probes", "containerPort": 8082, "protocol": "TCP"} in container["ports"]
+    variables = env(documents, COORDINATOR)
+    assert (variables["DSMS_TLS_CLIENT_CA"], variables["DSMS_PROBE_PORT"]) == ("/etc/dsms/tls/ca.crt", "8082")
+    assert env(documents, EXECUTOR)["DSMS_TLS_CLIENT_KEY"] == "/etc/dsms/client/tls.key"
+    service = documents["Service", "rel-dsms-coordinator"]
+    assert [port["targetPort"] for port in service["spec"]["ports"]] == ["http"]
 
 
 def test_executors_are_evicted_one_by_one_and_the_leader_can_be_evicted(render: Render):
@@ -202,7 +219,8 @@ def test_all_options_in_the_environment_are_known_to_the_programs(render: Render
     """A variable that nobody reads would go unnoticed."""
     app = typer.Typer()
     app.command()(program.main)
-    known = {option.envvar for option in typer.main.get_command(app).params} | {"DSMS_TOKEN"}
+    known = {option.envvar for option in typer.main.get_command(app).params}
+    known |= {"DSMS_TOKEN", "DSMS_SECRETS_DIR", CERTIFICATE, KEY}
     named = {name for name in env(render(EVERYTHING), workload) if name.startswith("DSMS_")}
     assert named <= known, named - known
 

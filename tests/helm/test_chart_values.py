@@ -27,6 +27,8 @@ WRONG: dict[str, tuple[Any, str]] = {
     "image.pullPolicy": ("Sometimes", "at '/image/pullPolicy'"),
     "api.port": (0, "at '/api/port'"),
     "api.tokensSecret.name": ("alone", "api.executorTokenSecret is needed"),
+    "api.oidcSecret.name": ("alone", "api.tokensSecret is needed"),
+    "api.executorTlsSecret": ("alone", "needs api.tlsSecret"),
     "executor.replicas": (0, "at '/executor/replicas'"),
     "executor.resources.limits.gpu": ("1", "'gpu' not allowed"),
     "executor.cache.size": ("much", "at '/executor/cache/size'"),

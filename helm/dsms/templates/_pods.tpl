@@ -89,6 +89,10 @@ affinity:
 {{- else }}
   value: {{ required "redis.url or redis.urlSecret is needed: the URL of Redis" .Values.redis.url | quote }}
 {{- end }}
+{{- if .Values.secretsSecret }}
+- name: DSMS_SECRETS_DIR
+  value: /etc/dsms/secrets
+{{- end }}
 {{- with .Values.registryUrl }}
 - name: DSMS_REGISTRY
   value: {{ . | quote }}
@@ -104,6 +108,11 @@ affinity:
 {{- if .Values.redis.caSecret.name }}
 - name: redis-ca
   mountPath: /etc/dsms/redis
+  readOnly: true
+{{- end }}
+{{- if .Values.secretsSecret }}
+- name: secrets
+  mountPath: /etc/dsms/secrets
   readOnly: true
 {{- end }}
 {{- end }}
@@ -130,5 +139,11 @@ affinity:
       - key: {{ .key }}
         path: ca.crt
 {{- end }}
+{{- end }}
+{{- with .Values.secretsSecret }}
+- name: secrets
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
 {{- end }}
 {{- end }}
