@@ -68,6 +68,8 @@ class Limits:
     token_calls_per_second: int = 1_000
     token_queries: int = 1_000
     token_streams: int = 1_000
+    #: Calls a second of one address that show no token that is known.
+    unknown_calls_per_second: int = 200
     #: Megabytes of a call, and of a file of rows that is sent to a table.
     request_mb: int = 64
     load_mb: int = 1_024

@@ -115,6 +115,8 @@ class Principal:
     role: Role
     rules: Rules | None = None
     allowance: Allowance = field(default_factory=Allowance)
+    #: The time of day, in seconds, at which his token ends; None for one that does not.
+    until: float | None = None
 
     @property
     def restricted(self) -> bool:

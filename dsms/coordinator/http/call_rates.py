@@ -32,6 +32,11 @@ class CallRates:
     clock: Callable[[], float]
     _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
 
+    def exhausted(self, name: str, per_second: float) -> bool:
+        """Whether one more call would have to wait; it is not counted."""
+        held, at = self._buckets.get(name, (1.0, 0.0))
+        return held + (self.clock() - at) * per_second < 1.0
+
     def wait_s(self, name: str, per_second: float) -> float:
         """0.0 if one more call may be made now, which is counted; else the seconds until one may."""
         now, burst = self.clock(), max(_BURST_S * per_second, 1.0)

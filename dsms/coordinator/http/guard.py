@@ -80,15 +80,15 @@ class Guarded(Protocol):
 
 
 class Guard:
-    """Answers 401 without a known token, 429 where it calls too often and 403 where its role does not suffice; else the
-    state of the request has the caller. Without `access` everybody may call.
+    """Answers 401 without a known token, 429 where it, or an address without one, calls too often, and 403 where its
+    role does not suffice; else the state of the request has the caller. Without `access` everybody may call.
 
     A token comes as `Authorization: Bearer TOKEN`, or as the password of Basic, which schema registry clients send.
     """
 
     def __init__(self, app: ASGIApp, access: Access | None, routes: Iterable[Route], service: Guarded) -> None:
         self._app, self._access, self._roles, self._service = app, access, RouteRoles(routes), service
-        self._rates, self._unnoted = CallRates(time.monotonic), 0
+        self._rates, self._unknown, self._unnoted = CallRates(time.monotonic), CallRates(time.monotonic), 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers or passes on one request."""
@@ -138,15 +138,28 @@ class Guard:
         """Who calls, if that is known, and the answer to a call that is not passed on."""
         if self._access is None:
             return ANYBODY.principal, self._refusal(ANYBODY.principal, scope)
+        token, address = bearer(headers.get("authorization", "")), (scope.get("client") or ("",))[0]
+        principal = self._access.principal_of(token)
+        if principal is None and self._unknown.exhausted(address, self._service.limits.unknown_calls_per_second):
+            return None, self._too_many_unknown(address)  # before anything is computed for a token that is none
         try:
-            principal = await self._access.known(bearer(headers.get("authorization", "")))
+            principal = principal or await self._access.known(token)
         except TokenRefused as error:
+            self._unknown.wait_s(address, self._service.limits.unknown_calls_per_second)
             return None, json_response(error_document(error, "unauthorized"), 401, _WRONG_TOKEN)
         except Forbidden as error:
             return None, json_response(error_document(error, "forbidden"), 403)
         except ExternalError as error:
             return None, json_response(error_document(error, "external"), 503, {"Retry-After": _PAUSE})
+        if principal is None:
+            self._unknown.wait_s(address, self._service.limits.unknown_calls_per_second)
         return principal, self._refusal(principal, scope)
+
+    def _too_many_unknown(self, address: str) -> Response:
+        """The answer to a call without a known token, of an address that makes too many of them."""
+        hint = 'send a token that is known; the limit "unknown_calls_per_second" is set by DSMS_LIMITS'
+        busy = UserError(f"{address} makes too many calls without a known token", hint=hint)
+        return json_response(error_document(busy, "busy"), 429, {"Retry-After": "1"})
 
     def _refusal(self, principal: Principal | None, scope: Scope) -> Response | None:
         """The answer to a call that is not passed on."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, aclosing
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -122,7 +122,20 @@ def _add_changes(router: APIRouter) -> None:
                 streams.one_more(principal.name, service.limits.token_streams if most is None else most)
             )
             text = await service.results.feeds.opened(feed_request)
-            return _Stream(text, MEDIA_TYPES[notation], until_ended.pop_all())
+            permitted = while_permitted(text, principal.until, time.time)
+            return _Stream(permitted, MEDIA_TYPES[notation], until_ended.pop_all())
+
+
+async def while_permitted(
+    text: AsyncGenerator[bytes, None], until: float | None, clock: Callable[[], float]
+) -> AsyncIterator[bytes]:
+    """A stream that ends with the token of its reader: nothing is sent after that time. There is always something to
+    send soon, if only a sign that the connection lives. Whoever goes on has to show another token."""
+    async with aclosing(text):
+        async for part in text:
+            if until is not None and clock() >= until:
+                return
+            yield part
 
 
 class _Stream(StreamingResponse):

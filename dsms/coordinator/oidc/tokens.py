@@ -6,6 +6,7 @@ import binascii
 import time
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -66,7 +67,7 @@ class OidcTokens:
         if principal is None:
             hint = "an administrator can add a grant for one of its claims"
             raise Forbidden(f'tokens of issuer "{issuer.issuer}" with these claims permit nothing', hint=hint)
-        return principal
+        return replace(principal, until=claims["exp"] + issuer.leeway_seconds)
 
     async def _checked(self, text: str) -> tuple[Issuer, dict[str, Any]]:
         """The issuer and the claims of a token whose signature and claims are right. What the token says of itself

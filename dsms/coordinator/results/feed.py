@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -110,7 +110,7 @@ class Feeds:
         """How many feeds there are."""
         return self._watch.followed.total()
 
-    async def opened(self, request: FeedRequest) -> AsyncIterator[bytes]:
+    async def opened(self, request: FeedRequest) -> AsyncGenerator[bytes, None]:
         """The text of a feed, event by event; errors in the request are raised before the first event."""
         if self.count >= self._settings.feeds:
             raise TooManyFeeds(f"there are {self.count} readers of results", hint="try again later")
@@ -120,7 +120,7 @@ class Feeds:
 
     async def _events(
         self, request: FeedRequest, at: ResultPosition, upto: Mapping[Partition, int] | None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         result, write = request.result, partial(rendered, request.notation)
         with self._watching(result):
             yield write(Started(result, at))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+
 import httpx
 import pytest
 from fastapi.testclient import TestClient
 
 from dsms.coordinator.http.access import Access, new_token
 from dsms.coordinator.http.api import create_app
+from dsms.coordinator.http.results_api import while_permitted
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.local.waiting import wait_until
 from dsms.model.limits import Limits
@@ -99,3 +104,47 @@ def test_a_token_has_as_many_queries_as_it_may() -> None:
         "a": "ann", "b": "ann", "c": "bob", "q": "anybody",
     }  # fmt: skip
     cluster.execute("PAUSE QUERY a; DROP VIEW b; CREATE QUERY d AS SELECT k FROM R(S)", ann)
+
+
+def test_an_address_without_known_tokens_is_slowed_down_but_not_who_has_one() -> None:
+    calls = client(Limits(unknown_calls_per_second=5))
+    answers = [calls.get("/v1/queries", headers=as_("dsms_wrong")) for _ in range(40)]
+    statuses = [answer.status_code for answer in answers]
+    assert statuses[:10] == [401] * 10 and statuses.count(429) >= 10
+    late = next(answer for answer in answers if answer.status_code == 429)
+    assert late.headers["Retry-After"] == "1" and "unknown_calls_per_second" in late.text
+    assert calls.get("/v1/queries", headers=as_(OTHER)).status_code == 200
+    assert calls.get("/healthz").status_code == 200
+
+
+class Expiring:
+    """Tokens of an issuer that end soon."""
+
+    def takes(self, text: str) -> bool:
+        return text.startswith("jwt")
+
+    async def principal_of(self, text: str) -> Principal:
+        return Principal("issuer|ann", "reader", until=time.time() + 1.0)
+
+
+def test_a_stream_ends_with_the_token_of_its_reader() -> None:
+    access = Access((OTHER_TOKEN,), Expiring())  # type: ignore[arg-type]
+    with running(access=access) as (_, url), httpx.Client(base_url=url, trust_env=False, timeout=20) as calls:
+        asked = {**as_("jwt"), "Accept": "application/x-ndjson"}
+        with calls.stream("GET", "/v1/queries/hot/changes", headers=asked) as answer:
+            assert answer.status_code == 200
+            lines = [line for line in answer.iter_lines() if line]
+        assert lines and '"event":"start"' in lines[0] and '"event":"end"' not in lines[-1]
+
+
+@pytest.mark.parametrize(("until", "sent"), [(None, 3), (2.0, 2), (0.0, 0)])
+def test_nothing_is_sent_after_the_end_of_a_token(until: float | None, sent: int) -> None:
+    async def text() -> AsyncGenerator[bytes, None]:
+        for part in (b"a", b"b", b"c"):
+            yield part
+
+    async def all_sent() -> list[bytes]:
+        times = iter((0.0, 1.0, 2.0))
+        return [part async for part in while_permitted(text(), until, lambda: next(times))]
+
+    assert len(asyncio.run(all_sent())) == sent
