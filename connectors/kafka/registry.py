@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from operators.core.client_tls import ClientTls
-from operators.core.errors import ExternalError
+from operators.core.errors import ExternalError, UserError
 from operators.core.secrets import NoSecret, resolved_url
 
 if TYPE_CHECKING:
@@ -55,12 +55,31 @@ def register_schema(url: str, subject: str, schema: dict[str, Any], *, ours: boo
     return int(answer.json()["id"])
 
 
+def place_of(url: str) -> tuple[str, int]:
+    """The host and the port of a registry, as its clients read them from the URL.
+
+    >>> place_of("https://ann@Registry.example/x"), place_of("http://registry:8081")
+    (('registry.example', 443), ('registry', 8081))
+    """
+    from urllib3.exceptions import LocationParseError
+    from urllib3.util import parse_url
+
+    try:
+        parts = parse_url(parse_url(url)._replace(auth=None).url)  # what is called: see `_pool`
+    except LocationParseError as error:
+        raise UserError("the URL of a registry cannot be read", hint="use http://HOST:PORT") from error
+    if not parts.host or parts.scheme not in ("http", "https", None):
+        raise UserError("the URL of a registry has no host", hint="use http://HOST:PORT")
+    return parts.host.lower(), parts.port or (443 if parts.scheme == "https" else 80)
+
+
 def _answer(url: str, ours: bool, method: str, path: str, body: object = None) -> BaseHTTPResponse:
     from urllib3.exceptions import HTTPError
 
     try:
         pool, place = _pool(url, ours)
-        return pool.request(method, f"{place}/{path}", json=body)
+        # whoever answers for a registry that a statement names does not send us elsewhere
+        return pool.request(method, f"{place}/{path}", json=body, redirect=ours)
     except NoSecret as error:
         raise ExternalError(f"cannot reach the schema registry: {error.message}", hint=error.hint) from error
     except HTTPError as error:

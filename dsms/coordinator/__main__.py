@@ -24,6 +24,7 @@ from dsms.coordinator.oidc.issuers import read_issuers
 from dsms.coordinator.oidc.tokens import OidcTokens
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.coordinator.service.settings import CoordinatorSettings
+from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.model.limits import read_limits
 from dsms.model.topic_rules import TopicRules
@@ -67,6 +68,13 @@ def main(  # noqa: PLR0913 a parameter an option
     ] = "",
     open_topics: Annotated[
         str, typer.Option(envvar="DSMS_OPEN_TOPICS", help="patterns of reserved topics that sources may read")
+    ] = "",
+    registries: Annotated[
+        str,
+        typer.Option(
+            envvar="DSMS_REGISTRIES",
+            help="hosts of schema registries that writers may name: HOST, HOST:PORT, *.DOMAIN; by default any",
+        ),
     ] = "",
     kafka_properties: Annotated[
         Path | None,
@@ -114,6 +122,7 @@ def main(  # noqa: PLR0913 a parameter an option
         fragments=fragments,
         limits=read_limits(limits),
         topic_rules=TopicRules(tuple(open_topics.replace(",", " ").split())),
+        registry_hosts=RegistryHosts.of(registries),
         alarms=logged_alarms(),
     )
     make = partial(Coordinator, settings)

@@ -161,9 +161,14 @@ def _registry(clause: Clause) -> dict[str, object]:
 
 def named_secrets(statement: st.Statement) -> tuple[str, ...]:
     """The secrets that the clauses of a statement refer to."""
+    return tuple(name for url in named_registries(statement) for name in references(url))
+
+
+def named_registries(statement: st.Statement) -> tuple[str, ...]:
+    """The registries that the clauses of a statement name."""
     written = getattr(statement, "clauses", ())
     clauses = written if isinstance(written, tuple) else ()  # the bodies of CREATE AGGREGATE are by name
-    return tuple(name for clause in clauses if clause.name == "registry" for name in references(" ".join(clause.words)))
+    return tuple(" ".join(clause.words) for clause in clauses if clause.name == "registry")
 
 
 def _constraint(clause: Clause) -> dict[str, object]:

@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from connectors.kafka.avro_codec import AvroCodec
-from connectors.kafka.registry import register_schema, schema_lookup
-from operators.core.errors import ExternalError
+from connectors.kafka.registry import place_of, register_schema, schema_lookup
+from operators.core.errors import ExternalError, UserError
 
 SCHEMA = {"type": "record", "name": "row", "fields": [{"name": "k", "type": "long"}]}
 #: What is answered in turn, and what was asked: method, path, user, body.
@@ -145,3 +145,27 @@ def test_a_secret_of_the_url_is_looked_up_where_it_is_used(registry: Registry, m
     assert registry.asked == [("GET", "/schemas/ids/7", "me:a/b@c:d", None)]
     with pytest.raises(ExternalError, match='there is no secret "q"'):
         schema_lookup(registry.url.replace("://", "://me:${secret:q}@"), ours=False)(7)
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("http://host", ("host", 80)),
+        ("https://u:p@HOST/x?y#z", ("host", 443)),
+        ("host", ("host", 80)),
+        ("http://evil.com\\@good.org:x", ("evil.com", 80)),
+        ("http://[::1]:8081", ("[::1]", 8081)),
+        ("http://good.org:80@evil.com/", ("evil.com", 80)),
+        ("http://evil.com#.good.org", ("evil.com", 80)),
+        ("http://evil.com?.good.org", ("evil.com", 80)),
+        ("http://evil.com/.good.org", ("evil.com", 80)),
+    ],
+)
+def test_the_host_is_the_one_that_is_called(url: str, place: tuple[str, int]) -> None:
+    assert place_of(url) == place
+
+
+@pytest.mark.parametrize("url", ["http://a:b:c", "http://host:port", "host:8081", "file:///etc", "http://"])
+def test_a_url_that_cannot_be_read_is_refused(url: str) -> None:
+    with pytest.raises(UserError, match="the URL of a registry"):
+        place_of(url)

@@ -201,6 +201,7 @@ class Coordinator:
             delete_topic=self._tables.delete_topic,
             plans=PlanWatch(self._facts.alive),
             limits=self._settings.limits,
+            registry_hosts=self._settings.registry_hosts,
             topic_rules=self._settings.topic_rules,
             caller=ANYBODY,
             audit=self.audit,

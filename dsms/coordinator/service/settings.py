@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from connectors.kafka.config import KafkaSettings
+from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.model.limits import Limits
 from dsms.model.topic_rules import TopicRules
@@ -24,5 +25,6 @@ class CoordinatorSettings:
     fragments: int = 1
     limits: Limits = field(default_factory=Limits)
     topic_rules: TopicRules = field(default_factory=TopicRules)
+    registry_hosts: RegistryHosts = field(default_factory=RegistryHosts)
     #: Where it is noted that something in a log or in Redis does not count.
     alarms: Alarms = field(default_factory=Alarms, compare=False, repr=False)

@@ -13,6 +13,7 @@ from dsms.coordinator.catalog.catalog_store import CatalogStore, Change, Decide
 from dsms.coordinator.statements.change_rights import check_change, check_owned, with_owners
 from dsms.coordinator.statements.control_tables import ControlStatement
 from dsms.coordinator.statements.environment import ClusterEnvironment, ClusterFacts
+from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.statements.replacements import Replacements
 from dsms.coordinator.watcher.executors import PlanWatch
 from dsms.model import statements as st
@@ -70,6 +71,7 @@ class StatementContext:
     caller: Caller
     limits: Limits = Limits()
     topic_rules: TopicRules = TopicRules()
+    registry_hosts: RegistryHosts = RegistryHosts()
     audit: Audit = field(default_factory=NoAudit)
     replacements: Replacements = field(default_factory=Replacements)
     #: Set once nobody waits for the answer.

@@ -22,7 +22,7 @@ from dsms.model import statements as st
 from dsms.model.principal import Caller, Forbidden, Principal
 from dsms.model.roles import Role, allows
 from dsms.model.statement_result import StatementResult
-from dsms.registration.clauses import named_secrets
+from dsms.registration.clauses import named_registries, named_secrets
 from dsms.registration.continuous import as_meant
 from dsms.registration.kinds.drop import Drop
 from dsms.registration.kinds.insert_stream import InsertStream
@@ -84,6 +84,8 @@ def _carried_out(statement: st.Statement, context: StatementContext) -> Statemen
         statement, principal = as_meant(statement, context.store.catalog), context.caller.principal
         check_roles([statement], principal.role)  # what it means may have changed since the script began
         check_named(statement, principal)
+        for url in named_registries(statement):
+            context.registry_hosts.check(url, principal.role)
         refuse_reserved(statement, context.store.catalog)
         return RUNNERS[type(statement)](statement, context)
 

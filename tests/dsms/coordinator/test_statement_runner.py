@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from dsms.coordinator.statements.statement_runner import RUNNERS
+from dsms.coordinator.statements.registry_hosts import RegistryHosts
+from dsms.coordinator.statements.statement_runner import RUNNERS, StatementRunner
 from dsms.model import statements as st
+from dsms.model.principal import ANYBODY, Caller, Forbidden, Principal
 from operators.core.errors import ExternalError, SqlError
 from tests.support.statement_cluster import StatementCluster
 
@@ -74,3 +77,16 @@ def test_rows_are_not_touched_while_kafka_is_away(cluster: StatementCluster) -> 
     with pytest.raises(ExternalError, match="kafka is away"):
         cluster.execute("SELECT k FROM base")
     assert cluster.tables.ran == [] and len(cluster.execute("SHOW VIEWS")[0].rows) == 1
+
+
+@pytest.mark.parametrize("begin", ["REGISTER SOURCE {} (a INT) FROM t", "CREATE STREAM {} (a INT)"])
+def test_a_writer_names_only_registries_that_are_allowed(cluster: StatementCluster, begin: str) -> None:
+    runner = StatementRunner(replace(cluster.context, registry_hosts=RegistryHosts.of("registry:8081")))
+    writer = Caller(Principal("ann", "writer"))
+    with pytest.raises(Forbidden, match='may not name "evil:80"; have: registry:8081'):
+        runner.execute(f"{begin.format('x')} FORMAT AVRO REGISTRY 'http://registry:8081@evil'", writer)
+    assert cluster.store.catalog.get("x") is None
+    runner.execute(f"{begin.format('x')} FORMAT AVRO REGISTRY 'http://registry:8081/a'", writer)
+    runner.execute(f"{begin.format('y')} FORMAT AVRO REGISTRY 'http://evil'", ANYBODY)
+    assert all(cluster.store.catalog.get(name) is not None for name in "xy")
+    cluster.execute(f"{begin.format('z')} FORMAT AVRO REGISTRY 'http://evil'", writer)  # by default any

@@ -1,0 +1,54 @@
+"""Which schema registries the statements of writers may name: executors will call them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connectors.kafka.registry import place_of
+from dsms.model.principal import Forbidden
+from dsms.model.roles import Role, allows
+
+
+@dataclass(frozen=True)
+class RegistryHosts:
+    """Patterns of hosts, `HOST` or `HOST:PORT`, of which `*.` at the beginning stands for any names before the rest;
+    None allows every host. Administrators are not bound by it.
+
+    >>> hosts = RegistryHosts.of("registry:8081, *.example.org")
+    >>> hosts.check("http://registry:8081/x", "writer"), hosts.check("https://a.example.org", "writer")
+    (None, None)
+    >>> hosts.check("http://metadata.internal", "writer")
+    Traceback (most recent call last):
+    dsms.model.principal.Forbidden: REGISTRY may not name "metadata.internal:80"; have: registry:8081, *.example.org
+    """
+
+    patterns: tuple[str, ...] | None = None
+
+    @staticmethod
+    def of(text: str) -> RegistryHosts:
+        """The patterns of a setting, separated by spaces or commas; every host for an empty one."""
+        return RegistryHosts(tuple(text.lower().replace(",", " ").split()) or None)
+
+    def check(self, url: str, role: Role) -> None:
+        """Raises Forbidden for a registry that a statement of this role may not name."""
+        if self.patterns is None or allows(role, "administrator"):
+            return
+        host, port = place_of(url)
+        if not any(_matches(pattern, host, port) for pattern in self.patterns):
+            hint = f"have: {', '.join(self.patterns)}"
+            raise Forbidden(f'REGISTRY may not name "{host}:{port}"', hint=hint)
+
+
+def _matches(pattern: str, host: str, port: int) -> bool:
+    """Whether a host and port are of a pattern.
+
+    >>> _matches("registry", "registry", 9), _matches("registry:8", "registry", 9), _matches("*.a.b", "a.b", 1)
+    (True, False, False)
+    >>> _matches("[::1]:8081", "[::1]", 8081), _matches("*.a.b:80", "evil.com#.a.b", 81)
+    (True, False)
+    """
+    name, colon, number = pattern.rpartition(":")
+    if not colon or not number.isdecimal():
+        name, number = pattern, str(port)
+    fits = host.endswith(name[1:]) if name.startswith("*.") else host == name
+    return fits and number == str(port)
