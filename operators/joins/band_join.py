@@ -45,6 +45,9 @@ class BandJoin(Join):
         frame = delta.frame if self.nulls_equal or not keys else delta.frame.drop_nulls(list(keys))
         return Run(arranged_by_point(frame, keys, column), "key")
 
+    def _places_of_step(self, left: Run, right: Run) -> tuple[Positions, Positions]:
+        return self._places(left, right)
+
     def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
         """The places of pairs with equal hashes in the band. The smaller run is looked up in the larger, which may be
         state."""

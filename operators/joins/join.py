@@ -12,12 +12,15 @@ import polars as pl
 from operators.core.delta import FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.core.operator import Move, Step
 from operators.core.run import HASH, Run, arranged
+from operators.joins.spans import places_together
 from operators.kernels.cancellation import cancel_retractions
 from operators.kernels.consolidation import add_up
 from operators.state.key_trace import KeyTrace
 from operators.state.range_trace import POINT
 from operators.state.trace import Trace
 
+#: Above so many pairs, and so many for each element of a step, those that cancel are not formed.
+FEW_PAIRS, PAIRS_AN_ELEMENT = 1_000, 4
 _CAUSE = "__cause"
 _NOT_ROW = (*RESERVED, HASH, POINT)
 Positions = np.ndarray
@@ -72,7 +75,7 @@ class Join:
             _side_by_side(new_left.frame.clear(), new_right.frame.clear(), new_left.frame.clear()),
             self._pairs(paired_elements(new_left, held_right.runs, self._places), right_new=False),
             self._pairs(_swapped(paired_elements(new_right, held_left.runs, self._places_of_right)), left_new=False),
-            self._pairs(paired_elements(new_left, (new_right,), self._places)),
+            self._pairs(paired_elements(new_left, (new_right,), self._places_of_step)),
         ]
         kept = held_left.append(Delta(new_left.frame), move.end), held_right.append(Delta(new_right.frame), move.end)
         return Step(Delta(_net(pl.concat([piece for piece in pieces if piece is not None]))), kept)
@@ -86,6 +89,10 @@ class Join:
     def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
         """The places of candidate pairs in two runs; `_true` decides."""
         return _equal_hashes(left, right)
+
+    def _places_of_step(self, left: Run, right: Run) -> tuple[Positions, Positions]:
+        """The places of candidate pairs of elements of one step. Many versions of a row have few pairs that last."""
+        return places_together(left, right) if _many_pairs(left, right) else self._places(left, right)
 
     def _places_of_right(self, right: Run, left: Run) -> tuple[Positions, Positions]:
         at_left, at_right = self._places(left, right)
@@ -160,6 +167,15 @@ def _equal_hashes(left: Run, right: Run) -> tuple[Positions, Positions]:
     # at_left [0, 0, 1] and at_right [4, 5, 0].
     at_left = np.repeat(np.arange(left.height), counts)
     return at_left, np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(len(at_left))
+
+
+def _many_pairs(left: Run, right: Run) -> bool:
+    """Whether two runs have many more pairs with equal hashes than elements."""
+    if not left.height or not right.height:
+        return False
+    hashes, which = left.distinct
+    pairs = int(right.matches(hashes)[1][which].sum())
+    return pairs > FEW_PAIRS + PAIRS_AN_ELEMENT * (left.height + right.height)
 
 
 def _net(pairs: pl.DataFrame) -> pl.DataFrame:

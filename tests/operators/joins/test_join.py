@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
@@ -10,12 +11,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import operators.joins.join
 import operators.state.trace
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.core.operator import Move
+from operators.core.run import Run, arranged
 from operators.joins.band_join import BandJoin
 from operators.joins.band_range import Band
 from operators.joins.join import Join
+from operators.joins.spans import places_together
 from tests.operators.join_histories import CUTS, END, check_laws, delta_of, intervals, run_through
 from tests.support.strategies import examples
 
@@ -25,6 +29,15 @@ RIGHT = intervals(st.tuples(st.sampled_from([None, 1, 2]), KEY))
 LEFT_SCHEMA = {"k": pl.String, "x.1": pl.Int64, "f": pl.Float64}
 RIGHT_SCHEMA = {"y 2": pl.Int64, "k2": pl.String}
 ORDERS = st.one_of(st.just(()), st.lists(st.integers(0, 9), min_size=1, max_size=5))
+
+
+@pytest.fixture(scope="module", params=["all pairs", "lasting pairs"], autouse=True)
+def pairing(request: pytest.FixtureRequest) -> Iterator[None]:
+    """However few pairs there are: all are formed and some cancel, or those that cancel are not formed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(operators.joins.join, "FEW_PAIRS", 10**9 if request.param == "all pairs" else -1)
+        patch.setattr(operators.joins.join, "PAIRS_AN_ELEMENT", 0)
+        yield
 
 
 def joined(left, right, same):
@@ -191,3 +204,27 @@ def test_keys_of_every_type(values, cuts) -> None:
             rows = pl.concat([step.delta.frame for step in steps])
             assert rows.height == size - (not nulls_equal)
             assert rows.columns == ["k", "m", "n", "k2", *RESERVED]
+
+
+def versions(name: str, count: int, first: int) -> pl.DataFrame:
+    """A row under one key that changes every 2 ms, by key."""
+    changes = [change for at in range(count) for change in ([(at - 1, at, -1)] if at else []) + [(at, at, 1)]]
+    columns = {
+        name: [1] * len(changes),
+        f"{name}_version": [version for version, _, _ in changes],
+        FROM: [first + 2 * at for _, at, _ in changes],
+        TO: [FOREVER] * len(changes),
+        WEIGHT: [weight for _, _, weight in changes],
+        ORDER: list(range(len(changes))),
+    }
+    return arranged(pl.DataFrame(columns), (name,))
+
+
+def test_versions_of_two_rows_have_as_many_pairs_as_there_are_versions() -> None:
+    left, right = Run(versions("a", 300, 0), "key"), Run(versions("b", 300, 1), "key")
+    at_left, at_right = places_together(left, right)
+    assert len(at_left) == len(at_right) == 2 * (2 * 300 - 1) - 1
+    join = Join(("a",), ("b",))
+    step = join.step(Delta(left.frame), Delta(right.frame), join.traces(), Move(0, 1_000))
+    ends = step.delta.frame.filter(pl.col(WEIGHT) < 0)
+    assert (step.delta.frame.height, ends.height) == (2 * 599 - 1, 598)

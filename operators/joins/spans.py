@@ -1,0 +1,127 @@
+"""Spans: the elements of one step, each with the retraction of the same step that takes it back.
+
+A row that is changed again and again has as many versions in a step, each of which ends where the next one begins. All
+versions of two rows give the product of their numbers of pairs, nearly all of which cancel. As spans they give a pair
+where one begins while the other is present, and one where the first of both ends: as many as there are versions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT
+from operators.core.run import HASH, Run
+from operators.kernels.points import expand_ranges
+from operators.state.sorted_trace import same_as_before
+
+_NONE = -1
+Positions = np.ndarray
+
+
+def places_together(left: Run, right: Run) -> tuple[Positions, Positions]:
+    """Places of pairs of elements with equal hashes in two runs by key, of one step: a part of all such pairs, so that
+    the others cancel each other.
+
+    >>> from operators.core.delta import Delta
+    >>> from operators.core.run import arranged
+    >>> one = Delta.of([("+", {"k": 1, "v": 1}, 1), ("-", {"k": 1, "v": 1}, 3), ("+", {"k": 1, "v": 2}, 3)])
+    >>> run = Run(arranged(one.frame, ["k"]), "key")
+    >>> [tuple(map(int, pair)) for pair in zip(*places_together(run, run), strict=True)]
+    [(0, 0), (2, 2), (1, 0)]
+    """
+    sides = _Spans.of(left), _Spans.of(right)
+    lefts, rights = _on_one_clock(*sides)
+    of_left, begun_right = lefts.with_begun(rights, at_once=True)
+    of_right, begun_left = rights.with_begun(lefts, at_once=False)
+    at_left, at_right = np.concatenate([of_left, begun_left]), np.concatenate([begun_right, of_right])
+    ends_left, ends_right = lefts.end[at_left], rights.end[at_right]
+    by_left = np.flatnonzero((ends_left <= ends_right) & (ends_left < lefts.never))
+    by_right = np.flatnonzero(ends_right < ends_left)
+    at_left, at_right = lefts.index[at_left], rights.index[at_right]
+    left_places = [sides[0].at[at_left], sides[0].taken[at_left[by_left]], sides[0].at[at_left[by_right]]]
+    right_places = [sides[1].at[at_right], sides[1].at[at_right[by_left]], sides[1].taken[at_right[by_right]]]
+    return np.concatenate(left_places), np.concatenate(right_places)
+
+
+@dataclass(frozen=True)
+class _Spans:
+    """Elements of a run by key: their places `at`, and in `taken` the place of the retraction that ends each, -1 for
+    none.
+
+    A retraction ends an insertion if it is the next change of the same row; each other one is an element of its own. An
+    element that is taken back at its own instant and order is left out with its retraction: whatever they are paired
+    with, the pairs cancel.
+    """
+
+    run: Run
+    at: np.ndarray
+    taken: np.ndarray
+
+    @staticmethod
+    def of(run: Run) -> _Spans:
+        names = [name for name in run.frame.columns if name not in (*RESERVED, HASH)]
+        rows = run.frame.select(names).hash_rows().to_numpy() if names else np.zeros(run.height)
+        start, until, weight, number = (run.frame[name].to_numpy() for name in (FROM, TO, WEIGHT, ORDER))
+        order = np.lexsort((-weight, number, start, until, rows))
+        ordered, weight, until = run.frame[order], weight[order], until[order]
+        ends = np.flatnonzero(same_as_before(ordered, names) & (weight == -1) & (until == FOREVER))
+        ends = ends[(weight[ends - 1] == 1) & (until[ends - 1] == FOREVER)]
+        taken = np.full(run.height, _NONE, np.int64)
+        taken[order[ends - 1]] = order[ends]
+        left_out = np.zeros(run.height, np.bool_)
+        left_out[order[ends]] = True
+        left_out |= (taken != _NONE) & (start == start[taken]) & (number == number[taken])
+        at = np.flatnonzero(~left_out)
+        return _Spans(run, at, taken[at])
+
+    @property
+    def hashes(self) -> np.ndarray:
+        """The hash of each."""
+        return np.asarray(self.run.positions[self.at])
+
+    def causes(self, places: Positions) -> np.ndarray:
+        """Instant and order of the elements at some places; of -1 those of any element."""
+        return np.stack([self.run.frame[name].to_numpy()[places] for name in (FROM, ORDER)], axis=1)
+
+    def placed(self, group: np.ndarray, begin: np.ndarray, end: np.ndarray, never: int) -> _Placed:
+        """The spans in the order of (group, begin)."""
+        index, ending = np.lexsort((begin, group)), np.where(self.taken == _NONE, never, end)
+        return _Placed(index, group[index], begin[index], ending[index], never)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """The spans of one side in the order of (group, begin). Groups and times are small integers, the same for both
+    sides; `index` says which span each is."""
+
+    index: np.ndarray
+    group: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    #: The end of a span without one, after all times.
+    never: int
+
+    def with_begun(self, others: _Placed, *, at_once: bool) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs of a span and another side's that begins while it is present, after it or with `at_once` also
+        together with it: both as places in the order."""
+        scale = self.never + 1
+        points = others.group * scale + others.begin
+        low = np.searchsorted(points, self.group * scale + self.begin, "left" if at_once else "right")
+        high = np.searchsorted(points, self.group * scale + self.end, "left")
+        return expand_ranges(low, np.maximum(high - low, 0))
+
+
+def _on_one_clock(left: _Spans, right: _Spans) -> tuple[_Placed, _Placed]:
+    """Both sides with the same numbers for hashes, and for the instants and orders at which spans begin and end."""
+    hashes = np.unique(np.concatenate([left.hashes, right.hashes]))
+    causes = [side.causes(places) for side in (left, right) for places in (side.at, side.taken)]
+    clock, number = np.unique(np.concatenate(causes), axis=0, return_inverse=True)
+    begin_left, end_left, begin_right, end_right = np.split(
+        number.ravel(), np.cumsum([len(each) for each in causes[:3]])
+    )
+    return (
+        left.placed(np.searchsorted(hashes, left.hashes), begin_left, end_left, len(clock)),
+        right.placed(np.searchsorted(hashes, right.hashes), begin_right, end_right, len(clock)),
+    )
