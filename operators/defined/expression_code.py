@@ -325,9 +325,17 @@ def _modulo(coder: ExpressionCoder, call: Call, named: list[str]) -> Code:
     divisor = call.arguments[1]
     sure = isinstance(divisor, Literal) and bool(divisor.value)
     if sure and pa.types.is_integer(call.type) and int(named[1]) > 0:  # SQL's remainder has the sign of the dividend
+        if _never_negative(call.arguments[0]):
+            return Code(f"({named[0]} % {named[1]})", False)
         first, again = coder.name_for(named[0])
         return Code(f"({again} % {named[1]} if {first} >= 0 else -(-{again} % {named[1]}))", False)
     return Code(f"remainder({named[0]}, {named[1]})", not sure)
+
+
+def _never_negative(value: Expression) -> bool:
+    while isinstance(value, Call) and value.function == "widen":
+        value = value.arguments[0]
+    return isinstance(value, Call) and value.function in ("hash", "length")
 
 
 def _function(name: str, *, nullable: bool = False) -> Strict:

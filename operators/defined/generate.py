@@ -16,7 +16,8 @@ from operators.defined.definition import INWINDOW, Definition, Place, Statement
 from operators.defined.expression_code import HELPERS, Code
 from operators.defined.python_events import value_of_rows
 from operators.defined.rows import LimitReached, Rows
-from operators.defined.statement_code import Nulls, StatementCoder, Writer
+from operators.defined.statement_code import StatementCoder
+from operators.defined.writer import Nulls, Writer
 
 #: What an event does, as bits, in the order in which it is done: start over, the row leaves, the row comes, the end.
 RESTART, LEAVE, COME, END = 8, 2, 1, 4
@@ -26,11 +27,11 @@ MOST_STEPS: Final = 10_000_000
 _NAMES = re.compile(
     r"i|code|number|gone|instant|random|group|key|row|value|steps|live|arrived|codes|sizes|states|tables|windows|events|size"
     r"|at|returned|returned_at|run|islice|zip|enumerate|state|table|window|later\d+|inner\d+"
-    r"|[a-z]\d+|q\d+_found|P_\w+|V_\w+|T_\w+|S_\w+"
+    r"|[a-z]\d+|q\d+_found|P_\w+|V_\w+|T_\w+|S_\w+|F_\w+|B_\w+"
 )
 _METHODS = {
-    "add", "append", "clear", "delete", "endswith", "get", "insert", "items", "lower", "matching", "oldest", "sort",
-    "startswith", "touch", "update", "upper",
+    "add", "append", "clear", "delete", "endswith", "get", "insert", "items", "lower", "oldest", "sort",
+    "startswith", "update", "upper",
 }  # fmt: skip
 _ALLOWED = (
     ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Assign, ast.AugAssign, ast.For, ast.While, ast.If,
@@ -103,9 +104,14 @@ def _function(
     head = "def run(sizes, events, states, tables, windows, returned_at, returned):"
     with writer.block(head), writer.block("for at, size in enumerate(sizes):"):
         _load(definition, writer)
+        begun, depth = len(writer.lines), writer.depth
         with writer.block(f"for i, code, number, instant, random, {parameters} in islice(events, size):"):
             _event(definition, writer, coder, codes)
         variables = "".join(f"V_{name}, " for name, _ in definition.variables)
+        for table in sorted(coder.changed):
+            writer.insert(begun, depth, f"B_{table} = T_{table}.before")
+        for table, index in sorted(coder.searched):
+            writer.insert(begun, depth, f"F_{table}_{index} = T_{table}.find[{index}]")
         writer.place = None
         writer.line(f"states[at] = ({variables}) if live else None")
     return writer, coder
@@ -177,8 +183,7 @@ def _clause(statements: Sequence[Statement], writer: Writer, coder: StatementCod
     coder.statements(statements)
     writer.place = None
     if coder.loops:
-        writer.lines.insert(at, "    " * writer.depth + f"steps = {MOST_STEPS}")
-        writer.places.insert(at, None)
+        writer.insert(at, writer.depth, f"steps = {MOST_STEPS}")
 
 
 def _compiled(definition: Definition, writer: Writer, coder: StatementCoder) -> Generated:
@@ -192,6 +197,7 @@ def _compiled(definition: Definition, writer: Writer, coder: StatementCoder) -> 
         "islice": islice,
         "enumerate": enumerate,
         "list": list,
+        "tuple": tuple,
     }
     exec(code, scope)
     return Generated(definition, scope["run"], coder.indexes, writer.places, source)
@@ -213,13 +219,13 @@ def _check(tree: ast.AST) -> None:
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED):
             raise InternalError(f"generated code contains {type(node).__name__}")
-        if isinstance(node, ast.Attribute) and node.attr not in (*_METHODS, "rows"):
+        if isinstance(node, ast.Attribute) and node.attr not in (*_METHODS, "before", "find", "rows"):
             raise InternalError(f'generated code uses the attribute "{node.attr}"')
         if (
             isinstance(node, ast.Name)
             and node.id not in HELPERS
             and not _NAMES.fullmatch(node.id)
-            and node.id != "list"
+            and node.id not in ("list", "tuple")
         ):
             raise InternalError(f'generated code uses the name "{node.id}"')
 

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 #: The most rows of a local table of a group.
 MOST_ROWS: Final = 1_000_000
 Row = list[object]
-#: What an index has for a key: one row with its number, as `matching` returns it, or several by number.
-Found = list[tuple[int, Row]] | dict[int, Row]
 
 
 class LimitReached(Exception):
     """A call took more steps, rows or text than it may."""
 
 
+class Several(dict[int, Row]):
+    """Rows by number, read as pairs of number and row, in the order of insertion."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[tuple[int, Row]]:  # type: ignore[override]
+        return iter(sorted(self.items()))
+
+
+#: What an index has for a key: one row with its number, or several.
+Found = list[tuple[int, Row]] | Several
+
+
 class Rows:
     """A table as a dict from row numbers, which ascend in the order of insertion, to rows.
 
-    `before` has the rows that changed since it was loaded, as they were then (None: new).
+    `before` has the rows that changed since it was loaded, as they were then (None: new). Before a row is changed in
+    place, in columns without an index, it is put there. `find` has a function for each index, from a key, of which
+    nothing is NULL, to the rows that have it, as pairs with their numbers.
 
     >>> table = Rows([(0,)])
     >>> table.insert(["a", 1])
     >>> table.insert(["b", 2])
-    >>> table.matching(0, ("b",))
-    [(1, ['b', 2])]
+    >>> table.find[0](("b",)), table.find[0](("c",), ())
+    ([(1, ['b', 2])], ())
     """
 
-    __slots__ = ("_find", "_indexes", "before", "following", "rows")
+    __slots__ = ("_indexes", "before", "find", "following", "rows")
 
     def __init__(self, indexed: Sequence[tuple[int, ...]] = (), rows: Iterable[tuple[int, Row]] = ()) -> None:
         self.rows: dict[int, Row] = {}
@@ -37,7 +50,7 @@ class Rows:
         self._indexes: list[tuple[tuple[int, ...], dict[tuple[object, ...], Found]]] = [
             (columns, {}) for columns in indexed
         ]
-        self._find = [index.get for _, index in self._indexes]
+        self.find = [index.get for _, index in self._indexes]
         for number, row in rows:
             self._put(number, row)
             self.following = number + 1
@@ -66,11 +79,6 @@ class Rows:
                 return
         old[:] = row  # the same list stays in the indexes
 
-    def touch(self, number: int, row: Row) -> None:
-        """Remembers a row that is about to be changed in place, in columns without an index."""
-        if number not in self.before:
-            self.before[number] = tuple(row)
-
     def delete(self, number: int) -> None:
         """Deletes a row, if it is there."""
         old = self.rows.pop(number, None)
@@ -91,13 +99,6 @@ class Rows:
         """The first row, if there is one."""
         return [next(iter(self.rows.items()))] if self.rows else []
 
-    def matching(self, index: int, key: tuple[object, ...]) -> list[tuple[int, Row]]:
-        """The rows that have these values, none of which is NULL, in the columns of an index."""
-        found = self._find[index](key)
-        if found is None:
-            return []
-        return found if isinstance(found, list) else sorted(found.items())
-
     def _put(self, number: int, row: Row) -> None:
         self.rows[number] = row
         for columns, index in self._indexes:
@@ -106,7 +107,7 @@ class Rows:
             if found is None:
                 index[key] = [(number, row)]
             elif isinstance(found, list):  # a new object: a loop may be reading the old one
-                index[key] = dict([*found, (number, row)])
+                index[key] = Several([*found, (number, row)])
             else:
                 found[number] = row
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from operators.defined.conditions import all_of, conjuncts, equal_sides, present
 from operators.defined.definition import (
     INWINDOW,
     RETURN,
@@ -14,7 +16,6 @@ from operators.defined.definition import (
     Fold,
     If,
     Insert,
-    Place,
     Query,
     Scan,
     Statement,
@@ -25,50 +26,13 @@ from operators.defined.definition import (
     subqueries_of,
 )
 from operators.defined.expression_code import Code, ExpressionCoder
-from operators.expressions.tree import Call, Column, Expression, columns
+from operators.defined.writer import Nulls, Writer
+from operators.expressions.tree import Call, Column, Expression, Literal, columns
 
+#: The code of a key that only statements change: a parameter, or a column of a table with a single row.
+_LASTING = re.compile(r"[PV]_\w+")
 #: Takes the codes of a row of a query and writes what is done with it.
 Sink = Callable[[list[Code]], None]
-
-
-@dataclass
-class Writer:
-    """Lines of code, each with the place of the statement that it is for."""
-
-    lines: list[str] = field(default_factory=list)
-    places: list[Place | None] = field(default_factory=list)
-    depth: int = 0
-    place: Place | None = None
-
-    def line(self, text: str) -> None:
-        """Adds a line."""
-        self.lines.append("    " * self.depth + text)
-        self.places.append(self.place)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        """Adds a line, and what is written meanwhile below it."""
-        self.line(head)
-        self.depth += 1
-        before = len(self.lines)
-        yield
-        if len(self.lines) == before:
-            self.line("pass")
-        self.depth -= 1
-
-
-@dataclass
-class Nulls:
-    """The columns of local tables that may be NULL; `grown` when a statement has added one."""
-
-    columns: set[tuple[str, str]]
-    grown: bool = False
-
-    def assign(self, table: str, column: str, code: Code) -> None:
-        """A value is stored in a column."""
-        if code.nullable and (table, column) not in self.columns:
-            self.columns.add((table, column))
-            self.grown = True
 
 
 class StatementCoder:
@@ -85,15 +49,24 @@ class StatementCoder:
         self.indexes_known = False
         self.inner: dict[str, Definition] = {}
         self.loops = False
+        #: The indexes that are searched, by table and number, and the tables whose rows are changed in place.
+        self.searched: set[tuple[str, int]] = set()
+        self.changed: set[str] = set()
         self._inside = 0
+        #: What was found for keys that nothing has changed since, by table, index and keys; where statements begin.
+        self._found: dict[tuple[str, int, str], str] = {}
+        self._level = 0
+        self._target = ""
         self._subqueries = {subquery.name: subquery for subquery in definition.subqueries}
 
     # --- statements
 
     def statements(self, statements: Iterable[Statement]) -> None:
         """Writes statements one after the other."""
-        for statement in statements:
-            self.writer.place = statement.place
+        for at, statement in enumerate(statements):
+            self._found = {} if at else self._found  # only a condition before the first one has changed nothing
+            self.writer.place, self._level = statement.place, self.writer.depth
+            self._target = "" if isinstance(statement, If | While) else _written(statement)
             for name in self._subqueries:  # their values are those before this statement
                 self.names.pop(name, None)
             match statement:
@@ -110,23 +83,29 @@ class StatementCoder:
 
     def _if(self, statement: If) -> None:
         self._prepare([statement.condition], frozenset())
+        found = self._found
         with self.writer.block(f"if {self.coder.truth(statement.condition)}:"):
+            self._found = dict(found)
             self.statements(statement.then)
         if statement.otherwise:
+            self._found = dict(found)
             with self.writer.block("else:"):
                 self.statements(statement.otherwise)
+        self._found = {}
 
     def _while(self, statement: While) -> None:
+        self._found = {}
         with self.writer.block("while True:"):
             self._step()
             self._prepare([statement.condition], frozenset())
             self.writer.line(f"if not {self.coder.truth(statement.condition)}: break")
+            self._found = {}
             self.statements(statement.body)
+        self._found = {}
 
     def _step(self) -> None:
         self.loops = True
-        self.writer.line("steps -= 1")
-        self.writer.line("if steps < 0: raise LimitReached('it takes too many steps')")
+        self.writer.line("if (steps := steps - 1) < 0: raise LimitReached('it takes too many steps')")
 
     def _insert(self, statement: Insert) -> None:
         if statement.table == RETURN:
@@ -139,6 +118,7 @@ class StatementCoder:
             self.query(query, lambda codes: self._assign(table.name, [name for name, _ in table.columns], codes))
             return
         for query in statement.queries:
+            self._found = {}
             if self._reads(query_expressions(query), query.scans, table.name):
                 made = self._collected(query)
                 with self.writer.block(f"for row in {made}:"):
@@ -194,7 +174,9 @@ class StatementCoder:
             for name, code in values.items():
                 self.nulls.assign(table.name, name, code)
             if not later and self._in_no_index(table.name, names):
-                self.writer.line(f"T_{table.name}.touch(n{scan.number}, r{scan.number})")
+                row, before = f"r{scan.number}", f"B_{table.name}"
+                self.changed.add(table.name)
+                self.writer.line(f"if n{scan.number} not in {before}: {before}[n{scan.number}] = tuple({row})")
                 places = {name: at for at, (name, _) in enumerate(table.columns)}
                 targets = ", ".join(f"r{scan.number}[{places[name]}]" for name in values)
                 self.writer.line(f"{targets} = {', '.join(code.text for code in values.values())}")
@@ -370,10 +352,10 @@ class StatementCoder:
         if self.definition.table(scan.table).single and not scan.oldest:
             self._enter(scan)
             self._prepare(now, frozenset())
-            with self._if_true(_all(now)), self._nest(tuple(others), later):
+            with self._if_true(all_of(now)), self._nest(tuple(others), later):
                 yield
             return
-        with self._rows(scan, _all(now)) as rest, self._if_true(rest), self._nest(tuple(others), later):
+        with self._rows(scan, all_of(now)) as rest, self._if_true(rest), self._nest(tuple(others), later):
             yield
 
     @contextmanager
@@ -382,7 +364,7 @@ class StatementCoder:
         own = {f"r{scan.number}:"}
         tests = conjuncts(where)
         before = [test for test in tests if not self._mentions(test, own)]
-        with self._if_true(_all(before)), self._loop(scan, [test for test in tests if test not in before]) as rest:
+        with self._if_true(all_of(before)), self._loop(scan, [test for test in tests if test not in before]) as rest:
             yield rest
 
     @contextmanager
@@ -393,9 +375,7 @@ class StatementCoder:
             rows = f"{table}.oldest()"
         elif keys:
             places = tuple(sorted(keys))
-            index = self._index(scan.table, places)
-            rows = f"{table}.matching({index}, ({''.join(f'{keys[place].text}, ' for place in places)}))"
-            rows = f"({rows} if {guard} else ())" if (guard := _present([keys[place] for place in places])) else rows
+            rows = self._matching(scan.table, places, [keys[place] for place in places])
         else:
             rows = f"{table}.items()"
         with self.writer.block(f"for n{number}, r{number} in {rows}:"):
@@ -403,8 +383,24 @@ class StatementCoder:
             self._enter(scan)
             self._prepare(rest, frozenset())
             self._inside += 1
-            yield _all(rest)
+            yield all_of(rest)
             self._inside -= 1
+
+    def _matching(self, table: str, places: tuple[int, ...], keys: list[Code]) -> str:
+        """The rows that an index has for some keys. Those that were found before the statement's first loop are kept
+        for its other parts, and for the first statement after a condition."""
+        index, key = self._index(table, places), "".join(f"{code.text}, " for code in keys)
+        if (known := self._found.get((table, index, key))) is not None:
+            return known
+        self.searched.add((table, index))
+        found = f"F_{table}_{index}(({key}), ())"
+        found = f"({found} if {guard} else ())" if (guard := present(keys)) else found
+        if self.writer.depth > self._level or not all(_LASTING.fullmatch(code.text) for code in keys):
+            return found
+        name = f"f{next(self.coder.fresh)}"
+        self.writer.line(f"{name} = {found}")
+        self._found[table, index, key] = name
+        return name
 
     def _index(self, table: str, places: tuple[int, ...]) -> int:
         known = self.indexes[table]
@@ -416,11 +412,10 @@ class StatementCoder:
         """The columns that must have known values, with these, and the other tests."""
         keys: dict[int, Code] = {}
         rest: list[Expression] = []
-        own = {f"r{scan.number}:"}
         names = [name for name, _ in self.definition.table(scan.table).columns]
         for test in tests:
-            sides = _equal_sides(test, f"r{scan.number}:")
-            if sides is None or scan.table == INWINDOW or scan.oldest or self._mentions(sides[1], own):
+            sides = equal_sides(test, f"r{scan.number}:")
+            if sides is None or not self._finds(scan, test):
                 rest.append(test)
                 continue
             self._prepare([sides[1]], frozenset())
@@ -473,28 +468,70 @@ class StatementCoder:
         return any(name.startswith("r") and ":" in name and int(name[1:].split(":")[0]) not in own for name in parts)
 
     def _subquery(self, subquery: Subquery) -> None:
+        if (code := self._of_one_row(subquery) or self._of_one_key(subquery)) is not None:
+            self.names[subquery.name] = code
+            return
         name = f"{subquery.name}"
         self.writer.line(f"{name} = {'False' if subquery.exists else 'None'}")
-        found = f"{name}_found"
-        if not subquery.exists:
-            self.writer.line(f"{found} = False")
+        found, begun = f"{name}_found", len(self.writer.lines)
+        first = False
 
         def sink(codes: list[Code]) -> None:
+            nonlocal first
+            alone = bool(self._inside) and subquery.query.keys is None
             if subquery.exists:
                 self.writer.line(f"{name} = True")
+            elif alone and self._inside == 1:
+                self.writer.line(f"{name} = {codes[0].text}")
             else:
+                first = True
                 with self.writer.block(f"if not {found}:"):
                     self.writer.line(f"{found} = True")
                     self.writer.line(f"{name} = {codes[0].text}")
-            if self._inside and subquery.query.keys is None:
+            if alone:
                 self.writer.line("break")
 
         outside, self._inside = self._inside, 0
         self.query(subquery.query, sink)
         self._inside = outside
+        if first:
+            self.writer.insert(begun, self.writer.depth, f"{found} = False")
         one = subquery.query.keys == () and not subquery.query.limit and subquery.query.having is None
         count = one and len(subquery.query.folds) == 1 and subquery.query.folds[0].function == "count"
         self.names[subquery.name] = Code(name, not (subquery.exists or count))
+
+    def _of_one_row(self, subquery: Subquery) -> Code | None:
+        """The code of a column of a table with a single row, if that is all of the subquery, and the statement does
+        not change the table."""
+        query = subquery.query
+        if subquery.exists or query.keys is not None or query.where is not None or query.order or query.folds:
+            return None
+        if query.limit is not None or len(query.scans) != 1 or not isinstance(query.outputs[0], Column):
+            return None
+        (scan,) = query.scans
+        if scan.oldest or scan.table == self._target or not self.definition.table(scan.table).single:
+            return None
+        self._enter(scan)
+        return self.coder.value(query.outputs[0])
+
+    def _of_one_key(self, subquery: Subquery) -> Code | None:
+        """Whether an index has rows for a key, if that is all that EXISTS asks."""
+        query, tests = subquery.query, conjuncts(subquery.query.where)
+        if not subquery.exists or query.keys is not None or query.limit is not None or len(query.scans) != 1:
+            return None
+        (scan,) = query.scans
+        simple = all(isinstance(part, Column | Literal) for part in query.outputs)
+        if len(tests) != 1 or not simple or self.definition.table(scan.table).single or not self._finds(scan, tests[0]):
+            return None
+        ((place, key),) = self._by_index(scan, tests)[0].items()
+        self.writer.line(f"{subquery.name} = bool({self._matching(scan.table, (place,), [key])})")
+        return Code(subquery.name, False)
+
+    def _finds(self, scan: Scan, test: Expression) -> bool:
+        """Whether an index gives the rows of a scan that satisfy a test."""
+        sides = equal_sides(test, f"r{scan.number}:")
+        own = {f"r{scan.number}:"}
+        return sides is not None and not (scan.table == INWINDOW or scan.oldest or self._mentions(sides[1], own))
 
     def _reads(self, expressions: Iterator[Expression], scans: tuple[Scan, ...], table: str) -> bool:
         """Whether a table is read by the scans or by subqueries."""
@@ -511,35 +548,9 @@ class StatementCoder:
         return any(name.startswith(prefix) for part in parts for name in columns(part) for prefix in prefixes)
 
 
-def conjuncts(condition: Expression | None) -> list[Expression]:
-    """The parts of a condition that all have to be TRUE."""
-    if condition is None:
-        return []
-    if isinstance(condition, Call) and condition.function == "and":
-        return [part for argument in condition.arguments for part in conjuncts(argument)]
-    return [condition]
-
-
-def _all(tests: list[Expression]) -> Expression | None:
-    if len(tests) < 2:
-        return tests[0] if tests else None
-    return Call("and", tuple(tests), tests[0].type)
-
-
-def _equal_sides(test: Expression, prefix: str) -> tuple[str, Expression] | None:
-    """`r3:a = value` as ("a", value), if one side is a column of the scan."""
-    if not isinstance(test, Call) or test.function != "equal":
-        return None
-    left, right = test.arguments
-    for one, other in ((left, right), (right, left)):
-        bare = one.arguments[0] if isinstance(one, Call) and one.function == "widen" else one
-        if isinstance(bare, Column) and bare.name.startswith(prefix):
-            return bare.name.removeprefix(prefix), other
-    return None
-
-
-def _present(codes: list[Code]) -> str:
-    return " and ".join(f"{code.text} is not None" for code in codes if code.nullable)
+def _written(statement: Insert | Update | Delete) -> str:
+    """The table that a statement changes."""
+    return statement.table if isinstance(statement, Insert) else statement.scan.table
 
 
 def _start(fold: Fold) -> list[str]:

@@ -12,9 +12,9 @@ def test_an_index_follows_inserts_updates_and_deletes() -> None:
         table.insert(row)
     table.update(1, ["a", 9])
     table.delete(0)
-    assert table.matching(0, ("a",)) == [(1, ["a", 9]), (2, ["a", 2])]
-    assert table.matching(1, ("a", 2)) == [(2, ["a", 2])]
-    assert table.matching(0, ("b",)) == []
+    assert list(table.find[0](("a",), ())) == [(1, ["a", 9]), (2, ["a", 2])]
+    assert list(table.find[1](("a", 2), ())) == [(2, ["a", 2])]
+    assert table.find[0](("b",)) is None
 
 
 def test_what_changed_is_known_as_it_was_when_loaded() -> None:
@@ -36,13 +36,13 @@ def test_a_table_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_key_of_one_row_becomes_one_of_several_and_back() -> None:
     table = Rows([(0,)], [(0, ["a", 1])])
-    alone = table.matching(0, ("a",))
+    alone = table.find[0](("a",))
     table.insert(["a", 2])
     assert alone == [(0, ["a", 1])]
-    assert table.matching(0, ("a",)) == [(0, ["a", 1]), (1, ["a", 2])]
+    assert list(table.find[0](("a",), ())) == [(0, ["a", 1]), (1, ["a", 2])]
     table.delete(0)
-    assert table.matching(0, ("a",)) == [(1, ["a", 2])]
+    assert list(table.find[0](("a",), ())) == [(1, ["a", 2])]
     table.update(1, ["b", 3])
-    assert (table.matching(0, ("a",)), table.matching(0, ("b",))) == ([], [(1, ["b", 3])])
+    assert (table.find[0](("a",)), table.find[0](("b",))) == (None, [(1, ["b", 3])])
     table.delete(1)
-    assert table.matching(0, ("b",)) == []
+    assert table.find[0](("b",)) is None
