@@ -1,19 +1,21 @@
 """Spans: the elements of one step, each with the retraction of the same step that takes it back.
 
-A row that is changed again and again has as many versions in a step, each of which ends where the next one begins. All
-versions of two rows give the product of their numbers of pairs, nearly all of which cancel. As spans they give a pair
-where one begins while the other is present, and one where the first of both ends: as many as there are versions.
+A row that is changed again and again has as many versions in a step, each of which ends where the next one begins; rows
+of a window end by themselves. All elements of one key of two sides give the product of their numbers of pairs, nearly
+all of which cancel or never hold. As spans they give a pair where one begins while the other is present, and one where
+the first of both is taken back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT
+from operators.core.delta import FROM, ORDER, RESERVED, TO, WEIGHT
 from operators.core.run import HASH, Run
-from operators.kernels.points import expand_ranges
+from operators.kernels.points import LEAST, expand_ranges
 from operators.state.sorted_trace import same_as_before
 
 _NONE = -1
@@ -36,9 +38,9 @@ def places_together(left: Run, right: Run) -> tuple[Positions, Positions]:
     of_left, begun_right = lefts.with_begun(rights, at_once=True)
     of_right, begun_left = rights.with_begun(lefts, at_once=False)
     at_left, at_right = np.concatenate([of_left, begun_left]), np.concatenate([begun_right, of_right])
-    ends_left, ends_right = lefts.end[at_left], rights.end[at_right]
-    by_left = np.flatnonzero((ends_left <= ends_right) & (ends_left < lefts.never))
-    by_right = np.flatnonzero(ends_right < ends_left)
+    taken_left, taken_right = lefts.taken[at_left], rights.taken[at_right]
+    by_left = np.flatnonzero((taken_left <= taken_right) & (taken_left < lefts.never))
+    by_right = np.flatnonzero(taken_right < taken_left)
     at_left, at_right = lefts.index[at_left], rights.index[at_right]
     left_places = [sides[0].at[at_left], sides[0].taken[at_left[by_left]], sides[0].at[at_left[by_right]]]
     right_places = [sides[1].at[at_right], sides[1].at[at_right[by_left]], sides[1].taken[at_right[by_right]]]
@@ -50,9 +52,9 @@ class _Spans:
     """Elements of a run by key: their places `at`, and in `taken` the place of the retraction that ends each, -1 for
     none.
 
-    A retraction ends an insertion if it is the next change of the same row; each other one is an element of its own. An
-    element that is taken back at its own instant and order is left out with its retraction: whatever they are paired
-    with, the pairs cancel.
+    A retraction takes back an insertion if it is the next change of the same row; each other one is an element of its
+    own. An element that is taken back at its own instant and order is left out with its retraction: whatever they are
+    paired with, the pairs cancel.
     """
 
     run: Run
@@ -65,9 +67,9 @@ class _Spans:
         rows = run.frame.select(names).hash_rows().to_numpy() if names else np.zeros(run.height)
         start, until, weight, number = (run.frame[name].to_numpy() for name in (FROM, TO, WEIGHT, ORDER))
         order = np.lexsort((-weight, number, start, until, rows))
-        ordered, weight, until = run.frame[order], weight[order], until[order]
-        ends = np.flatnonzero(same_as_before(ordered, names) & (weight == -1) & (until == FOREVER))
-        ends = ends[(weight[ends - 1] == 1) & (until[ends - 1] == FOREVER)]
+        ordered, weight = run.frame[order], weight[order]
+        ends = np.flatnonzero(same_as_before(ordered, [*names, TO]) & (weight == -1))
+        ends = ends[weight[ends - 1] == 1]
         taken = np.full(run.height, _NONE, np.int64)
         taken[order[ends - 1]] = order[ends]
         left_out = np.zeros(run.height, np.bool_)
@@ -81,14 +83,21 @@ class _Spans:
         """The hash of each."""
         return np.asarray(self.run.positions[self.at])
 
-    def causes(self, places: Positions) -> np.ndarray:
-        """Instant and order of the elements at some places; of -1 those of any element."""
+    def _causes(self, places: Positions) -> np.ndarray:
         return np.stack([self.run.frame[name].to_numpy()[places] for name in (FROM, ORDER)], axis=1)
 
-    def placed(self, group: np.ndarray, begin: np.ndarray, end: np.ndarray, never: int) -> _Placed:
-        """The spans in the order of (group, begin)."""
-        index, ending = np.lexsort((begin, group)), np.where(self.taken == _NONE, never, end)
-        return _Placed(index, group[index], begin[index], ending[index], never)
+    def moments(self) -> list[np.ndarray]:
+        """Instant and order of the beginning of each, and of its retraction (if there is none, of any element), and the
+        instant of its end, before all orders."""
+        ends = self.run.frame[TO].to_numpy()[self.at]
+        return [self._causes(self.at), self._causes(self.taken), np.stack([ends, np.full(len(ends), LEAST)], axis=1)]
+
+    def placed(self, group: np.ndarray, moments: Sequence[np.ndarray], never: int) -> _Placed:
+        """The spans in the order of (group, begin), with numbers for their moments."""
+        begin, retraction, until = moments
+        taken = np.where(self.taken == _NONE, never, retraction)
+        index = np.lexsort((begin, group))
+        return _Placed(index, group[index], begin[index], np.minimum(taken, until)[index], taken[index], never)
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,8 @@ class _Placed:
     group: np.ndarray
     begin: np.ndarray
     end: np.ndarray
-    #: The end of a span without one, after all times.
+    #: When it is taken back; `never` comes after all times.
+    taken: np.ndarray
     never: int
 
     def with_begun(self, others: _Placed, *, at_once: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -114,14 +124,12 @@ class _Placed:
 
 
 def _on_one_clock(left: _Spans, right: _Spans) -> tuple[_Placed, _Placed]:
-    """Both sides with the same numbers for hashes, and for the instants and orders at which spans begin and end."""
+    """Both sides with the same numbers for hashes, and for the moments of their spans."""
     hashes = np.unique(np.concatenate([left.hashes, right.hashes]))
-    causes = [side.causes(places) for side in (left, right) for places in (side.at, side.taken)]
-    clock, number = np.unique(np.concatenate(causes), axis=0, return_inverse=True)
-    begin_left, end_left, begin_right, end_right = np.split(
-        number.ravel(), np.cumsum([len(each) for each in causes[:3]])
-    )
+    moments = [*left.moments(), *right.moments()]
+    clock, number = np.unique(np.concatenate(moments), axis=0, return_inverse=True)
+    numbers = np.split(number.ravel(), np.cumsum([len(each) for each in moments[:-1]]))
     return (
-        left.placed(np.searchsorted(hashes, left.hashes), begin_left, end_left, len(clock)),
-        right.placed(np.searchsorted(hashes, right.hashes), begin_right, end_right, len(clock)),
+        left.placed(np.searchsorted(hashes, left.hashes), numbers[:3], len(clock)),
+        right.placed(np.searchsorted(hashes, right.hashes), numbers[3:], len(clock)),
     )

@@ -228,3 +228,15 @@ def test_versions_of_two_rows_have_as_many_pairs_as_there_are_versions() -> None
     step = join.step(Delta(left.frame), Delta(right.frame), join.traces(), Move(0, 1_000))
     ends = step.delta.frame.filter(pl.col(WEIGHT) < 0)
     assert (step.delta.frame.height, ends.height) == (2 * 599 - 1, 598)
+
+
+def test_rows_of_windows_are_paired_with_those_that_are_there_at_the_same_time() -> None:
+    left, right = (
+        pl.DataFrame({name: [1] * 300, FROM: range(300), TO: range(3, 303), WEIGHT: [1] * 300, ORDER: range(300)})
+        for name in ("a", "b")
+    )
+    runs = Run(arranged(left, ("a",)), "key"), Run(arranged(right, ("b",)), "key")
+    at_left, at_right = places_together(*runs)
+    begins = (runs[0].frame[FROM].to_numpy()[at_left], runs[1].frame[FROM].to_numpy()[at_right])
+    assert len(at_left) == 300 + 2 * (299 + 298)
+    assert set(np.abs(begins[0] - begins[1]).tolist()) == {0, 1, 2}
