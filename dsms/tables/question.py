@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dsms.model.catalog import Catalog
 from dsms.model.position import error_at
-from dsms.sql.binder.known_functions import refuse_unknown_functions
+from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_written_functions
 from dsms.sql.parser.table_names import name_of
 
 #: Gives the rows of a stream, view or table that a query names.
@@ -56,6 +56,7 @@ def question_of(query: exp.Expr, catalog: Catalog) -> Question:
             read = catalog.find(_plain_name(table)).name
             names.setdefault(read, f"relation {len(names)}")
             _rename(table, names[read])
+    refuse_written_functions(resolved, catalog)
     refuse_unknown_functions(resolved)
     resolved = resolved.transform(_not_null)
     return Question(resolved.sql(dialect="duckdb", comments=False), {alias: name for name, alias in names.items()})

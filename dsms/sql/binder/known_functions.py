@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dsms.model.catalog import Catalog
+from dsms.model.position import error_at
 from dsms.sql.binder import over
 from dsms.sql.binder.aggregate_calls import aggregate_function
+from dsms.sql.binder.defined_aggregates import Known
 from dsms.sql.binder.expression_functions import function_name, is_known, refuse_unknown
 from dsms.sql.binder.relation import refusal
 from dsms.sql.parser.table_names import RELATION_OF
@@ -28,6 +31,20 @@ def refuse_unknown_functions(query: exp.Expr) -> None:
             raise refusal(call, "UNNEST outside FROM", "FROM s, UNNEST(s.a) AS u(x)")
         if not _known(call):
             refuse_unknown(call)
+
+
+def refuse_written_functions(query: exp.Expr, catalog: Catalog) -> None:
+    """Raises SqlError at the first call of an aggregate or function that users wrote, also where one hides a built-in
+    function: what answers a query once does not have them."""
+    written = Known(catalog)
+    for call in query.find_all(exp.Func):
+        name = function_name(call)
+        if not isinstance(call, _NOTATIONS) and (written.has(name) or f"{name}()" in catalog.objects):
+            raise error_at(
+                call,
+                f'"{name}" is not built in, and a statement that is carried out once has the built-in functions alone',
+                hint=f"let a view call it, and SELECT from that: CREATE VIEW v AS SELECT {name}(…) FROM …",
+            )
 
 
 def _known(call: exp.Func) -> bool:

@@ -137,3 +137,30 @@ def test_each_object_is_read_once_and_spelled_as_in_the_catalog(session: LocalSe
     (statement,) = parse("SELECT 1 FROM HOT, R(hot) b, cold")
     assert isinstance(statement, st.Select)
     assert question_of(statement.select, session.catalog).objects == {"relation 0": "Hot", "relation 1": "Cold"}
+
+
+WRITTEN_BY_USERS = """
+CREATE AGGREGATE longest(next VARCHAR): VARCHAR { INITIALIZE: ITERATE: { INSERT INTO RETURN VALUES (next); } };
+CREATE AGGREGATE max(next INT): INT { INITIALIZE: ITERATE: { INSERT INTO RETURN VALUES (next); } };
+CREATE FUNCTION twice(a INT) RETURNS INT LANGUAGE PYTHON HANDLER 'twice' AS $$
+def twice(a): return a
+$$
+"""
+
+
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("SELECT longest(name) FROM Hot", "longest"),
+        ("SELECT id FROM Hot WHERE id = (SELECT max(id) FROM Cold)", "max"),
+        ("SELECT twice(id) FROM Hot", "twice"),
+        ("SELECT text_concat(name) FROM Hot", "text_concat"),
+        ("DELETE FROM Hot WHERE id = (SELECT max(id) FROM Hot)", "max"),
+    ],
+)
+def test_what_users_wrote_is_refused_with_the_alternative_even_if_it_hides_a_built_in(sql: str, name: str) -> None:
+    session = LocalSession()
+    session.execute(TABLES + ";" + WRITTEN_BY_USERS)
+    with pytest.raises(SqlError, match=f'"{name}" is not built in.*CREATE VIEW v AS SELECT {name}'):
+        session.execute(sql)
+    assert session.execute("SELECT min(id) AS least FROM Hot") == [{"least": 1}]
