@@ -83,3 +83,14 @@ def test_dead_letters_that_are_missing_or_there_twice_are_found():
     assert list(verdict.wrong_letters([letter, letter], {(0, 3)}))
     assert list(verdict.wrong_letters([], {(0, 3)}))
     assert list(verdict.wrong_letters([letter], set()))
+
+
+def test_a_frontier_is_that_of_the_query_and_of_its_last_version():
+    life = Life("q", [Version(Text("flat", 1)), Version(Text("flat", 2), since=50)], ids=["o2", "o3"])
+
+    def published(query: str, frontier: int) -> int:
+        return life.frontier_in("t", {b"t/0": json.dumps({"query": query, "frontier": frontier}).encode()})
+
+    assert published("o1", 70) == -(2**63), "of a query that had the name before"
+    assert (published("o2", 40), published("o2", 70)) == (40, 50)
+    assert published("o3", 70) == 70

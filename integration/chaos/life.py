@@ -53,8 +53,15 @@ class Life:
     versions: list[Version]
     dropped: list[Change] | None = None
     frontier: int | None = None
-    #: Its ids in the catalog: another query may have had its name, and its topic, before.
-    ids: set[str] = field(default_factory=set)
+    #: The id in the catalog of each version: another query may have had its name, and its topic, before.
+    ids: list[str] = field(default_factory=list)
+
+    def frontier_in(self, topic: str, progress: dict[bytes, bytes]) -> int:
+        """The instant below which its results are published. What an executor that was cut off has published of the
+        version before does not count from the instant on at which that was replaced: the query has failed by it."""
+        own = frontiers(progress, [topic], self.ids[-1:])[topic]
+        before, since = frontiers(progress, [topic], self.ids)[topic], self.versions[-1].since
+        return max(own, before if since is None else min(before, since))
 
 
 def steps(seed: int, seconds: float) -> tuple[Step, ...]:
@@ -175,7 +182,7 @@ class Statements:
         self._sure(step.text.create(self._p, step.name, start), lambda: self._document(step.name) is not None)
         document = self._known(step.name)
         first = Version(step.text, int(document["start"]) if step.latest else None)
-        self.lives.append(Life(step.name, [first], ids={document["id"]}))
+        self.lives.append(Life(step.name, [first], ids=[document["id"]]))
 
     def _replace(self, step: Step) -> None:
         text = step.text
@@ -186,7 +193,7 @@ class Statements:
         )
         document, life = self._known(step.name), self._life(step.name)
         since = document["since"]
-        life.ids.add(document["id"])
+        life.ids.append(document["id"])
         if since is None:  # nothing of the former texts was published
             life.versions = [Version(text)]
         else:
@@ -200,17 +207,17 @@ class Statements:
 
     def _drop(self, step: Step) -> None:
         life, topic = self._life(step.name), f"dsms.{self._p}{step.name}"
-        life.frontier, life.dropped = self._published(topic, life.ids)
+        life.frontier, life.dropped = self._published(topic, life)
         self._sure(f"DROP QUERY {self._p}{step.name}", lambda: self._document(step.name) is None)
 
-    def _published(self, topic: str, ids: set[str]) -> tuple[int, list[Change]]:
+    def _published(self, topic: str, life: Life) -> tuple[int, list[Change]]:
         """The frontier of a query in its result topic, and at least its results below that; tried again while Kafka is
         away."""
         deadline = time.monotonic() + _DEADLINE_S
         while True:
             try:
                 progress = last_values(self.kafka, progress_topic(self.cluster.name))
-                return frontiers(progress, [topic], ids)[topic], changes(self.kafka, topic)
+                return life.frontier_in(topic, progress), changes(self.kafka, topic)
             except (AssertionError, KafkaException):
                 if time.monotonic() > deadline:
                     raise
