@@ -180,7 +180,7 @@ def _come(definition: Definition, writer: Writer, coder: StatementCoder) -> None
 
 def _clause(statements: Sequence[Statement], writer: Writer, coder: StatementCoder) -> None:
     at, coder.loops = len(writer.lines), False
-    coder.statements(statements)
+    coder.clause(statements)
     writer.place = None
     if coder.loops:
         writer.insert(at, writer.depth, f"steps = {MOST_STEPS}")

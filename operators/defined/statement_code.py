@@ -61,6 +61,11 @@ class StatementCoder:
 
     # --- statements
 
+    def clause(self, statements: Iterable[Statement]) -> None:
+        """Writes the statements of a clause. What others found, when they ran or if they ran, is unknown."""
+        self._found = {}
+        self.statements(statements)
+
     def statements(self, statements: Iterable[Statement]) -> None:
         """Writes statements one after the other."""
         for at, statement in enumerate(statements):
