@@ -198,11 +198,12 @@ def test_a_process_that_dies_between_statements_is_replaced(pool: SelectPool) ->
 
 def test_a_process_that_dies_during_a_statement_is_an_error_and_replaced(pool: SelectPool) -> None:
     ask(pool, "SELECT 1")
-    pid = pid_of(pool)
+    process = psutil.Process(pid_of(pool))
+    before = process.cpu_times().user
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(ask, pool, ENDLESS)
-        assert wait_until(lambda: not pool._idle, 30)
-        os.kill(pid, signal.SIGKILL)
+        assert wait_until(lambda: process.cpu_times().user > before + 0.1, 30), "it has not begun"
+        process.kill()
         with pytest.raises(OutOfBounds, match=r"the process that answered the statement died \(signal 9\)"):
             running.result(30)
     assert ask(pool, "SELECT 2") == [[2]]
