@@ -33,8 +33,8 @@ def serve(main: Callable[..., None]) -> None:
 
 
 def configure_log() -> None:
-    """Passwords are masked in the log, and tracebacks show no values of variables, which may be secrets. Only a terminal
-    gets colours."""
+    """Passwords are masked in the log, and tracebacks show no values of variables, which may be secrets. Only a
+    terminal gets colours."""
     renderer = structlog.dev.ConsoleRenderer(
         colors=sys.stdout.isatty(), exception_formatter=structlog.dev.plain_traceback
     )
