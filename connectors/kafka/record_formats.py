@@ -24,8 +24,8 @@ class RecordFormat:
     `decoder` and `encoder` work on batches: a decoder is made from the declared columns and the writer schemas, an
     encoder from the columns and, in a format with schemas, the id under which its schema is registered. `codec` works
     on single rows; it is made from the URL of the schema registry, the topic, and whether the registry is ours, which
-    gets our token. `schema` gives the schema that is
-    registered for columns under a name; it is None in a format without schemas.
+    gets our token. `schema` gives the schema that is registered for columns under a name; it is None in a format
+    without schemas.
     """
 
     decoder: Callable[[pa.Schema, WriterSchema], Decoder]

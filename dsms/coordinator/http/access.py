@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from dsms.coordinator.oidc.tokens import OidcTokens
-from dsms.model.principal import Allowance, Principal, Rules
+from dsms.model.permission import Permission
+from dsms.model.principal import Principal
 from dsms.model.roles import Role
 from operators.core.errors import ConfigError
 
@@ -26,28 +27,17 @@ _NEEDED = "needed_role"
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
-class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A token as it is kept: its owner, its role and the hash of its text; which objects and topics it is for, as
-    patterns (see `Rules`); and how much it may ask for. With any of the patterns, those that are left out allow
-    nothing; without all of them, it is for everything."""
+class Token(Permission, frozen=True):
+    """A token as it is kept: its owner, its role, the hash of its text, and what it permits."""
 
     name: str
     role: Role
     sha256: str
-    read: tuple[str, ...] | None = None
-    write: tuple[str, ...] | None = None
-    read_topics: tuple[str, ...] | None = None
-    write_topics: tuple[str, ...] | None = None
-    calls_per_second: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    queries: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    streams: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
     @property
     def principal(self) -> Principal:
         """Whoever has the token."""
-        patterns = (self.read, self.write, self.read_topics, self.write_topics)
-        rules = None if patterns == (None,) * 4 else Rules.of(*(given or () for given in patterns))
-        return Principal(self.name, self.role, rules, Allowance(self.calls_per_second, self.queries, self.streams))
+        return Principal(self.name, self.role, self.rules, self.allowance)
 
 
 @dataclass(frozen=True)
@@ -78,12 +68,10 @@ class Access:
         it fails says nothing, since nobody can choose a text by its hash."""
         return self._principals.get(_hash(text))
 
-    async def known(self, text: str) -> Principal | None:
-        """Whoever has a token, be it ours or an issuer's; None for an unknown token of ours, and the errors of
+    async def issued(self, text: str) -> Principal | None:
+        """Whoever has a token of an issuer of OIDC; None where the text is none, and the errors of
         `OidcTokens.principal_of`."""
-        if self.oidc is not None and self.oidc.takes(text):
-            return await self.oidc.principal_of(text)
-        return self.principal_of(text)
+        return await self.oidc.principal_of(text) if self.oidc is not None and self.oidc.takes(text) else None
 
     @cached_property
     def _principals(self) -> dict[str, Principal]:

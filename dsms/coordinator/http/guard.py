@@ -139,21 +139,22 @@ class Guard:
         if self._access is None:
             return ANYBODY.principal, self._refusal(ANYBODY.principal, scope)
         token, address = bearer(headers.get("authorization", "")), (scope.get("client") or ("",))[0]
-        principal = self._access.principal_of(token)
-        if principal is None and self._unknown.exhausted(address, self._service.limits.unknown_calls_per_second):
+        if (principal := self._access.principal_of(token)) is not None:
+            return principal, self._refusal(principal, scope)
+        most = self._service.limits.unknown_calls_per_second
+        if self._unknown.exhausted(address, most):
             return None, self._too_many_unknown(address)  # before anything is computed for a token that is none
         try:
-            principal = principal or await self._access.known(token)
+            principal, refusal = await self._access.issued(token), None
         except TokenRefused as error:
-            self._unknown.wait_s(address, self._service.limits.unknown_calls_per_second)
-            return None, json_response(error_document(error, "unauthorized"), 401, _WRONG_TOKEN)
+            refusal = json_response(error_document(error, "unauthorized"), 401, _WRONG_TOKEN)
         except Forbidden as error:
             return None, json_response(error_document(error, "forbidden"), 403)
         except ExternalError as error:
             return None, json_response(error_document(error, "external"), 503, {"Retry-After": _PAUSE})
         if principal is None:
-            self._unknown.wait_s(address, self._service.limits.unknown_calls_per_second)
-        return principal, self._refusal(principal, scope)
+            self._unknown.wait_s(address, most)
+        return principal, refusal or self._refusal(principal, scope)
 
     def _too_many_unknown(self, address: str) -> Response:
         """The answer to a call without a known token, of an address that makes too many of them."""

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from dsms.model.principal import Allowance, Principal, Rules
+from dsms.model.permission import Permission
+from dsms.model.principal import Principal
 from dsms.model.roles import Role
 from operators.core.errors import ConfigError
 
@@ -20,20 +21,13 @@ Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-class Grant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What tokens permit in which a claim is, or contains, a value: a role, and rules as those of a token of our own.
-    Parts of a nested claim are separated by dots."""
+class Grant(Permission, frozen=True):
+    """What tokens permit in which a claim is, or contains, a value: a role, and the same as tokens of our own. Parts of
+    a nested claim are separated by dots."""
 
     claim: str
     value: str
     role: Role
-    read: tuple[str, ...] | None = None
-    write: tuple[str, ...] | None = None
-    read_topics: tuple[str, ...] | None = None
-    write_topics: tuple[str, ...] | None = None
-    calls_per_second: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    queries: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    streams: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
     def holds(self, claims: Mapping[str, Any]) -> bool:
         """Whether it is for a token with these claims.
@@ -46,12 +40,6 @@ class Grant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         value = claims.get(self.claim) if self.claim in claims else _nested(claims, self.claim.split("."))
         return self.value in value if isinstance(value, list) else value == self.value
-
-    @property
-    def rules(self) -> Rules | None:
-        """Which objects and topics it is for; None for all."""
-        patterns = (self.read, self.write, self.read_topics, self.write_topics)
-        return None if patterns == (None,) * 4 else Rules.of(*(given or () for given in patterns))
 
 
 class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,8 +64,7 @@ class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         for grant in self.grant:
             if grant.holds(claims):
-                allowance = Allowance(grant.calls_per_second, grant.queries, grant.streams)
-                return Principal(f"{self.issuer}|{claims['sub']}", grant.role, grant.rules, allowance)
+                return Principal(f"{self.issuer}|{claims['sub']}", grant.role, grant.rules, grant.allowance)
         return None
 
 
