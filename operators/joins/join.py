@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -92,7 +93,7 @@ class Join:
 
     def _places_of_step(self, left: Run, right: Run) -> tuple[Positions, Positions]:
         """The places of candidate pairs of elements of one step. Many versions of a row have few pairs that last."""
-        return places_together(left, right) if _many_pairs(left, right) else self._places(left, right)
+        return _equal_hashes(left, right, FEW_PAIRS + PAIRS_AN_ELEMENT * (left.height + right.height))
 
     def _places_of_right(self, right: Run, left: Run) -> tuple[Positions, Positions]:
         at_left, at_right = self._places(left, right)
@@ -154,28 +155,22 @@ def paired_elements(new: Run, others: Sequence[Run], search: _Search) -> _Sides 
     return new.frame[np.concatenate([at_new for at_new, _ in sides])], pl.concat([rows for _, rows in sides])
 
 
-def _equal_hashes(left: Run, right: Run) -> tuple[Positions, Positions]:
-    """The pairs of places with equal hashes. The smaller run is looked up in the larger, which may be state."""
+def _equal_hashes(left: Run, right: Run, most: float = math.inf) -> tuple[Positions, Positions]:
+    """The pairs of places with equal hashes. The smaller run is looked up in the larger, which may be state. Of two
+    runs of one step that have more than `most` pairs, only those that do not cancel each other."""
     if left.height > right.height:
-        at_right, at_left = _equal_hashes(right, left)
+        at_right, at_left = _equal_hashes(right, left, most)
         return at_left, at_right
     if not left.height:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     hashes, which = left.distinct
     low, counts = (column[which] for column in right.matches(hashes))
+    if counts.sum() > most:
+        return places_together(left, right)
     # Left element i pairs with the places low[i], low[i] + 1, … of the right: low [4, 0] and counts [2, 1] give
     # at_left [0, 0, 1] and at_right [4, 5, 0].
     at_left = np.repeat(np.arange(left.height), counts)
     return at_left, np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(len(at_left))
-
-
-def _many_pairs(left: Run, right: Run) -> bool:
-    """Whether two runs have many more pairs with equal hashes than elements."""
-    if not left.height or not right.height:
-        return False
-    hashes, which = left.distinct
-    pairs = int(right.matches(hashes)[1][which].sum())
-    return pairs > FEW_PAIRS + PAIRS_AN_ELEMENT * (left.height + right.height)
 
 
 def _net(pairs: pl.DataFrame) -> pl.DataFrame:
