@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -207,6 +207,20 @@ def kill_9(process: ManagedProcess) -> None:
     os.kill(process.pid, signal.SIGKILL)
     assert wait_until(lambda: not process.alive, 10)
     process.kill()
+
+
+def feed_and_crash(
+    cluster: Cluster, topics: list[str], feed: Callable[[int, int], object], pieces: Iterable[int], batch_records: int
+) -> int:
+    """Writes pieces of the input with `feed(low, high)`, whose instants are their numbers, and kills the executor once
+    each of them is published; a new one runs at the end. Returns where the last piece ended."""
+    executor, low = cluster.start_executor(batch_records=batch_records), 0
+    for high in pieces:
+        feed(low, high)
+        cluster.await_frontier(topics, high)
+        kill_9(executor)
+        executor, low = cluster.start_executor(batch_records=batch_records), high
+    return low
 
 
 def await_crash(process: ManagedProcess, deadline_s: float = DEADLINE_S) -> None:

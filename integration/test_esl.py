@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from dsms.local.waiting import wait_until
 from dsms.testing import LocalSession
-from integration.cluster import Cluster, kill_9, running
+from integration.cluster import Cluster, feed_and_crash, running
 from integration.kafka_log import Input, advance, changes, write
 from tests.papers import esl_aggregates as paper
 
@@ -97,13 +98,8 @@ def test_the_examples_survive_a_crash_in_the_middle_of_a_window(
         for text in (*AGGREGATES, *statements(cluster.name)):
             cluster.sql(text)
         topics = [f"dsms.{cluster.name}{name}" for name in QUERIES]
-        executor = cluster.start_executor(batch_records=20)
-        for low, high in ((0, 33), (33, 77)):
-            feed(cluster, low, high)
-            cluster.await_frontier(topics, high)
-            kill_9(executor)
-            executor = cluster.start_executor(batch_records=20)
-        feed(cluster, 77, len(BIDS))
+        low = feed_and_crash(cluster, topics, partial(feed, cluster), (33, 77), batch_records=20)
+        feed(cluster, low, len(BIDS))
         for topic in ("bids", "tags_in"):
             advance(cluster.kafka, f"{cluster.name}{topic}", 100_000)
         cluster.await_frontier([*topics, *(f"dsms.{cluster.name}{name}" for name in TAGS)], 100_000)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from integration.cluster import Cluster, kill_9, running
+from integration.cluster import Cluster, feed_and_crash, running
 from integration.kafka_log import Input, advance, read_committed, write
 from tests.papers import esl_aggregates as paper
 
@@ -71,13 +72,9 @@ def test_a_stream_fills_a_table_exactly_once(kafka: str, redis_url: str, tmp_pat
             f"CREATE STREAM {p}Met AS SELECT Istream(V.sellerID, V.at, R.price) "
             f"FROM {p}Visits [NOW] V, {p}Recent R WHERE V.sellerID = R.sellerID"
         )
-        executor = cluster.start_executor(batch_records=7)
-        for low, high in ((0, 13), (13, 31)):
-            feed(cluster, low, high)
-            cluster.await_frontier([f"dsms.{p}AskdPrice", f"dsms.{p}Met"], high)
-            kill_9(executor)
-            executor = cluster.start_executor(batch_records=7)
-        feed(cluster, 31, 60)
+        topics = [f"dsms.{p}AskdPrice", f"dsms.{p}Met"]
+        low = feed_and_crash(cluster, topics, partial(feed, cluster), (13, 31), batch_records=7)
+        feed(cluster, low, 60)
         cluster.await_frontier([f"dsms.{p}{name}" for name in ("AskdPrice", "Recent", "Met")], 61)
         expected = averages()
         printed = [("+", {"sellerID": who, "avg_price": pytest.approx(price)}, at) for who, price, at in expected]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import pytest
 
-from integration.cluster import Cluster, kill_9, running
+from integration.cluster import Cluster, feed_and_crash, running
 from integration.kafka_log import Change, Input, advance, changes_of, write
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
@@ -95,13 +96,8 @@ def test_a_crash_changes_no_record(kafka: str, redis_url: str, tmp_path: Path) -
     with running(kafka, redis_url, tmp_path) as cluster:
         cluster.sql(OBJECTS.format(p=cluster.name))
         crashed = create(cluster, "crashed")
-        executor = cluster.start_executor(batch_records=11)
-        for low, high in ((0, 24), (24, 57)):
-            feed(cluster, low, high)
-            cluster.await_frontier(crashed, high)
-            kill_9(executor)
-            executor = cluster.start_executor(batch_records=11)
-        feed(cluster, 57, len(BIDS))
+        low = feed_and_crash(cluster, crashed, partial(feed, cluster), (24, 57), batch_records=11)
+        feed(cluster, low, len(BIDS))
         undisturbed = create(cluster, "undisturbed")
         cluster.await_frontier([*crashed, *undisturbed], len(BIDS) + 1)
         records = changes_of(kafka, [*crashed, *undisturbed])

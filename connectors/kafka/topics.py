@@ -199,6 +199,6 @@ def delete_topic(admin: AdminClient, topic: str) -> None:
 )
 def _await_gone(admin: AdminClient, topic: str, known: str | None) -> None:
     """Waits until a topic is gone, or another one has its name."""
-    there = bool(partitions_of(admin, topic))
-    if there and (known is None or topic_ids(admin, [topic]).get(topic) == known):
+    there = partitions_of(admin, topic) if known is None else topic_ids(admin, [topic]).get(topic) == known
+    if there:
         raise ExternalError(f'kafka is still deleting topic "{topic}"', retryable=True)

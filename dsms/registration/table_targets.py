@@ -38,6 +38,14 @@ def columns_of(statement: st.Insert, table: Table) -> list[str]:
     return names
 
 
+def check_values(table: st.Name, columns: list[str], values: int) -> None:
+    """Raises SqlError where the rows of an INSERT have more or fewer values than it names columns."""
+    if values != len(columns):
+        raise table.place.error(
+            f"{len(columns)} columns but {values} values in a row", f"columns: {', '.join(columns)}"
+        )
+
+
 def column_of(name: st.Name, table: Table) -> str:
     """The column of a name, in any case. Raises SqlError."""
     for known in table.schema.names:

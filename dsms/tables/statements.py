@@ -11,7 +11,7 @@ from sqlglot import exp
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Table
-from dsms.registration.table_targets import column_of, columns_of, table_of
+from dsms.registration.table_targets import check_values, column_of, columns_of, table_of
 from dsms.tables.effect import Content, Effect, inserted, removed, replaced
 from dsms.tables.question import Question, names_of, question_of
 
@@ -40,10 +40,7 @@ def _(statement: st.Insert, catalog: Catalog, rows: Rows, content: Content) -> E
     table = table_of(statement.table, catalog)
     names = columns_of(statement, table)
     given = rows(question_of(_without_defaults(statement.rows), catalog))
-    if given.num_columns != len(names):
-        raise statement.table.place.error(
-            f"{len(names)} columns but {given.num_columns} values in a row", f"columns: {', '.join(names)}"
-        )
+    check_values(statement.table, names, given.num_columns)
     return inserted(table, in_order(table, given.rename_columns(names)), content, set())
 
 

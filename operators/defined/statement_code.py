@@ -27,7 +27,7 @@ from operators.defined.definition import (
 )
 from operators.defined.expression_code import Code, ExpressionCoder
 from operators.defined.writer import Nulls, Writer
-from operators.expressions.tree import Call, Column, Expression, Literal, columns
+from operators.expressions.tree import Column, Expression, Literal, columns
 
 #: The code of a key that only statements change: a parameter, or a column of a table with a single row.
 _LASTING = re.compile(r"[PV]_\w+")
@@ -343,11 +343,8 @@ class StatementCoder:
     def _nest(self, scans: tuple[Scan, ...], tests: list[Expression]) -> Iterator[None]:
         """Loops over the combinations of rows for which all tests are TRUE."""
         if not scans:
-            condition = tests[0] if tests else None
-            for test in tests[1:]:
-                condition = Call("and", (condition, test), test.type) if condition is not None else test
             self._prepare(tests, frozenset())
-            with self._if_true(condition):
+            with self._if_true(all_of(tests)):
                 yield
             return
         scan, *others = scans

@@ -14,7 +14,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.queries import create_query
 from dsms.registration.statement_kind import StatementKind
-from dsms.registration.table_targets import columns_of, writable
+from dsms.registration.table_targets import check_values, columns_of, writable
 from dsms.sql.binder.dependencies import dependents, names_in
 from dsms.sql.binder.inserted_rows import given_rows, last_rows
 from dsms.sql.parser.queries import parse_query
@@ -49,27 +49,10 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
     need not hold for the instants of a stream."""
     insert = statement.insert
     table = writable(insert.table, catalog)
-    if readers := [reader.name for reader in dependents(catalog, table)]:
-        raise insert.table.place.error(
-            f'table "{table.name}" is read by {", ".join(readers)}, which cannot go back to its beginning',
-            "drop these, and create them again after the INSERT",
-        )
-    if table.name.lower() in (read.lower() for read in names_in(insert.rows)):
-        raise insert.table.place.error(
-            f'table "{table.name}" is filled by what reads it, so neither could be final before the other',
-            "SELECT from streams and from other tables",
-        )
+    _check_unread(insert, table, catalog)
     name = f"{table.name}_insert"
     fills = f"o{catalog.ids + 2}"  # the query gets the next id
-    place = insert.table.place
-    given, taken = given_rows(insert.rows, catalog, environment.reads), columns_of(insert, table)
-    if len(given.nullable) != len(taken):
-        raise place.error(
-            f"{len(taken)} columns but {len(given.nullable)} values in a row", f"columns: {', '.join(taken)}"
-        )
-    if missing := [column.name for column in table.source.columns if not (column.nullable or column.name in taken)]:
-        raise place.error(f'column "{missing[0]}" is NOT NULL and gets no value')
-    text = last_rows(given, taken, table)
+    text, place = _rows(insert, table, catalog, environment), insert.table.place
     tree = parse_query(text, environment.limits)
     query = st.ContinuousQuery(
         "query", st.Name(name, place), tree, (st.Clause("topic", (table.topic,), place),), insert.sql, text, fills=fills
@@ -85,6 +68,30 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
         name=name,
     )
     return Catalog(after.version, after.ids + 1, objects), result
+
+
+def _check_unread(insert: st.Insert, table: Table, catalog: Catalog) -> None:
+    """Raises SqlError for a table that a query reads, this one or another."""
+    place = insert.table.place
+    if readers := [reader.name for reader in dependents(catalog, table)]:
+        raise place.error(
+            f'table "{table.name}" is read by {", ".join(readers)}, which cannot go back to its beginning',
+            "drop these, and create them again after the INSERT",
+        )
+    if table.name.lower() in (read.lower() for read in names_in(insert.rows)):
+        raise place.error(
+            f'table "{table.name}" is filled by what reads it, so neither could be final before the other',
+            "SELECT from streams and from other tables",
+        )
+
+
+def _rows(insert: st.Insert, table: Table, catalog: Catalog, environment: Environment) -> str:
+    """The text of a query for the rows of the table. Raises SqlError where the SELECT does not give them."""
+    given, taken = given_rows(insert.rows, catalog, environment.reads), columns_of(insert, table)
+    check_values(insert.table, taken, len(given.nullable))
+    if missing := [column.name for column in table.source.columns if not (column.nullable or column.name in taken)]:
+        raise insert.table.place.error(f'column "{missing[0]}" is NOT NULL and gets no value')
+    return last_rows(given, taken, table)
 
 
 def _expected(notices: tuple[str, ...]) -> Iterator[str]:
