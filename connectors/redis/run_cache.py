@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import polars as pl
 import pyarrow as pa
@@ -42,8 +44,19 @@ class RunCache:
             if lasting:
                 flush_to_disk(self._directory)
         except OSError as error:
-            hint = "free disk space, or raise state_memory, so that more state is kept in redis"
-            raise ExternalError(f'cannot write state to "{self._directory}": {error}', hint=hint) from error
+            raise self._full(error) from error
+
+    @contextmanager
+    def receiving(self, name: str, *, lasting: bool = False) -> Iterator[IO[bytes]]:
+        """A file to write the Arrow stream of a run to; the run is there once the block ends without an error."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self._directory, suffix=".tmp") as stream:
+                yield stream
+                stream.flush()
+                self.write(name, map_frame(Path(stream.name), stream=True), lasting=lasting)
+        except OSError as error:
+            raise self._full(error) from error
 
     def read(self, name: str) -> pl.DataFrame | None:
         """A run, None if this host does not have it. A damaged file, as a loss of power may leave it, is removed."""
@@ -79,6 +92,10 @@ class RunCache:
         for path in self._directory.iterdir() if self._directory.exists() else ():
             if path not in paths:
                 _remove(path)
+
+    def _full(self, error: OSError) -> ExternalError:
+        hint = "free disk space, or raise state_memory, so that more state is kept in redis"
+        return ExternalError(f'cannot write state to "{self._directory}": {error}', hint=hint)
 
     def _path(self, name: str) -> Path:
         return self._directory / (name.replace("/", "_") + ".arrow")

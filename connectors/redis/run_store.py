@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import IO, cast
 from zlib import crc32
 
 import polars as pl
@@ -140,10 +140,17 @@ class RunStore:
 
     def restore(self, name: str, size: int, pieces: Iterable[bytes]) -> None:
         """Stores a run again from its blob of `size` bytes: in Redis if the limit allows, else on disk. It is there
-        once `pieces` has ended without an error; what a crash leaves behind is removed by `sweep`."""
-        if not self._memory.admit({name: size}, self._limit):
-            self._cache.write(name, frame_from_ipc(b"".join(pieces)), lasting=True)
-            return
+        once `pieces` has ended without an error; what a crash leaves behind is removed by `sweep`. This host, which
+        is about to read all runs, gets its file at once."""
+        admitted = bool(self._memory.admit({name: size}, self._limit))
+        with self._cache.receiving(name, lasting=not admitted) as file:
+            if admitted:
+                self._send(name, _written(pieces, file))
+            else:
+                file.writelines(pieces)
+
+    def _send(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Writes a run to Redis, where it has its name once it is whole."""
         unfinished = self._memory.run(name + _UNFINISHED)
         with translated("writing state"):
             self._client.delete(unfinished)
@@ -204,6 +211,13 @@ class RunStore:
         self._memory.release(orphans | (self._memory.resident().keys() - kept))
         self._cache.sweep(kept)
         return len(orphans)
+
+
+def _written(pieces: Iterable[bytes], file: IO[bytes]) -> Iterator[bytes]:
+    """The pieces, each of which is written to the file before it is passed on."""
+    for piece in pieces:
+        file.write(piece)
+        yield piece
 
 
 def _in_chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
