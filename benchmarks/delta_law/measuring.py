@@ -1,4 +1,4 @@
-"""Timing a flow: the median step, and the mean over all steps until the largest run has been merged."""
+"""Timing a flow: the median step, and the mean over all steps until the largest runs have been merged."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.delta_law.flow import Flow, Input, Subject, Traces, runs_of, state_rows
+from operators.core.run import Run
 
 WARM_UP = 5
 #: The steps of a median, and the fewest steps of a mean.
@@ -17,7 +18,7 @@ FEWEST = 64
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Costs in ms at one size of the state; `merged`: the mean includes a merge of the largest run."""
+    """Costs in ms at one size of the state; `merged`: the mean includes a merge of the largest runs."""
 
     size: int
     rows: int
@@ -33,7 +34,7 @@ class Point:
 
 
 def measure(subject: Subject, size: int) -> Point:
-    """Loads the subject and applies changes until its largest run has been rewritten."""
+    """Loads the subject and applies changes until its largest runs have been rewritten."""
     traces = loaded(subject)
     rows = state_rows(runs_of(traces))
     for _ in range(WARM_UP):
@@ -72,8 +73,8 @@ def _stepped(subject: Subject, traces: Traces, size: int, rows: int) -> Point:
 
 @dataclass(slots=True)
 class Cycle:
-    """Counts steps from one merge of the largest run to the next; or until the younger runs have long stopped growing,
-    because changes cancel earlier ones."""
+    """Counts steps until nothing is left of the runs that were largest at first; or until the younger runs have long
+    stopped growing, because changes cancel earlier ones."""
 
     before: Traces
     merged: bool = False
@@ -88,9 +89,9 @@ class Cycle:
 
     def see(self, traces: Traces) -> None:
         """Notes the state after the next step."""
-        eldest = _eldest(self.before)
-        self.merged = self.merged or not eldest & _eldest(traces)
-        young = sum(run.height for runs in runs_of(traces) for run in runs if id(run) not in eldest)
+        eldest, runs = _eldest(self.before), [run for listed in runs_of(traces) for run in listed]
+        self.merged = self.merged or not eldest & set(map(_end, runs))
+        young = sum(run.height for run in runs if _end(run) not in eldest)
         self.steps += 1
         self.quiet = 0 if young > self.largest else self.quiet + 1
         self.largest = max(self.largest, young)
@@ -103,6 +104,12 @@ def _timed(flow: Flow, given: Input, traces: Traces) -> tuple[float, float, int,
 
 
 def _eldest(traces: Traces) -> set[int]:
-    """The identities of the largest runs of every large state."""
-    largest = max((runs[0].height for runs in runs_of(traces) if runs), default=0)
-    return {id(runs[0]) for runs in runs_of(traces) if runs and 2 * runs[0].height > largest}
+    """The largest runs of every large state."""
+    runs = [run for listed in runs_of(traces) for run in listed]
+    largest = max((run.height for run in runs), default=0)
+    return {_end(run) for run in runs if 2 * run.height > largest}
+
+
+def _end(run: Run) -> int:
+    """Where a run ends in memory, which is the same for what is left of it during a merge."""
+    return int(run.positions.__array_interface__["data"][0]) + run.positions.nbytes

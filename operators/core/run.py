@@ -46,12 +46,17 @@ def arranged(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Run:
-    """An immutable part of a trace, sorted by HASH or by `__from` according to `arrangement`. `name` is set once it is
-    stored."""
+    """An immutable part of a trace, sorted by HASH or by `__from` according to `arrangement`.
+
+    `name` is set once it is stored; the first `skipped` rows of what is stored were merged into other runs since.
+    `joining`: the run is being merged into those before it.
+    """
 
     frame: pl.DataFrame
     arrangement: Arrangement
     name: str | None = None
+    skipped: int = 0
+    joining: bool = False
 
     @property
     def height(self) -> int:
@@ -80,6 +85,14 @@ class Run:
         """A few evenly spaced rows. In a run by key they are a random sample, as rows are in the order of hashes."""
         return self.frame[np.linspace(0, self.height - 1, min(_SAMPLE_SIZE, self.height)).astype(np.int64)]
 
+    def part(self, low: int, high: int) -> Run:
+        """The elements at the places [low, high), without a copy; it has the run's name if only its first ones lack."""
+        if (low, high) == (0, self.height):
+            return self
+        named = self.name if high == self.height else None
+        skipped = self.skipped + low if named else 0
+        return Run(self.frame[low:high], self.arrangement, named, skipped, self.joining)
+
     def slice(self, start: int, end: int) -> pl.DataFrame:
         """The elements whose sorted column lies in [start, end)."""
         low, high = np.searchsorted(self.positions, [start, end])
@@ -87,6 +100,16 @@ class Run:
 
     def matches(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For each of the ascending `hashes`, where its elements begin and how many there are; int64 arrays."""
+        low, counts = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64)
+        if self.height:  # a part of a large state has only a range of all hashes
+            first, last = (
+                np.searchsorted(hashes, self.positions[0]),
+                np.searchsorted(hashes, self.positions[-1], "right"),
+            )
+            low[first:last], counts[first:last] = self._matches(hashes[first:last])
+        return low, counts
+
+    def _matches(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         low = self.directory.first(hashes) if self.directory else np.searchsorted(self.positions, hashes, side="left")
         counts, several = np.zeros(len(hashes), np.int64), np.arange(len(hashes))
         # Most hashes occur once or twice in a run: probing the next neighbours saves the second search.

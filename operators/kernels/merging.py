@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import numpy as np
 import polars as pl
 
-T = TypeVar("T")
 #: A run is merged into the next older one when that is less than this many times as large.
 MERGE_RATIO = 2
 _SAMPLE_SIZE = 64
@@ -49,22 +45,6 @@ def merge_order(elder: np.ndarray, younger: np.ndarray) -> np.ndarray:
     """
     # NumPy's stable sort is a merge sort that finds the two ascending runs: one pass.
     return np.argsort(np.concatenate([elder, younger]), kind="stable")
-
-
-def merge_stack(runs: tuple[T, ...], height: Callable[[T], int], merge: Callable[[T, T], T]) -> tuple[T, ...]:
-    """Merges neighbouring runs, eldest first, until each is at least `MERGE_RATIO` times as large as the next: every
-    element takes part in O(log n) merges.
-
-    >>> merge_stack((5, 3, 2), lambda run: run, lambda elder, younger: elder + younger)
-    (8, 2)
-    """
-    stack: tuple[T, ...] = ()
-    for run in runs:
-        stack = (*stack, run) if height(run) else stack
-        while len(stack) > 1 and height(stack[-2]) < MERGE_RATIO * height(stack[-1]):
-            merged_run = merge(stack[-2], stack[-1])
-            stack = (*stack[:-2], merged_run) if height(merged_run) else stack[:-2]
-    return stack
 
 
 def mostly_dead(frame: pl.DataFrame, dead: pl.Expr) -> bool:

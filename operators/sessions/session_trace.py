@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 import numpy as np
 import polars as pl
 
 from operators.core.run import HASH, Arrangement, Run, key_hash
 from operators.kernels.consolidation import split_rows
-from operators.kernels.merging import distinct_sorted, merge_stack
+from operators.kernels.merging import distinct_sorted
 from operators.kernels.points import first_above
+from operators.state.cascade import cascade, without_tombstones
 
 #: The bounds of a session, or of the range of a query.
 LOW, HIGH = "__low", "__high"
@@ -42,11 +44,8 @@ class SessionTrace:
         if not rows.height:
             return self
         hashed = rows.with_columns(key_hash(rows, self.keys).alias(HASH), gone.alias(GONE))
-        stack = merge_stack((*self.runs, Run(_sorted(hashed), "key")), lambda run: run.height, self._merge)
-        if not any(stack[0] is run for run in self.runs) and stack[0].frame[GONE].any():
-            eldest = Run(stack[0].frame.filter(~pl.col(GONE)), "key")
-            stack = (eldest, *stack[1:]) if eldest.height else stack[1:]
-        return replace(self, runs=stack)
+        stack = cascade((*self.runs, Run(_sorted(hashed), "key")), partial(reduce, self._merge))
+        return replace(self, runs=without_tombstones(stack, GONE))
 
     def meeting(self, asked: pl.DataFrame) -> pl.DataFrame:
         """For each row of `asked`, the sessions of its partition that intersect [LOW, HIGH].

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,7 +12,7 @@ import polars as pl
 from operators.core.run import HASH, Arrangement, Run, arranged, key_hash
 from operators.kernels.cancellation import merged_places
 from operators.kernels.merging import distinct_sorted, mostly_dead
-from operators.state.cascade import cascade
+from operators.state.cascade import cascade, rewritten, without_tombstones
 from operators.state.versions import newest
 
 _DELETED = "__gone"
@@ -55,7 +55,7 @@ class Accumulators:
         """The map with the row of each key in `rows` replaced, or deleted where `deleted`. Keys do not repeat."""
         if not rows.height:
             return self
-        runs = (*(self._without_expired(run, frontier) for run in self.runs), self._run(rows, deleted, frontier))
+        runs = (*self._without_expired(frontier), self._run(rows, deleted, frontier))
         return replace(self, runs=self._merged_stack(runs, frontier))
 
     def _newest(self, runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -75,18 +75,16 @@ class Accumulators:
         assert self.bound is not None
         return pl.col(self.bound).is_null() | (pl.col(self.bound) > frontier)
 
-    def _without_expired(self, run: Run, frontier: int) -> Run:
-        if self.bound is None or not mostly_dead(run.frame, ~self._alive(frontier)):
-            return run
-        return Run(run.frame.filter(self._alive(frontier)), "key")
+    def _without_expired(self, frontier: int) -> Iterable[Run]:
+        if self.bound is None:
+            return self.runs
+        alive = self._alive(frontier)
+        return rewritten(
+            self.runs, lambda run: mostly_dead(run.frame, ~alive), lambda run: Run(run.frame.filter(alive), "key")
+        )
 
     def _merged_stack(self, runs: tuple[Run, ...], frontier: int) -> tuple[Run, ...]:
-        stack = cascade(runs, partial(self._merge, frontier))
-        if not stack or any(stack[0] is run for run in self.runs) or not stack[0].frame[_DELETED].any():
-            return stack
-        # No run lies below the oldest one, so it needs no tombstones.
-        oldest = Run(stack[0].frame.filter(~pl.col(_DELETED)), "key")
-        return (oldest, *stack[1:]) if oldest.height else stack[1:]
+        return without_tombstones(cascade(runs, partial(self._merge, frontier)), _DELETED)
 
     def _merge(self, frontier: int, runs: Sequence[Run]) -> Run:
         ordered = self._newest([run.frame for run in runs])

@@ -1,27 +1,45 @@
-"""Cascade: all runs that are due merge at once, which copies an element half as often as merging in pairs."""
+"""Cascade: the merges of a stack of runs. All runs that are due merge together; a large merge is spread over steps.
+
+A merge of many rows works through the runs by ranges of their sorted column, a range or a few in each step, and leaves
+a run for each range. Between two steps the rows in front of the last range are in the elder runs alone, so that every
+row is in one run, and for equal values of the sorted column elder rows stay in front of younger ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from operators.core.run import Run
 from operators.kernels.merging import MERGE_RATIO
 
+Merge = Callable[[Sequence[Run]], Run]
+#: Rows of a range: more rows than twice as many do not merge in one step.
+PIECE = 1 << 19
+#: For each row that a step adds, it merges about so many.
+PACE = 8
 
-def cascade(runs: Sequence[Run], merge: Callable[[Sequence[Run]], Run]) -> tuple[Run, ...]:
-    """Runs, oldest first, each at least `MERGE_RATIO` times as large as the next: an element is copied O(log n) times.
+
+def cascade(runs: Sequence[Run], merge: Merge) -> tuple[Run, ...]:
+    """Runs, oldest first, after the merges of a step that added the last one. Levels of runs are each at least
+    `MERGE_RATIO` times as large as the next, so that an element is copied O(log n) times. A level has one run, or
+    several that follow each other in their sorted column. `merge` gets runs with overlapping values, oldest first.
 
     >>> import polars as pl
-    >>> runs = [Run(pl.DataFrame({"a": [1] * height}), "time") for height in (9, 2, 1, 1)]
+    >>> runs = [Run(pl.DataFrame({"__from": [1] * height}), "time") for height in (9, 2, 1, 1)]
     >>> [run.height for run in cascade(runs, lambda due: Run(pl.concat([run.frame for run in due]), "time"))]
     [9, 4]
     """
-    filled = tuple(run for run in runs if run.height)
-    many = runs_due([run.height for run in filled])
-    if many < 2:
-        return filled
-    merged = merge(filled[-many:])
-    return (*filled[:-many], merged) if merged.height else filled[:-many]
+    filled = [run for run in runs if run.height]
+    pieces = max(1, -(-PACE * filled[-1].height // PIECE)) if filled else 0
+    begin, end = _joining(filled)
+    if begin < end:  # a merge goes on
+        levels = _levels(filled[:begin])
+        elder, target = filled[: sum(map(len, levels[:-1]))], filled[sum(map(len, levels[:-1])) : begin]
+        return (*elder, *_advanced(target, filled[begin:end], merge, pieces), *_merged(filled[end:], merge, 0))
+    return tuple(_merged(filled, merge, pieces))
 
 
 def runs_due(heights: Sequence[int]) -> int:
@@ -35,3 +53,102 @@ def runs_due(heights: Sequence[int]) -> int:
         height += heights[-many - 1]
         many += 1
     return many
+
+
+def rewritten(runs: Sequence[Run], dead: Callable[[Run], bool], kept: Callable[[Run], Run]) -> Iterator[Run]:
+    """The runs, with those that are `dead` for the most part rewritten; of many rows only a part in this step."""
+    left = PIECE
+    for run in runs:
+        if left > 0 and run.height and dead(run):
+            left -= run.height
+            yield kept(run)
+        else:
+            yield run
+
+
+def without_tombstones(stack: Sequence[Run], column: str) -> tuple[Run, ...]:
+    """The runs, of which new ones lose the rows where `column` is TRUE if no elder run has rows in their range."""
+    kept, greatest = list[Run](), -1
+    for run in stack:
+        eldest = run.name is None and not run.joining and greatest < run.positions[0]
+        greatest = max(greatest, int(run.positions[-1]))
+        kept.append(Run(run.frame.filter(~run.frame[column]), "key") if eldest and run.frame[column].any() else run)
+    return tuple(run for run in kept if run.height)
+
+
+def _joining(runs: Sequence[Run]) -> tuple[int, int]:
+    """The first places [begin, end) of runs that are being merged into those before them; (0, 0) without any."""
+    begin = next((at for at, run in enumerate(runs) if run.joining and at), len(runs))
+    end = next((at for at in range(begin, len(runs)) if not runs[at].joining), len(runs))
+    return (begin, end) if begin < end else (0, 0)
+
+
+def _levels(runs: Sequence[Run]) -> list[list[Run]]:
+    """The runs by level."""
+    levels: list[list[Run]] = []
+    for run in runs:
+        if levels and _follows(levels[-1][-1], run):
+            levels[-1].append(run)
+        else:
+            levels.append([run])
+    return levels
+
+
+def _follows(before: Run, run: Run) -> bool:
+    """Whether a large run goes on where another ends. Small ones have to merge even if they do not overlap."""
+    return min(before.height, run.height) >= PIECE // 4 and before.positions[-1] < run.positions[0]
+
+
+def _merged(runs: Sequence[Run], merge: Merge, pieces: int) -> list[Run]:
+    """The runs after their merge, if one is due: whole if it is short, else its first pieces."""
+    levels = _levels(runs)
+    many = runs_due([sum(run.height for run in level) for level in levels])
+    if many < 2:
+        return list(runs)
+    elder = [run for level in levels[:-many] for run in level]
+    target, due = levels[-many], [run for level in levels[1 - many :] for run in level]
+    if sum(run.height for run in (*target, *due)) <= 2 * PIECE:
+        merged = merge([*target, *due])
+        return [*elder, merged] if merged.height else elder
+    return [*elder, *(_advanced(target, due, merge, pieces) if pieces else [*target, *due])]
+
+
+def _advanced(target: Sequence[Run], due: Sequence[Run], merge: Merge, pieces: int) -> list[Run]:
+    """The runs of a level and the younger ones that merge into it, after some pieces of the merge."""
+    done: list[Run] = []
+    for _ in range(pieces):
+        if not due or (not target and len(due) == 1):  # nothing is left, or nothing that overlaps
+            return [*done, *target, *(replace(run, joining=False) for run in due)]
+        least = min(run.positions[0] for run in due)
+        before = [run for run in target if run.positions[-1] < least]
+        done, rest = done + before, list(target[len(before) :])
+        end = _end([*rest, *due])
+        heads = [head for run in (*rest, *due) if (head := run.part(0, _place(run, end))).height]
+        merged = merge(heads)
+        done += [merged] if merged.height else []
+        target, due = _tails(rest, end), _tails(due, end)
+    return [*done, *target, *(replace(run, joining=True) for run in due)]
+
+
+def _tails(runs: Sequence[Run], end: int | None) -> list[Run]:
+    return [tail for run in runs if (tail := run.part(_place(run, end), run.height)).height]
+
+
+def _place(run: Run, end: int | None) -> int:
+    return run.height if end is None else int(np.searchsorted(run.positions, run.positions.dtype.type(end)))
+
+
+def _end(runs: Sequence[Run]) -> int | None:
+    """The greatest value in front of which the runs have at most `PIECE` rows, or the least that has any rows in front
+    of it; None if the runs have no more rows than that."""
+    if sum(run.height for run in runs) <= PIECE:
+        return None
+    least, greatest = (int(pick(run.positions[at] for run in runs)) for pick, at in ((min, 0), (max, -1)))
+    low, high = least + 1, greatest + 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(_place(run, middle) for run in runs) <= PIECE:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from operators.core.run import HASH, Arrangement, Run
-from operators.kernels.merging import distinct_sorted, merge_stack
+from operators.kernels.merging import distinct_sorted
+from operators.state.cascade import cascade
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,12 @@ class Hashes:
         """The set with more hashes, in any order."""
         if not len(hashes):
             return self
-        return replace(self, runs=merge_stack((*self.runs, _run(hashes)), lambda run: run.height, _merged))
+        return replace(self, runs=cascade((*self.runs, _run(hashes)), _merged))
 
 
 def _run(hashes: np.ndarray) -> Run:
     return Run(pl.DataFrame({HASH: distinct_sorted(hashes.astype(np.uint64))}), "key")
 
 
-def _merged(elder: Run, younger: Run) -> Run:
-    return _run(np.concatenate([elder.positions, younger.positions]))
+def _merged(runs: Sequence[Run]) -> Run:
+    return _run(np.concatenate([run.positions for run in runs]))

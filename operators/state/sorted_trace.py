@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,7 +14,7 @@ from operators.core.run import HASH, Arrangement, Run, key_hash
 from operators.core.sort_key import SortKey
 from operators.kernels.equal_join import equal_join
 from operators.state.bound import expired
-from operators.state.cascade import cascade
+from operators.state.cascade import cascade, rewritten
 
 _KEY, _COUNT, _TAKE, _CUT, _PLACE = "__sorted_key", "__sorted_count", "__sorted_take", "__sorted_cut", "__sorted_place"
 _BEHIND = "__sorted_behind"
@@ -49,7 +49,7 @@ class SortedTrace:
             return self
         added = delta.frame.drop(FROM, TO, ORDER, strict=False)
         run = self._run(added.with_columns(key_hash(added, self.keys)), frontier)
-        held = (*(self._without_expired(old, frontier) for old in self.runs), run)
+        held = (*self._without_expired(frontier), run)
         return replace(self, runs=cascade(held, partial(self._merge, frontier)))
 
     def best(
@@ -144,10 +144,14 @@ class SortedTrace:
     def _merge(self, frontier: int, runs: Sequence[Run]) -> Run:
         return self._run(pl.concat([run.frame for run in runs]), frontier)
 
-    def _without_expired(self, run: Run, frontier: int) -> Run:
-        if self.bound is None or 2 * int(expired(run.sample[self.bound], frontier).sum()) < max(1, run.sample.height):
-            return run
-        return Run(run.frame.filter(~expired(run.frame[self.bound], frontier)), "key")
+    def _without_expired(self, frontier: int) -> Iterable[Run]:
+        if (bound := self.bound) is None:
+            return self.runs
+        return rewritten(
+            self.runs,
+            lambda run: 2 * int(expired(run.sample[bound], frontier).sum()) >= max(1, run.sample.height),
+            lambda run: Run(run.frame.filter(~expired(run.frame[bound], frontier)), "key"),
+        )
 
 
 def _head(run: Run, limits: pl.DataFrame, takes: np.ndarray, order: SortKey | None) -> pl.DataFrame:

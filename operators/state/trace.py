@@ -7,9 +7,9 @@ size of the relation. A run that is mostly dead is rewritten without waiting for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from typing import cast
 
 import numpy as np
@@ -19,8 +19,9 @@ from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Del
 from operators.core.run import HASH, Arrangement, Run, arranged, key_hash
 from operators.kernels.cancellation import cancel_retractions, merged_places
 from operators.kernels.consolidation import add_up, repeated_rows, split_rows
-from operators.kernels.merging import distinct_sorted, merge_order, merge_stack, repeated
+from operators.kernels.merging import distinct_sorted, merge_order, repeated
 from operators.state.bound import expired
+from operators.state.cascade import cascade, rewritten
 
 #: Equal rows of a run are added up if at least one row in `REPEATS` is a repeat, estimated from this many rows that are
 #: adjacent in the order of hashes: when a run is written, and when runs merge.
@@ -50,13 +51,11 @@ class Trace:
         """The trace with `delta` added: O(|Δ| log |state|) amortised. The delta may be `arranged` by the keys."""
         if not len(delta):
             return self
-        alive = (
-            self.runs if self.arrangement == "time" else tuple(self._without_dead(run, frontier) for run in self.runs)
-        )
+        alive = self.runs if self.arrangement == "time" else self._without_dead(frontier)
         return replace(self, runs=self._merged_stack((*alive, self._run(delta.frame, frontier)), frontier))
 
     def _merged_stack(self, runs: tuple[Run, ...], frontier: int) -> tuple[Run, ...]:
-        return merge_stack(runs, lambda run: run.height, partial(self._merge, frontier))
+        return cascade(runs, partial(reduce, partial(self._merge, frontier)))
 
     def lookup(self, keys: pl.DataFrame, frontier: int) -> Delta:
         """The consolidated elements at or above the frontier whose key is among the rows of `keys`."""
@@ -119,9 +118,12 @@ class Trace:
         ended = frame[TO] <= frontier
         return ended if self.bound is None else ended | expired(frame[self.bound], frontier)
 
-    def _without_dead(self, run: Run, frontier: int) -> Run:
-        dead = self._dead_rows(run.sample, frontier)
-        return run if 2 * int(dead.sum()) < max(1, len(dead)) else Run(self._alive(run.frame, frontier), "key")
+    def _without_dead(self, frontier: int) -> Iterator[Run]:
+        def dead(run: Run) -> bool:
+            sampled = self._dead_rows(run.sample, frontier)
+            return 2 * int(sampled.sum()) >= max(1, len(sampled))
+
+        return rewritten(self.runs, dead, lambda run: Run(self._alive(run.frame, frontier), "key"))
 
 
 def merge_sorted(elder: pl.DataFrame, younger: pl.DataFrame) -> pl.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from operators.state import cascade
 from tests.algebra import fuzz
 from tests.algebra.case_check import Cutting, check
 from tests.algebra.cases import Case
@@ -20,6 +21,13 @@ def test_queries_are_duckdbs_at_every_instant_and_no_cutting_shows(number: int) 
     children = fuzz.in_processes(CASES, number, 2)
     failures = [child.communicate()[0] for child in children]
     assert all(child.returncode == 0 for child in children), "\n\n".join(failures)
+
+
+def test_merges_that_are_spread_over_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cascade, "PIECE", 2)
+    monkeypatch.setattr(cascade, "PACE", 1)
+    drawn = fuzz.draw(CASES // 3, 6, shrink=False)
+    assert drawn.failed is None, drawn
 
 
 def test_an_interrupted_run_goes_on_with_the_cases_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:

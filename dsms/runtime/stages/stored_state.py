@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -13,7 +14,9 @@ from operators.core.operator import State
 from operators.core.run import Run
 
 T = TypeVar("T")
-#: For each trace of a vertex, the names of its runs, the oldest first.
+_PART = re.compile(r"@([0-9]+)([+]?)$")
+#: For each trace of a vertex, the names of its runs, the oldest first. The name of a run that is being merged ends with
+#: how many of its first rows are skipped, and with "+" if it is joining the runs before it.
 TraceNames = list[list[str]]
 #: The names of the traces of each vertex that has state, by the vertex's key.
 Names = dict[str, TraceNames]
@@ -33,8 +36,13 @@ def restore(lane: Lane, stage: int, names: Names, read: Callable[[str], pl.DataF
 
 
 def _restored(trace: State, names: list[str], read: Callable[[str], pl.DataFrame]) -> State:
-    restored: State = replace(trace, runs=tuple(Run(read(name), trace.arrangement, name) for name in names))  # type: ignore[type-var]
+    restored: State = replace(trace, runs=tuple(_run(trace, name, read) for name in names))  # type: ignore[type-var]
     return restored
+
+
+def _run(trace: State, name: str, read: Callable[[str], pl.DataFrame]) -> Run:
+    stored, skipped, joining = _parsed(name)
+    return Run(read(stored)[skipped:], trace.arrangement, stored, skipped, joining)
 
 
 def name_runs(lane: Lane, state: Mapping[int, tuple[State, ...]], prefix: str) -> tuple[Names, dict[str, pl.DataFrame]]:
@@ -52,10 +60,10 @@ def name_runs(lane: Lane, state: Mapping[int, tuple[State, ...]], prefix: str) -
 
 
 def _name(run: Run, name: str, fresh: dict[str, pl.DataFrame]) -> str:
-    if run.name is not None:
-        return run.name
-    fresh[name] = run.frame
-    return name
+    if run.name is None:
+        fresh[name] = run.frame
+    part = f"@{run.skipped}{'+' * run.joining}" if run.skipped or run.joining else ""
+    return (run.name or name) + part
 
 
 def merge_traces(
@@ -79,5 +87,16 @@ def merge_traces(
 
 
 def all_names(names: Names) -> Iterator[str]:
-    """The names of all runs."""
-    return (name for traces in names.values() for listed in traces for name in listed)
+    """The names under which all runs are stored.
+
+    >>> list(all_names({"v": [["1/0.0.0@5+"], ["1/0.1.0"]]}))
+    ['1/0.0.0', '1/0.1.0']
+    """
+    return (_parsed(name)[0] for traces in names.values() for listed in traces for name in listed)
+
+
+def _parsed(name: str) -> tuple[str, int, bool]:
+    """The name of what is stored, how many of its rows are skipped, and whether the run is joining others."""
+    if (part := _PART.search(name)) is None:
+        return name, 0, False
+    return name[: part.start()], int(part[1]), bool(part[2])
