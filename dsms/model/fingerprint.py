@@ -138,7 +138,7 @@ def _(value: Source) -> bytes:
 
 
 def _named_fields(value: object, names: Iterable[str]) -> bytes:
-    version = getattr(type(value), "operator_version", None)
+    version = getattr(value, "operator_version", None)
     content = [_encoded(name) + _encoded(getattr(value, name)) for name in names]
     return _tagged(type(value), _encoded(version), *content)
 

@@ -1,6 +1,12 @@
-"""Distinct values: the changes of the set of values of each group, for aggregates with DISTINCT."""
+"""Distinct values: the changes of the set of values of each group, for aggregates with DISTINCT.
+
+Aggregates over the same columns share the multiplicities of values, one for each of their filters.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -11,80 +17,128 @@ from operators.kernels.equal_join import equal_join
 from operators.state.accumulators import Accumulators
 from operators.state.lifetimes import GROUP, Lifetimes
 
-_COUNT = "__multiplicity"
+#: A column of BOOLEAN, the rows of which count where it is TRUE; None: all rows count.
+Filter = str | None
+_AT = "__value_at"
+
+
+def multiplicity(number: int) -> str:
+    """The accumulator column of how often the rows of a filter have a value."""
+    return f"__multiplicity_{number}" if number else "__multiplicity"
 
 
 def distinct_changes(
-    cells: Cells, rows: pl.DataFrame, columns: tuple[str, ...], counts: Accumulators, frontier: int
-) -> tuple[pl.DataFrame, Accumulators]:
-    """Returns `+value` where a value enters its group and `-value` where its last copy leaves, and the multiplicities
-    after the step."""
-    changes = rows.select(*columns, CELL, WEIGHT, ORDER)
-    if (changes[WEIGHT] > 0).all():
-        return _entered(cells, changes, columns, counts, frontier)
-    lives = Lifetimes.of(cells, _present_values(cells, changes, columns, counts), changes, ())
-    return _entries(cells, lives, columns), _counted(cells, lives, counts, frontier)
+    cells: Cells, columns: tuple[str, ...], filters: Sequence[Filter], counts: Accumulators, frontier: int
+) -> tuple[list[pl.DataFrame], Accumulators]:
+    """Returns for each filter `+value` where a value enters its group and `-value` where its last copy leaves, and the
+    multiplicities after the step."""
+    rows = _counting(cells.rows, filters)
+    values = _Values.of(cells, rows, columns, counts, len(filters))
+    step = _entered if (rows[WEIGHT] > 0).all() else _changed
+    changes, after = zip(*step(cells, rows, values, filters), strict=True)
+    held = values.keyed.with_columns(
+        pl.Series(multiplicity(number), column, pl.Int64) for number, column in enumerate(after)
+    )
+    gone = pl.Series(np.logical_and.reduce([column == 0 for column in after]))
+    return list(changes), counts.upsert(held, gone, frontier)
+
+
+def _counting(rows: pl.DataFrame, filters: Sequence[Filter]) -> pl.DataFrame:
+    """The rows for which any of the filters is TRUE."""
+    named = [name for name in filters if name is not None]
+    return rows if len(named) < len(filters) else rows.filter(pl.any_horizontal(named))
+
+
+@dataclass(frozen=True)
+class _Values:
+    """The values that the rows of a step have: `keyed` with the columns of their groups, `row` the number of the value
+    of each row, `before` their multiplicities before the step by filter."""
+
+    columns: tuple[str, ...]
+    group: pl.Series
+    keyed: pl.DataFrame
+    row: np.ndarray
+    before: list[np.ndarray]
+
+    @staticmethod
+    def of(cells: Cells, rows: pl.DataFrame, columns: tuple[str, ...], counts: Accumulators, filters: int) -> _Values:
+        groups = pl.Series(GROUP, cells.group[rows[CELL].to_numpy()], pl.Int64)
+        numbered = rows.select(columns).with_columns(groups).with_row_index(_AT)
+        found = numbered.group_by(GROUP, *columns, maintain_order=True).agg(_AT)
+        row = np.empty(rows.height, np.int64)
+        row[found[_AT].explode().to_numpy()] = np.repeat(np.arange(found.height), found[_AT].list.len().to_numpy())
+        of_groups = cells.groups.select(pl.all().gather(found[GROUP].to_numpy()))
+        keyed = found.drop(GROUP, _AT).with_columns(of_groups.get_columns())
+        return _Values(columns, found[GROUP], keyed, row, _stored(keyed, counts, filters))
+
+    @property
+    def height(self) -> int:
+        """How many values there are."""
+        return self.keyed.height
+
+    def entries(
+        self, cells: Cells, value: np.ndarray, cell: np.ndarray, weight: np.ndarray, order: np.ndarray
+    ) -> pl.DataFrame:
+        """The changes of the set of values, sorted by cell."""
+        return (
+            self.keyed.select(pl.all().gather(value))
+            .with_columns(
+                pl.Series(CELL, cell, pl.Int64),
+                pl.Series(WEIGHT, weight, pl.Int64),
+                pl.Series(ORDER, order, pl.Int64),
+                pl.Series(FROM, cells.instant[cell], pl.Int64),
+            )
+            .sort(CELL, ORDER, WEIGHT, *self.columns)
+        )
+
+
+def _stored(values: pl.DataFrame, counts: Accumulators, filters: int) -> list[np.ndarray]:
+    stored = counts.lookup(values.select(counts.keys))
+    names = [multiplicity(number) for number in range(filters)]
+    if not stored.height:
+        return [np.zeros(values.height, np.int64) for _ in names]
+    joined = equal_join(values.select(counts.keys), stored.select(*counts.keys, *names), counts.keys, "left")
+    return [joined[name].fill_null(0).to_numpy() for name in names]
 
 
 def _entered(
-    cells: Cells, changes: pl.DataFrame, columns: tuple[str, ...], counts: Accumulators, frontier: int
-) -> tuple[pl.DataFrame, Accumulators]:
-    """As `distinct_changes` if nothing is retracted: a value that was not present enters at its first change."""
-    groups = pl.Series(GROUP, cells.group[changes[CELL].to_numpy()], pl.Int64)
-    at_cells = changes.with_columns(groups).group_by(GROUP, *columns, CELL, maintain_order=True)
-    first = at_cells.agg(pl.col(WEIGHT).sum(), pl.col(ORDER).max()).group_by(GROUP, *columns, maintain_order=True)
-    values = _keyed(cells, first.agg(pl.col(CELL, ORDER).first(), pl.col(WEIGHT).sum()))
-    stored = counts.lookup(values.select(counts.keys))
-    if _COUNT in stored.columns:
-        before = equal_join(values, stored.select(*counts.keys, _COUNT), counts.keys, "left")[_COUNT].fill_null(0)
-    else:
-        before = pl.zeros(values.height, pl.Int64, eager=True)
-    multiplicity = (before + values[WEIGHT]).alias(_COUNT)
-    instants = pl.Series(FROM, cells.instant[values[CELL].to_numpy()], pl.Int64)
-    entries = values.with_columns(instants, pl.lit(1, pl.Int64).alias(WEIGHT)).filter(before <= 0).drop(GROUP)
-    rows = values.drop(GROUP, CELL, ORDER, WEIGHT).with_columns(multiplicity)
-    return entries.sort(CELL, ORDER, WEIGHT, *columns), counts.upsert(rows, multiplicity == 0, frontier)
+    cells: Cells, rows: pl.DataFrame, values: _Values, filters: Sequence[Filter]
+) -> Iterator[tuple[pl.DataFrame, np.ndarray]]:
+    """For each filter the changes and the multiplicities after the step, if nothing is retracted: a value that was not
+    present enters at its first row. Rows are sorted by cell and order."""
+    cell, order, weight = (rows[name].to_numpy() for name in (CELL, ORDER, WEIGHT))
+    for name, before in zip(filters, values.before, strict=True):
+        at = np.arange(rows.height) if name is None else np.flatnonzero(rows[name].fill_null(False).to_numpy())
+        value = values.row[at]
+        # of several places that are assigned to a value, the last one stays
+        first, last = np.full(values.height, -1), np.zeros(values.height, np.int64)
+        first[value[::-1]] = at[::-1]
+        together = cell[at] == cell[first[value]]
+        last[value[together]] = at[together]
+        new = np.flatnonzero((first >= 0) & (before <= 0))
+        ones = np.ones(len(new), np.int64)
+        added = np.zeros(values.height, np.int64)
+        np.add.at(added, value, weight[at])
+        yield values.entries(cells, new, cell[first[new]], ones, order[last[new]]), before + added
 
 
-def _present_values(
-    cells: Cells, changes: pl.DataFrame, columns: tuple[str, ...], counts: Accumulators
-) -> pl.DataFrame:
-    """The values that change and are present before the step, with their multiplicity then."""
-    groups = pl.Series(GROUP, cells.group[changes[CELL].to_numpy()], pl.Int64)
-    values = changes.select(columns).with_columns(groups).unique()
-    stored = counts.lookup(_keyed(cells, values).select(counts.keys))
-    if _COUNT not in stored.columns:
-        return values.clear().with_columns(pl.lit(0, pl.Int64).alias(WEIGHT))
-    numbered = _keyed(cells, values).select(*counts.keys, GROUP)
-    return equal_join(stored, numbered, counts.keys, "inner").rename({_COUNT: WEIGHT})
-
-
-def _keyed(cells: Cells, values: pl.DataFrame) -> pl.DataFrame:
-    """The values with the key columns of their groups, and the columns that depend on these."""
-    return values.with_columns(cells.groups.select(pl.all().gather(values[GROUP].to_numpy())).get_columns())
-
-
-def _entries(cells: Cells, lives: Lifetimes, columns: tuple[str, ...]) -> pl.DataFrame:
-    opens = np.concatenate([[True], lives.row[1:] != lives.row[:-1]])[: len(lives.row)]
-    before = np.concatenate([[0], lives.multiplicity])[: len(lives.row)]
-    was_present = np.where(opens, lives.before[lives.row], before) > 0
-    turns = np.sign((lives.multiplicity > 0).astype(np.int64) - was_present)
-    at = np.flatnonzero(turns)
-    entries = (
-        _keyed(cells, lives.rows.select(pl.all().gather(lives.row[at])))
-        .drop(GROUP)
-        .with_columns(
-            pl.Series(CELL, lives.start[at], pl.Int64),
-            pl.Series(WEIGHT, turns[at], pl.Int64),
-            pl.Series(ORDER, lives.order[at], pl.Int64),
-            pl.Series(FROM, cells.instant[lives.start[at]], pl.Int64),
-        )
-    )
-    return entries.sort(CELL, ORDER, WEIGHT, *columns)
-
-
-def _counted(cells: Cells, lives: Lifetimes, counts: Accumulators, frontier: int) -> Accumulators:
-    last = np.flatnonzero(np.append(lives.row[1:] != lives.row[:-1], True)[: len(lives.row)])
-    multiplicity = pl.Series(_COUNT, lives.multiplicity[last], pl.Int64)
-    rows = _keyed(cells, lives.rows).drop(GROUP).with_columns(multiplicity)
-    return counts.upsert(rows, multiplicity == 0, frontier)
+def _changed(
+    cells: Cells, rows: pl.DataFrame, values: _Values, filters: Sequence[Filter]
+) -> Iterator[tuple[pl.DataFrame, np.ndarray]]:
+    """As `_entered` where rows are retracted, too. The number of its value stands for the value of a row."""
+    numbered = rows.select(CELL, WEIGHT, ORDER).with_columns(pl.Series(_AT, values.row, pl.Int64))
+    for name, before in zip(filters, values.before, strict=True):
+        changes = numbered if name is None else numbered.filter(rows[name].fill_null(False))
+        present = np.flatnonzero(before)
+        held = pl.DataFrame({_AT: present, WEIGHT: before[present], GROUP: values.group.gather(present)})
+        lives = Lifetimes.of(cells, held, changes, ())
+        number = lives.rows[_AT].to_numpy()
+        after = before.copy()
+        ends = np.flatnonzero(np.append(lives.row[1:] != lives.row[:-1], True)[: len(lives.row)])
+        after[number[lives.row[ends]]] = lives.multiplicity[ends]
+        opens = np.concatenate([[True], lives.row[1:] != lives.row[:-1]])[: len(lives.row)]
+        earlier = np.concatenate([[0], lives.multiplicity])[: len(lives.row)]
+        was_present = np.where(opens, lives.before[lives.row], earlier) > 0
+        turns = np.sign((lives.multiplicity > 0).astype(np.int64) - was_present)
+        at = np.flatnonzero(turns)
+        yield values.entries(cells, number[lives.row[at]], lives.start[at], turns[at], lives.order[at]), after

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -44,12 +43,16 @@ class GroupBy:
     [('a', 1, 5, 1), ('a', 1, 7, -1), ('a', 2, 7, 1)]
     """
 
-    operator_version: ClassVar[int] = 1
     keys: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
     schema: pa.Schema
     bound: str | None = None
     append_only: bool = False
+
+    @property
+    def operator_version(self) -> int:
+        """2 where aggregates with several filters keep their distinct values together, which each had alone before."""
+        return 2 if any(len(source.filters) > 1 for source in _plan(self).sources if source.distinct) else 1
 
     def traces(self) -> tuple[State, ...]:
         """The accumulators by group, then the states of distinct, ordered and holistic aggregates."""

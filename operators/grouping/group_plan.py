@@ -14,8 +14,9 @@ from operators.aggregates.defined import folded, function_of
 from operators.aggregates.function import Best, Columns, Linear, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
+from operators.aggregates.values import Filter
 from operators.expressions.arrow_types import floating, polars_type
-from operators.grouping.group_source import Call, GroupSource, Reads, held_column, part_column
+from operators.grouping.group_source import Call, Entries, GroupSource, Reads, held_column, part_column
 from operators.kernels.canonical_zero import canonical_zero
 from operators.kernels.cells import Cells
 from operators.kernels.equal_join import equal_join
@@ -56,11 +57,22 @@ class GroupPlan:
             _call(number, aggregate, schema, numbers[_reads(aggregate)], append_only=append_only)
             for number, aggregate in enumerate(aggregates)
         )
+        filters: dict[tuple[str, ...] | None, list[Filter]] = {}
+        for columns, filter_ in numbers:
+            filters.setdefault(columns, []).append(filter_)
         sources = tuple(
             GroupSource(
-                number, keys, *reads, tuple(call for call in calls if call.source == number), types, kept, append_only
+                number,
+                keys,
+                columns,
+                filter_,
+                tuple(filters[columns] if filters[columns][0] == filter_ else ()),
+                tuple(call for call in calls if call.source == number),
+                types,
+                kept,
+                append_only,
             )
-            for reads, number in numbers.items()
+            for (columns, filter_), number in numbers.items()
         )
         return GroupPlan(keys, kept, sources, calls)
 
@@ -81,9 +93,10 @@ class GroupPlan:
         stored = self._stored(cells, accumulators)
         columns = self._sums.at_cells(cells, cells.rows, stored)
         after: list[State] = []
+        entries: Entries = {}
         for source in self.sources:
             own, others = others[: len(source.states())], others[len(source.states()) :]
-            values, state = source.run(cells, stored, tuple(own), frontier)
+            values, state = source.run(cells, stored, tuple(own), frontier, entries)
             columns |= values
             after += state
         at_cells = pl.DataFrame([column.alias(name) for name, column in columns.items()]).select(stored.columns)

@@ -13,7 +13,7 @@ from operators.aggregates.collected import Collected
 from operators.aggregates.function import Best, Folded, Holistic, Linear, Part, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
-from operators.aggregates.values import distinct_changes
+from operators.aggregates.values import Filter, distinct_changes
 from operators.aggregates.winner import PRESENT, Winner, append_changes
 from operators.core.delta import WEIGHT, Delta
 from operators.core.sort_key import SortKey
@@ -27,7 +27,9 @@ from operators.state.trace import Trace
 
 State = Accumulators | SortedTrace | Trace
 #: The distinct columns (None: all rows) and the filter column (None: no filter).
-Reads = tuple[tuple[str, ...] | None, str | None]
+Reads = tuple[tuple[str, ...] | None, Filter]
+#: The changes of distinct values.
+Entries = dict[Reads, pl.DataFrame]
 #: The dtype of an accumulator column, and its value for a group without stored accumulators.
 Zero = tuple[pl.DataType, int | None]
 
@@ -65,12 +67,16 @@ def held_column(call: int, column: str) -> str:
 
 @dataclass(frozen=True)
 class GroupSource:
-    """The changes of the rows for which a filter is TRUE, or of their distinct values, and the aggregates over them."""
+    """The changes of the rows for which a filter is TRUE, or of their distinct values, and the aggregates over them.
+
+    `filters` are those of all sources of the same distinct values, in the first of them, which keeps these for all.
+    """
 
     number: int
     keys: tuple[str, ...]
     distinct: tuple[str, ...] | None
-    filter: str | None
+    filter: Filter
+    filters: tuple[Filter, ...]
     calls: tuple[Call, ...]
     types: tuple[tuple[str, pl.DataType], ...]
     bound: str | None
@@ -132,10 +138,10 @@ class GroupSource:
         return tuple(dict.fromkeys((*self.keys, *(name for name in every if name not in (AT, SEQUENCE)))))
 
     def states(self) -> tuple[State, ...]:
-        """The empty states, each only if needed: the distinct values, the arrivals, a trace for each best aggregate,
-        and the rows of holistic aggregates."""
+        """The empty states, each only if needed: the distinct values of all filters, the arrivals, a trace for each
+        best aggregate, and the rows of holistic aggregates."""
         states: list[State] = []
-        if self.distinct is not None:
+        if self.distinct is not None and self.filters:
             states.append(Accumulators(tuple(dict.fromkeys((*self.keys, *self.distinct))), self.bound))
         if not self.append_only:
             states += [arrivals(self.identity, self.bound)] if self.identity else []
@@ -158,19 +164,24 @@ class GroupSource:
                 yield held_column(call.number, ""), (polars_type(call.use.result), None)
 
     def run(
-        self, cells: Cells, stored: pl.DataFrame, states: tuple[State, ...], frontier: int
+        self, cells: Cells, stored: pl.DataFrame, states: tuple[State, ...], frontier: int, entries: Entries
     ) -> tuple[dict[str, pl.Series], tuple[State, ...]]:
-        """Returns the accumulator columns at every cell, except sums over all rows, and the states after the step."""
+        """Returns the accumulator columns at every cell, except sums over all rows, and the states after the step. The
+        first source of distinct values adds their changes to `entries`, for the others."""
         if self.distinct is None and not (self.best or self.holistic or self.folds):
             return {}, ()
         remaining = list(states)
         after: list[State] = []
-        rows = cells.rows if self.filter is None else cells.rows.filter(pl.col(self.filter))
-        if self.distinct is not None:
-            values = remaining.pop(0)
-            assert isinstance(values, Accumulators)
-            rows, values = distinct_changes(cells, rows, self.distinct, values, frontier)
-            after.append(values)
+        if self.distinct is None:
+            rows = cells.rows if self.filter is None else cells.rows.filter(pl.col(self.filter))
+        else:
+            if self.filters:
+                values = remaining.pop(0)
+                assert isinstance(values, Accumulators)
+                changes, values = distinct_changes(cells, self.distinct, self.filters, values, frontier)
+                entries |= {(self.distinct, name): rows for name, rows in zip(self.filters, changes, strict=True)}
+                after.append(values)
+            rows = entries[self.distinct, self.filter]
         columns = self._sums.at_cells(cells, rows, stored) if self.distinct is not None and self.parts else {}
         kept_apart = sum(len(fold.states()) for fold in self.folds)
         remaining, folded = remaining[: len(remaining) - kept_apart], remaining[len(remaining) - kept_apart :]

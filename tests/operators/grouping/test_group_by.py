@@ -234,6 +234,33 @@ def test_a_sum_out_of_range_is_a_fault_while_it_lasts(cuts) -> None:
     assert faults.rows() == [(2, 1, 'sum out of range in "s"', '{"k":"a"}')]
 
 
+DISTINCT = [
+    f"{call}{filter_}"
+    for call in ("count(DISTINCT x)", "sum(DISTINCT x)", "approx_count_distinct(s)")
+    for filter_ in ("", " FILTER p", " FILTER b")
+]
+
+
+@settings(max_examples=examples(60))
+@given(events=EVENTS, cuts=CUTS, seed=SEEDS, keys=KEYS, calls=some(DISTINCT))
+def test_distinct_values_with_several_filters(events, cuts, seed, keys, calls) -> None:
+    check(events, cuts, seed, keys, calls)
+
+
+@settings(max_examples=examples(60))
+@given(events=INSERTS, cuts=CUTS, seed=SEEDS, keys=KEYS, calls=some(DISTINCT))
+def test_distinct_values_with_several_filters_that_are_never_retracted(events, cuts, seed, keys, calls) -> None:
+    check(events, cuts, seed, keys, calls, append_only=True)
+
+
+def test_filters_of_the_same_distinct_values_share_a_state() -> None:
+    def group(*calls: str) -> GroupBy:
+        return GroupBy(("k",), tuple(aggregate(call, f"a{number}") for number, call in enumerate(calls)), SCHEMA)
+
+    assert [len(group(*DISTINCT[:many]).traces()) for many in (1, 6, 9)] == [2, 2, 3]
+    assert [group(*calls).operator_version for calls in (DISTINCT[:1], DISTINCT[::3], DISTINCT[:2])] == [1, 1, 2]
+
+
 def test_a_group_behind_its_bound_leaves_the_state() -> None:
     schema = pa.schema([("w", pa.int64()), ("x", pa.int64())])
     calls = (
