@@ -101,6 +101,14 @@ def test_the_rights_are_those_over_one_lease(render: Render):
     assert not any(kind == "ClusterRoleBinding" for kind, _ in documents)
 
 
+def test_limits_of_statements_are_those_of_the_values(render: Render):
+    assert not {"DSMS_LIMITS", "DSMS_OPEN_TOPICS", "DSMS_REGISTRIES"} & env(render(), COORDINATOR).keys()
+    given = {"limits": "columns=200", "openTopics": "dsms.hot", "registries": "registry:8081 *.example.org"}
+    documents = render({f"coordinator.{name}": value for name, value in given.items()})
+    found = env(documents, COORDINATOR)
+    assert (found["DSMS_LIMITS"], found["DSMS_OPEN_TOPICS"], found["DSMS_REGISTRIES"]) == tuple(given.values())
+
+
 def test_only_coordinators_hold_a_token_of_the_service_account(render: Render):
     documents = render({})
     for workload, mounted in ((COORDINATOR, True), (EXECUTOR, False)):
