@@ -39,11 +39,11 @@ class Cells:
 
         `also` are columns that depend on the keys, kept with them in `groups`.
         """
-        frame = frame.with_row_index(_AT)
-        leader = pl.col(_AT).min().over(list(keys)) if keys else pl.lit(0, pl.UInt32)
-        sorting = frame.select(leader.alias(_GROUP), FROM, ORDER, _AT).sort(_GROUP, FROM, ORDER)
-        ordered = frame[_untied(sorting, frame.drop(_AT), keys)]
-        group, instant = sorting[_GROUP].to_numpy(), sorting[FROM].to_numpy()
+        leaders, instants, orders = _leaders(frame, keys), frame[FROM].to_numpy(), frame[ORDER].to_numpy()
+        at = by_time(instants, orders)
+        at = at[stable_order(leaders[at])]
+        group, instant, order = leaders[at], instants[at], orders[at]
+        ordered = frame[_untied(at, group, instant, order, frame, keys)]
         # A cell opens where the group or the instant differs from the row before:
         #   group [a a a b], instant [5 5 6 5] -> opens [1 0 1 1], starts [0 2 3], ends [1 2 3], leads [1 0 1].
         opens = np.concatenate([[True], (group[1:] != group[:-1]) | (instant[1:] != instant[:-1])])[: len(group)]
@@ -52,9 +52,9 @@ class Cells:
         members = group[starts]
         leads = np.concatenate([[True], members[1:] != members[:-1]])[: len(members)]
         cell = pl.Series(CELL, np.cumsum(opens) - 1, pl.Int64)
-        orders = sorting[ORDER].to_numpy()[ends[: len(starts)]]
         groups = ordered[starts[leads]].select(*keys, *also)
-        return Cells(ordered.drop(_AT).with_columns(cell), groups, np.cumsum(leads) - 1, instant[starts], orders)
+        last = order[ends[: len(starts)]]
+        return Cells(ordered.with_columns(cell), groups, np.cumsum(leads) - 1, instant[starts], last)
 
     @property
     def size(self) -> int:
@@ -82,19 +82,49 @@ class Cells:
         return np.append(self.first[1:], self.size).astype(np.int64)[: len(self.first)] - 1
 
 
-def _untied(sorting: pl.DataFrame, frame: pl.DataFrame, keys: Sequence[str]) -> np.ndarray:
+def _leaders(frame: pl.DataFrame, keys: Sequence[str]) -> np.ndarray:
+    """For each row the place of the first row of its group."""
+    if not keys:
+        return np.zeros(frame.height, np.uint32)
+    return frame.with_row_index(_AT).select(pl.col(_AT).min().over(list(keys))).to_series().to_numpy()
+
+
+def by_time(instants: np.ndarray, orders: np.ndarray) -> np.ndarray:
+    """The places that sort rows by instant and order; those of rows that are sorted already without sorting."""
+    later = instants[1:] > instants[:-1]
+    if (later | ((instants[1:] == instants[:-1]) & (orders[1:] >= orders[:-1]))).all():
+        return np.arange(len(instants))
+    return np.lexsort((orders, instants))
+
+
+def stable_order(values: np.ndarray) -> np.ndarray:
+    """`argsort` of a uint32 column, equal values in their order, by NumPy's radix sort of two bytes at a time.
+
+    >>> stable_order(np.array([70000, 5, 70000, 0], np.uint32)).tolist()
+    [3, 1, 0, 2]
+    """
+    order = np.argsort(values.astype(np.uint16), kind="stable")
+    if len(values) and values.max() > np.iinfo(np.uint16).max:
+        order = order[np.argsort((values >> 16).astype(np.uint16)[order], kind="stable")]
+    return order
+
+
+def _untied(
+    at: np.ndarray, group: np.ndarray, instant: np.ndarray, order: np.ndarray, frame: pl.DataFrame, keys: Sequence[str]
+) -> np.ndarray:
     """The places of the rows in sorted order, where rows that tie are sorted by their values."""
-    at = sorting[_AT].to_numpy().copy()
-    same = sorting.select(pl.all_horizontal(pl.col(_GROUP, FROM, ORDER).eq(pl.col(_GROUP, FROM, ORDER).shift(1))))
-    tied = same.to_series().fill_null(False).to_numpy()
+    tied = np.zeros(len(at), np.bool_)
+    tied[1:] = (group[1:] == group[:-1]) & (instant[1:] == instant[:-1]) & (order[1:] == order[:-1])
     if not tied.any():
         return at
     members = np.flatnonzero(tied | np.append(tied[1:], False))
     blocks = pl.Series(_GROUP, np.cumsum(~tied)[members])
     values = [name for name in frame.columns if name not in (*keys, FROM, ORDER)]
     rows = frame[at[members]].select(values).with_columns(blocks).with_row_index(_AT)
-    at[members] = at[members][rows.sort(_GROUP, *(name for name in values if name != WEIGHT), WEIGHT)[_AT].to_numpy()]
-    return at
+    sorted_rows = rows.sort(_GROUP, *(name for name in values if name != WEIGHT), WEIGHT)
+    untied = at.copy()
+    untied[members] = at[members][sorted_rows[_AT].to_numpy()]
+    return untied
 
 
 def cancel_within_instants(delta: Delta) -> pl.DataFrame:
