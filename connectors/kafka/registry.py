@@ -55,6 +55,17 @@ def register_schema(url: str, subject: str, schema: dict[str, Any], *, ours: boo
     return int(answer.json()["id"])
 
 
+def latest_schema(url: str, subject: str, *, ours: bool = True) -> dict[str, Any] | None:
+    """The newest schema of a subject, None if there is none; `ours` as in `schema_lookup`."""
+    answer = _answer(url, ours, "GET", f"subjects/{quote(subject, safe='')}/versions/latest")
+    if answer.status == HTTPStatus.NOT_FOUND:
+        return None
+    if answer.status != HTTPStatus.OK:
+        raise ExternalError(f"the schema registry failed: {_reason(answer)}")
+    schema = json.loads(answer.json()["schema"])
+    return schema if isinstance(schema, dict) else None
+
+
 def place_of(url: str) -> tuple[str, int]:
     """The host and the port of a registry, as its clients read them from the URL.
 

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
 from dsms.coordinator.http.access import needs
 from dsms.coordinator.http.calling import CalledRegistry
-from dsms.coordinator.http.errors import REGISTRY_MEDIA_TYPE
+from dsms.coordinator.http.errors import REGISTRY_MEDIA_TYPE, dsms_error_response
 from dsms.coordinator.http.service import Backend
 from dsms.coordinator.registry.subjects import SCHEMA_TYPES, RegisteredSchema, RegistryError
 from operators.core.errors import UserError
@@ -32,9 +32,11 @@ class ConfigRequest(BaseModel):
     compatibility: str = Field(examples=["BACKWARD"])
 
 
-def registry_error_response(request: Request, error: Exception) -> JSONResponse:
-    """The refusal in the clients' shape: {"error_code", "message"}."""
+def registry_error_response(request: Request, error: Exception) -> Response:
+    """The refusal in the shape of the interface that was called: {"error_code", "message"} for registry clients."""
     assert isinstance(error, RegistryError)
+    if request.url.path.startswith("/v1/"):
+        return dsms_error_response(request, error)
     return RegistryResponse({"error_code": error.code, "message": str(error)}, status_code=error.status)
 
 

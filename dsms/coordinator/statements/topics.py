@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import pyarrow as pa
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import dead_letter_topic
 from connectors.kafka.record_formats import FORMATS, MakeSchema
-from connectors.kafka.registry import register_schema
+from connectors.kafka.registry import latest_schema, register_schema
 from connectors.kafka.topics import (
     COMPACTED,
     KEPT,
@@ -81,11 +82,27 @@ class Topics:
         schema, keys = visible(node), properties.keys(node)
         # members of a family have one schema, so their records are encoded together
         record = f"family_{query.family}" if query.grouped else query.name
-        ids = {"value_schema_id": self._schema_id(f"{query.topic}-value", made(schema, f"{record}_value"))}
+        ids = {"value_schema_id": self._result_schema(f"{query.topic}-value", schema, f"{record}_value", made)}
         if keys:
             key_schema = pa.schema([schema.field(key) for key in keys])
-            ids["key_schema_id"] = self._schema_id(f"{query.topic}-key", made(key_schema, f"{record}_key"))
+            ids["key_schema_id"] = self._result_schema(f"{query.topic}-key", key_schema, f"{record}_key", made)
         return msgspec.structs.replace(query, **ids)
+
+    def _result_schema(self, subject: str, schema: pa.Schema, record: str, made: MakeSchema) -> int:
+        """The id of the schema of results. Its record has the name of an earlier one of the subject: by Avro's rules no
+        other would be compatible with that, and whether a query is in a family depends on other queries."""
+        latest = self._latest(subject) or {}
+        parts = [latest[part] for part in ("namespace", "name") if latest.get(part)]
+        return self._schema_id(subject, made(schema, ".".join(parts) or record))
+
+    def _latest(self, subject: str) -> dict[str, Any] | None:
+        """The newest schema of a subject, None if there is none."""
+        if self._registry_url is not None:
+            return latest_schema(self._registry_url, subject)
+        if subject not in self._registry.subjects():
+            return None
+        schema = json.loads(self._registry.version(subject, "latest").schema)
+        return schema if isinstance(schema, dict) else None
 
     def _schema_id(self, subject: str, schema: dict[str, Any]) -> int:
         """The id of a schema, registered in the external registry if one is configured, else in the coordinator's."""

@@ -92,7 +92,7 @@ def _between_brackets(node: exp.Expr, call: AggregateCall) -> AggregateCall:
             call, inner = replace(call, order=tuple(inner.expressions)), inner.this
         if isinstance(inner, exp.Distinct):
             call = replace(call, distinct=True)
-            arguments += inner.expressions
+            arguments += [each for each in inner.expressions if each is not None]  # string_agg(DISTINCT) has None
         elif inner is not None and not isinstance(inner, exp.Star):
             arguments.append(inner)
     return replace(call, arguments=tuple(arguments))
