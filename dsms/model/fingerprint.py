@@ -34,8 +34,7 @@ def fingerprint(value: object) -> str:
 
     The law: it depends on the type and the content of a value, never on the order of a set or mapping, on the process
     or on where a class is defined. Fields that take no part in comparison are left out, as are fields with
-    `ADDED_LATER` at their default. The `operator_version` of an
-    operator's class is part of it.
+    `ADDED_LATER` at their default. The `operator_version` of an operator is part of it.
 
     Raises TypeError for a value that could change (a dataclass that is not frozen) or of a type whose content is
     unknown.
@@ -138,7 +137,7 @@ def _(value: Source) -> bytes:
 
 
 def _named_fields(value: object, names: Iterable[str]) -> bytes:
-    version = getattr(value, "operator_version", None)
+    version = value.operator_version if hasattr(type(value), "operator_version") else None  # type: ignore[attr-defined]
     content = [_encoded(name) + _encoded(getattr(value, name)) for name in names]
     return _tagged(type(value), _encoded(version), *content)
 

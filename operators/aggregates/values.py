@@ -19,7 +19,7 @@ from operators.state.lifetimes import GROUP, Lifetimes
 
 #: A column of BOOLEAN, the rows of which count where it is TRUE; None: all rows count.
 Filter = str | None
-_AT = "__value_at"
+_AT, _VALUE = "__value_at", "__value"
 
 
 def multiplicity(number: int) -> str:
@@ -33,7 +33,7 @@ def distinct_changes(
     """Returns for each filter `+value` where a value enters its group and `-value` where its last copy leaves, and the
     multiplicities after the step."""
     rows = _counting(cells.rows, filters)
-    values = _Values.of(cells, rows, columns, counts, len(filters))
+    values = _Values.of(cells, rows, columns, counts, many=len(filters))
     step = _entered if (rows[WEIGHT] > 0).all() else _changed
     changes, after = zip(*step(cells, rows, values, filters), strict=True)
     held = values.keyed.with_columns(
@@ -61,7 +61,7 @@ class _Values:
     before: list[np.ndarray]
 
     @staticmethod
-    def of(cells: Cells, rows: pl.DataFrame, columns: tuple[str, ...], counts: Accumulators, filters: int) -> _Values:
+    def of(cells: Cells, rows: pl.DataFrame, columns: tuple[str, ...], counts: Accumulators, *, many: int) -> _Values:
         groups = pl.Series(GROUP, cells.group[rows[CELL].to_numpy()], pl.Int64)
         numbered = rows.select(columns).with_columns(groups).with_row_index(_AT)
         found = numbered.group_by(GROUP, *columns, maintain_order=True).agg(_AT)
@@ -69,7 +69,7 @@ class _Values:
         row[found[_AT].explode().to_numpy()] = np.repeat(np.arange(found.height), found[_AT].list.len().to_numpy())
         of_groups = cells.groups.select(pl.all().gather(found[GROUP].to_numpy()))
         keyed = found.drop(GROUP, _AT).with_columns(of_groups.get_columns())
-        return _Values(columns, found[GROUP], keyed, row, _stored(keyed, counts, filters))
+        return _Values(columns, found[GROUP], keyed, row, _stored(keyed, counts, many))
 
     @property
     def height(self) -> int:
@@ -92,9 +92,9 @@ class _Values:
         )
 
 
-def _stored(values: pl.DataFrame, counts: Accumulators, filters: int) -> list[np.ndarray]:
+def _stored(values: pl.DataFrame, counts: Accumulators, many: int) -> list[np.ndarray]:
     stored = counts.lookup(values.select(counts.keys))
-    names = [multiplicity(number) for number in range(filters)]
+    names = [multiplicity(number) for number in range(many)]
     if not stored.height:
         return [np.zeros(values.height, np.int64) for _ in names]
     joined = equal_join(values.select(counts.keys), stored.select(*counts.keys, *names), counts.keys, "left")
@@ -126,13 +126,13 @@ def _changed(
     cells: Cells, rows: pl.DataFrame, values: _Values, filters: Sequence[Filter]
 ) -> Iterator[tuple[pl.DataFrame, np.ndarray]]:
     """As `_entered` where rows are retracted, too. The number of its value stands for the value of a row."""
-    numbered = rows.select(CELL, WEIGHT, ORDER).with_columns(pl.Series(_AT, values.row, pl.Int64))
+    numbered = rows.select(CELL, WEIGHT, ORDER).with_columns(pl.Series(_VALUE, values.row, pl.Int64))
     for name, before in zip(filters, values.before, strict=True):
         changes = numbered if name is None else numbered.filter(rows[name].fill_null(False))
         present = np.flatnonzero(before)
-        held = pl.DataFrame({_AT: present, WEIGHT: before[present], GROUP: values.group.gather(present)})
+        held = pl.DataFrame({_VALUE: present, WEIGHT: before[present], GROUP: values.group.gather(present)})
         lives = Lifetimes.of(cells, held, changes, ())
-        number = lives.rows[_AT].to_numpy()
+        number = lives.rows[_VALUE].to_numpy()
         after = before.copy()
         ends = np.flatnonzero(np.append(lives.row[1:] != lives.row[:-1], True)[: len(lives.row)])
         after[number[lives.row[ends]]] = lives.multiplicity[ends]

@@ -99,4 +99,4 @@ def drop_unreachable(state: State, column: str, unreachable: RowTest) -> State:
 def _kept(run: Run, column: str, unreachable: RowTest) -> Run:
     if column not in run.frame.columns or 2 * int(unreachable(run.sample).sum()) < run.sample.height:
         return run
-    return Run(run.frame.filter(~unreachable(run.frame)), run.arrangement)
+    return Run(run.frame.filter(~unreachable(run.frame)), run.arrangement, joining=run.joining)

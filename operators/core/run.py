@@ -99,14 +99,11 @@ class Run:
         return self.frame[int(low) : int(high)]
 
     def matches(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each of the ascending `hashes`, where its elements begin and how many there are; int64 arrays."""
+        """For each of the `hashes`, where its elements begin and how many there are; int64 arrays."""
         low, counts = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64)
         if self.height:  # a part of a large state has only a range of all hashes
-            first, last = (
-                np.searchsorted(hashes, self.positions[0]),
-                np.searchsorted(hashes, self.positions[-1], "right"),
-            )
-            low[first:last], counts[first:last] = self._matches(hashes[first:last])
+            inside = np.flatnonzero((hashes >= self.positions[0]) & (hashes <= self.positions[-1]))
+            low[inside], counts[inside] = self._matches(hashes[inside])
         return low, counts
 
     def _matches(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -62,15 +62,15 @@ class GroupPlan:
             filters.setdefault(columns, []).append(filter_)
         sources = tuple(
             GroupSource(
-                number,
-                keys,
-                columns,
-                filter_,
-                tuple(filters[columns] if filters[columns][0] == filter_ else ()),
-                tuple(call for call in calls if call.source == number),
-                types,
-                kept,
-                append_only,
+                number=number,
+                keys=keys,
+                distinct=columns,
+                filter=filter_,
+                filters=tuple(filters[columns] if filters[columns][0] == filter_ else ()),
+                calls=tuple(call for call in calls if call.source == number),
+                types=types,
+                bound=kept,
+                append_only=append_only,
             )
             for (columns, filter_), number in numbers.items()
         )

@@ -172,16 +172,13 @@ class GroupSource:
             return {}, ()
         remaining = list(states)
         after: list[State] = []
-        if self.distinct is None:
-            rows = cells.rows if self.filter is None else cells.rows.filter(pl.col(self.filter))
-        else:
-            if self.filters:
-                values = remaining.pop(0)
-                assert isinstance(values, Accumulators)
-                changes, values = distinct_changes(cells, self.distinct, self.filters, values, frontier)
-                entries |= {(self.distinct, name): rows for name, rows in zip(self.filters, changes, strict=True)}
-                after.append(values)
-            rows = entries[self.distinct, self.filter]
+        if self.distinct is not None and self.filters:
+            values = remaining.pop(0)
+            assert isinstance(values, Accumulators)
+            changes, values = distinct_changes(cells, self.distinct, self.filters, values, frontier)
+            entries |= {(self.distinct, name): rows for name, rows in zip(self.filters, changes, strict=True)}
+            after.append(values)
+        rows = self._rows(cells, entries)
         columns = self._sums.at_cells(cells, rows, stored) if self.distinct is not None and self.parts else {}
         kept_apart = sum(len(fold.states()) for fold in self.folds)
         remaining, folded = remaining[: len(remaining) - kept_apart], remaining[len(remaining) - kept_apart :]
@@ -206,6 +203,12 @@ class GroupSource:
             columns[held_column(fold.number, "")], states_after = fold.at_cells(cells, unfolded, held, own, frontier)
             after += states_after
         return columns, tuple(after)
+
+    def _rows(self, cells: Cells, entries: Entries) -> pl.DataFrame:
+        """The changes that its aggregates read."""
+        if self.distinct is not None:
+            return entries[self.distinct, self.filter]
+        return cells.rows if self.filter is None else cells.rows.filter(pl.col(self.filter))
 
     def _with_arrivals(
         self, rows: pl.DataFrame, traces: list[SortedTrace], frontier: int

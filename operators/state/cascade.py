@@ -1,8 +1,8 @@
 """Cascade: the merges of a stack of runs. All runs that are due merge together; a large merge is spread over steps.
 
 A merge of many rows works through the runs by ranges of their sorted column, a range or a few in each step, and leaves
-a run for each range. Between two steps the rows in front of the last range are in the elder runs alone, so that every
-row is in one run, and for equal values of the sorted column elder rows stay in front of younger ones.
+a run for each range. Between two steps what was merged is in these runs alone, so that every row is in one run, and for
+equal values of the sorted column elder rows stay in front of younger ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def cascade(runs: Sequence[Run], merge: Merge) -> tuple[Run, ...]:
     [9, 4]
     """
     filled = [run for run in runs if run.height]
-    pieces = max(1, -(-PACE * filled[-1].height // PIECE)) if filled else 0
+    if not filled or not runs[-1].height:  # nothing was added
+        return tuple(filled)
+    pieces = max(1, -(-PACE * runs[-1].height // PIECE))
     begin, end = _joining(filled)
     if begin < end:  # a merge goes on
         levels = _levels(filled[:begin])
@@ -61,7 +63,7 @@ def rewritten(runs: Sequence[Run], dead: Callable[[Run], bool], kept: Callable[[
     for run in runs:
         if left > 0 and run.height and dead(run):
             left -= run.height
-            yield kept(run)
+            yield replace(kept(run), joining=run.joining)
         else:
             yield run
 
@@ -117,16 +119,16 @@ def _advanced(target: Sequence[Run], due: Sequence[Run], merge: Merge, pieces: i
     """The runs of a level and the younger ones that merge into it, after some pieces of the merge."""
     done: list[Run] = []
     for _ in range(pieces):
-        if not due or (not target and len(due) == 1):  # nothing is left, or nothing that overlaps
+        least = min((run.positions[0] for run in due), default=None)
+        before = [run for run in target if least is None or run.positions[-1] < least]
+        done, target = [*done, *before], target[len(before) :]
+        if len(target) + len(due) < 2:  # nothing is left that overlaps
             return [*done, *target, *(replace(run, joining=False) for run in due)]
-        least = min(run.positions[0] for run in due)
-        before = [run for run in target if run.positions[-1] < least]
-        done, rest = done + before, list(target[len(before) :])
-        end = _end([*rest, *due])
-        heads = [head for run in (*rest, *due) if (head := run.part(0, _place(run, end))).height]
-        merged = merge(heads)
+        end = _end([*target, *due])
+        heads = [head for run in (*target, *due) if (head := run.part(0, _place(run, end))).height]
+        merged = replace(merge(heads), joining=False)
         done += [merged] if merged.height else []
-        target, due = _tails(rest, end), _tails(due, end)
+        target, due = _tails(target, end), _tails(due, end)
     return [*done, *target, *(replace(run, joining=True) for run in due)]
 
 

@@ -251,3 +251,14 @@ def test_times_of_every_type(times, cuts) -> None:
         steps = run_through(AsofJoin((), (), "t", "u", comparison), [left, right], cuts)
         partners = pl.concat([step.delta.frame for step in steps])["u"]
         assert sorted(map(repr, partners)) == sorted(repr(times[at]) for at in expected)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_partners_of_a_few_keys_are_found_for_many_others(seed: int) -> None:
+    chance, join = random.Random(seed), AsofJoin(("k",), ("l",), "t", "u")
+    quoted, traded = chance.sample(range(100), 3), chance.sample(range(100), 60)
+    quotes = Delta.of([("+", {"l": key, "u": 1}, 1) for key in quoted])
+    trades = Delta.of([("+", {"k": key, "t": 9}, 9) for key in traded])
+    held = join.step(Delta(trades.frame.clear()), quotes, join.traces(), Move(0, 5)).traces
+    step = join.step(trades, Delta(quotes.frame.clear()), held, Move(5, 12))
+    assert sorted(step.delta.frame["k"]) == sorted(set(quoted) & set(traded))

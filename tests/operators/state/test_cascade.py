@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial, reduce
 from itertools import pairwise
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.runtime.stages.stored_state import all_names
@@ -17,6 +18,7 @@ from operators.core.delta import FROM
 from operators.core.run import Run
 from operators.state import cascade as module
 from operators.state.cascade import PACE, cascade
+from tests.support.strategies import examples
 
 PIECE = 8
 NUMBER = "number"
@@ -55,6 +57,7 @@ class Merging:
         return found
 
 
+@settings(max_examples=examples(100))
 @given(st.lists(st.lists(st.integers(-50, 50), max_size=30), max_size=40))
 def test_every_row_is_there_once_and_behind_the_elder_ones_of_its_value(steps: list[list[int]]) -> None:
     state, expected = Merging(), defaultdict(list)
@@ -74,6 +77,31 @@ def test_a_step_merges_a_few_pieces_and_there_are_few_runs(sizes: list[int], see
         # a piece or a few of the long merge, and a short merge of the runs in front of it
         assert state.merged <= (-(-PACE * added // PIECE)) * PIECE + 2 * PIECE
         assert len(state.stack) <= 4 * state.rows // PIECE + 12
+
+
+@pytest.mark.parametrize("disorder", [30, 3_000])
+def test_merges_in_pairs_come_to_an_end(monkeypatch: pytest.MonkeyPatch, disorder: int) -> None:
+    def pair(elder: Run, younger: Run) -> Run:
+        return Run(pl.concat([elder.frame, younger.frame]).sort(FROM), "time")
+
+    monkeypatch.setattr(module, "PIECE", 512)
+    stack, chance = (), random.Random(1)
+    for step in range(600):
+        values = sorted(20 * step + at + chance.randrange(disorder) for at in range(20))
+        stack = cascade((*stack, Run(pl.DataFrame({FROM: values}), "time")), partial(reduce, pair))
+    assert sum(run.height for run in stack) == 12_000
+    assert len(stack) <= 60
+
+
+def test_a_step_that_adds_nothing_merges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PACE", 0)  # a merge that is under way after the last step
+    state = Merging()
+    for added in (40, 30, 16):
+        state.add(random.Random(added).sample(range(1_000), added))
+    before = state.stack
+    assert any(run.joining for run in before)
+    state.add([])
+    assert (state.stack, state.merged) == (before, 0)
 
 
 def test_large_runs_that_follow_each_other_do_not_merge() -> None:
