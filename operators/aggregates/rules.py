@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 
 from operators.aggregates.function import Parameters, Rule, Types
+from operators.core.errors import UserError
 from operators.expressions.arrow_types import decimal, digits, integer, numeric, temporal
 
 
@@ -62,14 +65,19 @@ def summed(types: Types, parameters: Parameters) -> pa.DataType | None:
 
 
 def fraction(parameters: Parameters) -> float:
-    """The fraction of a percentile; 0.5 if none is given."""
-    return float(str(parameters[0])) if parameters else 0.5
+    """The fraction of a percentile; 0.5 if none is given. Raises UserError for what is none."""
+    try:
+        value = float(str(parameters[0])) if parameters else 0.5
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise UserError("the fraction of a percentile is a number from 0 to 1")
+    return value
 
 
 def interpolated(types: Types, parameters: Parameters) -> pa.DataType | None:
     """Interpolation between numbers gives DOUBLE, between times TIMESTAMP."""
-    if not 0 <= fraction(parameters) <= 1:
-        return None
+    fraction(parameters)
     if temporal(types[0]):
         return pa.timestamp("us")
     return numbers_to_double(types, parameters)
@@ -77,4 +85,5 @@ def interpolated(types: Types, parameters: Parameters) -> pa.DataType | None:
 
 def picked(types: Types, parameters: Parameters) -> pa.DataType | None:
     """The result is one of the values, so it has their type."""
-    return types[0] if 0 <= fraction(parameters) <= 1 else None
+    fraction(parameters)
+    return types[0]

@@ -124,11 +124,16 @@ def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
     try:
         tree = sqlglot.parse_one(text, read=Dsms)
     except ParseError as error:
-        raise _readable(error) from error
+        raise _readable(error, text) from error
     return bounded(tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree, limits)
 
 
-def _readable(error: ParseError) -> SqlError:
+def _readable(error: ParseError, text: str) -> SqlError:
+    if not error.errors:  # words of which sqlglot makes nothing at all
+        before = text[: len(text) - len(text.lstrip())]
+        word = text.split(maxsplit=1)[0] if text.strip() else ""
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        return SqlError(f'a query is expected at "{word}"', line=line, column=column)
     first = error.errors[0]
     # the column is that of the last character of the highlighted word
     width = len(first.get("highlight") or " ")
