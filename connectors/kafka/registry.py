@@ -35,9 +35,7 @@ def schema_lookup(url: str, *, ours: bool = True) -> Callable[[int], dict[str, A
         answer = _answer(url, ours, "GET", f"schemas/ids/{schema_id}")
         if answer.status == HTTPStatus.NOT_FOUND:
             raise LookupError(f"unknown schema id {schema_id}")
-        if answer.status != HTTPStatus.OK:
-            raise ExternalError(f"the schema registry failed: {_reason(answer)}")
-        schema = json.loads(answer.json()["schema"])
+        schema = _schema_in(answer)
         assert isinstance(schema, dict)
         return schema
 
@@ -60,9 +58,7 @@ def latest_schema(url: str, subject: str, *, ours: bool = True) -> dict[str, Any
     answer = _answer(url, ours, "GET", f"subjects/{quote(subject, safe='')}/versions/latest")
     if answer.status == HTTPStatus.NOT_FOUND:
         return None
-    if answer.status != HTTPStatus.OK:
-        raise ExternalError(f"the schema registry failed: {_reason(answer)}")
-    schema = json.loads(answer.json()["schema"])
+    schema = _schema_in(answer)
     return schema if isinstance(schema, dict) else None
 
 
@@ -95,6 +91,12 @@ def _answer(url: str, ours: bool, method: str, path: str, body: object = None) -
         raise ExternalError(f"cannot reach the schema registry: {error.message}", hint=error.hint) from error
     except HTTPError as error:
         raise ExternalError(f"cannot reach the schema registry: {error}") from error
+
+
+def _schema_in(answer: BaseHTTPResponse) -> object:
+    if answer.status != HTTPStatus.OK:
+        raise ExternalError(f"the schema registry failed: {_reason(answer)}")
+    return json.loads(answer.json()["schema"])
 
 
 def _reason(answer: BaseHTTPResponse) -> str:

@@ -134,9 +134,9 @@ def _changed(
         lives = Lifetimes.of(cells, held, changes, ())
         number = lives.rows[_VALUE].to_numpy()
         after = before.copy()
-        ends = np.flatnonzero(np.append(lives.row[1:] != lives.row[:-1], True)[: len(lives.row)])
-        after[number[lives.row[ends]]] = lives.multiplicity[ends]
         opens = np.concatenate([[True], lives.row[1:] != lives.row[:-1]])[: len(lives.row)]
+        ends = np.flatnonzero(np.append(opens[1:], True)[: len(opens)])
+        after[number[lives.row[ends]]] = lives.multiplicity[ends]
         earlier = np.concatenate([[0], lives.multiplicity])[: len(lives.row)]
         was_present = np.where(opens, lives.before[lives.row], earlier) > 0
         turns = np.sign((lives.multiplicity > 0).astype(np.int64) - was_present)

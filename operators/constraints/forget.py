@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -13,10 +12,7 @@ from operators.constraints.living_values import VALUE
 from operators.constraints.lowest_values import LOW
 from operators.core.delta import FROM, Delta
 from operators.core.operator import Operator, State, Step
-from operators.core.run import Run
-
-#: For each row of a frame, whether it is to be dropped.
-RowTest = Callable[[pl.DataFrame], pl.Series]
+from operators.core.run import RowTest, Run
 
 
 class Sweep(NamedTuple):
@@ -97,6 +93,4 @@ def drop_unreachable(state: State, column: str, unreachable: RowTest) -> State:
 
 
 def _kept(run: Run, column: str, unreachable: RowTest) -> Run:
-    if column not in run.frame.columns or 2 * int(unreachable(run.sample).sum()) < run.sample.height:
-        return run
-    return Run(run.frame.filter(~unreachable(run.frame)), run.arrangement, joining=run.joining)
+    return run.without(unreachable) if column in run.frame.columns and run.mostly(unreachable) else run

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -56,15 +57,15 @@ def in_time_order(frame: pl.DataFrame) -> pl.DataFrame:
     >>> in_time_order(pl.DataFrame({FROM: [5, 3, 5], ORDER: [0, 1, 2]})).rows()
     [(3, 1), (5, 0), (5, 2)]
     """
-    if frame[FROM].is_sorted() and _ties_in_order(frame):
+    if frame[FROM].is_sorted() and ascends(frame[FROM].to_numpy(), frame[ORDER].to_numpy()):
         return frame
     return frame.sort(FROM, maintain_order=True) if frame[ORDER].is_sorted() else frame.sort(FROM, ORDER)
 
 
-def _ties_in_order(frame: pl.DataFrame) -> bool:
-    """Whether elements of the same instant ascend by order, given that instants ascend."""
-    instants, orders = frame[FROM].to_numpy(), frame[ORDER].to_numpy()
-    return bool(((orders[1:] >= orders[:-1]) | (instants[1:] > instants[:-1])).all())
+def ascends(instants: np.ndarray, orders: np.ndarray) -> bool:
+    """Whether elements ascend by (instant, order)."""
+    same = (instants[1:] == instants[:-1]) & (orders[1:] >= orders[:-1])
+    return bool((same | (instants[1:] > instants[:-1])).all())
 
 
 def polars_schema(schema: pa.Schema) -> dict[str, pl.DataType]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -16,6 +16,8 @@ from operators.core.hash_directory import WORTHWHILE, HashDirectory
 HASH = "__hash"
 #: What a run is sorted by: the hash of its key columns, or the instant from which elements hold.
 Arrangement = Literal["key", "time"]
+#: For each row of a frame, whether it passes.
+RowTest = Callable[[pl.DataFrame], pl.Series]
 #: How many elements of a hash are counted by linear probing before a binary search is used.
 _NEIGHBOURS = 3
 #: The size of the sample from which it is estimated how much of a run is dead.
@@ -85,6 +87,19 @@ class Run:
         """A few evenly spaced rows. In a run by key they are a random sample, as rows are in the order of hashes."""
         return self.frame[np.linspace(0, self.height - 1, min(_SAMPLE_SIZE, self.height)).astype(np.int64)]
 
+    def mostly(self, dead: RowTest) -> bool:
+        """Whether at least half of a sample of the rows is `dead`, in time that does not depend on the height.
+
+        >>> run = Run(pl.DataFrame({"end": [1, 2, 3, 9]}), "key")
+        >>> run.mostly(lambda frame: frame["end"] <= 5), run.mostly(lambda frame: frame["end"] <= 0)
+        (True, False)
+        """
+        return 2 * int(dead(self.sample).sum()) >= max(1, self.sample.height)
+
+    def without(self, dead: RowTest) -> Run:
+        """The rows that are not `dead`, as a run that is not stored."""
+        return Run(self.frame.filter(~dead(self.frame)), self.arrangement, joining=self.joining)
+
     def part(self, low: int, high: int) -> Run:
         """The elements at the places [low, high), without a copy; it has the run's name if only its first ones lack."""
         if (low, high) == (0, self.height):
@@ -120,7 +135,10 @@ class Run:
 
     def within(self, hashes: np.ndarray) -> np.ndarray:
         """The places of the elements whose hash is among the ascending, distinct `hashes`."""
-        low, counts = self.matches(hashes)
+        if not self.height:
+            return np.zeros(0, np.int64)
+        first, last = np.searchsorted(hashes, self.positions[0]), np.searchsorted(hashes, self.positions[-1], "right")
+        low, counts = self._matches(hashes[first:last])
         # Ranges [low, low + count) one after the other: low = [4, 0], counts = [2, 1] gives [4, 5, 0].
         return np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from operators.core.delta import FROM, ORDER, WEIGHT, Delta
+from operators.core.delta import FROM, ORDER, WEIGHT, Delta, ascends
 from operators.core.row_differences import all_differ
 
 CELL = "__cell"
@@ -40,8 +40,8 @@ class Cells:
         `also` are columns that depend on the keys, kept with them in `groups`.
         """
         leaders, instants, orders = _leaders(frame, keys), frame[FROM].to_numpy(), frame[ORDER].to_numpy()
-        at = by_time(instants, orders)
-        at = at[stable_order(leaders[at])]
+        at = _by_time(instants, orders)
+        at = at[_stable_order(leaders[at])]
         group, instant, order = leaders[at], instants[at], orders[at]
         ordered = frame[_untied(at, group, instant, order, frame, keys)]
         # A cell opens where the group or the instant differs from the row before:
@@ -89,18 +89,15 @@ def _leaders(frame: pl.DataFrame, keys: Sequence[str]) -> np.ndarray:
     return frame.with_row_index(_AT).select(pl.col(_AT).min().over(list(keys))).to_series().to_numpy()
 
 
-def by_time(instants: np.ndarray, orders: np.ndarray) -> np.ndarray:
+def _by_time(instants: np.ndarray, orders: np.ndarray) -> np.ndarray:
     """The places that sort rows by instant and order; those of rows that are sorted already without sorting."""
-    later = instants[1:] > instants[:-1]
-    if (later | ((instants[1:] == instants[:-1]) & (orders[1:] >= orders[:-1]))).all():
-        return np.arange(len(instants))
-    return np.lexsort((orders, instants))
+    return np.arange(len(instants)) if ascends(instants, orders) else np.lexsort((orders, instants))
 
 
-def stable_order(values: np.ndarray) -> np.ndarray:
+def _stable_order(values: np.ndarray) -> np.ndarray:
     """`argsort` of a uint32 column, equal values in their order, by NumPy's radix sort of two bytes at a time.
 
-    >>> stable_order(np.array([70000, 5, 70000, 0], np.uint32)).tolist()
+    >>> _stable_order(np.array([70000, 5, 70000, 0], np.uint32)).tolist()
     [3, 1, 0, 2]
     """
     order = np.argsort(values.astype(np.uint16), kind="stable")

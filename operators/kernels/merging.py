@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 
 #: A run is merged into the next older one when that is less than this many times as large.
 MERGE_RATIO = 2
-_SAMPLE_SIZE = 64
 
 
 def distinct_sorted(hashes: np.ndarray) -> np.ndarray:
@@ -45,16 +43,3 @@ def merge_order(elder: np.ndarray, younger: np.ndarray) -> np.ndarray:
     """
     # NumPy's stable sort is a merge sort that finds the two ascending runs: one pass.
     return np.argsort(np.concatenate([elder, younger]), kind="stable")
-
-
-def mostly_dead(frame: pl.DataFrame, dead: pl.Expr) -> bool:
-    """Whether at least half of a sample of the rows is dead, in time that does not depend on the height.
-
-    The rows are sorted by hash, so evenly spaced ones are a random sample.
-
-    >>> run = pl.DataFrame({"end": [1, 2, 3, 9]})
-    >>> mostly_dead(run, pl.col("end") <= 5), mostly_dead(run, pl.col("end") <= 0)
-    (True, False)
-    """
-    sample = frame[np.linspace(0, frame.height - 1, min(_SAMPLE_SIZE, frame.height)).astype(np.int64)]
-    return 2 * sample.filter(dead).height >= max(1, sample.height)

@@ -11,7 +11,8 @@ import polars as pl
 
 from operators.core.run import HASH, Arrangement, Run, arranged, key_hash
 from operators.kernels.cancellation import merged_places
-from operators.kernels.merging import distinct_sorted, mostly_dead
+from operators.kernels.merging import distinct_sorted
+from operators.state.bound import expired
 from operators.state.cascade import cascade, rewritten, without_tombstones
 from operators.state.versions import newest
 
@@ -69,23 +70,23 @@ class Accumulators:
 
     def _run(self, rows: pl.DataFrame, deleted: pl.Series, frontier: int) -> Run:
         flagged = rows.with_columns(deleted.alias(_DELETED))
-        return Run(arranged(flagged.filter(self._alive(frontier)) if self.bound else flagged, self.keys), "key")
+        return Run(arranged(self._alive(flagged, frontier), self.keys), "key")
 
-    def _alive(self, frontier: int) -> pl.Expr:
-        assert self.bound is not None
-        return pl.col(self.bound).is_null() | (pl.col(self.bound) > frontier)
+    def _alive(self, frame: pl.DataFrame, frontier: int) -> pl.DataFrame:
+        return frame.filter(~expired(frame[self.bound], frontier)) if self.bound else frame
 
     def _without_expired(self, frontier: int) -> Iterable[Run]:
-        if self.bound is None:
+        if (bound := self.bound) is None:
             return self.runs
-        alive = self._alive(frontier)
-        return rewritten(
-            self.runs, lambda run: mostly_dead(run.frame, ~alive), lambda run: Run(run.frame.filter(alive), "key")
-        )
+
+        def dead(frame: pl.DataFrame) -> pl.Series:
+            return expired(frame[bound], frontier)
+
+        return rewritten(self.runs, dead, lambda run: run.without(dead))
 
     def _merged_stack(self, runs: tuple[Run, ...], frontier: int) -> tuple[Run, ...]:
         return without_tombstones(cascade(runs, partial(self._merge, frontier)), _DELETED)
 
     def _merge(self, frontier: int, runs: Sequence[Run]) -> Run:
         ordered = self._newest([run.frame for run in runs])
-        return Run(ordered.filter(self._alive(frontier)) if self.bound else ordered, "key")
+        return Run(self._alive(ordered, frontier), "key")

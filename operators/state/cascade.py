@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
-from operators.core.run import Run
+from operators.core.run import RowTest, Run
 from operators.kernels.merging import MERGE_RATIO
 
 Merge = Callable[[Sequence[Run]], Run]
@@ -37,11 +38,11 @@ def cascade(runs: Sequence[Run], merge: Merge) -> tuple[Run, ...]:
         return tuple(filled)
     pieces = max(1, -(-PACE * runs[-1].height // PIECE))
     begin, end = _joining(filled)
-    if begin < end:  # a merge goes on
-        levels = _levels(filled[:begin])
-        elder, target = filled[: sum(map(len, levels[:-1]))], filled[sum(map(len, levels[:-1])) : begin]
-        return (*elder, *_advanced(target, filled[begin:end], merge, pieces), *_merged(filled[end:], merge, 0))
-    return tuple(_merged(filled, merge, pieces))
+    if begin == end:
+        return tuple(_merged(filled, merge, pieces))
+    *elder, target = _levels(filled[:begin])  # a merge goes on
+    advanced = _advanced(target, filled[begin:end], merge, pieces)
+    return (*chain.from_iterable(elder), *advanced, *_merged(filled[end:], merge, 0))
 
 
 def runs_due(heights: Sequence[int]) -> int:
@@ -57,13 +58,13 @@ def runs_due(heights: Sequence[int]) -> int:
     return many
 
 
-def rewritten(runs: Sequence[Run], dead: Callable[[Run], bool], kept: Callable[[Run], Run]) -> Iterator[Run]:
+def rewritten(runs: Sequence[Run], dead: RowTest, kept: Callable[[Run], Run]) -> Iterator[Run]:
     """The runs, with those that are `dead` for the most part rewritten; of many rows only a part in this step."""
     left = PIECE
     for run in runs:
-        if left > 0 and run.height and dead(run):
+        if left > 0 and run.mostly(dead):
             left -= run.height
-            yield replace(kept(run), joining=run.joining)
+            yield kept(run)
         else:
             yield run
 
@@ -74,15 +75,14 @@ def without_tombstones(stack: Sequence[Run], column: str) -> tuple[Run, ...]:
     for run in stack:
         eldest = run.name is None and not run.joining and greatest < run.positions[0]
         greatest = max(greatest, int(run.positions[-1]))
-        kept.append(Run(run.frame.filter(~run.frame[column]), "key") if eldest and run.frame[column].any() else run)
+        kept.append(run.without(lambda frame: frame[column]) if eldest and run.frame[column].any() else run)
     return tuple(run for run in kept if run.height)
 
 
 def _joining(runs: Sequence[Run]) -> tuple[int, int]:
-    """The first places [begin, end) of runs that are being merged into those before them; (0, 0) without any."""
+    """The first places [begin, end) of runs that are being merged into those before them."""
     begin = next((at for at, run in enumerate(runs) if run.joining and at), len(runs))
-    end = next((at for at in range(begin, len(runs)) if not runs[at].joining), len(runs))
-    return (begin, end) if begin < end else (0, 0)
+    return begin, next((at for at in range(begin, len(runs)) if not runs[at].joining), len(runs))
 
 
 def _levels(runs: Sequence[Run]) -> list[list[Run]]:
@@ -107,8 +107,7 @@ def _merged(runs: Sequence[Run], merge: Merge, pieces: int) -> list[Run]:
     many = runs_due([sum(run.height for run in level) for level in levels])
     if many < 2:
         return list(runs)
-    elder = [run for level in levels[:-many] for run in level]
-    target, due = levels[-many], [run for level in levels[1 - many :] for run in level]
+    elder, target, due = list(chain(*levels[:-many])), levels[-many], list(chain(*levels[1 - many :]))
     if sum(run.height for run in (*target, *due)) <= 2 * PIECE:
         merged = merge([*target, *due])
         return [*elder, merged] if merged.height else elder

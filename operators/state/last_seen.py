@@ -58,7 +58,7 @@ def forget_before(seen: Accumulators, before: int) -> Swept:
     dead = sum(run.height * _dead_share(run, before) for run in seen.runs)
     if not rows or 2 * dead < rows:
         return Swept(seen, False, _NONE)
-    kept = tuple(Run(run.frame.filter(pl.col(LAST) >= before), "key", joining=run.joining) for run in seen.runs)
+    kept = tuple(run.without(lambda frame: frame[LAST] < before) for run in seen.runs)
     dropped = [run.frame.filter(pl.col(LAST) < before)[HASH].to_numpy() for run in seen.runs]
     return Swept(replace(seen, runs=tuple(run for run in kept if run.height)), True, np.concatenate(dropped))
 

@@ -147,11 +147,11 @@ class SortedTrace:
     def _without_expired(self, frontier: int) -> Iterable[Run]:
         if (bound := self.bound) is None:
             return self.runs
-        return rewritten(
-            self.runs,
-            lambda run: 2 * int(expired(run.sample[bound], frontier).sum()) >= max(1, run.sample.height),
-            lambda run: Run(run.frame.filter(~expired(run.frame[bound], frontier)), "key"),
-        )
+
+        def dead(frame: pl.DataFrame) -> pl.Series:
+            return expired(frame[bound], frontier)
+
+        return rewritten(self.runs, dead, lambda run: run.without(dead))
 
 
 def _head(run: Run, limits: pl.DataFrame, takes: np.ndarray, order: SortKey | None) -> pl.DataFrame:

@@ -83,7 +83,9 @@ class Trace:
 
     def _without_past(self, run: Run, frontier: int) -> Run:
         past = int(np.searchsorted(run.positions, frontier))
-        return run if 2 * past < run.height else Run(run.frame[np.arange(past, run.height)], "time")
+        if 2 * past < run.height:
+            return run
+        return Run(run.frame[np.arange(past, run.height)], "time", joining=run.joining)
 
     def delta(self) -> Delta:
         """All elements as one delta; a frame without columns if there are none."""
@@ -119,11 +121,11 @@ class Trace:
         return ended if self.bound is None else ended | expired(frame[self.bound], frontier)
 
     def _without_dead(self, frontier: int) -> Iterator[Run]:
-        def dead(run: Run) -> bool:
-            sampled = self._dead_rows(run.sample, frontier)
-            return 2 * int(sampled.sum()) >= max(1, len(sampled))
-
-        return rewritten(self.runs, dead, lambda run: Run(self._alive(run.frame, frontier), "key"))
+        return rewritten(
+            self.runs,
+            lambda frame: self._dead_rows(frame, frontier),
+            lambda run: Run(self._alive(run.frame, frontier), "key", joining=run.joining),
+        )
 
 
 def merge_sorted(elder: pl.DataFrame, younger: pl.DataFrame) -> pl.DataFrame:

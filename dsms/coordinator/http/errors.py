@@ -100,12 +100,17 @@ def too_large_response(limits: Limits, request: Request, error: Exception) -> Re
     return json_response(error_document(TooLarge(message, hint=hint), "user"), 413)
 
 
+def calls_registry(request: Request) -> bool:
+    """Whether the schema registry was called, which has errors in a shape of its own."""
+    return not request.url.path.startswith("/v1/")
+
+
 def invalid_request_response(request: Request, error: Exception) -> Response:
     """The response to an invalid body or parameter, in the shape of the interface that was called: the schema registry
     has one of its own."""
     assert isinstance(error, RequestValidationError)
     reasons = "; ".join(f"{'.'.join(str(part) for part in e['loc'])}: {e['msg'].lower()}" for e in error.errors())
-    if request.url.path.startswith("/v1/"):
+    if not calls_registry(request):
         return json_response(error_document(UserError(reasons), "user"), 400)
     body = msgspec.json.encode({"error_code": 422, "message": reasons})
     return Response(body, status_code=422, media_type=REGISTRY_MEDIA_TYPE)

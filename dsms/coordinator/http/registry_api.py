@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from dsms.coordinator.http.access import needs
 from dsms.coordinator.http.calling import CalledRegistry
-from dsms.coordinator.http.errors import REGISTRY_MEDIA_TYPE, dsms_error_response
+from dsms.coordinator.http.errors import REGISTRY_MEDIA_TYPE, calls_registry, dsms_error_response
 from dsms.coordinator.http.service import Backend
 from dsms.coordinator.registry.subjects import SCHEMA_TYPES, RegisteredSchema, RegistryError
 from operators.core.errors import UserError
@@ -35,7 +35,7 @@ class ConfigRequest(BaseModel):
 def registry_error_response(request: Request, error: Exception) -> Response:
     """The refusal in the shape of the interface that was called: {"error_code", "message"} for registry clients."""
     assert isinstance(error, RegistryError)
-    if request.url.path.startswith("/v1/"):
+    if not calls_registry(request):
         return dsms_error_response(request, error)
     return RegistryResponse({"error_code": error.code, "message": str(error)}, status_code=error.status)
 
