@@ -7,7 +7,7 @@ from types import TracebackType
 
 import psutil
 
-SAMPLE_S = 0.5
+SAMPLE_S = 1.0
 MB = 1 << 20
 
 

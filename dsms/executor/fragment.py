@@ -6,8 +6,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,11 +19,13 @@ from connectors.redis.client import connect
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunStore
 from dsms.executor.checkpointing import checkpoints_of
+from dsms.executor.in_order import InOrder
 from dsms.model.objects import Source
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.batching.batch_size import BatchSize
 from dsms.runtime.batching.planner import BatchPlanner
 from dsms.runtime.batching.planner_input import PlannerInput
+from dsms.runtime.batching.read_ahead import can_read_ahead, input_after, still_holds
 from dsms.runtime.batching.topic_watch import TopicWatch
 from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.cut_logs_reading import read_cut_logs
@@ -53,7 +54,7 @@ from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
 from dsms.runtime.memory.allocators import return_freed_memory
 from dsms.runtime.settings import ExecutorSettings
-from dsms.runtime.stages.frames import remove_files
+from dsms.runtime.stages.frames import FrameDirectories, remove_files
 from dsms.runtime.stages.lane_files import LaneFiles
 from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.target_stage import TargetStage
@@ -72,9 +73,12 @@ log = structlog.get_logger()
 class Fragment:
     """Runs a plan until it is stopped or fails. An instance is an incarnation: after a failure, make a new one.
 
-    Events come from three threads: plans and bounds from the executor's, computed epochs from Spark's, committed epochs
-    from the commit thread. Each replaces the frozen `state` under a lock, which is held until its instructions are
-    carried out; none of them waits for a batch or a commit.
+    Events come from several threads: plans and bounds from the executor's, computed epochs from Spark's or from that of
+    epochs, committed epochs from the commit thread. Each replaces the frozen `state` under a lock, which is held until
+    its instructions are carried out; none of them waits for a batch or a commit.
+
+    Where records wait, a batch is read while the epoch of the one before is computed, and that while the one before it
+    is committed; otherwise a batch is read and computed as one Spark job.
     """
 
     _planner_input: PlannerInput
@@ -109,11 +113,15 @@ class Fragment:
         )
         # made last, so that a constructor that is fenced or fails leaves no directory behind
         self._scratch = settings.scratch / f"{name}-{self._token}"
-        self._frames = self._scratch / "frames" if settings.one_machine else None
-        (self._frames or self._scratch).mkdir(parents=True)
+        self._scratch.mkdir(parents=True)
+        self._frames = FrameDirectories(self._scratch) if settings.one_machine else None
         self._lane_files = LaneFiles(self._scratch / "lanes" if settings.one_machine else None)
         self._state_lock = threading.Lock()
-        self._commits = _Commits(self._commit)
+        self._epochs, self._commits = InOrder("epochs"), InOrder("commits")
+        #: The input of a batch that is planned while an epoch is computed.
+        self._ahead: PlannerInput | None = None
+        #: Whether the last batch was read ahead in vain; when the last epoch was computed.
+        self._read_in_vain, self._ended = False, 0.0
         self._topics = TopicWatch(settings.kafka)
         self._planner = BatchPlanner(lambda: self._planner_input, settings.alarms)
         self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.answers)
@@ -146,6 +154,7 @@ class Fragment:
     def check(self) -> None:
         """Raises the error that ended the fragment, if there is one."""
         self._commits.check()
+        self._epochs.check()
         self._stream.check()
 
     def replaced(self) -> bool:
@@ -153,8 +162,9 @@ class Fragment:
         return self._committer.replaced()
 
     def stop(self) -> None:
-        """Stops the query. A running commit is finished."""
+        """Stops the query. A running batch and a running commit are finished."""
         self._stream.stop()
+        self._epochs.close()
         if self.checkpoints is not None:
             self.checkpoints.close()
         self._commits.close()
@@ -173,9 +183,9 @@ class Fragment:
     def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
             case PlanBatches():
-                self._planner_input = self._planner_input_of(self.state)
+                self._planner_input = self._ahead or self._planner_input_of(self.state)
             case Commit(epoch, revision):
-                self._commits.submit(epoch, revision)
+                self._commits.submit(partial(self._commit, epoch, revision))
             case KeepLanes(lanes):
                 self._lane_files.keep(lanes)
             case ReportRebuild(query):
@@ -205,23 +215,68 @@ class Fragment:
             rates=state.shedding.decision.rates,
             held=revision.plan.held,
             waits={place: wait.offset for place, wait in state.waits.items()},
-            frames=self._frames,
+            frames=self._frames.next if self._frames else None,
+            again=self._read_in_vain,
         )
 
     def _run(self, batch: Batch) -> None:
-        """Computes an epoch while the last one is being committed, then submits it for its commit."""
-        started, state = time.monotonic(), self.state
-        revisions = {revision.number: revision for revision in state.revisions}
-        messages = list(batch.run(self._stages(state), state.plan.partitions))
+        """Computes the epoch of a batch. Where records wait it returns while the epoch is computed, so that the next
+        batch is read meanwhile."""
+        started, planned = time.monotonic(), self._planner.planned
+        assert planned is not None
+        goes_on = self._planner.leaves_unread and can_read_ahead(planned, self.state.revision)
+        if not (goes_on or self._epochs.outstanding) and planned.revision in _numbered(self.state.revisions):
+            self._read_in_vain = False
+            self._compute(batch, planned.frames, self.state.revisions, started)
+            return
+        sent, read = batch.read()
+        self._epochs.wait()
+        revision = self._revision_for(planned)
+        self._read_in_vain = revision is None
+        self._plan_from(input_after(planned, sent) if goes_on and revision is not None else None)
+        if revision is None:
+            log.debug("read ahead in vain", planned=planned.revision, runs=self.state.revision.number)
+            remove_files(planned.frames)
+            return
+        self._epochs.submit(partial(self._compute, read, planned.frames, (revision,), started))
+        if self._ahead is None:
+            self._epochs.wait()
+
+    def _revision_for(self, planned: PlannerInput) -> Revision | None:
+        """The revision that runs a batch, with the number under which it was planned; None if what was read ahead
+        cannot be used."""
+        if (revision := _numbered(self.state.revisions).get(planned.revision)) is not None:
+            return revision
+        revision = self.state.revision
+        if still_holds(planned, self._planner_input_of(self.state)) and not any(revision.takes.values()):
+            return replace(revision, number=planned.revision)
+        return None
+
+    def _plan_from(self, ahead: PlannerInput | None) -> None:
+        """Lets the next batch be planned from an input while the epoch of this one is computed; if it is None, from the
+        state."""
+        with self._state_lock:
+            if ahead is not None and self._frames is not None:
+                log.debug("reads ahead", revision=ahead.revision)
+                ahead = replace(ahead, frames=self._frames.turn())
+            self._ahead = ahead
+            self._carry_out(PlanBatches())
+
+    def _compute(self, batch: Batch, frames: Path | None, revisions: tuple[Revision, ...], started: float) -> None:
+        """Computes an epoch of one of the revisions while the last one is being committed, then submits it for its
+        commit."""
+        state, numbered = self.state, _numbered(revisions)
+        messages = list(batch.run(self._stages(state, revisions, frames), state.plan.partitions))
         computed = time.monotonic()
-        revision = revisions[max((message.revision for message in messages), default=max(revisions))]
+        revision = numbered[max((message.revision for message in messages), default=max(numbered))]
         lost = self._topics.made_anew(_sources(revision).values())
         self._commits.wait()
         epoch = assemble(messages, revision, self.state.published, lost)
         del messages
-        remove_files(self._frames)
-        ended = time.monotonic()
+        remove_files(frames)
+        started, ended = max(started, self._ended), time.monotonic()
         self._apply(EpochComputed(epoch, revision))
+        self._ahead, self._ended = None, ended
         self._apply(BatchEnded(epoch, revision, started, ended))
         log.debug(
             "epoch computed",
@@ -234,11 +289,11 @@ class Fragment:
             rates=dict(state.shedding.decision.rates),
         )
 
-    def _stages(self, state: FragmentState) -> list[TargetTask]:
+    def _stages(self, state: FragmentState, revisions: tuple[Revision, ...], frames: Path | None) -> list[TargetTask]:
         """As many target stages as the lane with the most stages has; lanes with fewer skip the rest."""
         settings = self._settings
         context = stage_context(
-            state.revisions,
+            revisions,
             f"{self._token}/{state.computed.epoch + 1}",
             state.plan.partitions,
             ResultEncoding(poisoned=poisoned(settings.faults)),
@@ -247,7 +302,7 @@ class Fragment:
         cache = _cache(settings, self.name)
         runs = StoreSettings(settings.redis_url, settings.cluster, self.name, cache, state.bounds.state_memory)
         stages = (TargetStage(context, number) for number in range(1, max(context.stages, 1) + 1))
-        return [TargetTask(stage, runs.store, self._frames) for stage in stages]
+        return [TargetTask(stage, runs.store, frames) for stage in stages]
 
     def _commit(self, epoch: Epoch, revision: Revision) -> None:
         started, state = time.monotonic(), self.state
@@ -258,33 +313,6 @@ class Fragment:
         log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(time.monotonic() - started, 3))
         self._on_status(status_after(epoch.manifest, revision, self.state))
         return_freed_memory()
-
-
-class _Commits:
-    """Commits epochs in order, in a thread of its own. After a failure no further epoch is committed."""
-
-    def __init__(self, commit: Callable[[Epoch, Revision], None]) -> None:
-        self._commit = commit
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
-        self._pending: Future[None] | None = None
-
-    def submit(self, epoch: Epoch, revision: Revision) -> None:
-        """Commits an epoch after those before it."""
-        self._pending = self._thread.submit(partial(self._commit, epoch, revision))
-
-    def wait(self) -> None:
-        """Waits until all epochs are committed; raises the error of the last one."""
-        if self._pending is not None:
-            self._pending.result()
-
-    def check(self) -> None:
-        """Raises the error of the last commit, if it has failed, without waiting."""
-        if self._pending is not None and self._pending.done():
-            self._pending.result()
-
-    def close(self) -> None:
-        """Waits for the last commit, whether it succeeds or fails."""
-        self._thread.shutdown(wait=True)
 
 
 def _stores(name: str, settings: ExecutorSettings) -> tuple[ManifestStore, RunStore]:
@@ -315,6 +343,10 @@ def _first_batch_size(settings: ExecutorSettings) -> BatchSize:
         settings.target_batch_s,
         settings.behind_batches * settings.target_batch_s,
     )
+
+
+def _numbered(revisions: Iterable[Revision]) -> dict[int, Revision]:
+    return {revision.number: revision for revision in revisions}
 
 
 def _sources(revision: Revision) -> dict[str, Source]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import structlog
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -13,7 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from dsms.runtime.stages.envelope import ENVELOPE
 from dsms.runtime.stages.target_task import TargetTask
-from dsms.runtime.stages.wire import Envelope, envelopes
+from dsms.runtime.stages.wire import DRIVER, Envelope, envelopes
 from dsms.spark.compat import helper_processes
 from dsms.spark.errors import reason_of
 from dsms.spark.source import ADDRESS_OPTION, FORMAT
@@ -23,10 +25,17 @@ log = structlog.get_logger()
 
 
 class Batch:
-    """The messages of the source stage of a batch; they are computed by `run`."""
+    """The messages of the source stage of a batch; they are computed by `run`, or before it by `read`."""
 
-    def __init__(self, sent: DataFrame) -> None:
-        self._sent = sent
+    def __init__(self, sent: DataFrame, read: Iterable[Envelope] = ()) -> None:
+        self._sent, self._read = sent, read
+
+    def read(self) -> tuple[list[Envelope], Batch]:
+        """Runs the source stage as a Spark job of its own: its messages to the driver, and the batch to be `run`."""
+        table = _collected(self._sent)
+        to_driver = pc.equal(table.column("stage"), pa.scalar(DRIVER, pa.int32()))
+        read = list(envelopes(table.filter(to_driver)))
+        return read, Batch(self._sent.sparkSession.createDataFrame(table.filter(pc.invert(to_driver))), read)
 
     def run(self, stages: Sequence[TargetTask], targets: int) -> Iterator[Envelope]:
         """Runs an exchange and each of `stages` in turn, as one Spark job, and gives the messages to the driver. A
@@ -35,7 +44,17 @@ class Batch:
         for stage in stages:
             exchanged = rows.repartitionById(targets, rows.target)
             rows = exchanged.mapInArrow(stage, ENVELOPE)
-        return envelopes(rows.toArrow())
+        yield from self._read
+        yield from envelopes(_collected(rows))
+
+
+def _collected(rows: DataFrame) -> pa.Table:
+    """The rows; raises the DsmsError that a worker has raised, or one with Spark's reason."""
+    try:
+        collected: pa.Table = rows.toArrow()
+        return collected
+    except (PySparkException, Py4JJavaError) as error:
+        raise reason_of(error) from error
 
 
 class FragmentStream:

@@ -124,17 +124,17 @@ def slices(
     start: Offsets,
     end: Offsets,
     beats: Beats,
-    waits: Collection[SourcePartition] = (),
+    again: Collection[SourcePartition] = (),
 ) -> list[Slice]:
-    """The ranges between two documents. A lane that is new in `end` starts at its position, and so does one that could
-    not be read to the end of the last batch, because a record of the partition waits."""
+    """The ranges between two documents. A lane that is new in `end` starts at its position, and so do those in the
+    places of `again`, where the last batch was not read to its end, or was not used."""
     lanes_at: dict[tuple[object, ...], list[str]] = {}
     for lane, place, position in _places(positions):
         upto, beats_upto = end["at"].get(lane, {}).get(_text(place), (position.offset, 0))
         seen = start["at"].get(lane, {}).get(_text(place), [position.offset, 0])
         if lane not in end["at"]:
             continue
-        if place in waits and seen[0] > position.offset:
+        if place in again and seen[0] > position.offset:
             seen = [position.offset, _beats_before(place, position.offset, beats)]
         if seen[0] != position.offset:
             raise InternalError(f"lane {lane} stands at {position.offset} of {_text(place)}, spark at {seen[0]}")

@@ -69,7 +69,9 @@ class BatchPlanner:
         #: The last known end of each source partition, and since when it has not changed.
         self._grown: dict[SourcePartition, tuple[int, float]] = {}
         self._ends_read_at = 0.0
-        self._planned: PlannerInput | None = None
+        #: What the last batch was planned from, and whether it leaves records unread.
+        self.planned: PlannerInput | None = None
+        self.leaves_unread = False
         self._known: Ends = {}
 
     def initial(self) -> Offsets:
@@ -79,11 +81,11 @@ class BatchPlanner:
 
     def latest(self, start: Offsets) -> Offsets:
         """The end of the next batch. Before that, heartbeats of idle partitions are logged."""
-        control = self._planned = self._current_input()
+        control = self.planned = self._current_input()
         positions = control.positions
-        lost, again = self._lost(control, positions), self._due(control)
+        lost, due = self._lost(control, positions), self._due(control)
         ends = self._known = self._ends(control, positions, lost | control.held)
-        if not again:
+        if not due:
             ends = {place: min(end, control.waits.get(place, end)) for place, end in ends.items()}
         log = self._heartbeats(control)
         for source, seen in self._silences(control, positions, ends):
@@ -92,13 +94,15 @@ class BatchPlanner:
         self._shed(control, positions)
         limit = control.limit(waiting(positions, ends, control.reads))
         upto = next_offsets(control.plan_version, positions, ends, log.known, limit, control.reads)
-        return {**upto, TURN: control.revision if control.wakes or lost or again else start.get(TURN, 0)}
+        self.leaves_unread = any(unread(positions, ends, upto).values())
+        turn = control.wakes or lost or due or control.again
+        return {**upto, TURN: control.revision if turn else start.get(TURN, 0)}
 
     def tasks(self, start: Offsets, end: Offsets) -> list[SourceTask]:
         """The tasks of a batch, at most one for each core, with about equally many records."""
-        control = self._planned or self._current_input()
+        control = self.planned or self._current_input()
         planned = slices(
-            control.lanes, control.positions, start, end, self._heartbeats(control).known, control.waits.keys()
+            control.lanes, control.positions, start, end, self._heartbeats(control).known, control.read_again
         )
         if (sheds := self._shed_log(control)) is not None:
             planned = with_rates(planned, control.lanes, sheds.known)
@@ -115,7 +119,7 @@ class BatchPlanner:
 
         def tasks(start: Offsets, end: Offsets) -> list[bytes]:
             tasks = self.tasks(start, end)
-            control = self._planned or self._current_input()
+            control = self.planned or self._current_input()
             services = control.kafka, control.registry_url, control.frames
             return [pickle.dumps(KafkaSourceTask(task, *services)) for task in tasks]
 

@@ -41,6 +41,14 @@ class PlannerInput:
     waits: Mapping[SourcePartition, int] = field(default_factory=dict)
     #: The directory of large frames, if all workers are on one machine.
     frames: Path | None = None
+    #: The last batch was read, but not used: this one begins where that one began.
+    again: bool = False
+
+    @property
+    def read_again(self) -> frozenset[SourcePartition]:
+        """The places in which the last batch was not read to its end, or was not used."""
+        every = (place for places in self.positions.values() for place in places) if self.again else ()
+        return frozenset((*self.waits, *every))
 
     def limit(self, waiting: int) -> int:
         """How many of the unread records the next batch may hold."""

@@ -139,7 +139,8 @@ class Commit:
 
 @dataclass(frozen=True)
 class KeepLanes:
-    """Remove the files of all other lanes. No stage is running, and the next batch is planned from the new state."""
+    """Remove the files of all other lanes: no stage runs them, not even one that reads ahead, and the next batch is
+    planned from the new state."""
 
     lanes: tuple[Lane, ...]
 
@@ -213,7 +214,8 @@ def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Ins
     after, reports = _revised(measured, (), event.ended)
     keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in after.revision.lanes.items()}
     after = replace(after, measures=after.measures.after(event.ended, epoch.measured.work).kept(keys))
-    return after, (PlanBatches(), KeepLanes(tuple(after.revision.lanes.values())), *reports)
+    lanes = (*after.revision.lanes.values(), *revision.lanes.values())  # those of `revision` may be reading ahead
+    return after, (PlanBatches(), KeepLanes(lanes), *reports)
 
 
 def _waits_after(

@@ -70,6 +70,20 @@ def unpack(blob: bytes) -> pl.DataFrame:
     return map_frame(Path(os.fsdecode(blob[len(_FILE) :])), stream=True)
 
 
+class FrameDirectories:
+    """Two directories, which batches use in turn: a batch is read while the one before it is computed."""
+
+    def __init__(self, directory: Path) -> None:
+        self._free, self.next = directory / "frames-1", directory / "frames-2"
+        for path in (self._free, self.next):
+            path.mkdir()
+
+    def turn(self) -> Path:
+        """Makes the other directory the next one."""
+        self._free, self.next = self.next, self._free
+        return self.next
+
+
 def remove_files(directory: Path | None) -> None:
     """Removes all files of the directory. Frames that are mapped from them stay readable."""
     if directory is not None:

@@ -90,7 +90,7 @@ def test_an_epoch_is_committed_before_the_next_batch_is_planned() -> None:
     state, instructions = after(state, event)
     assert instructions == [Commit(event.epoch, event.revision)]
     state, instructions = after(state, ended)
-    assert instructions == [PlanBatches(), KeepLanes(tuple(state.revision.lanes.values()))]
+    assert instructions == [PlanBatches(), KeepLanes((*state.revision.lanes.values(), *event.revision.lanes.values()))]
     assert state.computed is event.epoch.manifest
     assert state.revision.manifest.lanes == event.epoch.manifest.lanes
     assert state.batch_size.batch_records == 200

@@ -1,0 +1,56 @@
+"""Reading ahead: while the target stages work on a batch, the source stage of the next one runs.
+
+What the source stage has read of a batch decides from where the next one goes on, unless a query fails or the plan
+changes meanwhile; then what was read ahead is not used, and read again. A batch is read ahead only where records wait
+that the one before could not hold: at the end of the logs it would gain nothing, and delay results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dsms.runtime.batching.planner_input import PlannerInput
+from dsms.runtime.lanes.manifest import Position
+from dsms.runtime.lanes.revision import Revision
+from dsms.runtime.stages.wire import Envelope, ShedSeen, SlicePosition, SourceFailed, SourceWaits, VertexFailed
+
+
+def can_read_ahead(planned: PlannerInput, revision: Revision) -> bool:
+    """Whether the batch after one that was planned from `planned` may be read ahead: all that is read goes through
+    all stages, no record waits, and none is shed. Frames have to be in files, since they pass through the driver."""
+    simple = not (planned.waits or planned.rates or planned.wakes or any(revision.takes.values()))
+    return simple and planned.frames is not None
+
+
+def input_after(planned: PlannerInput, sent: Iterable[Envelope]) -> PlannerInput | None:
+    """The input of the batch after one whose source stage has sent these messages; None if they do not decide it."""
+    positions = {lane: dict(places) for lane, places in planned.positions.items()}
+    for envelope in sent:
+        match envelope.message:
+            case SlicePosition() as at:
+                source = planned.lanes[envelope.lane].sources[at.leaf].id
+                positions[envelope.lane][source, at.partition] = Position(at.offset, at.frontier, at.high, at.orders)
+            case SourceFailed() | SourceWaits() | VertexFailed() | ShedSeen():
+                return None
+    return replace(planned, positions=positions, again=False)
+
+
+def still_holds(planned: PlannerInput, now: PlannerInput) -> bool:
+    """Whether a batch that was planned ahead is what would be planned now, but for the number of records it holds.
+
+    The lanes have to be the same objects: equal plans are compiled once.
+    """
+    same = replace(
+        planned,
+        revision=now.revision,
+        batch_records=now.batch_records,
+        behind_records=now.behind_records,
+        frames=now.frames,
+        again=now.again,
+        lanes=now.lanes,
+    )
+    lanes = planned.lanes.keys() == now.lanes.keys() and all(
+        lane is now.lanes[lane_id] for lane_id, lane in planned.lanes.items()
+    )
+    return lanes and same == now
