@@ -3,12 +3,13 @@ plan changes meanwhile and what was read ahead is read again."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from integration.cluster import Cluster, kill_9, log_of, running
-from integration.workload import Outcome, await_all, feed_of, finish, outcome
+from integration.workload import Feed, Outcome, await_all, feed_of, finish, outcome
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 STEP, PIECES, CHANGES = 600, 2, 4
@@ -27,6 +28,15 @@ def undisturbed(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFac
         return outcome(kafka, cluster.name)
 
 
+@pytest.fixture
+def lagging(kafka: str, redis_url: str, tmp_path: Path) -> Iterator[tuple[Cluster, Feed]]:
+    """A cluster without an executor, whose input has a piece already, and the feed of the rest."""
+    with running(kafka, redis_url, tmp_path) as cluster:
+        feed = feed_of(cluster, STEP, PIECES)
+        feed.piece()
+        yield cluster, feed
+
+
 def change_the_plan(cluster: Cluster) -> None:
     """Queries come and go while all others lag behind."""
     for at in range(CHANGES):
@@ -35,29 +45,21 @@ def change_the_plan(cluster: Cluster) -> None:
             cluster.sql(f"DROP VIEW {cluster.name}more{at}")
 
 
-def test_a_plan_that_changes_while_batches_are_read_ahead(
-    kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome
-) -> None:
-    with running(kafka, redis_url, tmp_path) as cluster:
-        feed = feed_of(cluster, STEP, PIECES)
-        feed.piece()
+def test_a_plan_that_changes_while_batches_are_read_ahead(lagging: tuple[Cluster, Feed], undisturbed: Outcome) -> None:
+    cluster, feed = lagging
+    executor = cluster.start_executor(batch_records=25)
+    cluster.await_state("running")
+    change_the_plan(cluster)
+    finish(cluster, feed, undisturbed)
+    assert AHEAD in log_of(executor) and IN_VAIN in log_of(executor)
+
+
+def test_an_executor_that_is_killed_while_it_reads_ahead(lagging: tuple[Cluster, Feed], undisturbed: Outcome) -> None:
+    cluster, feed = lagging
+    for part in (1, 2, 3):
         executor = cluster.start_executor(batch_records=25)
-        cluster.await_state("running")
-        change_the_plan(cluster)
-        finish(cluster, feed, undisturbed)
-        assert AHEAD in log_of(executor) and IN_VAIN in log_of(executor)
-
-
-def test_an_executor_that_is_killed_while_it_reads_ahead(
-    kafka: str, redis_url: str, tmp_path: Path, undisturbed: Outcome
-) -> None:
-    with running(kafka, redis_url, tmp_path) as cluster:
-        feed = feed_of(cluster, STEP, PIECES)
-        feed.piece()
-        for part in (1, 2, 3):
-            executor = cluster.start_executor(batch_records=25)
-            cluster.await_frontier([f"dsms.{cluster.name}hot"], part * STEP // 5)
-            assert AHEAD in log_of(executor)
-            kill_9(executor)
-        cluster.start_executor(batch_records=25)
-        finish(cluster, feed, undisturbed)
+        cluster.await_frontier([f"dsms.{cluster.name}hot"], part * STEP // 5)
+        assert AHEAD in log_of(executor)
+        kill_9(executor)
+    cluster.start_executor(batch_records=25)
+    finish(cluster, feed, undisturbed)

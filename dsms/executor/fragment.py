@@ -247,10 +247,9 @@ class Fragment:
         cannot be used."""
         if (revision := _numbered(self.state.revisions).get(planned.revision)) is not None:
             return revision
-        revision = self.state.revision
-        if still_holds(planned, self._planner_input_of(self.state)) and not any(revision.takes.values()):
-            return replace(revision, number=planned.revision)
-        return None
+        revision, now = self.state.revision, self._planner_input_of(self.state)
+        holds = can_read_ahead(now, revision) and still_holds(planned, now)
+        return replace(revision, number=planned.revision) if holds else None
 
     def _plan_from(self, ahead: PlannerInput | None) -> None:
         """Lets the next batch be planned from an input while the epoch of this one is computed; if it is None, from the

@@ -69,9 +69,9 @@ class BatchPlanner:
         #: The last known end of each source partition, and since when it has not changed.
         self._grown: dict[SourcePartition, tuple[int, float]] = {}
         self._ends_read_at = 0.0
-        #: What the last batch was planned from, and whether it leaves records unread.
+        #: What the last batch was planned from, and up to where.
         self.planned: PlannerInput | None = None
-        self.leaves_unread = False
+        self._upto: Offsets = {}
         self._known: Ends = {}
 
     def initial(self) -> Offsets:
@@ -94,9 +94,14 @@ class BatchPlanner:
         self._shed(control, positions)
         limit = control.limit(waiting(positions, ends, control.reads))
         upto = next_offsets(control.plan_version, positions, ends, log.known, limit, control.reads)
-        self.leaves_unread = any(unread(positions, ends, upto).values())
+        self._upto = upto
         turn = control.wakes or lost or due or control.again
         return {**upto, TURN: control.revision if turn else start.get(TURN, 0)}
+
+    @property
+    def leaves_unread(self) -> bool:
+        """Whether the last batch that was planned leaves records unread."""
+        return self.planned is not None and any(unread(self.planned.positions, self._known, self._upto).values())
 
     def tasks(self, start: Offsets, end: Offsets) -> list[SourceTask]:
         """The tasks of a batch, at most one for each core, with about equally many records."""

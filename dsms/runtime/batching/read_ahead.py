@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dsms.runtime.batching.planner_input import PlannerInput
-from dsms.runtime.lanes.manifest import Position
 from dsms.runtime.lanes.revision import Revision
 from dsms.runtime.stages.wire import Envelope, ShedSeen, SlicePosition, SourceFailed, SourceWaits, VertexFailed
 
@@ -30,7 +29,7 @@ def input_after(planned: PlannerInput, sent: Iterable[Envelope]) -> PlannerInput
         match envelope.message:
             case SlicePosition() as at:
                 source = planned.lanes[envelope.lane].sources[at.leaf].id
-                positions[envelope.lane][source, at.partition] = Position(at.offset, at.frontier, at.high, at.orders)
+                positions[envelope.lane][source, at.partition] = at.position
             case SourceFailed() | SourceWaits() | VertexFailed() | ShedSeen():
                 return None
     return replace(planned, positions=positions, again=False)

@@ -14,7 +14,7 @@ from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.epoch.dead_letters import DeadRecord, count_faults, dead_letters, fault_records
 from dsms.runtime.epoch.progress_log import DeadMarks, Published
-from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, SourcePartition
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest, SourcePartition
 from dsms.runtime.lanes.queues import Takes, queues_after
 from dsms.runtime.lanes.revision import Revision, without_failed
 from dsms.runtime.stages.lane_step import frontier
@@ -255,7 +255,7 @@ def _lane_after(lane: Lane, lane_messages: LaneMessages, before: LaneManifest, r
     positions = dict(before.positions)
     for at in lane_messages.of(SlicePosition):
         source = lane.sources[at.leaf].id
-        positions[source] = {**positions[source], at.partition: Position(at.offset, at.frontier, at.high, at.orders)}
+        positions[source] = {**positions[source], at.partition: at.position}
     runs = list(before.runs)
     for target, message in stored:
         runs[target] = runs[target] | message.names

@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from connectors.formats.arrow_buffers import arrow_buffer
+from dsms.runtime.lanes.manifest import Position
 from dsms.runtime.stages.envelope import ENVELOPE_ARROW
 from dsms.runtime.stages.frames import Frame, pack
 from dsms.runtime.stages.stored_state import Names
@@ -73,6 +74,11 @@ class SlicePosition(Message, frozen=True, array_like=True, tag=True):
     high: int
     records: int
     orders: tuple[Ordering, ...] = ()
+
+    @property
+    def position(self) -> Position:
+        """The position, as manifests have it."""
+        return Position(self.offset, self.frontier, self.high, self.orders)
 
 
 class RefusedRecord(msgspec.Struct, frozen=True, array_like=True):
