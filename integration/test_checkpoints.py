@@ -133,13 +133,17 @@ def test_runs_are_copied_once_and_old_checkpoints_go(kafka: str, redis_url: str,
                 if file.is_file():
                     assert written.setdefault(str(file), file.stat().st_mtime) == file.stat().st_mtime
         store = CheckpointStore(ObjectStore(url), cluster.name, "0")
+        assert wait_until(lambda: len(store.find().checkpoints) == 3, 30), "old checkpoints go"
         kept = store.find().checkpoints
-        assert len(kept) == 3
         assert kept[0] == made[-1]
         assert [store.verify(checkpoint) for checkpoint in kept] == [[], [], []]
         named = {copy.name for checkpoint in kept for copy in checkpoint.runs.values()}
-        there = {name for name in ObjectStore(url).names(cluster.name) if "/runs/" in name}
-        assert there == named, "copies that no checkpoint names are removed"
+        copies = ObjectStore(url)
+
+        def there() -> set[str]:
+            return {name for name in copies.names(cluster.name) if "/runs/" in name}
+
+        assert wait_until(lambda: there() == named, 30), ("copies that no checkpoint names are removed", there(), named)
         assert set(kept[0].runs) & set(kept[1].runs), "some runs stay as they are"
 
 

@@ -93,7 +93,7 @@ def ensure_topic(admin: AdminClient, topic: str, partitions: int, config: Mappin
         raise ExternalError(f'kafka did not answer while creating topic "{topic}"', retryable=True) from error
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-            return
+            return _await_known(admin, topic)
         if error.args[0].code() == KafkaError.TOPIC_EXCEPTION:
             raise UserError(
                 f'"{topic}" is not a valid topic name', hint="use letters, digits, '.', '_' and '-'"
@@ -114,12 +114,22 @@ def admit_large_records(admin: AdminClient, topic: str) -> None:
         admin.incremental_alter_configs([larger])[larger].result(TIMEOUT_S)
 
 
-@retry(
+_until_it_holds = retry(
     retry=retry_if_exception_type(ExternalError),
     wait=wait_exponential(0.02, max=0.5),
     stop=stop_after_delay(TIMEOUT_S),
     reraise=True,
 )
+
+
+@_until_it_holds
+def _await_known(admin: AdminClient, topic: str) -> None:
+    """The controller refuses a name as soon as somebody else has taken it; the brokers learn of the topic later."""
+    if not partitions_of(admin, topic):
+        raise ExternalError(f'topic "{topic}" exists, but no broker knows it yet')
+
+
+@_until_it_holds
 def _await_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
     known = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
     if sum(partition.leader >= 0 for partition in known.values()) < partitions:
