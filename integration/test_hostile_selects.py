@@ -20,6 +20,7 @@ LIMITS = (
     "relation_mb=1"
 )
 ENDLESS = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+OUT_OF_TIME = 408
 CROSS = "FROM numbers a, numbers b, numbers c, numbers d"
 
 
@@ -90,6 +91,9 @@ def test_what_is_not_of_the_language_is_refused(cluster: Cluster, sql: str) -> N
 )
 def test_memory_and_answers_are_bounded(cluster: Cluster, sql: str, limit: str) -> None:
     status, kind, message = refusal(cluster, sql)
+    for _ in range(3):
+        if status == OUT_OF_TIME:  # on a busy machine its time may be over before it has taken its memory
+            status, kind, message = refusal(cluster, sql)
     assert (status, kind) == (400, "limit")
     assert f'"{limit}"' in message and "DSMS_LIMITS" in message
 
@@ -111,12 +115,15 @@ def test_time_is_bounded_and_other_calls_are_answered_meanwhile(cluster: Cluster
         assert cluster.get("status")["cluster"] == cluster.name
         assert not running_select.done() or time.monotonic() - began >= SECONDS
         status, kind, message = running_select.result(60)
-    assert (status, kind) == (408, "limit")
+    assert (status, kind) == (OUT_OF_TIME, "limit")
     assert f"ended after {SECONDS} s" in message and '"select_seconds"' in message
 
 
 def test_a_statement_that_writes_is_bounded_and_does_nothing(cluster: Cluster) -> None:
-    assert refusal(cluster, f"INSERT INTO texts SELECT count(*), 'x' {CROSS} WHERE a.n * b.n + c.n = d.n")[0] == 408
+    assert (
+        refusal(cluster, f"INSERT INTO texts SELECT count(*), 'x' {CROSS} WHERE a.n * b.n + c.n = d.n")[0]
+        == OUT_OF_TIME
+    )
     assert refusal(cluster, "UPDATE texts SET t = repeat(t, 2)")[0] == 400
     assert answered(cluster, "SELECT count(*), max(length(t)) FROM texts") == [[900, 1000]]
 
@@ -139,7 +146,7 @@ def test_more_at_once_than_may_run_and_wait_are_told_to_come_again(cluster: Clus
         every = [threads.submit(httpx.post, f"{cluster.url}/v1/statements", **asked(ENDLESS)) for _ in range(8)]
         statuses = sorted(each.result().status_code for each in every)
     assert statuses.count(429) >= 4
-    assert set(statuses) <= {408, 429}
+    assert set(statuses) <= {OUT_OF_TIME, 429}
     refused = next(each.result() for each in every if each.result().status_code == 429)
     assert refused.json()["error"]["kind"] == "busy"
     assert refused.headers["retry-after"]
