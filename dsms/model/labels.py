@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import singledispatch
 
 from dsms.model import logical
+from dsms.model.schema import schema
 from operators.aggregates.aggregate import Aggregate
 from operators.core.sort_key import SortKey
 from operators.expressions import Expression, Literal, to_sql
@@ -103,6 +104,16 @@ def _(node: logical.Union) -> str:
 @label.register
 def _(node: logical.Distinct) -> str:
     return "Distinct"
+
+
+@label.register
+def _(node: logical.Recurrence) -> str:
+    return f"Recurrence {', '.join(node.columns.names)}"
+
+
+@label.register
+def _(node: logical.Recursion) -> str:
+    return f"Recursion {', '.join(schema(node).names)}; {len(node.rules)} rules"
 
 
 @label.register

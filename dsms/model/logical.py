@@ -14,6 +14,7 @@ from operators.core.stored_names import ADDED_LATER
 from operators.expressions import Column, Expression
 from operators.joins.asof_join import Comparison
 from operators.ranking.window_call import WindowCall
+from operators.recursion.term import Rule
 from operators.relational.members import Roster
 from operators.streams.shed import Value
 from operators.sync.sync_points import Periodic
@@ -127,6 +128,27 @@ class Distinct:
     """The rows without duplicates."""
 
     input: Node
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """The rows that a recursive relation has so far, in one of its own rules: a leaf that only plans have that are
+    being bound."""
+
+    number: int
+    columns: pa.Schema
+
+
+@dataclass(frozen=True)
+class Recursion:
+    """WITH RECURSIVE: the relation number `output` of several that are defined by rules over `inputs` and over each
+    other: the least sets that contain all rows which their rules derive. `name` is that of the first one."""
+
+    inputs: tuple[Node, ...]
+    relations: tuple[pa.Schema, ...]
+    rules: tuple[Rule, ...]
+    output: int
+    name: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -335,7 +357,8 @@ class Members:
 
 
 Node = (
-    StreamScan | Values | Filter | Project | Restamp | Join | SemiJoin | Union | Distinct | SetOperation | GroupBy
+    StreamScan | Values | Filter | Project | Restamp | Join | SemiJoin | Union | Distinct | Recurrence | Recursion
+    | SetOperation | GroupBy
     | TopK | WindowFunctions | Unnest | Sample | Shed | TimeWindow | RowWindow | Assign | Session | NowFilter | Sync
     | ToStream | Apply | AsofJoin | Final | Members
 )  # fmt: skip

@@ -16,9 +16,9 @@ from operators.sync.sync_points import Periodic
 
 def inputs(node: logical.Node) -> tuple[logical.Node, ...]:
     """The direct inputs of a node."""
-    if isinstance(node, logical.StreamScan | logical.Values):
+    if isinstance(node, logical.StreamScan | logical.Values | logical.Recurrence):
         return ()
-    if isinstance(node, logical.Union):
+    if isinstance(node, logical.Union | logical.Recursion):
         return node.inputs
     if isinstance(node, logical.Join | logical.SemiJoin | logical.SetOperation | logical.AsofJoin):
         return (node.left, node.right)
@@ -132,6 +132,12 @@ def _(node: logical.Distinct) -> tuple[str, ...]:
     return keys(node.input) or tuple(schema(node).names)
 
 
+@_keys.register
+def _(node: logical.Recursion) -> tuple[str, ...]:
+    """A recursive relation is a set."""
+    return tuple(schema(node).names)
+
+
 @_keys.register(logical.SemiJoin)
 @_keys.register(logical.AsofJoin)
 def _(node: logical.SemiJoin | logical.AsofJoin) -> tuple[str, ...]:
@@ -195,7 +201,7 @@ def append_only(node: logical.Node) -> bool:
             return node.length is None and node.slide == 1 and append_only(node.input)
         case logical.Apply():
             return node.function.append_only and append_only(node.input)
-        case logical.Union():
+        case logical.Union() | logical.Recursion():
             return all(append_only(branch) for branch in node.inputs)
         case logical.Join():
             return node.outer == "none" and append_only(node.left) and append_only(node.right)

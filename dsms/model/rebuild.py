@@ -25,9 +25,9 @@ def with_inputs(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.
 
 def _over(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.Node:
     match node:
-        case logical.StreamScan() | logical.Values():
+        case logical.StreamScan() | logical.Values() | logical.Recurrence():
             return node
-        case logical.Union():
+        case logical.Union() | logical.Recursion():
             return replace(node, inputs=below)
         case logical.Join() | logical.SemiJoin() | logical.SetOperation() | logical.AsofJoin():
             return replace(node, left=below[0], right=below[1])

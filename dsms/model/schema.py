@@ -101,6 +101,16 @@ def _(node: logical.Union) -> pa.Schema:
 
 
 @_schema.register
+def _(node: logical.Recurrence) -> pa.Schema:
+    return node.columns
+
+
+@_schema.register
+def _(node: logical.Recursion) -> pa.Schema:
+    return node.relations[node.output]
+
+
+@_schema.register
 def _(node: logical.SetOperation) -> pa.Schema:
     return _merged([schema(node.left), schema(node.right)])
 

@@ -122,6 +122,11 @@ class _Parametrisation:
         return _replaced(part, constant, self.parameters[-1])
 
     @_node.register
+    def _(self, node: logical.Recursion) -> logical.Node:
+        """Its rules would have to carry the member along."""
+        raise _CannotTellApart
+
+    @_node.register
     def _(self, node: logical.Apply) -> logical.Node:
         """A function with state would have to tell members apart by itself."""
         if node.function.partition is not None:

@@ -35,6 +35,7 @@ _CONSTRUCTS = {
     logical.AsofJoin: "an as-of join",
     logical.Union: "UNION",
     logical.Distinct: "DISTINCT",
+    logical.Recursion: "WITH RECURSIVE",
     logical.SetOperation: "EXCEPT or INTERSECT",
     logical.TopK: "ORDER BY … LIMIT",
     logical.WindowFunctions: "OVER",

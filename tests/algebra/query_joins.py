@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.algebra.query_parts import Column, Drawing, Kind, Relation, named, select
 from tests.algebra.query_scalars import Scope, comparison, outputs, predicate, scope, value
 
@@ -68,19 +70,19 @@ def _where(text: str) -> tuple[str, str]:
 
 def self_join(g: Drawing, relation: Relation) -> Relation:
     """A relation joined with itself, named once by WITH."""
-    if "(" in relation.ours and not relation.is_query:
-        relation = _without_ts(relation)
+    with_ts = "TS" in relation.ours
+    relation = named_query(relation)
     w, a, b = g.name("w"), g.name("a"), g.name("a")
     both = [*scope(a, relation.columns), *scope(b, relation.columns)]
     items, columns = outputs(g, both, 4)
     on = condition(g, both[: len(both) // 2], both[len(both) // 2 :])
     kind = g.pick(["JOIN", "LEFT JOIN", "FULL JOIN"])
-    test = f"USING ({g.pick(relation.columns).name})" if g.chance(20) and not relation.ours.count("TS") else f"ON {on}"
+    test = f"USING ({g.pick(relation.columns).name})" if g.chance(20) and not with_ts else f"ON {on}"
     body = f"{w} AS {a} {kind} {w} AS {b} {test}"
     ours, duck = select(items, (body, body), ("", ""))
     texts = [
         f"(WITH {w} AS {relation_text} {text[1:]}"
-        for relation_text, text in ((_query(relation), ours), (relation.duck, duck))
+        for relation_text, text in ((relation.ours, ours), (relation.duck, duck))
     ]
     return Relation(texts[0], texts[1], columns)
 
@@ -92,10 +94,14 @@ def _without_ts(relation: Relation) -> Relation:
     return Relation(f"(SELECT {listed} FROM {relation.ours} AS x)", f"(SELECT {listed} FROM {relation.duck})", columns)
 
 
-def _query(relation: Relation) -> str:
+def named_query(relation: Relation) -> Relation:
+    """The relation as a query in parentheses, which WITH can name."""
+    if "(" in relation.ours and not relation.is_query:
+        relation = _without_ts(relation)
     if relation.is_query:
-        return relation.ours
-    return f"(SELECT {', '.join(column.name for column in relation.columns)} FROM {relation.ours} AS x)"
+        return relation
+    listed = ", ".join(column.name for column in relation.columns)
+    return replace(relation, ours=f"(SELECT {listed} FROM {relation.ours} AS x)")
 
 
 def filtered_by_subquery(g: Drawing, outer: Relation, inner: Relation) -> Relation:

@@ -72,7 +72,7 @@ def runs(case: Case) -> bool:
 
 @seed(1)
 @settings(
-    max_examples=300,
+    max_examples=400,
     backend=install(),
     database=None,
     deadline=None,

@@ -18,6 +18,8 @@ def estimated_rows(node: logical.Node) -> float:
     match node:
         case logical.StreamScan(keys=keys):
             return _KEYED if keys else _STREAM
+        case logical.Recurrence():
+            return _KEYED
         case logical.Values(rows=rows):
             return float(len(rows))
         case logical.TimeWindow(below, None):

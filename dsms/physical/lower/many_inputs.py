@@ -8,12 +8,13 @@ import pyarrow as pa
 
 from dsms.model import logical
 from dsms.model.schema import schema
-from dsms.physical.builder import Builder, Port
+from dsms.physical.builder import SINGLE, Builder, Port
 from dsms.physical.column_bounds import bounds
 from dsms.physical.lower.dispatch import lower, lowering, stateless
 from dsms.physical.lower.forgetting import forgetting, limited_keys
 from dsms.physical.lower.sides import aligned, union_all
 from operators.expressions import Column
+from operators.recursion.recursion import Recursion
 from operators.relational.project import Project
 from operators.relational.set_operation import SetOperation
 from operators.sync.sync_points import Periodic
@@ -48,6 +49,14 @@ def _rename(port: Port, columns: pa.Schema, builder: Builder) -> Port:
     outputs = tuple((new.name, Column(old.name, old.type, old.nullable)) for new, old in pairs)
     names = dict(zip(port.schema.names, columns.names, strict=True))
     return replace(stateless(Project(outputs), port, columns, builder), partitioned=port.renamed(names))
+
+
+@lowering.register
+def _(node: logical.Recursion, builder: Builder) -> Port:
+    ports = [builder.route(lower(below, builder), ()) for below in node.inputs]
+    operator = Recursion(node.name, node.relations, node.rules, node.output)
+    added = builder.add(operator, builder.release(ports, changes=True), schema(node), single=True)
+    return replace(added, partitioned=SINGLE)
 
 
 @lowering.register

@@ -10,15 +10,17 @@ from sqlglot import exp
 from dsms.model import logical
 from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.position import error_at
+from dsms.model.schema import schema
 from dsms.sql.binder.catalog_relations import bind_name
-from dsms.sql.binder.relation import Context, Relation, aliased, bind_query, bind_relation, refusal
-from dsms.sql.binder.scope import Entry, Scope
+from dsms.sql.binder.recursive_tables import recursion
+from dsms.sql.binder.relation import CommonTable, Context, Relation, aliased, bind_query, bind_relation, refusal, shown
+from dsms.sql.binder.scope import Scope
 from dsms.sql.binder.stream_windows import WINDOWED
-from operators.expressions import column
+from dsms.sql.parser import nodes
 
 __all__ = ["bind_relation", "checked_alias", "one_row"]
 
-_TABLE_PARTS = {"db": "a qualified name", "sample": "TABLESAMPLE", "pivots": "PIVOT", "joins": "JOIN"}
+_TABLE_PARTS = {"db": "a qualified name", "pivots": "PIVOT", "joins": "JOIN"}
 
 for kind, bind in WINDOWED.items():
     bind_relation.register(kind, bind)
@@ -31,6 +33,8 @@ def one_row() -> Relation:
 
 @bind_relation.register
 def _(table: exp.Table, context: Context) -> Relation:
+    if sample := table.args.get("sample"):
+        return bind_relation(_sampled(table, sample), context)
     for part, value in table.args.items():
         if value and part not in ("this", "alias"):
             construct = _TABLE_PARTS.get(part, part.upper())
@@ -39,15 +43,28 @@ def _(table: exp.Table, context: Context) -> Relation:
     if not named:
         relation = bind_name(table, context)
         return checked_alias(relation, table) if table.alias_column_names else relation
-    cte, around = named
-    relation = _common(cte, around)
-    return checked_alias(checked_alias(relation, cte), table, table.name)
+    relation = named.relation or _common(named)
+    return checked_alias(checked_alias(relation, named.cte), table, table.name)
+
+
+def _sampled(table: exp.Table, sample: exp.TableSample) -> exp.Expr:
+    """`S TABLESAMPLE (10 PERCENT)` as `S Sample(10)`."""
+    others = [part for part, value in sample.args.items() if value and part not in ("percent", "method")]
+    if others or not sample.args.get("percent"):
+        raise refusal(table, "TABLESAMPLE by other than a percentage", hint="write TABLESAMPLE (10 PERCENT)")
+    plain = table.copy()
+    plain.set("sample", None)
+    return nodes.StreamSample(this=plain, percent=sample.args["percent"])
 
 
 @memoized_by_identity(64)
-def _common(cte: exp.CTE, around: Context) -> Relation:
+def _common(table: CommonTable) -> Relation:
     """The relation of a common table, which is the same wherever it is read."""
-    return bind_query(cte.this, replace(around, query=None, outer=None, base=None, top=False))
+    inside = replace(table.around, query=None, outer=None, base=None, top=False)
+    if not table.group:
+        return bind_query(table.cte.this, inside)
+    node = recursion(table.group, inside, table.cte.alias)
+    return shown(node, schema(node))
 
 
 @bind_relation.register
@@ -75,9 +92,3 @@ def checked_alias(relation: Relation, table: exp.Expr, name: str | None = None) 
     if len(names) > len(relation.visible):
         raise error_at(table, f'"{table.alias}" has {len(relation.visible)} columns, not {len(names)}')
     return aliased(relation, table.alias or name, names)
-
-
-def shown(node: logical.Node, fields: pa.Schema, alias: str | None = None) -> Relation:
-    """The relation of a plan that shows these columns under their own names."""
-    entries = tuple(Entry(alias, field.name, column(field)) for field in fields)
-    return Relation(node, Scope.of(entries), entries)

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
+import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.position import error_at
+from dsms.sql.binder.common_tables import groups, reads_itself
 from dsms.sql.binder.scope import Entry, Outer, Scope
 from operators.core.errors import SqlError
+from operators.expressions import column
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,17 @@ class Relation:
     def over(self, node: logical.Node) -> Relation:
         """The same columns over another plan."""
         return replace(self, node=node)
+
+
+@dataclass(frozen=True, eq=False)
+class CommonTable:
+    """A common table of WITH, and the context of its definition. Of a recursive one, `group` are all that are defined
+    together with it; within their definitions `relation` is what it has so far."""
+
+    cte: exp.CTE
+    around: Context
+    group: tuple[exp.CTE, ...] = ()
+    relation: Relation | None = None
 
 
 #: Told of each name of the catalog that a query reads, before it is looked up; it may raise.
@@ -48,7 +62,7 @@ class Context:
     catalog: Catalog
     query: exp.Expr | None = None
     named: Named = unnoticed
-    ctes: dict[str, tuple[exp.CTE, Context]] = field(default_factory=dict)
+    ctes: dict[str, CommonTable] = field(default_factory=dict)
     outer: Outer | None = None
     base: logical.Node | None = None
     top: bool = False
@@ -85,6 +99,12 @@ def aliased(relation: Relation, alias: str | None, columns: list[str] | None = N
     return Relation(relation.node, known, visible)
 
 
+def shown(node: logical.Node, fields: pa.Schema, alias: str | None = None) -> Relation:
+    """The relation of a plan that shows these columns under their own names."""
+    entries = tuple(Entry(alias, field.name, column(field)) for field in fields)
+    return Relation(node, Scope.of(entries), entries)
+
+
 def refusal(node: exp.Expr, construct: str, hint: str = "") -> SqlError:
     """The error for a construct that is not supported."""
     return error_at(node, f"{construct} is not supported here", hint=hint)
@@ -98,15 +118,17 @@ def bind_query(query: exp.Expr, context: Context) -> Relation:
 
 
 def with_common_tables(query: exp.Expr, context: Context) -> Context:
-    """The context with the common tables of a query's WITH, each of which can use those before it. Raises SqlError."""
+    """The context with the common tables of a query's WITH. Each can use those before it; with RECURSIVE also itself
+    and those after it. Raises SqlError."""
     common = query.args.get("with_")
     if common is None:
         return context
     for cte in common.expressions:
-        name = cte.alias.lower()
-        if common.args.get("recursive") and any(table.name.lower() == name for table in cte.this.find_all(exp.Table)):
-            raise refusal(cte, "WITH RECURSIVE")
-        if any(other.alias.lower() == name for other in common.expressions if other is not cte):
+        if any(other.alias.lower() == cte.alias.lower() for other in common.expressions if other is not cte):
             raise error_at(cte, f'two queries of WITH are named "{cte.alias}"')
-        context = replace(context, ctes={**context.ctes, name: (cte, context)})
+    is_recursive = bool(common.args.get("recursive"))
+    for group in groups(common.expressions) if is_recursive else [[cte] for cte in common.expressions]:
+        together = tuple(group) if is_recursive and reads_itself(group) else ()
+        tables = {cte.alias.lower(): CommonTable(cte, context, together) for cte in group}
+        context = replace(context, ctes={**context.ctes, **tables})
     return context

@@ -75,6 +75,7 @@ def _is_bare(item: exp.Expr, context: Context) -> bool:
     for table in item.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
             return False
-        if (cte := context.ctes.get(table.name.lower())) is not None and not _is_bare(cte[0], cte[1]):
+        common = context.ctes.get(table.name.lower())
+        if common is not None and (common.group or not _is_bare(common.cte, common.around)):
             return False
     return True

@@ -78,7 +78,7 @@ def lives_one_instant(node: logical.Node) -> bool:
             return left or (node.kind.startswith("intersect") and lives_one_instant(node.right))
         case logical.SemiJoin() | logical.AsofJoin():
             return lives_one_instant(node.left)
-        case logical.Union():
+        case logical.Union() | logical.Recursion():
             return all(lives_one_instant(branch) for branch in node.inputs)
         case logical.GroupBy():
             # without keys there is a row even for the empty relation
@@ -86,6 +86,7 @@ def lives_one_instant(node: logical.Node) -> bool:
         case (
             logical.StreamScan()
             | logical.Values()
+            | logical.Recurrence()
             | logical.ToStream()
             | logical.Sync()
             | logical.RowWindow()

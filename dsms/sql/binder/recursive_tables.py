@@ -1,0 +1,236 @@
+"""WITH RECURSIVE: common tables that read themselves or each other, as rules over relations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import product
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model import logical
+from dsms.model.position import error_at
+from dsms.model.properties import walk
+from dsms.model.schema import schema
+from dsms.optimizer.optimize import optimize
+from dsms.sql.binder.common_tables import named_in
+from dsms.sql.binder.relation import CommonTable, Context, Relation, aliased, bind_query, refusal, shown
+from operators.core.errors import SqlError, UserError
+from operators.expressions import Column, Expression, call, coerce, column, type_name
+from operators.recursion.term import Given, Paired, Projected, Recurred, Rule, Selected, Term
+
+#: Through these a recursive relation cannot be read: more rows of it could mean fewer or other rows of the result.
+_CONSTRUCTS = {
+    logical.GroupBy: "an aggregate",
+    logical.TopK: "ORDER BY … LIMIT",
+    logical.WindowFunctions: "OVER",
+    logical.SetOperation: "EXCEPT or INTERSECT",
+    logical.Join: "an outer join",
+    logical.SemiJoin: "NOT IN or NOT EXISTS",
+}
+_ASK = "ask for it over the recursive relation, in the query below WITH"
+#: How often types are widened, as from INTEGER to DOUBLE, until they must be stable.
+_ROUNDS = 3
+_PARTNER = "__partner{}"
+
+
+def recursion(group: Sequence[exp.CTE], around: Context, name: str) -> logical.Recursion:
+    """The relation `name` of some common tables that are defined together. Raises SqlError.
+
+    Each is a UNION of queries. The types of its columns are those to which the columns of all these are widened.
+    """
+    tables = [_Table(number, cte, around) for number, cte in enumerate(group)]
+    relations = _widest(tables, _first(tables))
+    rules = _Rules(tuple(relations[table.name] for table in tables))
+    for table in tables:
+        for text in table.queries:
+            rules.add(table, text, table.bound(text, tables, relations))
+    output = next(table.number for table in tables if table.name == name.lower())
+    return logical.Recursion(tuple(rules.inputs), rules.relations, tuple(rules.rules), output, group[0].alias)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A recursive table, by its number in the group."""
+
+    number: int
+    cte: exp.CTE
+    around: Context
+
+    @property
+    def name(self) -> str:
+        return self.cte.alias.lower()
+
+    @property
+    def queries(self) -> list[exp.Expr]:
+        """The queries of its UNION, in order."""
+        return list(_united(self.cte.this))
+
+    def bound(self, query: exp.Expr, tables: Sequence[_Table], known: Mapping[str, pa.Schema]) -> Relation:
+        """One of its queries, given what the tables of the group have so far."""
+        recurrences = {table.name: table.recurrence(known[table.name]) for table in tables if table.name in known}
+        return bind_query(query, replace(self.around, ctes={**self.around.ctes, **recurrences}))
+
+    def recurrence(self, columns: pa.Schema) -> CommonTable:
+        """The table as it is read within the group."""
+        return CommonTable(self.cte, self.around, relation=shown(logical.Recurrence(self.number, columns), columns))
+
+    def columns(self, relations: Sequence[Relation]) -> pa.Schema:
+        """The columns of the table, given its first queries. Any may become NULL by recursion."""
+        named = aliased(relations[0], None, list(self.cte.alias_column_names)).visible
+        names = [entry.name for entry in named]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise error_at(
+                self.cte, f'two columns of "{self.cte.alias}" are named "{twice}"', hint="rename one with AS"
+            )
+        rows = [[entry.column.type for entry in relation.visible] for relation in relations]
+        if any(len(row) != len(names) for row in rows):
+            counts = ", ".join(str(len(row)) for row in rows)
+            raise error_at(self.cte, f'the queries of "{self.cte.alias}" differ in the number of columns: {counts}')
+        pairs = zip(names, zip(*rows, strict=True), strict=True)
+        return pa.schema([pa.field(name, self._common(name, types)) for name, types in pairs])
+
+    def _common(self, name: str, types: Sequence[pa.DataType]) -> pa.DataType:
+        try:
+            return reduce(_widened, types)
+        except UserError as error:
+            shown = " and ".join(map(type_name, types))
+            message = f'column "{name}" of "{self.cte.alias}" has no common type: {shown}'
+            raise error_at(self.cte, message, hint="CAST one of them") from error
+
+
+def _united(query: exp.Expr) -> Iterator[exp.Expr]:
+    """The queries that a UNION consists of. Raises SqlError where rows would be counted, or cut off."""
+    if isinstance(query, exp.Subquery) and isinstance(query.this, exp.Union | exp.Subquery):
+        query = query.this
+    if not isinstance(query, exp.Union):
+        yield query
+        return
+    for part, construct in (("with_", "WITH"), ("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET")):
+        if query.args.get(part):
+            raise refusal(query, f"{construct} of a recursive query")
+    if query.args.get("distinct") is False:
+        hint = "write UNION: a recursive relation is a set, so that it is finite where rows derive each other"
+        raise refusal(query.right, "UNION ALL in WITH RECURSIVE", hint)
+    yield from _united(query.left)
+    yield from _united(query.right)
+
+
+def _widest(tables: Sequence[_Table], known: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
+    """The columns of all tables, widened until all their queries fit them; after a few rounds as they are by then."""
+    for _ in range(_ROUNDS):
+        wider = {
+            table.name: table.columns([table.bound(query, tables, known) for query in table.queries])
+            for table in tables
+        }
+        if wider == known:
+            break
+        known = wider
+    return known
+
+
+def _first(tables: Sequence[_Table]) -> dict[str, pa.Schema]:
+    """The columns of all tables, by name, from their first queries. A table without a query that reads none of the
+    group takes its types from the first one that reads only tables known by then."""
+    known: dict[str, pa.Schema] = {}
+    names = [table.name for table in tables]
+    while len(known) < len(tables):
+        before = len(known)
+        for table in tables:
+            if table.name not in known and (readable := _readable(table, names, known)):
+                known[table.name] = table.columns([table.bound(query, tables, known) for query in readable])
+        if len(known) == before:
+            cte = next(table.cte for table in tables if table.name not in known)
+            hint = "begin with one, then UNION the recursive ones"
+            raise error_at(cte, f'"{cte.alias}" has no query that does not read itself', hint=hint)
+    return known
+
+
+def _readable(table: _Table, names: Sequence[str], known: Mapping[str, pa.Schema]) -> list[exp.Expr]:
+    """The queries of a table that read none of the group, else the first one that reads only what is known."""
+    first = [query for query in table.queries if not named_in(query, names)]
+    return first or [query for query in table.queries if named_in(query, names) <= known.keys()][:1]
+
+
+def _widened(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    return one if one == other else call("coalesce", Column("", one), Column("", other)).type
+
+
+@dataclass
+class _Rules:
+    """The rules of a group, and the relations from outside that they read."""
+
+    relations: tuple[pa.Schema, ...]
+    rules: list[Rule] = field(default_factory=list)
+    inputs: list[logical.Node] = field(default_factory=list)
+
+    def add(self, table: _Table, text: exp.Expr, query: Relation) -> None:
+        """Adds the rules of a query of a table. Raises SqlError."""
+        try:
+            plan = optimize(logical.Project(query.node, tuple(self._outputs(table, query))))
+            self.rules += [Rule(table.number, term) for term in self._terms(plan)]
+        except SqlError:
+            raise
+        except UserError as error:
+            raise error_at(text, error.message, hint=error.hint) from error
+
+    def _outputs(self, table: _Table, query: Relation) -> Iterator[tuple[str, Expression]]:
+        wanted = self.relations[table.number]
+        for entry, to in zip(query.visible, wanted, strict=True):
+            if _widened(entry.column.type, to.type) != to.type:
+                types = f"{type_name(to.type)}, and {type_name(entry.column.type)} in this query"
+                raise UserError(f'column "{to.name}" of "{table.cte.alias}" is {types}', hint="CAST one of them")
+            yield to.name, coerce(entry.column, to.type)
+
+    def _terms(self, node: logical.Node) -> list[Term]:
+        """The terms whose union is a plan."""
+        if not any(isinstance(below, logical.Recurrence) for below in walk(node)):
+            return [Given(self._input(node))]
+        match node:
+            case logical.Recurrence():
+                return [Recurred(node.number)]
+            case logical.Filter():
+                return [Selected(term, node.predicate) for term in self._terms(node.input)]
+            case logical.Project():
+                return [Projected(term, node.outputs) for term in self._terms(node.input)]
+            case logical.Distinct():
+                return self._terms(node.input)
+            case logical.Union():
+                return [term for branch in node.inputs for term in self._branch(branch, schema(node))]
+            case logical.Join(outer="none"):
+                return self._pairs(node, self._terms(node.right))
+            case logical.SemiJoin(anti=False):
+                kept = tuple((entry.name, column(entry)) for entry in schema(node))
+                return [Projected(pair, kept) for pair in self._partners(node)]
+        construct = _CONSTRUCTS.get(type(node), type(node).__name__)
+        raise UserError(f"a recursive relation is not supported under {construct}", hint=_ASK)
+
+    def _pairs(self, node: logical.Join | logical.SemiJoin, right: list[Term]) -> list[Term]:
+        own, other = tuple(key for key, _ in node.on), tuple(key for _, key in node.on)
+        sides = product(self._terms(node.left), right)
+        pairs: list[Term] = [Paired(one, two, own, other, node.nulls_equal) for one, two in sides]
+        return pairs if node.residual is None else [Selected(pair, node.residual) for pair in pairs]
+
+    def _partners(self, node: logical.SemiJoin) -> list[Term]:
+        """The pairs of a semi-join whose columns are disjoint, though the sides may share names."""
+        if node.residual is not None:
+            return self._pairs(node, self._terms(node.right))
+        fields = schema(node.right)
+        renamed = {key: _PARTNER.format(at) for at, (_, key) in enumerate(node.on)}
+        outputs = tuple((new, column(fields.field(old))) for old, new in renamed.items())
+        on = tuple((left, renamed[right]) for left, right in node.on)
+        return self._pairs(replace(node, on=on), [Projected(term, outputs) for term in self._terms(node.right)])
+
+    def _branch(self, branch: logical.Node, columns: pa.Schema) -> list[Term]:
+        pairs = zip(columns.names, schema(branch), strict=True)
+        outputs = tuple((name, column(old)) for name, old in pairs)
+        return [Projected(term, outputs) for term in self._terms(branch)]
+
+    def _input(self, node: logical.Node) -> int:
+        """The number of an input, which is added unless there is an equal one."""
+        if node not in self.inputs:
+            self.inputs.append(node)
+        return self.inputs.index(node)

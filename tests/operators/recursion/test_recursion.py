@@ -1,0 +1,135 @@
+"""Recursion against closures that are computed anew at each instant, for any history and any division of time."""
+
+from collections import Counter
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.core.errors import UserError
+from operators.core.operator import Move
+from operators.expressions import Column, Literal, call
+from operators.recursion.recursion import Recursion
+from operators.recursion.term import Given, Paired, Projected, Recurred, Rule, Selected
+from tests.operators.stepping import END, STOPS, rows_at
+
+NODE = pa.int64()
+PATHS = pa.schema([("a", NODE), ("b", NODE)])
+EDGES = {"c": pl.Int64, "d": pl.Int64, **dict.fromkeys((FROM, TO, WEIGHT, ORDER), pl.Int64)}
+#: (from, to, instant, how long the edge stays).
+EDGE = st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, END - 1), st.integers(1, END))
+HISTORY = st.lists(EDGE, max_size=14)
+
+
+def column(name: str) -> Column:
+    return Column(name, NODE, nullable=False)
+
+
+def named(term, **of: str) -> Projected:
+    return Projected(term, tuple((name, column(old)) for name, old in of.items()))
+
+
+BASE = Rule(0, named(Given(0), a="c", b="d"))
+LINEAR = Rule(0, named(Paired(Recurred(0), Given(0), ("b",), ("c",)), a="a", b="d"))
+BOTH = Rule(0, named(Paired(Recurred(0), named(Recurred(0), x="a", y="b"), ("b",), ("x",)), a="a", b="y"))
+CLOSURES = {"linear": (BASE, LINEAR), "two of itself": (BASE, BOTH), "both": (BASE, LINEAR, BOTH)}
+
+
+def changes(history) -> Delta:
+    rows = []
+    for order, (c, d, begin, stays) in enumerate(history):
+        rows.append((c, d, begin, FOREVER, 1, order))
+        if begin + stays < END:
+            rows.append((c, d, begin + stays, FOREVER, -1, order))
+    return Delta(pl.DataFrame(rows, schema=EDGES, orient="row"))
+
+
+def steps_of(operator: Recursion, delta: Delta, stops: list[int]):
+    edges = [0, *stops, END]
+    traces, steps = operator.traces(), []
+    for start, end in zip(edges, edges[1:], strict=False):
+        steps.append(operator.step(delta.between(start, end) if len(delta) else delta, traces, Move(start, end)))
+        traces = steps[-1].traces
+    return steps
+
+
+def edges_at(history, at: int) -> set[tuple[int, int]]:
+    return {(c, d) for c, d, begin, stays in history if begin <= at < begin + stays}
+
+
+def closure(edges: set[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Pairs of nodes with a path between them, by a search from each node."""
+    found = set()
+    for start in {node for edge in edges for node in edge}:
+        waiting, seen = [start], set()
+        while waiting:
+            at = waiting.pop()
+            following = {d for c, d in edges if c == at} - seen
+            seen |= following
+            waiting += following
+        found |= {(start, end) for end in seen}
+    return found
+
+
+@pytest.mark.parametrize("rules", CLOSURES.values(), ids=CLOSURES)
+@given(HISTORY, STOPS)
+def test_transitive_closure_at_every_instant_for_any_division_of_time(rules, history, stops) -> None:
+    steps = steps_of(Recursion("paths", (PATHS,), rules, 0), changes(history), stops)
+    for at in range(END):
+        assert rows_at(steps, ("a", "b"), at) == Counter(closure(edges_at(history, at)))
+
+
+@given(HISTORY, STOPS)
+def test_no_division_of_time_changes_an_element(history, stops) -> None:
+    def elements(stops):
+        steps = steps_of(Recursion("paths", (PATHS,), CLOSURES["both"], 0), changes(history), stops)
+        return sorted(row for step in steps for row in step.delta.frame.rows())
+
+    assert elements(stops) == elements([])
+
+
+@given(HISTORY, STOPS)
+def test_mutual_recursion(history, stops) -> None:
+    """Ends of paths of even and of odd length from node 0, each defined by the other."""
+    ends = pa.schema([("n", NODE)])
+    zero = Selected(named(Given(0), n="c"), call("equal", column("n"), Literal(0, NODE)))
+    rules = (
+        Rule(0, zero),
+        Rule(1, named(Paired(Recurred(0), Given(0), ("n",), ("c",)), n="d")),
+        Rule(0, named(Paired(Recurred(1), Given(0), ("n",), ("c",)), n="d")),
+    )
+    for output in (0, 1):
+        steps = steps_of(Recursion("ends", (ends, ends), rules, output), changes(history), stops)
+        for at in range(END):
+            edges = edges_at(history, at)
+            doubled = {((c, p), (d, 1 - p)) for c, d in edges for p in (0, 1)}
+            found = {end for start, end in closure(doubled) if start == (0, 0)}
+            found |= {(0, 0)} if any(c == 0 for c, _ in edges) else set()
+            assert rows_at(steps, ("n",), at) == Counter((node,) for node, parity in found if parity == output)
+
+
+def test_rows_that_derive_each_other_go_with_what_they_came_from() -> None:
+    """A circle 1 → 2 → 3 → 1 that is reached from 0: without the edge to it, no row from 0 is left."""
+    history = [(1, 2, 0, END), (2, 3, 0, END), (3, 1, 0, END), (0, 1, 2, 4)]
+    steps = steps_of(Recursion("paths", (PATHS,), CLOSURES["linear"], 0), changes(history), [5])
+    assert {row for row in rows_at(steps, ("a", "b"), 5) if row[0] == 0} == {(0, 1), (0, 2), (0, 3)}
+    assert not {row for row in rows_at(steps, ("a", "b"), 6) if row[0] == 0}
+
+
+def test_what_never_ends_names_itself() -> None:
+    counted = Projected(Recurred(0), (("a", call("add", column("a"), Literal(1, NODE))), ("b", column("b"))))
+    operator = Recursion("numbers", (PATHS,), (BASE, Rule(0, counted)), 0, limit=20)
+    with pytest.raises(UserError, match="WITH RECURSIVE numbers has not ended after 20 iterations"):
+        steps_of(operator, changes([(1, 1, 0, END)]), [])
+
+
+def test_rows_that_cannot_be_evaluated_are_reported() -> None:
+    divided = Projected(Recurred(0), (("a", call("modulo", Literal(1, NODE), column("a"))), ("b", column("b"))))
+    operator = Recursion("divided", (PATHS,), (BASE, Rule(0, divided)), 0)
+    (step,) = steps_of(operator, changes([(0, 7, 3, END)]), [])
+    assert rows_at([step], ("a", "b"), 3) == Counter([(0, 7)])
+    assert step.faults is not None
+    assert step.faults.select(FROM, ORDER).rows() == [(3, 0)]
