@@ -11,6 +11,7 @@ import structlog
 import typer
 
 from dsms.spark.compat.hidden_pandas import without_pandas
+from dsms.telemetry.current_trace import current_trace
 from operators.core.alarms import Alarm, Alarms
 from operators.core.errors import UserError
 from operators.core.masking import masked
@@ -39,11 +40,17 @@ def configure_log() -> None:
         colors=sys.stdout.isatty(), exception_formatter=structlog.dev.plain_traceback
     )
     processors = structlog.get_config()["processors"][:-1]
-    structlog.configure(processors=[*processors, _mask, renderer])
+    structlog.configure(processors=[*processors, _mask, _traced, renderer])
 
 
 def _mask(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     return {name: masked(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _traced(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The event with the id of the trace within which it is logged, if there is one."""
+    trace = current_trace()
+    return event if trace is None else {**event, "trace": trace}
 
 
 def logged_alarms() -> Alarms:

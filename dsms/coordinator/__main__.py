@@ -28,6 +28,7 @@ from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.model.limits import read_limits
 from dsms.model.topic_rules import TopicRules
+from dsms.telemetry.telemetry import Telemetry
 from operators.core.recursion import STACK_BYTES, allow_deep_calls
 from operators.core.secrets import resolved_url
 
@@ -127,7 +128,8 @@ def main(  # noqa: PLR0913 a parameter an option
     )
     make = partial(Coordinator, settings)
     access = read_access(tokens, oidc)
-    service = Service(make, Address(host, http_port, tls_cert, tls_key, tls_client_ca, probe_port), access)
+    telemetry = Telemetry("dsms-coordinator", id, os.environ)
+    service = Service(make, Address(host, http_port, tls_cert, tls_key, tls_client_ca, probe_port), access, telemetry)
     stopping = stopped_by_signals()
     if lease is None:
         lead_alone(service, stopping)

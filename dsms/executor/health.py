@@ -31,19 +31,22 @@ class Health:
     def answer(self, path: str) -> tuple[int, str]:
         """The HTTP status and the text of the response."""
         if path not in ("/healthz", "/readyz"):
-            return 404, "have: /healthz, /readyz"
+            return 404, "have: /healthz, /readyz, /metrics"
         if self.since_turn_s > HUNG_S:
             return 503, "the main loop hangs"
         return (503, self.state) if path == "/readyz" and self.state == "starting" else (200, self.state)
 
 
-def serve_health(host: str, port: int, health: Callable[[], Health]) -> ThreadingHTTPServer:
-    """A running server, whose threads end with the process or with `shutdown`."""
+def serve_health(
+    host: str, port: int, health: Callable[[], Health], metrics: Callable[[], bytes] = lambda: b""
+) -> ThreadingHTTPServer:
+    """A running server, whose threads end with the process or with `shutdown`. It also serves the `metrics` for
+    Prometheus."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, text = health().answer(self.path)
-            body = f"{text}\n".encode()
+            status, text = (200, "") if self.path == "/metrics" else health().answer(self.path)
+            body = metrics() if self.path == "/metrics" else f"{text}\n".encode()
             self.send_response(status)
             self.send_header("Content-Type", "text/plain; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))

@@ -13,6 +13,7 @@ from connectors.redis.cluster_state import LEASE_MS, ClusterState
 from dsms.executor.health import Health
 from dsms.executor.reporting import Reporter
 from dsms.executor.runner import Runner
+from dsms.introspection.entities import Report
 from dsms.model.catalog import Catalog, read_catalog
 from dsms.runtime.memory.cyclic_collector import collect_rarely
 from dsms.runtime.settings import ExecutorSettings
@@ -74,6 +75,10 @@ class ExecutorProcess:
     def health(self) -> Health:
         """The state that it reports, and the time since the last turn of its loop."""
         return Health(self._status().state, time.monotonic() - self._turned_at)
+
+    def reports(self) -> tuple[Report, ...]:
+        """The last reports on its fragments."""
+        return self._reporter.last
 
     def _turn(self, spark: SparkSession, runners: dict[str, Runner]) -> None:
         """Follows the assignments and the catalog. While these cannot be read, running fragments go on."""

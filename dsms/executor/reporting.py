@@ -52,6 +52,11 @@ class Reporter:
                 log.debug("nothing could be told", reason=str(error))
         self._samples.close()
 
+    @property
+    def last(self) -> tuple[Report, ...]:
+        """The last reports."""
+        return tuple(self._last.values())
+
     def _tune(self) -> None:
         """Reads the bounds that were set by hand."""
         try:

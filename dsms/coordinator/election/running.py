@@ -23,6 +23,7 @@ from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.http.serving import Address, serve
 from dsms.coordinator.service.coordinator import Coordinator
+from dsms.telemetry.telemetry import Telemetry
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
@@ -39,6 +40,7 @@ class Service:
     make: Make
     address: Address
     access: Access | None
+    telemetry: Telemetry | None = None
 
 
 def lead(service: Service, coordinator: Coordinator, stopping: threading.Event, replaced: Callable[[], None]) -> None:
@@ -47,10 +49,13 @@ def lead(service: Service, coordinator: Coordinator, stopping: threading.Event, 
     watcher = threading.Thread(target=coordinator.watch, args=(stopping, replaced), name="watch")
     watcher.start()
     try:
-        serve(create_app(coordinator, coordinator.registry, service.access), service.address, stopping)
+        app = create_app(coordinator, coordinator.registry, service.access, service.telemetry)
+        serve(app, service.address, stopping)
     finally:
         stopping.set()
         watcher.join()
+        if service.telemetry is not None:
+            service.telemetry.close()
 
 
 def _favour_calls() -> None:

@@ -21,6 +21,8 @@ from dsms.coordinator.http.errors import (
 )
 from dsms.coordinator.http.guard import Guard
 from dsms.coordinator.http.health_api import health_router
+from dsms.coordinator.http.measured_calls import MeasuredCalls
+from dsms.coordinator.http.metrics_api import metrics_router
 from dsms.coordinator.http.models import MEGABYTE
 from dsms.coordinator.http.objects_api import objects_router
 from dsms.coordinator.http.plan_api import plan_router
@@ -32,12 +34,15 @@ from dsms.coordinator.http.statements_api import statements_router
 from dsms.coordinator.http.version_api import version_router
 from dsms.coordinator.idempotency.calls import Once
 from dsms.coordinator.registry.subjects import RegistryError, SchemaRegistry
+from dsms.telemetry.coordinator_metrics import observe_states
+from dsms.telemetry.telemetry import Telemetry
 from operators.core.errors import DsmsError, InternalError
 
 #: A new route is a function in a file, and a line here unless it joins one of these. The registry's paths match nearly
 #: everything, so it comes last.
 ROUTERS: tuple[Callable[[Backend], APIRouter], ...] = (
     health_router,
+    metrics_router,
     statements_router,
     objects_router,
     control_router,
@@ -50,9 +55,13 @@ ROUTERS: tuple[Callable[[Backend], APIRouter], ...] = (
 )
 
 
-def create_app(service: Service, registry: SchemaRegistry, access: Access | None = None) -> FastAPI:
+def create_app(
+    service: Service, registry: SchemaRegistry, access: Access | None = None, telemetry: Telemetry | None = None
+) -> FastAPI:
     """The application over one service and one registry. Calls that may block run in the thread pool. With `access`
-    every call needs a token, except those about health."""
+    every call needs a token, except those about health. What is measured goes to `telemetry`."""
+    telemetry = telemetry or Telemetry("dsms-coordinator", "coordinator", {})
+    observe_states(telemetry, service.queries, service.status)
     app = FastAPI(
         title="dsms",
         description="Continuous SQL over Kafka, and a Confluent-compatible schema registry.",
@@ -66,11 +75,12 @@ def create_app(service: Service, registry: SchemaRegistry, access: Access | None
     app.add_exception_handler(RecursionError, too_deep_response)
     app.add_exception_handler(RequestValidationError, invalid_request_response)
     app.add_exception_handler(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, partial(too_large_response, service.limits))
-    app.state.backend = backend = Backend(service, registry, Once(_AnswersOf(service)))
+    app.state.backend = backend = Backend(service, registry, Once(_AnswersOf(service)), telemetry)
     routers = [router(backend) for router in ROUTERS]
     for router in routers:
         app.include_router(router)
     app.add_middleware(Guard, access=access, routes=routes_of(routers), service=service)
+    app.add_middleware(MeasuredCalls, telemetry=telemetry)  # the last one added is the outermost
     return app
 
 

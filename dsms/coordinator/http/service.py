@@ -16,6 +16,7 @@ from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.model.limits import Limits
 from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
+from dsms.telemetry.telemetry import Telemetry
 
 
 class Service(Protocol):
@@ -113,3 +114,4 @@ class Backend:
     service: Service
     registry: SchemaRegistry
     once: Once
+    telemetry: Telemetry

@@ -23,6 +23,7 @@ Recovery
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ from dsms.model.objects import Source
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.held_runs import Committed, HeldRuns
+from dsms.runtime.epoch.observer import StepTime
 from dsms.runtime.epoch.progress_log import Published, read_progress
 from dsms.runtime.epoch.result_records import dead_records, progress_entries, promises, result_records
 from dsms.runtime.lanes.manifest import Manifest, read_manifest
@@ -86,6 +88,8 @@ class Committer:
         self._held = HeldRuns()
         #: Where the runs of the last epoch are stored.
         self.run_locations = RunLocations({}, {})
+        #: When the steps of the last commit ran.
+        self.steps: tuple[StepTime, ...] = ()
 
     @property
     def claim(self) -> Claim:
@@ -151,11 +155,14 @@ class Committer:
     ) -> Published:
         """Commits an epoch, and returns what is published after it. `sources` are those that it read, by name. `limit`
         is the most bytes that the runs may take in Redis; `parts` are runs with limits of their own."""
+        times = [time.monotonic()]
         self._faults.hit("computed")
         self._publish(epoch, sources, published)
         self._faults.hit("committed")
+        times.append(time.monotonic())
         self._manifests.commit(self._claim, epoch.manifest.encode())
         self._faults.hit("manifest_written")
+        times.append(time.monotonic())
         named = epoch.manifest.names()
         moved = {query: max(result.frontier, published.upto(query)) for query, result in epoch.results.items()}
         after = Published({**published.frontiers, **moved}, dict(epoch.dead_upto))
@@ -163,6 +170,8 @@ class Committer:
             self._runs.delete(gone)
         self._named = named
         self.run_locations = self._runs.spill(named, limit, parts)
+        times.append(time.monotonic())
+        self.steps = tuple(map(StepTime, ("publish", "manifest", "clean"), times, times[1:]))
         return after
 
     @contextmanager

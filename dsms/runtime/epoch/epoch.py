@@ -13,6 +13,7 @@ import polars as pl
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.epoch.dead_letters import DeadRecord, count_faults, dead_letters, fault_records
+from dsms.runtime.epoch.observer import StepTime
 from dsms.runtime.epoch.progress_log import DeadMarks, Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, SourcePartition
 from dsms.runtime.lanes.queues import Takes, queues_after
@@ -115,6 +116,8 @@ class Epoch:
     dead_upto: DeadMarks
     failures: Mapping[str, str] = field(default_factory=dict)
     measured: Measured = Measured()
+    #: When its steps so far ran.
+    steps: tuple[StepTime, ...] = ()
 
 
 class LaneMessages:

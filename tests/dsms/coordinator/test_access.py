@@ -97,7 +97,7 @@ DECLARED = {
 def test_each_route_needs_the_role_of_its_method_or_the_one_it_declares(client: TestClient) -> None:
     calls = every_call(client)
     assert set(calls) >= DECLARED.keys()
-    backend: Any = Backend(FakeService(), SchemaRegistry(lambda _: None), None)
+    backend: Any = Backend(FakeService(), SchemaRegistry(lambda _: None), None, None)
     roles = RouteRoles(routes_of(router(backend) for router in ROUTERS))
     needed = {call: roles.needed({"type": "http", "method": call[0], "path": call[1]}) for call in calls}
     assert needed == {call: DECLARED.get(call, "reader" if call[0] == "GET" else "writer") for call in calls}

@@ -43,7 +43,7 @@ def statements(role: Role) -> str:
 
 def calls(role: Role) -> str:
     """The calls that need the role and not the one that is usual for their method."""
-    backend: Any = Backend(FakeService(), SchemaRegistry(lambda _: None), None)
+    backend: Any = Backend(FakeService(), SchemaRegistry(lambda _: None), None, None)
     routes = routes_of(router(backend) for router in ROUTERS)
     roles = RouteRoles(routes)
     asked = [(method, route.path) for route in routes for method in sorted(route.methods or ()) if method != "HEAD"]

@@ -1,0 +1,22 @@
+"""The HTTP call of Prometheus."""
+
+from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
+
+from dsms.coordinator.http.service import Backend
+
+
+def metrics_router(backend: Backend) -> APIRouter:
+    """`GET /metrics`."""
+    router = APIRouter(tags=["health"])
+
+    @router.get(
+        "/metrics",
+        summary="The metrics of the coordinator for Prometheus",
+        description="in Prometheus' text format; the executors have their own, at the port of their health",
+        response_class=PlainTextResponse,
+    )
+    def metrics() -> Response:
+        return Response(backend.telemetry.prometheus(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    return router

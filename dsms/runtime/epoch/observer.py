@@ -1,0 +1,41 @@
+"""Who is told of committed epochs, to measure them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from dsms.runtime.epoch.epoch import Epoch
+
+
+class StepTime(NamedTuple):
+    """When a step of an epoch ran, in seconds of `time.monotonic`.
+
+    >>> StepTime("compute", 2.0, 3.5).seconds
+    1.5
+    """
+
+    name: str
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.end - self.start
+
+
+class EpochObserver(Protocol):
+    """Is told of each epoch of the fragments of an executor, after its commit, by the thread that commits."""
+
+    def committed(self, fragment: str, epoch: Epoch, steps: Sequence[StepTime]) -> None:
+        """An epoch was committed; `steps` are in the order in which they began."""
+        ...
+
+
+class Unobserved:
+    """Measures nothing."""
+
+    def committed(self, fragment: str, epoch: Epoch, steps: Sequence[StepTime]) -> None:
+        """Nothing."""

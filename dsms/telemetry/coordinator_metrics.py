@@ -1,0 +1,38 @@
+"""What a coordinator measures of the cluster: the states of queries and executors, and how far queries are behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from dsms.telemetry import instruments as i
+from dsms.telemetry.telemetry import Attributes, Telemetry
+from operators.core.errors import DsmsError
+
+Documents = Callable[[], Iterable[Mapping[str, Any]]]
+_Value = tuple[float, Attributes]
+
+
+def observe_states(telemetry: Telemetry, queries: Documents, status: Callable[[], Mapping[str, Any]]) -> None:
+    """Exports how many queries and executors are in each state, and how far queries are behind."""
+    telemetry.observe(i.QUERIES, lambda: _present(lambda: _by_state(queries())))
+    telemetry.observe(i.EXECUTORS, lambda: _present(lambda: _by_state(status()["executors"].values())))
+    telemetry.observe(i.QUERY_BEHIND, lambda: _present(lambda: _behind(status()["lag"])))
+
+
+def _present(read: Callable[[], Iterable[_Value]]) -> list[_Value]:
+    """What can be read now; nothing while Kafka or Redis is away, of which `/readyz` tells."""
+    try:
+        return list(read())
+    except DsmsError:
+        return []
+
+
+def _by_state(documents: Iterable[Mapping[str, Any]]) -> Iterator[_Value]:
+    counted = Counter(str(document["state"]) for document in documents)
+    return ((count, {"state": state}) for state, count in counted.items())
+
+
+def _behind(unread: Mapping[str, int | None]) -> Iterator[_Value]:
+    return ((records, {"query": query}) for query, records in unread.items() if records is not None)

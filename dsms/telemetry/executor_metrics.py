@@ -1,0 +1,71 @@
+"""What an executor measures: its epochs, and the operators and queues that it reports on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from dsms.introspection.entities import Report
+from dsms.introspection.operator_metrics import Operator
+from dsms.runtime.epoch.epoch import Epoch
+from dsms.runtime.epoch.observer import StepTime
+from dsms.telemetry import instruments as i
+from dsms.telemetry.telemetry import Attributes, Telemetry
+
+Reports = Callable[[], Iterable[Report]]
+_Values = Iterator[tuple[float, Attributes]]
+
+
+class EpochMetrics:
+    """Counts and times the epochs of the fragments of an executor, and traces them."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self._read = telemetry.counter(i.RECORDS_READ)
+        self._written = telemetry.counter(i.RESULTS_WRITTEN)
+        self._dead = telemetry.counter(i.DEAD_LETTERS)
+        self._epochs = telemetry.counter(i.EPOCHS)
+        self._durations = telemetry.histogram(i.EPOCH_DURATION)
+        self._steps = telemetry.histogram(i.STEP_DURATION)
+        self._behind: dict[str, int] = {}
+        telemetry.observe(i.BEHIND, lambda: [(behind, {"fragment": name}) for name, behind in self._behind.items()])
+
+    def committed(self, fragment: str, epoch: Epoch, steps: Sequence[StepTime]) -> None:
+        """Counts an epoch."""
+        of = {"fragment": fragment}
+        changes = sum(written.changes.height for written in epoch.written)
+        self._read.add(epoch.measured.records, of)
+        self._written.add(changes, of)
+        self._dead.add(len(epoch.dead), of)
+        self._epochs.add(1, of)
+        self._behind[fragment] = sum(epoch.measured.behind.values())
+        for step in steps:
+            self._steps.record(step.seconds, {**of, "step": step.name})
+        if steps:
+            self._durations.record(max(step.end for step in steps) - min(step.start for step in steps), of)
+        sizes = {"dsms.epoch": epoch.manifest.epoch, "dsms.records": epoch.measured.records, "dsms.changes": changes}
+        self._telemetry.steps("dsms.epoch", {"dsms.fragment": fragment, **sizes}, steps)
+
+
+def observe_reports(telemetry: Telemetry, reports: Reports) -> None:
+    """Exports the last reports of an executor on its operators and queues."""
+
+    def of_operators(value: Callable[[Operator], float]) -> Callable[[], _Values]:
+        return lambda: (
+            (value(operator), {"fragment": report.fragment, "operator": operator.id, "kind": operator.operator})
+            for report in reports()
+            for operator in report.operators
+        )
+
+    def of_queues() -> _Values:
+        return (
+            (queue.rows, {"fragment": report.fragment, "queue": queue.id, "stage": queue.stage})
+            for report in reports()
+            for queue in report.queues
+            if queue.rows is not None
+        )
+
+    telemetry.observe(i.OPERATOR_ROWS_IN, of_operators(lambda operator: sum(operator.rows_in)))
+    telemetry.observe(i.OPERATOR_ROWS_OUT, of_operators(lambda operator: operator.rows_out))
+    telemetry.observe(i.OPERATOR_BUSY, of_operators(lambda operator: operator.busy_seconds))
+    telemetry.observe(i.OPERATOR_STATE, of_operators(lambda operator: operator.state_bytes))
+    telemetry.observe(i.QUEUE_ROWS, of_queues)

@@ -1,0 +1,148 @@
+"""The metrics that processes export, by OpenTelemetry's names. The table in docs/operations.md follows from these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """A metric: its name, kind and unit, its attributes, what it means, and what to do where it grows."""
+
+    name: str
+    kind: Kind
+    unit: str
+    attributes: tuple[str, ...]
+    meaning: str
+    advice: str = ""
+
+    @property
+    def in_prometheus(self) -> str:
+        """Its name for Prometheus.
+
+        >>> Instrument("dsms.commit.duration", "histogram", "s", (), "").in_prometheus
+        'dsms_commit_duration_seconds'
+        >>> Instrument("dsms.records.read", "counter", "{record}", (), "").in_prometheus
+        'dsms_records_read_total'
+        """
+        unit = {"s": "_seconds", "By": "_bytes"}.get(self.unit, "")
+        return self.name.replace(".", "_") + unit + ("_total" if self.kind == "counter" else "")
+
+
+_FRAGMENT, _OPERATOR = ("fragment",), ("fragment", "operator", "kind")
+
+RECORDS_READ = Instrument("dsms.records.read", "counter", "{record}", _FRAGMENT, "records read from source topics")
+RESULTS_WRITTEN = Instrument("dsms.results.written", "counter", "{record}", _FRAGMENT, "changes of results published")
+DEAD_LETTERS = Instrument(
+    "dsms.dead_letters",
+    "counter",
+    "{record}",
+    _FRAGMENT,
+    "records refused, with reasons in the dead-letter topics",
+    "`dsms dead-letters SOURCE` shows the reasons",
+)
+EPOCHS = Instrument(
+    "dsms.epochs",
+    "counter",
+    "{epoch}",
+    _FRAGMENT,
+    "epochs committed",
+    "if it stands still: see the log of the executor",
+)
+EPOCH_DURATION = Instrument(
+    "dsms.epoch.duration",
+    "histogram",
+    "s",
+    _FRAGMENT,
+    "from a batch's start to its epoch's commit",
+    "results are about so late: lower `DSMS_BATCH_SECONDS`",
+)
+STEP_DURATION = Instrument(
+    "dsms.epoch.step.duration",
+    "histogram",
+    "s",
+    ("fragment", "step"),
+    "a step of an epoch, as in traces",
+    "`publish`: Kafka is slow; `manifest`, `clean`: Redis or the disk",
+)
+BEHIND = Instrument(
+    "dsms.records.behind",
+    "gauge",
+    "{record}",
+    _FRAGMENT,
+    "records that wait in Kafka after the last batch",
+    "if it grows for minutes: add executors, or let queries shed load",
+)
+OPERATOR_ROWS_IN = Instrument("dsms.operator.rows.in", "counter", "{row}", _OPERATOR, "rows into an operator")
+OPERATOR_ROWS_OUT = Instrument("dsms.operator.rows.out", "counter", "{row}", _OPERATOR, "rows out of an operator")
+OPERATOR_BUSY = Instrument(
+    "dsms.operator.busy",
+    "counter",
+    "s",
+    _OPERATOR,
+    "time within an operator, summed over all cores",
+    "EXPLAIN ANALYZE says whose they are",
+)
+OPERATOR_STATE = Instrument(
+    "dsms.operator.state",
+    "gauge",
+    "By",
+    _OPERATOR,
+    "state of an operator, as Polars estimates it",
+    "if it grows for ever: a window or a constraint bounds it",
+)
+QUEUE_ROWS = Instrument(
+    "dsms.queue.rows", "gauge", "{row}", ("fragment", "queue", "stage"), "rows or records that wait for a stage"
+)
+REQUEST_DURATION = Instrument(
+    "http.server.request.duration",
+    "histogram",
+    "s",
+    ("http.request.method", "http.route", "http.response.status_code"),
+    "how long a call took",
+    "503: Kafka or Redis is away",
+)
+QUERIES = Instrument(
+    "dsms.queries",
+    "gauge",
+    "{query}",
+    ("state",),
+    "queries and views by state",
+    "`failed` above 0: SHOW QUERIES says why",
+)
+QUERY_BEHIND = Instrument(
+    "dsms.query.behind",
+    "gauge",
+    "{record}",
+    ("query",),
+    "records of its sources that a query has not read",
+    "if it grows for minutes: add executors; autoscalers may use it",
+)
+EXECUTORS = Instrument(
+    "dsms.executors",
+    "gauge",
+    "{executor}",
+    ("state",),
+    "executors by state",
+    "fewer than there should be: see their logs",
+)
+
+#: Those of executors, and those of the coordinator.
+EXECUTOR = (
+    RECORDS_READ,
+    RESULTS_WRITTEN,
+    DEAD_LETTERS,
+    EPOCHS,
+    EPOCH_DURATION,
+    STEP_DURATION,
+    BEHIND,
+    OPERATOR_ROWS_IN,
+    OPERATOR_ROWS_OUT,
+    OPERATOR_BUSY,
+    OPERATOR_STATE,
+    QUEUE_ROWS,
+)
+COORDINATOR = (REQUEST_DURATION, QUERIES, QUERY_BEHIND, EXECUTORS)

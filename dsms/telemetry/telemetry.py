@@ -1,0 +1,130 @@
+"""Metrics and traces of a process, by OpenTelemetry.
+
+Prometheus reads the metrics by HTTP, always. Where OTEL_EXPORTER_OTLP_ENDPOINT is set, metrics and traces also go to
+that collector; the other variables of OpenTelemetry (OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, headers, intervals)
+count as its documentation says. Exporting never holds up or fails what is measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from opentelemetry import trace
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Observation
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from prometheus_client import CollectorRegistry, generate_latest
+
+from dsms.runtime.epoch.observer import StepTime
+from dsms.telemetry.instruments import Instrument
+
+Attributes = Mapping[str, str | int]
+#: The values of a gauge or counter that are read when they are exported.
+Read = Callable[[], Iterable[tuple[float, Attributes]]]
+_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+class Telemetry:
+    """The meters and the tracer of a process; `service` and `instance` name it. `readers` and `spans` are further
+    receivers, for tests."""
+
+    def __init__(
+        self,
+        service: str,
+        instance: str,
+        environ: Mapping[str, str],
+        *,
+        readers: Sequence[MetricReader] = (),
+        spans: SpanExporter | None = None,
+    ) -> None:
+        named = {"service.name": environ.get("OTEL_SERVICE_NAME", service), "service.instance.id": instance}
+        resource = Resource.create(named)
+        self._registry = CollectorRegistry()
+        prometheus = PrometheusMetricReader(registry=self._registry)
+        otlp = _otlp() if environ.get(_ENDPOINT) else None
+        periodic = [PeriodicExportingMetricReader(otlp[0])] if otlp else []
+        self._meters = MeterProvider([prometheus, *periodic, *readers], resource)
+        self._meter = self._meters.get_meter("dsms")
+        exporters = [exporter for exporter in (otlp[1] if otlp else None, spans) if exporter is not None]
+        #: Whether spans go anywhere.
+        self.traces = bool(exporters)
+        self._tracers = TracerProvider(resource=resource)
+        for exporter in exporters:
+            self._tracers.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._tracers.get_tracer("dsms")
+
+    def counter(self, instrument: Instrument) -> Counter:
+        """A counter that is added to."""
+        return self._meter.create_counter(instrument.name, instrument.unit, instrument.meaning)
+
+    def histogram(self, instrument: Instrument) -> Histogram:
+        """A histogram that durations are recorded in."""
+        return self._meter.create_histogram(instrument.name, instrument.unit, instrument.meaning)
+
+    def observe(self, instrument: Instrument, read: Read) -> None:
+        """Lets a gauge or counter be read whenever it is exported."""
+
+        def callback(_: CallbackOptions) -> Iterator[Observation]:
+            return (Observation(value, dict(attributes)) for value, attributes in read())
+
+        create = (
+            self._meter.create_observable_counter
+            if instrument.kind == "counter"
+            else self._meter.create_observable_gauge
+        )
+        create(instrument.name, [callback], instrument.unit, instrument.meaning)
+
+    @contextmanager
+    def span(self, name: str, attributes: Attributes, carrier: Mapping[str, str] | None = None) -> Iterator[Span]:
+        """A span around what is done in the block, within the trace that `carrier` names by `traceparent`, if any."""
+        around = TraceContextTextMapPropagator().extract(carrier or {})
+        with self._tracer.start_as_current_span(
+            name, around, kind=SpanKind.SERVER, attributes=dict(attributes), record_exception=False
+        ) as span:
+            try:
+                yield span
+            except Exception as error:
+                span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+                raise
+
+    def steps(self, name: str, attributes: Attributes, steps: Sequence[StepTime]) -> None:
+        """A span over some steps that have ended, with one for each of them."""
+        if not self.traces or not steps:
+            return
+        shift = time.time() - time.monotonic()
+        first, last = min(step.start for step in steps), max(step.end for step in steps)
+        whole = self._tracer.start_span(name, start_time=_ns(first + shift), attributes=dict(attributes))
+        within = trace.set_span_in_context(whole)
+        for step in steps:
+            part = self._tracer.start_span(f"{name}.{step.name}", within, start_time=_ns(step.start + shift))
+            part.end(_ns(step.end + shift))
+        whole.end(_ns(last + shift))
+
+    def prometheus(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def close(self) -> None:
+        """Sends what is not sent yet."""
+        self._tracers.shutdown()
+        self._meters.shutdown()
+
+
+def _otlp() -> tuple[MetricExporter, SpanExporter]:
+    """The exporters to a collector, which are imported only where there is one."""
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return OTLPMetricExporter(), OTLPSpanExporter()
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1e9)
