@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -61,6 +62,13 @@ def main(  # noqa: PLR0913 one parameter an option
             envvar="DSMS_STATE_MEMORY", help="the most state in Redis, such as 500 MB; the rest is on disk alone"
         ),
     ] = "none",
+    state_dir: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="DSMS_STATE_DIR",
+            help="directory of state files, which executors of one host may share; by default in the data directory",
+        ),
+    ] = None,
     checkpoints: Annotated[
         str | None,
         typer.Option(
@@ -86,7 +94,8 @@ def main(  # noqa: PLR0913 one parameter an option
         str, typer.Option(envvar="DSMS_HEALTH_HOST", help="address of the health endpoint")
     ] = "127.0.0.1",
     health_port: Annotated[
-        int | None, typer.Option(envvar="DSMS_HEALTH_PORT", help="port of GET /healthz and /readyz; none by default")
+        int | None,
+        typer.Option(envvar="DSMS_HEALTH_PORT", help="port of GET /healthz, /readyz and /metrics; none by default"),
     ] = None,
 ) -> None:
     """Runs the fragments that the coordinator assigns to this executor.
@@ -112,6 +121,7 @@ def main(  # noqa: PLR0913 one parameter an option
         target_batch_s=batch_seconds,
         policy=str(parse_policy(policy)),
         state_memory=read_bytes(state_memory),
+        state_dir=state_dir.absolute() if state_dir else None,
         checkpoints=_checkpoints(checkpoints, checkpoint_seconds, checkpoints_kept, checkpoint_age),
         faults=os.environ.get("DSMS_FAULT", ""),
         alarms=logged_alarms(),
@@ -124,11 +134,16 @@ def main(  # noqa: PLR0913 one parameter an option
         session = beside.submit(spark_session, master, settings.scratch, partitions)
         # imported only here, because it takes as long as the start of the JVM, which has begun
         from dsms.executor.process import ExecutorProcess
+        from dsms.telemetry.executor_metrics import EpochMetrics, observe_reports
+        from dsms.telemetry.telemetry import Telemetry
 
-        process = ExecutorProcess(settings, session.result, stopping)
+        telemetry = Telemetry("dsms-executor", id, os.environ)
+        process = ExecutorProcess(replace(settings, observer=EpochMetrics(telemetry)), session.result, stopping)
+        observe_reports(telemetry, process.reports)
         if health_port is not None:
-            serve_health(health_host, health_port, process.health)
+            serve_health(health_host, health_port, process.health, telemetry.prometheus)
         process.run()
+        telemetry.close()
 
 
 def _checkpoints(url: str | None, period_s: float, last: int, age: str) -> CheckpointSettings | None:

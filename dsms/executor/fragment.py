@@ -31,6 +31,7 @@ from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.cut_logs_reading import read_cut_logs
 from dsms.runtime.epoch.epoch import Epoch, assemble, with_replaced_queries
 from dsms.runtime.epoch.fault_points import FaultPoints, poisoned
+from dsms.runtime.epoch.observer import StepTime
 from dsms.runtime.epoch.progress_log import PROGRESS
 from dsms.runtime.fragment.state import (
     BatchEnded,
@@ -270,10 +271,13 @@ class Fragment:
         revision = numbered[max((message.revision for message in messages), default=max(numbered))]
         lost = self._topics.made_anew(_sources(revision).values())
         self._commits.wait()
+        assembling = time.monotonic()
         epoch = assemble(messages, revision, self.state.published, lost)
         del messages
         remove_files(frames)
-        started, ended = max(started, self._ended), time.monotonic()
+        ended = time.monotonic()
+        steps = StepTime("compute", started, computed), StepTime("assemble", assembling, ended)
+        epoch, started = replace(epoch, steps=steps), max(started, self._ended)
         self._apply(EpochComputed(epoch, revision))
         self._ahead, self._ended = None, ended
         self._apply(BatchEnded(epoch, revision, started, ended))
@@ -309,6 +313,7 @@ class Fragment:
         parts = limited_parts(revision, epoch.manifest) if self._settings.one_machine else ()
         published = self._committer.commit(epoch, _sources(revision), published, state.bounds.state_memory, parts)
         self._apply(EpochCommitted(published, self._committer.run_locations))
+        self._settings.observer.committed(self.name, epoch, (*epoch.steps, *self._committer.steps))
         log.debug("epoch committed", epoch=epoch.manifest.epoch, commit_s=round(time.monotonic() - started, 3))
         self._on_status(status_after(epoch.manifest, revision, self.state))
         return_freed_memory()
@@ -331,7 +336,7 @@ def _committer(
 
 
 def _cache(settings: ExecutorSettings, fragment: str) -> Path:
-    return settings.data_dir / "cache" / settings.cluster / fragment
+    return (settings.state_dir or settings.data_dir / "cache") / settings.cluster / fragment
 
 
 def _first_batch_size(settings: ExecutorSettings) -> BatchSize:

@@ -82,6 +82,7 @@ def executor_command(settings: LocalSettings, name: str) -> list[str]:
         *("--cluster", settings.cluster),
         *("--data-dir", str(settings.data_dir / name)),
         *("--id", name),
+        *("--state-dir", str(settings.data_dir / "state"), "--state-memory", settings.state_memory),
         *_registry(settings),
     ]
 

@@ -48,6 +48,8 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     limits: str = ""
     """Limits of statements other than the defaults, as NAME=NUMBER separated by spaces."""
     executors: Count = 1
+    state_memory: str = "64 MB"
+    """The most state that an executor keeps in Redis; the rest is on disk alone, which costs less. `none`: no limit."""
     broker_heap_mb: Annotated[int, msgspec.Meta(ge=256)] = 768
     services_only: bool = False
     """Whether only Kafka and Redis are started, without our own programs."""

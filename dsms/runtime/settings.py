@@ -7,6 +7,7 @@ from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
 from dsms.runtime.checkpoints.retention import Retention
+from dsms.runtime.epoch.observer import EpochObserver, Unobserved
 from dsms.scheduler.tuning import Bounds
 from operators.core.alarms import Alarms
 
@@ -55,12 +56,16 @@ class ExecutorSettings:
     policy: str = "fifo"
     #: The most bytes that the runs of all fragments may take in Redis; None for no limit.
     state_memory: int | None = None
+    #: The directory of state files, which executors of one host may share; None for one of its own in `data_dir`.
+    state_dir: Path | None = None
     #: Where state is copied to and restored from; None for no checkpoints.
     checkpoints: CheckpointSettings | None = None
     #: A fault point for crash tests, such as `begun:3`; empty in production.
     faults: str = ""
     #: Where it is noted that something in a log or in Redis does not count.
     alarms: Alarms = field(default_factory=Alarms, compare=False, repr=False)
+    #: Who is told of committed epochs.
+    observer: EpochObserver = field(default_factory=Unobserved, compare=False, repr=False)
 
     @property
     def one_machine(self) -> bool:

@@ -140,7 +140,7 @@ def _delete_all(inspection: Inspection, keys: list[bytes]) -> None:
 
 def cache_findings(data_dir: Path, documents: Documents) -> Iterator[Finding]:
     """Files of the run cache that a crashed writer left unfinished. Where executors live they may be being written."""
-    cache = data_dir / "cache" / documents.inspection.cluster
+    cache = data_dir / "state" / documents.inspection.cluster
     files = sorted(cache.glob("*/*.tmp")) if cache.is_dir() and not documents.executors() else []
     if files:
         repair = partial(_unlink_all, files)

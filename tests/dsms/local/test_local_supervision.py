@@ -102,7 +102,7 @@ def test_the_commands_of_our_programs():
     )
     assert " ".join(executor_command(settings, "executor-1")[1:]) == (
         "-m dsms.executor --kafka 127.0.0.1:1 --redis redis://127.0.0.1:2/0 --coordinator http://127.0.0.1:3 "
-        "--cluster c --data-dir /data/executor-1 --id executor-1"
+        "--cluster c --data-dir /data/executor-1 --id executor-1 --state-dir /data/state --state-memory 64 MB"
     )
 
 
