@@ -46,6 +46,16 @@ SHAPES = (
     "SELECT STREAMED channel, COUNT(*) AS bids FROM Bids [Range 10 Seconds] WHERE auction = {auction} GROUP BY channel",
     "SELECT STREAMED auction, price FROM Bids WHERE bidder = {bidder} ORDER BY price DESC LIMIT 5",
     "SELECT STREAMED auction, COUNT(*) AS bids FROM Bids GROUP BY auction HAVING COUNT(*) > {many}",
+    "SELECT STREAMED bidder, price FROM Bids WHERE auction = {auction} AND price > 5000000",
+    "SELECT STREAMED auction, channel FROM Bids WHERE bidder = {bidder} AND channel <> 'Google'",
+    "SELECT STREAMED DISTINCT bidder FROM Bids WHERE auction = {auction}",
+    "SELECT STREAMED DISTINCT auction, channel FROM Bids WHERE bidder = {bidder}",
+    "SELECT STREAMED bidder, MIN(price) AS lowest FROM Bids WHERE auction = {auction} GROUP BY bidder",
+    "SELECT STREAMED auction, SUM(price) AS total FROM Bids WHERE bidder = {bidder} GROUP BY auction",
+    "SELECT STREAMED channel, COUNT(DISTINCT auction) AS auctions FROM Bids WHERE bidder = {bidder} GROUP BY channel",
+    "SELECT STREAMED bidder, MAX(price) AS top FROM Bids [Range 1 Minute] WHERE auction = {auction} GROUP BY bidder",
+    "SELECT STREAMED bidder, price FROM Bids WHERE auction = {auction} ORDER BY price LIMIT 3",
+    "SELECT STREAMED bidder, COUNT(*) AS bids FROM Bids GROUP BY bidder HAVING COUNT(*) > {many}",
 )
 _LIMIT_S, _PATIENCE_S = 300.0, 10.0
 #: The turns that count.

@@ -154,6 +154,10 @@ class Stream(msgspec.Struct, frozen=True, tag="stream", kw_only=True):
     declared: bool = False
 
 
+#: The column that numbers the rows of a table without a primary key: it is their key, and no part of `*`.
+ROW_NUMBER = "_row"
+
+
 class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
     """A keyed relation, changed by INSERT, UPDATE, DELETE and loads, or by a continuous INSERT alone, and stored as the
     changelog `source`."""
@@ -175,6 +179,16 @@ class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
     def schema(self) -> pa.Schema:
         """The declared columns as an Arrow schema."""
         return self.source.schema
+
+    @property
+    def is_bag(self) -> bool:
+        """Whether it has no primary key: equal rows may occur several times."""
+        return self.keys == (ROW_NUMBER,)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns that were declared."""
+        return [name for name in self.schema.names if not (self.is_bag and name == ROW_NUMBER)]
 
     @property
     def key_schema(self) -> pa.Schema:

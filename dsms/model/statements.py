@@ -203,6 +203,19 @@ class ContinuousQuery(Statement):
         return replace(self, select=select, select_sql=text)
 
 
+#: Statements that create an object of their `name`.
+Creation = RegisterSource | CreateStream | DeclareStream | CreateTable | ContinuousQuery
+
+
+@dataclass(frozen=True, slots=True)
+class IfNotExists(Statement):
+    """`CREATE kind IF NOT EXISTS name …`: nothing is done where there is an object of that name."""
+
+    statement: Creation
+    name: Name
+    sql: str
+
+
 @dataclass(frozen=True)
 class ReplaceQuery(Statement):
     """`CREATE OR REPLACE …`: a query that replaces an existing one with its name."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Stream
+from dsms.registration.kinds.if_not_exists import chosen
 from dsms.registration.kinds.insert_stream import InsertStream
 from dsms.sql.binder.dependencies import names_in
 from dsms.sql.parser.numbered_aliases import numbered, text_of
@@ -15,7 +16,7 @@ from dsms.sql.parser.numbered_aliases import numbered, text_of
 def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
     """The statement as the catalog makes it be understood: a SELECT that reads a declared or derived stream is a
     continuous query, which publishes the changes of its result, and an INSERT of such a SELECT is continuous as well.
-    Every other statement is as it was parsed.
+    One with IF NOT EXISTS creates, or does nothing. Every other statement is as it was parsed.
 
     >>> from dsms.registration.environment import FixedEnvironment
     >>> from dsms.registration.statements import apply, parse
@@ -23,6 +24,8 @@ def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
     >>> type(as_meant(parse("SELECT a FROM S")[0], declared)).__name__
     'ContinuousQuery'
     """
+    if isinstance(statement, st.IfNotExists):
+        return chosen(statement, catalog)
     if isinstance(statement, st.Insert):
         return InsertStream(statement) if _reads_streams(names_in(statement.rows), catalog) else statement
     if not isinstance(statement, st.Select) or not _reads_streams(names_in(statement.select), catalog):

@@ -12,9 +12,11 @@ from dsms.registration import life_cycle, queries, replacement, show, sources, t
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.kinds import (
     create_aggregate,
+    create_index,
     describe,
     drop,
     functions,
+    if_not_exists,
     insert_stream,
     pause,
     show_aggregates,
@@ -92,7 +94,7 @@ STATEMENTS: Final = (
     ),
     StatementKind(
         statement=st.Delete,
-        starts={("DELETE", "FROM"): table_syntax.delete},
+        starts={("DELETE", "FROM"): table_syntax.delete, ("TRUNCATE",): table_syntax.truncate},
         subject="rows",
         words=("WHERE",),
         read_name=written,
@@ -117,6 +119,8 @@ STATEMENTS: Final = (
     create_aggregate.KIND,
     create_aggregate.PYTHON_KIND,
     *functions.KINDS,
+    *if_not_exists.KINDS,
+    create_index.KIND,
     drop.KIND,
     pause.KIND,
     StatementKind(

@@ -31,7 +31,7 @@ def writable(name: st.Name, catalog: Catalog) -> Table:
 
 def columns_of(statement: st.Insert, table: Table) -> list[str]:
     """The columns that an INSERT gives values for, in the order of the values. Raises SqlError."""
-    names = [column_of(name, table) for name in statement.columns] or list(table.schema.names)
+    names = [column_of(name, table) for name in statement.columns] or table.column_names
     for at, name in enumerate(statement.columns):
         if names[at] in names[:at]:
             raise name.place.error(f'column "{names[at]}" is listed twice')
@@ -48,9 +48,9 @@ def check_values(table: st.Name, columns: list[str], values: int) -> None:
 
 def column_of(name: st.Name, table: Table) -> str:
     """The column of a name, in any case. Raises SqlError."""
-    for known in table.schema.names:
+    for known in table.column_names:
         if known.lower() == name.text.lower():
             return str(known)
     raise name.place.error(
-        f'column "{name.text}" not found in table "{table.name}"', "have: " + ", ".join(table.schema.names)
+        f'column "{name.text}" not found in table "{table.name}"', "have: " + ", ".join(table.column_names)
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from dsms.model import logical
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Query, Source, Table
+from dsms.model.objects import ROW_NUMBER, Query, Source, Table
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_result
 from dsms.registration.environment import Applied, Environment, FixedEnvironment, check_free
@@ -19,11 +21,11 @@ from operators.core.errors import UserError
 def create_table(statement: st.CreateTable, catalog: Catalog, environment: Environment) -> Applied:
     """A table is checked like the source and keyed stream as which it is read. Its topic is created."""
     check_free(catalog, statement.name)
+    for column in statement.columns:
+        if column.name.text.lower() == ROW_NUMBER:
+            raise column.name.place.error(f'column "{ROW_NUMBER}" is what numbers the rows of tables without a key')
     if not statement.keys:
-        raise statement.name.place.error(
-            f'table "{statement.name.text}" has no primary key',
-            "add PRIMARY KEY after a column, or PRIMARY KEY (a, b)",
-        )
+        statement = _numbered(statement)
     columns = len(statement.columns)
     environment.limits.check("columns", columns, "the table has {} columns", statement.name.place)
     check_result(RESULT_PREFIX + statement.name.text, catalog)
@@ -33,10 +35,16 @@ def create_table(statement: st.CreateTable, catalog: Catalog, environment: Envir
     result = StatementResult(
         "CREATE TABLE",
         f'table "{table.name}" created; its changes are in topic "{table.topic}"',
-        notices=(f"key: {', '.join(keys)}",),
+        notices=(f"no key: equal rows are told apart by {ROW_NUMBER}" if table.is_bag else f"key: {', '.join(keys)}",),
         name=table.name,
     )
     return catalog.with_object(table), result
+
+
+def _numbered(statement: st.CreateTable) -> st.CreateTable:
+    """The statement with a column that numbers the rows, as its key."""
+    name = st.Name(ROW_NUMBER, statement.name.place)
+    return replace(statement, columns=(*statement.columns, st.ColumnDefinition(name, "BIGINT", False)), keys=(name,))
 
 
 def _checked(statement: st.CreateTable, catalog: Catalog) -> tuple[Source, tuple[str, ...]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
-from dsms.model.objects import Table
+from dsms.model.objects import ROW_NUMBER, Table
 from dsms.tables.one_time import cast_columns
 from operators.core.errors import UserError
 
@@ -46,7 +48,7 @@ def inserted(table: Table, given: pa.Table, content: Content, seen: set[Key]) ->
 
     The law: either the table contains exactly these rows in addition, or UserError is raised and nothing changes.
     """
-    rows = fitting(table, given)
+    rows = fitting(table, numbered(given) if table.is_bag else given)
     keys = rows.select(list(table.keys))
     for key, taken in zip(key_rows(keys), content.holds(keys), strict=True):
         if taken or key in seen:
@@ -71,6 +73,17 @@ def replaced(table: Table, given: pa.Table, old: pa.Table, content: Content) -> 
 def removed(table: Table, keys: pa.Table) -> Effect:
     """The effect of removing the rows with these keys."""
     return Effect(pa.Table.from_batches([], table.schema), keys, keys.num_rows)
+
+
+def numbered(given: pa.Table) -> pa.Table:
+    """New rows of a table without a key, with numbers that no other rows have: they are drawn from 2^62.
+
+    >>> numbers = numbered(pa.table({"a": [7, 7], "_row": [None, None]})).column("_row").to_pylist()
+    >>> len(set(numbers)), all(0 <= number < 2**62 for number in numbers)
+    (2, True)
+    """
+    drawn = np.frombuffer(secrets.token_bytes(8 * given.num_rows), np.uint64) >> 2
+    return given.set_column(given.column_names.index(ROW_NUMBER), ROW_NUMBER, pa.array(drawn.astype(np.int64)))
 
 
 def fitting(table: Table, given: pa.Table) -> pa.Table:

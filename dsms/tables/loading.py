@@ -49,11 +49,11 @@ def _(load: LoadDatabase, table: Table) -> Iterator[pa.Table]:
 
 def _fitted(batch: pa.Table, table: Table) -> pa.Table:
     """The batch with its columns matched to the table's by name without case; UserError for an unknown column."""
-    known = {name.lower(): name for name in table.schema.names}
+    known = {name.lower(): name for name in table.column_names}
     unknown = [name for name in batch.column_names if name.lower() not in known]
     if unknown:
         raise UserError(
-            f'column "{unknown[0]}" not found in table "{table.name}"', hint="have: " + ", ".join(table.schema.names)
+            f'column "{unknown[0]}" not found in table "{table.name}"', hint="have: " + ", ".join(table.column_names)
         )
     return in_order(table, batch.rename_columns([known[name.lower()] for name in batch.column_names]))
 
@@ -62,4 +62,4 @@ def _layout(options: Sequence[st.Clause], table: Table) -> tuple[str, str, tuple
     """The delimiter, the text for NULL, and the columns of a file without a header line."""
     given = {option.name: option.words[0] for option in options}
     headless = given.get("header", "true").lower() in ("false", "off", "0")
-    return given.get("delimiter", ","), given.get("null", ""), tuple(table.schema.names) if headless else None
+    return given.get("delimiter", ","), given.get("null", ""), tuple(table.column_names) if headless else None

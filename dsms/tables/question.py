@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model.catalog import Catalog
+from dsms.model.objects import ROW_NUMBER, Table
 from dsms.model.position import error_at
 from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_written_functions
 from dsms.sql.parser.table_names import name_of
@@ -28,6 +29,16 @@ class Question:
         """The question with the rows of what it reads; each object is read once."""
         rows = {name: relation(name) for name in dict.fromkeys(self.objects.values())}
         return Asked(self.sql, {alias: rows[name] for alias, name in self.objects.items()})
+
+
+def as_shown(relation: Relation, catalog: Catalog) -> Relation:
+    """The relations as queries see them: without what numbers the rows of tables that have no key."""
+
+    def shown(name: str) -> pa.Table:
+        item, rows = catalog.find(name), relation(name)
+        return rows.drop_columns([ROW_NUMBER]) if isinstance(item, Table) and item.is_bag else rows
+
+    return shown
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from dsms.registration.statements import apply, kind_of_statement, parse
 from dsms.registration.table_targets import writable
 from dsms.sql.binder.bind import plan_of
 from dsms.tables.one_time import answer
-from dsms.tables.question import question_of
+from dsms.tables.question import as_shown, question_of
 from dsms.testing.changes import Change, relation_at
 from dsms.testing.local_logs import Log
 from dsms.testing.local_runtime import LocalRuntime
@@ -225,7 +225,7 @@ class LocalSession:
     def _on_rows(self, statement: Any) -> StatementResult:
         if not isinstance(statement, st.Select):
             return self._write(statement)
-        columns, rows = answer(question_of(statement.select, self.catalog).over(self._rows))
+        columns, rows = answer(question_of(statement.select, self.catalog).over(as_shown(self._rows, self.catalog)))
         return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
 
     def _control(self, statement: st.Statement) -> StatementResult:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Table
 from dsms.model.statement_result import StatementResult
@@ -16,7 +17,7 @@ from dsms.registration.table_targets import writable
 from dsms.tables.effect import Effect, counted, inserted, key_rows
 from dsms.tables.loading import batches_of
 from dsms.tables.one_time import evaluate
-from dsms.tables.question import Relation
+from dsms.tables.question import Relation, as_shown
 from dsms.tables.statements import Write, effect_of
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
@@ -57,7 +58,8 @@ def written(
 
 def _effects(statement: Write | Load, catalog: Catalog, relation: Relation, content: _Content) -> Iterator[Effect]:
     if isinstance(statement, Write):
-        yield effect_of(statement, catalog, lambda question: evaluate(question.over(relation)), content)
+        read = as_shown(relation, catalog) if isinstance(statement, st.Insert) else relation
+        yield effect_of(statement, catalog, lambda question: evaluate(question.over(read)), content)
         return
     seen: set[tuple[object, ...]] = set()
     for batch in batches_of(statement, content.table):

@@ -30,7 +30,7 @@ from dsms.registration.kinds.insert_stream import check_empty
 from dsms.registration.table_targets import writable
 from dsms.tables.effect import Content, Effect, Key, counted, inserted
 from dsms.tables.loading import batches_of, rows_of_file
-from dsms.tables.question import Question, question_of
+from dsms.tables.question import Question, as_shown, question_of
 from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
 from dsms.tables.statements import Write, effect_of, names_read
@@ -149,6 +149,7 @@ class TableStatements:
         content = self._tables.content(table)
         with self._writes.admitted() as budget:
             relation = self._relations.now(_readable(names_read(statement, catalog), principal), catalog, budget)
+            relation = as_shown(relation, catalog) if isinstance(statement, st.Insert) else relation
             effect = effect_of(
                 statement, catalog, lambda question: self._writes.rows(question.over(relation), budget), content
             )
@@ -158,7 +159,8 @@ class TableStatements:
     def _select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
         with self._selects.admitted(cancelled) as budget:
             read = self._snapshot(partial(self._asked, statement, principal), budget)
-            reply = self._selects.reply(read.question.over(read.rows.__getitem__), "json", budget)
+            asked = read.question.over(as_shown(read.rows.__getitem__, read.catalog))
+            reply = self._selects.reply(asked, "json", budget)
         when = "" if read.instant is None else f" at instant {read.instant}"
         message = f"{reply.count} row{'' if reply.count == 1 else 's'}{when}"
         return StatementResult("SELECT", message, reply.columns, EncodedRows(reply.rows, reply.count))
@@ -179,7 +181,7 @@ class TableStatements:
             results = {name: relation(name) for name in names if name not in tables}
         finally:
             self._reads.end()
-        return _Snapshot(question, instant, tables | results)
+        return _Snapshot(question, instant, tables | results, catalog)
 
     def _load(self, table: Table, batches: Iterator[pa.Table], catalog: Catalog) -> StatementResult:
         effects = _insertions(table, batches, self._tables.content(table))
@@ -204,6 +206,7 @@ class _Snapshot:
     question: Question
     instant: int | None
     rows: dict[str, pa.Table]
+    catalog: Catalog
 
 
 def _readable(names: Iterable[str], principal: Principal) -> list[str]:

@@ -14,6 +14,9 @@ from dsms.sql.binder.dependencies import dependents
 from dsms.sql.parser.admin import KINDS
 from dsms.sql.parser.cursor import Cursor
 
+#: Words that may stand before VIEW.
+_VIEWS = ("MATERIALIZED", "STREAMED", "COMPLETE")
+
 
 @dataclass(frozen=True, slots=True)
 class Drop(st.Statement):
@@ -27,7 +30,8 @@ class Drop(st.Statement):
 
 
 def _parse(cursor: Cursor, _: st.Name | None) -> Drop:
-    kind = KINDS[cursor.one_of(tuple(KINDS), "kind")]
+    is_view = any(cursor.accept(word, "VIEW") for word in _VIEWS)
+    kind = "view" if is_view else KINDS[cursor.one_of(tuple(KINDS), "kind")]
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name(f"{kind} name")
     if kind == "aggregate":

@@ -49,6 +49,9 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
     need not hold for the instants of a stream."""
     insert = statement.insert
     table = writable(insert.table, catalog)
+    if table.is_bag:
+        hint = "CREATE TABLE with a PRIMARY KEY; or read the stream in a view"
+        raise insert.table.place.error(f'table "{table.name}" has no primary key: a stream cannot fill it', hint)
     _check_unread(insert, table, catalog)
     name = f"{table.name}_insert"
     fills = f"o{catalog.ids + 2}"  # the query gets the next id

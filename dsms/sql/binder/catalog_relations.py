@@ -12,6 +12,7 @@ from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.objects import (
+    ROW_NUMBER,
     Aggregate,
     Constraint,
     Former,
@@ -118,10 +119,8 @@ def bind_name(table: exp.Table, context: Context) -> Relation:
 def _relation(plan: logical.Node, alias: str, context: Context) -> Relation:
     shown = visible(plan)
     node = _with_ts(plan, alias, context)
-    pseudo = TS not in shown.names
-    entries = tuple(
-        Entry(alias, field.name, column(field), pseudo=pseudo and field.name == TS) for field in schema(node)
-    )
+    hidden = {TS, *([ROW_NUMBER] if keys(plan) == (ROW_NUMBER,) else [])} - ({TS} & set(shown.names))
+    entries = tuple(Entry(alias, field.name, column(field), pseudo=field.name in hidden) for field in schema(node))
     scope = replace(Scope.of(entries), fields=schema(node), alias=alias)
     return Relation(node, scope, tuple(entry for entry in entries if not entry.pseudo))
 

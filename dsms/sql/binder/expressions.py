@@ -75,6 +75,9 @@ def bind_expression(node: exp.Expr, scope: Scope) -> Expression:
 
 @singledispatch
 def _bind(node: exp.Expr, scope: Scope) -> Expression:
+    if isinstance(node, exp.EQ | exp.NEQ) and (sides := _rows(node.this, node.expression)) is not None:
+        same = _same(sides, scope)
+        return same if isinstance(node, exp.EQ) else call("not", same)
     if (name := _BINARY.get(type(node))) is not None:
         return call(name, bind_expression(node.this, scope), bind_expression(node.expression, scope))
     if (defined := node.meta.get(PYTHON)) is not None:
@@ -227,12 +230,31 @@ def _negated(node: exp.Expr, result: Expression) -> Expression:
 def _(node: exp.In, scope: Scope) -> Expression:
     if node.args.get("query") or node.args.get("unnest"):
         raise error_at(node, "a subquery is not supported in a row expression")
+    if (rows := [_rows(node.this, choice) for choice in node.expressions]) and all(row is not None for row in rows):
+        tests = [_same(row, scope) for row in rows if row is not None]
+        return tests[0] if len(tests) == 1 else call("or", *tests)
     value = bind_expression(node.this, scope)
     choices = [bind_expression(choice, scope) for choice in node.expressions]
     if all(isinstance(choice, Literal) for choice in choices):
         return call("in", value, *choices)
     tests = [call("equal", value, choice) for choice in choices]
     return tests[0] if len(tests) == 1 else call("or", *tests)
+
+
+def _rows(left: exp.Expr, right: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]] | None:
+    """The pairs of values of two rows in parentheses, `(a, b)` and `(1, 2)`; None if these are not two rows."""
+    one, other = left.unnest(), right.unnest()
+    if not (isinstance(one, exp.Tuple) and isinstance(other, exp.Tuple)):
+        return None
+    if len(one.expressions) != len(other.expressions):
+        raise error_at(right, f"rows of {len(one.expressions)} and {len(other.expressions)} values are compared")
+    return list(zip(one.expressions, other.expressions, strict=True))
+
+
+def _same(pairs: list[tuple[exp.Expr, exp.Expr]], scope: Scope) -> Expression:
+    """Whether the two values of each pair are equal."""
+    tests = [call("equal", bind_expression(one, scope), bind_expression(other, scope)) for one, other in pairs]
+    return tests[0] if len(tests) == 1 else call("and", *tests)
 
 
 @_bind.register

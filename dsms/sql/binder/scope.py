@@ -125,6 +125,10 @@ class Scope:
         """Whether the name is one of this query's own columns."""
         return bool(self._matches(name, alias))
 
+    def sees(self, name: str) -> bool:
+        """Whether the name is a column of this query or of one around it."""
+        return self.has(name) or (self.outer is not None and self.outer.scope.sees(name))
+
     def _matches(self, name: str, alias: str | None) -> list[Entry]:
         matches = [entry for entry in self.entries if _same(entry.name, name) and _answers(entry, alias)]
         exact = [entry for entry in matches if entry.name == name]

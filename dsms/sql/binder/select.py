@@ -83,13 +83,25 @@ def _qualify(query: exp.Select) -> list[exp.Expr]:
 
 
 def _resolve_aliases(query: exp.Select, scope: Scope) -> None:
-    """Replaces aliases of the select list in QUALIFY by their expressions; columns of FROM take precedence."""
-    named = {item.alias.casefold(): item.this for item in query.expressions if isinstance(item, exp.Alias)}
-    qualify = query.args.get("qualify")
-    for reference in list(qualify.find_all(exp.Column)) if qualify else []:
-        own = reference.find_ancestor(exp.Select) is query and not reference.table
-        if own and reference.name.casefold() in named and not scope.has(reference.name):
-            reference.replace(exp.paren(named[reference.name.casefold()].copy()))
+    """Replaces aliases of the select list by their expressions, in the items after them, in HAVING and in QUALIFY;
+    columns of FROM take precedence."""
+    named: dict[str, exp.Expr] = {}
+    for item in list(query.expressions):
+        _replace_aliases(item, named, query, scope)
+    for clause in filter(None, (query.args.get("having"), query.args.get("qualify"))):
+        _replace_aliases(clause, named, query, scope)
+
+
+def _replace_aliases(part: exp.Expr, named: dict[str, exp.Expr], query: exp.Select, scope: Scope) -> None:
+    """Replaces the aliases that are named so far, and adds that of the part if it has one."""
+    for reference in list(part.find_all(exp.Column)):
+        name = reference.name.casefold()
+        own = reference.find_ancestor(exp.Select, exp.Star) is query and not reference.table
+        if own and name in named and not scope.sees(reference.name):
+            value = exp.paren(named[name].copy())
+            reference.replace(exp.alias_(value, reference.this.copy()) if reference is part else value)
+    if isinstance(part, exp.Alias):
+        named[part.alias.casefold()] = part.this
 
 
 def _filtered(relation: Relation, nodes: Sequence[exp.Expr], clause: str, context: Context) -> Relation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -59,8 +59,7 @@ def _named(entry: Entry, value: Expression, node: exp.Expr, before: Sequence[Out
 
 def _values(node: exp.Expr, relation: Relation, number: int) -> Iterator[tuple[Entry, Expression]]:
     if _is_star(node):
-        for entry in _starred(node, relation):
-            yield entry, entry.column
+        yield from _changed(node, _starred(node, relation), relation.scope)
         return
     value = bind_expression(node, relation.scope)
     yield Entry(None, name_of(node, value, relation.scope, number), Column("", value.type)), value
@@ -82,9 +81,6 @@ def _is_star(node: exp.Expr) -> bool:
 
 
 def _starred(node: exp.Expr, relation: Relation) -> list[Entry]:
-    star = node.this if isinstance(node, exp.Column) else node
-    if changed := [part for part, value in star.args.items() if value]:
-        raise refusal(node, f"* {changed[0].strip('_').upper()}")
     alias = node.table if isinstance(node, exp.Column) else ""
     if relation.scope.rewrite is not None:
         raise refusal(node, "* with GROUP BY")
@@ -97,3 +93,21 @@ def _starred(node: exp.Expr, relation: Relation) -> list[Entry]:
         have = ", ".join(dict.fromkeys(entry.alias for entry in relation.scope.entries if entry.alias))
         raise error_at(node, f'"{alias}" not found', hint=f"have: {have}")
     return entries
+
+
+def _changed(node: exp.Expr, entries: Sequence[Entry], scope: Scope) -> Iterator[tuple[Entry, Expression]]:
+    """The columns of `* EXCLUDE (…) REPLACE (value AS name, …) RENAME (name AS other, …)`, with their values."""
+    star = node.this if isinstance(node, exp.Column) else node
+    left_out = {item.name.casefold(): item for item in star.args.get("except_") or ()}
+    values = {item.alias.casefold(): item for item in star.args.get("replace") or ()}
+    names = {item.this.name.casefold(): item for item in star.args.get("rename") or ()}
+    have = {entry.name.casefold() for entry in entries}
+    for name, item in {**left_out, **values, **names}.items():
+        if name not in have:
+            shown = ", ".join(entry.name for entry in entries)
+            raise error_at(item, f'* has no column "{name}"', hint=f"have: {shown}")
+    for entry in entries:
+        name = entry.name.casefold()
+        value = bind_expression(values[name].this, scope) if name in values else entry.column
+        if name not in left_out:
+            yield replace(entry, name=names[name].alias) if name in names else entry, value

@@ -72,11 +72,20 @@ def _statement(cursor: Cursor, starts: Starts) -> st.Statement:
     label = _label(cursor)
     for words in sorted(starts, key=len, reverse=True):  # SHOW CREATE comes before SHOW
         if cursor.accept(*words):
+            creates = words[0] in ("CREATE", "REGISTER") and words[-1] != "INDEX"
+            if creates and cursor.accept("IF", "NOT", "EXISTS"):
+                return _if_not_exists(cursor, starts[words](cursor, label))
             return starts[words](cursor, label)
     if cursor.peek().text.upper() in ("SELECT", "WITH", "(") or _starts_stream(cursor):
         return queries.select(cursor, label)
     choices = (*(" ".join(words) for words in starts), *_QUERY_STARTS)
     return cursor.fail(f'"{cursor.peek().text}" does not start a statement', "have: " + ", ".join(choices))
+
+
+def _if_not_exists(cursor: Cursor, statement: st.Statement) -> st.IfNotExists:
+    if not isinstance(statement, st.Creation) or statement.name is None:
+        raise SqlError("IF NOT EXISTS is for sources, streams, tables, views and queries")
+    return st.IfNotExists(statement, statement.name, cursor.sql)
 
 
 def _starts_stream(cursor: Cursor) -> bool:

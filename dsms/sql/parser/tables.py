@@ -103,6 +103,12 @@ def delete(cursor: Cursor, _: st.Name | None) -> st.Delete:
     return st.Delete(_table(tree.this), where.this if where else None, cursor.sql)
 
 
+def truncate(cursor: Cursor, _: st.Name | None) -> st.Delete:
+    """`TRUNCATE [TABLE] table`: DELETE of all rows."""
+    cursor.accept("TABLE")
+    return st.Delete(cursor.last_name("table"), None, cursor.sql)
+
+
 def _tree(cursor: Cursor, kind: type[_Parsed], parts: tuple[str, ...], words: tuple[str, ...]) -> _Parsed:
     """The whole statement as parsed by sqlglot. Raises SqlError for clauses other than `parts`."""
     cursor.at -= len(words)

@@ -115,6 +115,7 @@ def test_every_statement_names_what_it_is_about_or_is_known_to_check_what_it_rea
         "ShowExecutors",
         "ShowFunctions",
         "AlterExecutor",
+        "Index",
     }
     assert {kind.statement.__name__ for kind in STATEMENTS} - named == bound
 

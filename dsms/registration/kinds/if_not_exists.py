@@ -1,0 +1,39 @@
+"""CREATE … IF NOT EXISTS: the statement that creates, or one that does nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import kind_of
+from dsms.model.statement_result import StatementResult
+from dsms.registration.environment import Applied, Environment
+from dsms.registration.statement_kind import StatementKind, named
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyThere(st.Statement):
+    """A statement whose object exists."""
+
+    name: st.Name
+    sql: str
+
+
+def chosen(statement: st.IfNotExists, catalog: Catalog) -> st.Statement:
+    """What the statement means with this catalog."""
+    if catalog.get(statement.name.text) is None:
+        return statement.statement
+    return AlreadyThere(statement.name, statement.sql)
+
+
+def _apply(statement: AlreadyThere, catalog: Catalog, environment: Environment) -> Applied:
+    item = catalog.find(statement.name.text, statement.name.place)
+    message = f'{kind_of(item)} "{item.name}" exists already; nothing was done'
+    return catalog, StatementResult("CREATE", message, name=item.name)
+
+
+KINDS = (
+    StatementKind(statement=st.IfNotExists, changed_name=named),
+    StatementKind(statement=AlreadyThere, apply=_apply, read_name=named),
+)

@@ -1,0 +1,70 @@
+"""Statements as people from other systems write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsms.testing import LocalSession
+from operators.core.errors import SqlError
+
+
+@pytest.fixture
+def session() -> LocalSession:
+    session = LocalSession()
+    session.execute(
+        "REGISTER SOURCE A (k INT) FROM a; CREATE STREAM S OVER A KEY k; CREATE TABLE T (a INT PRIMARY KEY)"
+    )
+    return session
+
+
+@pytest.mark.parametrize("kind", ["MATERIALIZED VIEW", "STREAMED VIEW", "COMPLETE VIEW", "VIEW"])
+def test_views_are_dropped_by_the_words_that_create_them(session: LocalSession, kind: str) -> None:
+    session.execute(f"CREATE {kind} V AS SELECT k FROM S; DROP {kind} V; DROP {kind} IF EXISTS V")
+    assert session.run("SHOW VIEWS")[0].rows == ()
+
+
+def test_only_views_are_materialized(session: LocalSession) -> None:
+    with pytest.raises(SqlError, match='unknown kind "MATERIALIZED"'):
+        session.execute("DROP MATERIALIZED TABLE T")
+
+
+@pytest.mark.parametrize("text", ["TRUNCATE T", "TRUNCATE TABLE T"])
+def test_truncate_deletes_all_rows(session: LocalSession, text: str) -> None:
+    session.execute(f"INSERT INTO T VALUES (1), (2); {text}")
+    assert session.execute("SELECT * FROM T") == []
+
+
+def test_an_index_does_nothing_and_says_so(session: LocalSession) -> None:
+    for text in ("CREATE INDEX i ON T (a)", "CREATE UNIQUE INDEX IF NOT EXISTS i ON T (a)", "DROP INDEX i"):
+        (result,) = session.run(text)
+        assert result.message == "nothing was done"
+        assert "no index is needed" in result.notices[0]
+
+
+CREATIONS = [
+    "REGISTER SOURCE IF NOT EXISTS X (k INT) FROM x",
+    "CREATE STREAM IF NOT EXISTS X OVER A KEY k",
+    "CREATE TABLE IF NOT EXISTS X (a INT PRIMARY KEY)",
+    "CREATE STREAMED VIEW IF NOT EXISTS X AS SELECT k FROM S",
+    "CREATE MATERIALIZED VIEW IF NOT EXISTS X AS SELECT k FROM S",
+    "CREATE QUERY IF NOT EXISTS X AS SELECT STREAMED k FROM S",
+]
+
+
+@pytest.mark.parametrize("text", CREATIONS)
+def test_if_not_exists_creates_once(session: LocalSession, text: str) -> None:
+    (created,), (again,) = session.run(text), session.run(text)
+    assert "created" in created.message or "registered" in created.message
+    assert "exists already; nothing was done" in again.message
+    assert session.run("SHOW CREATE X")[0].rows == (("X", text),)
+
+
+def test_if_not_exists_takes_the_name_of_another_kind_as_there(session: LocalSession) -> None:
+    assert (
+        'table "T" exists already' in session.run("CREATE STREAMED VIEW IF NOT EXISTS T AS SELECT k FROM S")[0].message
+    )
+
+
+def test_what_has_no_if_not_exists_says_so(session: LocalSession) -> None:
+    with pytest.raises(SqlError, match="IF NOT EXISTS is for"):
+        session.execute("CREATE AGGREGATE IF NOT EXISTS f(x INT): INT { INITIALIZE: ITERATE: { } }")

@@ -1,0 +1,126 @@
+"""Forms of SELECT that DuckDB has too: the same text gives the same relation at every instant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsms.testing import LocalSession
+from operators.core.errors import SqlError
+from tests.support import duck_engine
+from tests.support.strategies import examples
+
+END = 6
+SOURCES = (
+    "REGISTER SOURCE A (k INT, v INT, s TEXT) FROM a; CREATE STREAM S OVER A KEY k; CREATE STREAM M OVER A KEY NULL;"
+)
+#: Rows of values, as SQL's standard and PostgreSQL compare them; DuckDB takes two NULLs within rows as equal.
+ROWS = {
+    "SELECT k FROM S WHERE (k, v) = (1, 2)": "SELECT k FROM S WHERE k = 1 AND v = 2",
+    "SELECT k FROM S WHERE (k, v) <> (1, 2)": "SELECT k FROM S WHERE NOT (k = 1 AND v = 2)",
+    "SELECT k FROM S WHERE (v, s) IN ((1, 'a'), (2, 'b'))":
+        "SELECT k FROM S WHERE v = 1 AND s = 'a' OR v = 2 AND s = 'b'",
+    "SELECT k FROM S WHERE (v, s) NOT IN ((1, 'a'))": "SELECT k FROM S WHERE NOT (v = 1 AND s = 'a')",
+    "SELECT a.k, b.k AS other FROM S a JOIN M b ON (a.v, a.s) = (b.v, b.s)":
+        "SELECT a.k, b.k AS other FROM S a JOIN M b ON a.v = b.v AND a.s = b.s",
+}  # fmt: skip
+QUERIES = [
+    # aliases of the select list in what follows them
+    "SELECT v + 1 AS w, w * 2 AS x, x - w AS y FROM S",
+    "SELECT k AS v, v + 1 AS w FROM S",
+    "SELECT s, count(*) AS n, n * 2 AS twice FROM M GROUP BY s HAVING n > 1",
+    "SELECT sum(v) AS t, count(*) AS n, t + n AS both FROM M",
+    "SELECT v AS a, (SELECT max(k) FROM S WHERE v = 1) + a AS b FROM S",
+    "SELECT x FROM (SELECT v AS w, w + 1 AS x FROM S) WHERE x > 1",
+    # columns of * changed
+    "SELECT * EXCLUDE (v) FROM S",
+    "SELECT * EXCLUDE v FROM S",
+    "SELECT * REPLACE (v * 2 AS v, upper(s) AS s) FROM S",
+    "SELECT * RENAME (v AS w) FROM S",
+    "SELECT a.* EXCLUDE (s), b.* RENAME (k AS k2, v AS v2, s AS s2) FROM S a JOIN M b ON a.v = b.v",
+    "SELECT * EXCLUDE (s) REPLACE (k + v AS v) FROM M",
+    *ROWS,
+]
+RECORD = st.fixed_dictionaries(
+    {
+        "k": st.integers(1, 3),
+        "v": st.sampled_from([None, 0, 1, 2]),
+        "s": st.sampled_from([None, "a", "b"]),
+        "ts": st.integers(0, END - 1),
+        "op": st.sampled_from(["+", "+", "+", "-"]),
+    }
+)
+
+
+def rows_at(records: list[dict], at: int, keyed: bool) -> list[list[object]]:
+    """The last row of each key up to an instant, unless it is a deletion; without a key all insertions."""
+    seen = [record for record in records if record["ts"] <= at]
+    last = {record["k"] if keyed else place: record for place, record in enumerate(seen)}
+    return [[record["k"], record["v"], record["s"]] for record in last.values() if record["op"] == "+"]
+
+
+@cache
+def duck() -> duckdb.DuckDBPyConnection:
+    connection = duck_engine.connection()
+    for name in "SM":
+        connection.execute(f"CREATE TEMP TABLE {name} (k INT, v INT, s TEXT)")
+    return connection
+
+
+@settings(max_examples=examples(60))
+@given(st.sampled_from(QUERIES), st.lists(RECORD, max_size=8))
+def test_as_duckdb_at_every_instant(query: str, records: list[dict]) -> None:
+    check(query, records)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_each_form(query: str) -> None:
+    rows = [(1, 1, "a"), (2, 2, "b"), (3, 1, "a"), (1, 2, "b"), (2, None, "a")]
+    check(query, [{"k": k, "v": v, "s": s, "ts": ts, "op": "+"} for ts, (k, v, s) in enumerate(rows)])
+
+
+def check(query: str, records: list[dict]) -> None:
+    session = LocalSession()
+    session.execute(f"{SOURCES} CREATE STREAMED VIEW V AS {query}")
+    records = sorted(records, key=lambda record: record["ts"])
+    session.push("A", records)
+    session.advance(END)
+    for at in range(END):
+        for name in "SM":
+            duck_engine.fill(duck(), name, rows_at(records, at, name == "S"))
+        rows = Counter(tuple(row.values()) for row in session.relation("V", at=at))
+        assert rows == Counter(duck().execute(ROWS.get(query, query)).fetchall()), f"at {at}"
+
+
+def test_a_sample_by_its_sql_name_is_that_of_cql() -> None:
+    session = LocalSession()
+    session.execute(
+        f"{SOURCES} CREATE STREAMED VIEW V AS SELECT k, v FROM M TABLESAMPLE (50 PERCENT);"
+        "CREATE STREAMED VIEW W AS SELECT k, v FROM M Sample(50)"
+    )
+    session.push("A", [{"k": k, "v": 0, "s": "", "ts": 0} for k in range(40)])
+    session.advance(1)
+    assert session.relation("V") == session.relation("W")
+    assert 0 < len(session.relation("V")) < 40
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("SELECT * EXCLUDE (nope) FROM S", '* has no column "nope"; have: k, v, s'),
+        ("SELECT k FROM S WHERE (k, v) = (1, 2, 3)", "rows of 2 and 3 values are compared"),
+        ("SELECT k FROM S TABLESAMPLE (10 ROWS)", "write TABLESAMPLE (10 PERCENT)"),
+        ("SELECT w AS x, v AS w FROM S", 'column "w" not found'),
+    ],
+)
+def test_what_is_wrong_says_so(query: str, why: str) -> None:
+    session = LocalSession()
+    session.execute(SOURCES)
+    with pytest.raises(SqlError) as refused:
+        session.execute(f"CREATE STREAMED VIEW V AS {query}")
+    assert why in str(refused.value)
