@@ -138,8 +138,9 @@ def main(  # noqa: PLR0913 one parameter an option
         from dsms.telemetry.telemetry import Telemetry
 
         telemetry = Telemetry("dsms-executor", id, os.environ)
-        process = ExecutorProcess(replace(settings, observer=EpochMetrics(telemetry)), session.result, stopping)
-        observe_reports(telemetry, process.reports)
+        epochs = EpochMetrics(telemetry)
+        process = ExecutorProcess(replace(settings, observer=epochs), session.result, stopping)
+        observe_reports(telemetry, process.reports, epochs.behind)
         if health_port is not None:
             serve_health(health_host, health_port, process.health, telemetry.prometheus)
         process.run()

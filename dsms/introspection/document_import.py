@@ -122,3 +122,8 @@ def _(statement: st.ContinuousQuery) -> list[str]:
 @_reads.register
 def _(statement: st.ReplaceQuery) -> list[str]:
     return [name.lower() for name in (*names_in(statement.query.select), *calls_in(statement.query.select))]
+
+
+@_reads.register
+def _(statement: st.IfNotExists) -> list[str] | None:
+    return _reads(statement.statement)

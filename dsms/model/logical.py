@@ -133,9 +133,10 @@ class Distinct:
 @dataclass(frozen=True)
 class Recurrence:
     """The rows that a recursive relation has so far, in one of its own rules: a leaf that only plans have that are
-    being bound."""
+    being bound. `depth` is that of its WITH RECURSIVE among those around it."""
 
     number: int
+    depth: int
     columns: pa.Schema
 
 

@@ -151,6 +151,11 @@ class Principal:
         if self.rules is not None and not self.rules.write_topic(topic):
             raise self._forbidden("write", f'topic "{topic}"')
 
+    def check_unrestricted(self, what: str) -> None:
+        """Raises Forbidden where there are names that he may not use."""
+        if self.rules is not None:
+            raise Forbidden(f'token "{self.name}" has rules, so it may not {what}', hint="use a token without rules")
+
     def _forbidden(self, verb: str, what: str) -> Forbidden:
         return Forbidden(f'token "{self.name}" may not {verb} {what}', hint="an administrator can add it to its rules")
 

@@ -31,12 +31,14 @@ class Question:
         return Asked(self.sql, {alias: rows[name] for alias, name in self.objects.items()})
 
 
-def as_shown(relation: Relation, catalog: Catalog) -> Relation:
-    """The relations as queries see them: without what numbers the rows of tables that have no key."""
+def as_shown(relation: Relation, catalog: Catalog, written: Table | None = None) -> Relation:
+    """The relations as queries see them: without what numbers the rows of tables that have no key, except of the table
+    whose rows are `written`."""
 
     def shown(name: str) -> pa.Table:
         item, rows = catalog.find(name), relation(name)
-        return rows.drop_columns([ROW_NUMBER]) if isinstance(item, Table) and item.is_bag else rows
+        is_bag = isinstance(item, Table) and item.is_bag and item is not written
+        return rows.drop_columns([ROW_NUMBER]) if is_bag else rows
 
     return shown
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dsms.introspection.entities import Report
 from dsms.introspection.operator_metrics import Operator
@@ -26,8 +26,8 @@ class EpochMetrics:
         self._epochs = telemetry.counter(i.EPOCHS)
         self._durations = telemetry.histogram(i.EPOCH_DURATION)
         self._steps = telemetry.histogram(i.STEP_DURATION)
-        self._behind: dict[str, int] = {}
-        telemetry.observe(i.BEHIND, lambda: [(behind, {"fragment": name}) for name, behind in self._behind.items()])
+        #: The records that wait, by fragment; those of fragments that ran here once are outdated.
+        self.behind: dict[str, int] = {}
 
     def committed(self, fragment: str, epoch: Epoch, steps: Sequence[StepTime]) -> None:
         """Counts an epoch."""
@@ -37,7 +37,7 @@ class EpochMetrics:
         self._written.add(changes, of)
         self._dead.add(len(epoch.dead), of)
         self._epochs.add(1, of)
-        self._behind[fragment] = sum(epoch.measured.behind.values())
+        self.behind[fragment] = sum(epoch.measured.behind.values())
         for step in steps:
             self._steps.record(step.seconds, {**of, "step": step.name})
         if steps:
@@ -46,8 +46,8 @@ class EpochMetrics:
         self._telemetry.steps("dsms.epoch", {"dsms.fragment": fragment, **sizes}, steps)
 
 
-def observe_reports(telemetry: Telemetry, reports: Reports) -> None:
-    """Exports the last reports of an executor on its operators and queues."""
+def observe_reports(telemetry: Telemetry, reports: Reports, behind: Mapping[str, int]) -> None:
+    """Exports the last reports of an executor on its operators and queues, and how far its fragments are `behind`."""
 
     def of_operators(value: Callable[[Operator], float]) -> Callable[[], _Values]:
         return lambda: (
@@ -64,6 +64,11 @@ def observe_reports(telemetry: Telemetry, reports: Reports) -> None:
             if queue.rows is not None
         )
 
+    def of_fragments() -> _Values:
+        running = {report.fragment for report in reports()}
+        return ((records, {"fragment": name}) for name, records in list(behind.items()) if name in running)
+
+    telemetry.observe(i.BEHIND, of_fragments)
     telemetry.observe(i.OPERATOR_ROWS_IN, of_operators(lambda operator: sum(operator.rows_in)))
     telemetry.observe(i.OPERATOR_ROWS_OUT, of_operators(lambda operator: operator.rows_out))
     telemetry.observe(i.OPERATOR_BUSY, of_operators(lambda operator: operator.busy_seconds))

@@ -7,14 +7,16 @@ count as its documentation says. Exporting never holds up or fails what is measu
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Observation
-from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics import MeterProvider, ObservableCounter, ObservableGauge
 from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -29,6 +31,12 @@ from dsms.telemetry.instruments import Instrument
 Attributes = Mapping[str, str | int]
 #: The values of a gauge or counter that are read when they are exported.
 Read = Callable[[], Iterable[tuple[float, Attributes]]]
+_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+#: The most sets of attributes of an observed instrument: names of queries and operators come and go.
+_MOST_SETS = 20_000
+_LIMITS: dict[Any, int] = {ObservableCounter: _MOST_SETS, ObservableGauge: _MOST_SETS}
+#: How long the end of a process waits for a collector.
+_LAST_S = 2.0
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
@@ -48,15 +56,15 @@ class Telemetry:
         named = {"service.name": environ.get("OTEL_SERVICE_NAME", service), "service.instance.id": instance}
         resource = Resource.create(named)
         self._registry = CollectorRegistry()
-        prometheus = PrometheusMetricReader(registry=self._registry)
+        prometheus = PrometheusMetricReader(registry=self._registry, cardinality_limits=_LIMITS)
         otlp = _otlp() if environ.get(_ENDPOINT) else None
-        periodic = [PeriodicExportingMetricReader(otlp[0])] if otlp else []
-        self._meters = MeterProvider([prometheus, *periodic, *readers], resource)
+        periodic = [PeriodicExportingMetricReader(otlp[0], cardinality_limits=_LIMITS)] if otlp else []
+        self._meters = MeterProvider([prometheus, *periodic, *readers], resource, shutdown_on_exit=False)
         self._meter = self._meters.get_meter("dsms")
         exporters = [exporter for exporter in (otlp[1] if otlp else None, spans) if exporter is not None]
         #: Whether spans go anywhere.
         self.traces = bool(exporters)
-        self._tracers = TracerProvider(resource=resource)
+        self._tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
         for exporter in exporters:
             self._tracers.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._tracers.get_tracer("dsms")
@@ -67,7 +75,9 @@ class Telemetry:
 
     def histogram(self, instrument: Instrument) -> Histogram:
         """A histogram that durations are recorded in."""
-        return self._meter.create_histogram(instrument.name, instrument.unit, instrument.meaning)
+        return self._meter.create_histogram(
+            instrument.name, instrument.unit, instrument.meaning, explicit_bucket_boundaries_advisory=_BUCKETS_S
+        )
 
     def observe(self, instrument: Instrument, read: Read) -> None:
         """Lets a gauge or counter be read whenever it is exported."""
@@ -113,7 +123,12 @@ class Telemetry:
         return generate_latest(self._registry)
 
     def close(self) -> None:
-        """Sends what is not sent yet."""
+        """Sends what is not sent yet, unless the collector is away: nothing waits for it for long."""
+        closing = threading.Thread(target=self._shut_down, name="closing-telemetry", daemon=True)
+        closing.start()
+        closing.join(_LAST_S)
+
+    def _shut_down(self) -> None:
         self._tracers.shutdown()
         self._meters.shutdown()
 

@@ -58,7 +58,7 @@ def written(
 
 def _effects(statement: Write | Load, catalog: Catalog, relation: Relation, content: _Content) -> Iterator[Effect]:
     if isinstance(statement, Write):
-        read = as_shown(relation, catalog) if isinstance(statement, st.Insert) else relation
+        read = as_shown(relation, catalog, None if isinstance(statement, st.Insert) else content.table)
         yield effect_of(statement, catalog, lambda question: evaluate(question.over(read)), content)
         return
     seen: set[tuple[object, ...]] = set()

@@ -23,6 +23,8 @@ from operators.state.trace import Trace
 
 _LAYER = (LAYER, Column(LAYER, pa.int64(), nullable=False))
 _OTHER = "__other"
+#: The most pairs of a join in one iteration.
+MOST_PAIRS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,11 @@ class _Following:
         self._sides[meeting.own] = own.append(Delta(_in_order(changes)), self._move.start)
         if not held.height:
             return changes.clear()
+        if _too_many(changes, held, meeting):
+            raise UserError(
+                f"WITH RECURSIVE {self._recursion.name} derives more than {MOST_PAIRS:,} rows in one iteration",
+                hint="bound it by a condition, or join it by a key with fewer rows for each value",
+            )
         return self._instants.ordered(_pairs(changes, held, meeting))
 
     def _held(self, side: Trace, meeting: Meeting, changes: pl.DataFrame) -> pl.DataFrame:
@@ -193,6 +200,21 @@ class _Following:
         found = pl.concat(self._found).group_by(*columns.names, FROM, maintain_order=True).agg(pl.col(WEIGHT).sum())
         changed = found.filter(pl.col(WEIGHT) != 0).with_columns(pl.lit(FOREVER, pl.Int64).alias(TO))
         return Delta(self._instants.ordered(changed).select(*columns.names, *RESERVED))
+
+
+def _too_many(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> bool:
+    """Whether there are more pairs than memory should hold; they are counted only where there may be."""
+    if changes.height * held.height <= MOST_PAIRS:
+        return False
+    own, other = list(meeting.own_keys), list(meeting.other_keys)
+    if not own:
+        return True
+    counted = (
+        changes.group_by(own)
+        .len("n")
+        .join(held.group_by(other).len("m"), left_on=own, right_on=other, nulls_equal=meeting.nulls_equal)
+    )
+    return int(counted.select((pl.col("n").cast(pl.Int64) * pl.col("m")).sum()).item()) > MOST_PAIRS
 
 
 def _pairs(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> pl.DataFrame:

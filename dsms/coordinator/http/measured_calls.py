@@ -11,6 +11,7 @@ from dsms.telemetry.instruments import REQUEST_DURATION
 from dsms.telemetry.telemetry import Telemetry
 
 _ERROR = 500
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class MeasuredCalls:
@@ -49,7 +50,7 @@ def _route(scope: Scope) -> str:
 
 def _attributes(scope: Scope, status: int) -> dict[str, str | int]:
     return {
-        "http.request.method": scope["method"],
+        "http.request.method": scope["method"] if scope["method"] in _METHODS else "_OTHER",
         "http.route": _route(scope),
         "http.response.status_code": status,
     }

@@ -1,8 +1,9 @@
 """The HTTP call of Prometheus."""
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
+from dsms.coordinator.http.calling import caller_of
 from dsms.coordinator.http.service import Backend
 
 
@@ -16,7 +17,8 @@ def metrics_router(backend: Backend) -> APIRouter:
         description="in Prometheus' text format; the executors have their own, at the port of their health",
         response_class=PlainTextResponse,
     )
-    def metrics() -> Response:
+    def metrics(request: Request) -> Response:
+        caller_of(request).principal.check_unrestricted("read the metrics, which name all queries")
         return Response(backend.telemetry.prometheus(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return router

@@ -149,7 +149,7 @@ class TableStatements:
         content = self._tables.content(table)
         with self._writes.admitted() as budget:
             relation = self._relations.now(_readable(names_read(statement, catalog), principal), catalog, budget)
-            relation = as_shown(relation, catalog) if isinstance(statement, st.Insert) else relation
+            relation = as_shown(relation, catalog, None if isinstance(statement, st.Insert) else table)
             effect = effect_of(
                 statement, catalog, lambda question: self._writes.rows(question.over(relation), budget), content
             )

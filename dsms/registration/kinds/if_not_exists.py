@@ -35,5 +35,5 @@ def _apply(statement: AlreadyThere, catalog: Catalog, environment: Environment) 
 
 KINDS = (
     StatementKind(statement=st.IfNotExists, changed_name=named),
-    StatementKind(statement=AlreadyThere, apply=_apply, read_name=named),
+    StatementKind(statement=AlreadyThere, apply=_apply, changed_name=named),
 )

@@ -113,14 +113,16 @@ def bind_name(table: exp.Table, context: Context) -> Relation:
         raise place.error(f'"{name}" is a source, not a stream', f"CREATE STREAM … OVER {name} KEY …")
     if isinstance(named, Aggregate):
         raise place.error(f'"{name}" is an aggregate, not a stream')
-    return _relation(plan_of(name, context.catalog), table.alias or named.name, context)
+    hidden = ROW_NUMBER if isinstance(named, Table) and named.is_bag else ""
+    return _relation(plan_of(name, context.catalog), table.alias or named.name, context, hidden)
 
 
-def _relation(plan: logical.Node, alias: str, context: Context) -> Relation:
+def _relation(plan: logical.Node, alias: str, context: Context, hidden: str = "") -> Relation:
+    """The relation of a plan, whose column `hidden` is no part of `*`."""
     shown = visible(plan)
     node = _with_ts(plan, alias, context)
-    hidden = {TS, *([ROW_NUMBER] if keys(plan) == (ROW_NUMBER,) else [])} - ({TS} & set(shown.names))
-    entries = tuple(Entry(alias, field.name, column(field), pseudo=field.name in hidden) for field in schema(node))
+    unnamed = {hidden} if TS in shown.names else {hidden, TS}
+    entries = tuple(Entry(alias, field.name, column(field), pseudo=field.name in unnamed) for field in schema(node))
     scope = replace(Scope.of(entries), fields=schema(node), alias=alias)
     return Relation(node, scope, tuple(entry for entry in entries if not entry.pseudo))
 

@@ -30,6 +30,10 @@ _CONSTRUCTS = {
     logical.Join: "an outer join",
     logical.SemiJoin: "NOT IN or NOT EXISTS",
 }
+#: What a UNION may have besides its sides.
+_OF_UNIONS = {"with_": "WITH", "order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET", "by_name": "BY NAME"}
+#: How deep recursive queries may stand within each other, and of how many terms one may consist.
+_MOST_NESTED, _MOST_TERMS = 2, 64
 _ASK = "ask for it over the recursive relation, in the query below WITH"
 #: How often types are widened, as from INTEGER to DOUBLE, until they must be stable.
 _ROUNDS = 3
@@ -41,9 +45,12 @@ def recursion(group: Sequence[exp.CTE], around: Context, name: str) -> logical.R
 
     Each is a UNION of queries. The types of its columns are those to which the columns of all these are widened.
     """
-    tables = [_Table(number, cte, around) for number, cte in enumerate(group)]
+    if around.recursions >= _MOST_NESTED:
+        raise refusal(group[0], f"WITH RECURSIVE within {_MOST_NESTED} others")
+    inside = replace(around, recursions=around.recursions + 1)
+    tables = [_Table(number, cte, inside) for number, cte in enumerate(group)]
     relations = _widest(tables, _first(tables))
-    rules = _Rules(tuple(relations[table.name] for table in tables))
+    rules = _Rules(tuple(relations[table.name] for table in tables), inside.recursions)
     for table in tables:
         for text in table.queries:
             rules.add(table, text, table.bound(text, tables, relations))
@@ -75,7 +82,10 @@ class _Table:
 
     def recurrence(self, columns: pa.Schema) -> CommonTable:
         """The table as it is read within the group."""
-        return CommonTable(self.cte, self.around, relation=shown(logical.Recurrence(self.number, columns), columns))
+        return CommonTable(self.cte, self.around, relation=self._recurred(columns))
+
+    def _recurred(self, columns: pa.Schema) -> Relation:
+        return shown(logical.Recurrence(self.number, self.around.recursions, columns), columns)
 
     def columns(self, relations: Sequence[Relation]) -> pa.Schema:
         """The columns of the table, given its first queries. Any may become NULL by recursion."""
@@ -104,14 +114,16 @@ class _Table:
 
 def _united(query: exp.Expr) -> Iterator[exp.Expr]:
     """The queries that a UNION consists of. Raises SqlError where rows would be counted, or cut off."""
-    if isinstance(query, exp.Subquery) and isinstance(query.this, exp.Union | exp.Subquery):
-        query = query.this
-    if not isinstance(query, exp.Union):
+    is_around = isinstance(query, exp.Subquery) and isinstance(query.this, exp.Union | exp.Subquery)
+    if not is_around and not isinstance(query, exp.Union):
         yield query
         return
-    for part, construct in (("with_", "WITH"), ("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET")):
+    for part, construct in _OF_UNIONS.items():
         if query.args.get(part):
             raise refusal(query, f"{construct} of a recursive query")
+    if not isinstance(query, exp.Union):
+        yield from _united(query.this)
+        return
     if query.args.get("distinct") is False:
         hint = "write UNION: a recursive relation is a set, so that it is finite where rows derive each other"
         raise refusal(query.right, "UNION ALL in WITH RECURSIVE", hint)
@@ -164,6 +176,7 @@ class _Rules:
     """The rules of a group, and the relations from outside that they read."""
 
     relations: tuple[pa.Schema, ...]
+    depth: int
     rules: list[Rule] = field(default_factory=list)
     inputs: list[logical.Node] = field(default_factory=list)
 
@@ -187,8 +200,11 @@ class _Rules:
 
     def _terms(self, node: logical.Node) -> list[Term]:
         """The terms whose union is a plan."""
-        if not any(isinstance(below, logical.Recurrence) for below in walk(node)):
+        read = [below for below in walk(node) if isinstance(below, logical.Recurrence)]
+        if not read:
             return [Given(self._input(node))]
+        if any(recurrence.depth != self.depth for recurrence in read):
+            raise UserError("a recursive query within another one cannot read it", hint="define both in one WITH")
         match node:
             case logical.Recurrence():
                 return [Recurred(node.number)]
@@ -210,7 +226,10 @@ class _Rules:
 
     def _pairs(self, node: logical.Join | logical.SemiJoin, right: list[Term]) -> list[Term]:
         own, other = tuple(key for key, _ in node.on), tuple(key for _, key in node.on)
-        sides = product(self._terms(node.left), right)
+        left = self._terms(node.left)
+        if len(left) * len(right) > _MOST_TERMS:
+            raise UserError(f"a recursive query of more than {_MOST_TERMS} joins of the parts of UNION ALL")
+        sides = product(left, right)
         pairs: list[Term] = [Paired(one, two, own, other, node.nulls_equal) for one, two in sides]
         return pairs if node.residual is None else [Selected(pair, node.residual) for pair in pairs]
 

@@ -56,7 +56,8 @@ class Context:
 
     `query` is the SELECT whose parts are bound. With `top` its result is visible to users; with `unfilled` the caller
     supplies the value of aggregates over no rows. `base` is the relation of the bindings of the columns that come from
-    the enclosing query `outer`: a relation that is bound with a base contains them as columns.
+    the enclosing query `outer`: a relation that is bound with a base contains them as columns. `recursions` are the
+    WITH RECURSIVE around it.
     """
 
     catalog: Catalog
@@ -67,6 +68,7 @@ class Context:
     base: logical.Node | None = None
     top: bool = False
     unfilled: bool = False
+    recursions: int = 0
 
     @property
     def outer_columns(self) -> tuple[str, ...]:

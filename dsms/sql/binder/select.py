@@ -33,6 +33,8 @@ _SUPPORTED = {
     "expressions", "from_", "where", "kind", "joins", "group", "having", "order", "limit", "offset", "distinct",
     "with_", "windows", "qualify", "emit",
 }  # fmt: skip
+#: The most nodes of expressions that stand for aliases, in one SELECT.
+_MOST_COPIED = 10_000
 _CLAUSE_NAMES = {"laterals": "LATERAL VIEW", "locks": "FOR UPDATE", "sample": "TABLESAMPLE"}
 
 
@@ -86,22 +88,27 @@ def _resolve_aliases(query: exp.Select, scope: Scope) -> None:
     """Replaces aliases of the select list by their expressions, in the items after them, in HAVING and in QUALIFY;
     columns of FROM take precedence."""
     named: dict[str, exp.Expr] = {}
-    for item in list(query.expressions):
-        _replace_aliases(item, named, query, scope)
-    for clause in filter(None, (query.args.get("having"), query.args.get("qualify"))):
-        _replace_aliases(clause, named, query, scope)
+    left = _MOST_COPIED
+    for part in [*query.expressions, *filter(None, (query.args.get("having"), query.args.get("qualify")))]:
+        left -= _replace_aliases(part, named, left, query, scope)
 
 
-def _replace_aliases(part: exp.Expr, named: dict[str, exp.Expr], query: exp.Select, scope: Scope) -> None:
-    """Replaces the aliases that are named so far, and adds that of the part if it has one."""
+def _replace_aliases(part: exp.Expr, named: dict[str, exp.Expr], left: int, query: exp.Select, scope: Scope) -> int:
+    """Replaces the aliases that are named so far, and adds that of the part if it has one. Returns the size of what was
+    copied, at most `left`: an alias made of aliases doubles with each step."""
+    copied = 0
     for reference in list(part.find_all(exp.Column)):
         name = reference.name.casefold()
         own = reference.find_ancestor(exp.Select, exp.Star) is query and not reference.table
         if own and name in named and not scope.sees(reference.name):
+            copied += sum(1 for _ in named[name].walk())
+            if copied > left:
+                raise error_at(reference, "aliases of aliases make the SELECT too large", hint="use a query in FROM")
             value = exp.paren(named[name].copy())
             reference.replace(exp.alias_(value, reference.this.copy()) if reference is part else value)
     if isinstance(part, exp.Alias):
         named[part.alias.casefold()] = part.this
+    return copied
 
 
 def _filtered(relation: Relation, nodes: Sequence[exp.Expr], clause: str, context: Context) -> Relation:

@@ -14,6 +14,8 @@ from dsms.sql.binder.relation import Context, Relation, refusal
 from dsms.sql.binder.scope import Entry, Scope
 from operators.expressions import Column, Expression
 
+_STAR_PARTS = ("except_", "replace", "rename")
+
 
 @dataclass(frozen=True)
 class Output:
@@ -98,6 +100,8 @@ def _starred(node: exp.Expr, relation: Relation) -> list[Entry]:
 def _changed(node: exp.Expr, entries: Sequence[Entry], scope: Scope) -> Iterator[tuple[Entry, Expression]]:
     """The columns of `* EXCLUDE (…) REPLACE (value AS name, …) RENAME (name AS other, …)`, with their values."""
     star = node.this if isinstance(node, exp.Column) else node
+    if others := [part for part, value in star.args.items() if value and part not in _STAR_PARTS]:
+        raise refusal(node, f"* {others[0].strip('_').upper()}")
     left_out = {item.name.casefold(): item for item in star.args.get("except_") or ()}
     values = {item.alias.casefold(): item for item in star.args.get("replace") or ()}
     names = {item.this.name.casefold(): item for item in star.args.get("rename") or ()}

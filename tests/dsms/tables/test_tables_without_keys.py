@@ -59,6 +59,20 @@ def test_star_has_the_declared_columns() -> None:
     assert session.key("V") == ()
 
 
+def test_no_query_sees_the_numbers_of_rows() -> None:
+    session = session_of(CREATE, "CREATE TABLE P (a INT PRIMARY KEY, n INT)", "INSERT INTO T VALUES (1, 'x'), (1, 'x')")
+    session.execute("INSERT INTO P VALUES (1, 0), (2, 0)")
+    session.execute("UPDATE P SET n = (SELECT count(*) FROM (SELECT DISTINCT * FROM T) x)")
+    session.execute("DELETE FROM P WHERE (a, 'x') IN (SELECT * FROM T)")
+    assert session.execute("SELECT * FROM P") == [{"a": 2, "n": 1}]
+
+
+def test_a_column_of_that_name_elsewhere_is_a_column() -> None:
+    session = session_of(CREATE, "CREATE STREAMED VIEW V AS SELECT a AS _row, count(*) AS n FROM T GROUP BY a")
+    session.execute("CREATE STREAMED VIEW W AS SELECT * FROM V; INSERT INTO T VALUES (1, 'x')")
+    assert session.relation("W") == [{"_row": 1, "n": 1}]
+
+
 def test_rows_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("b,a\nx,1\nx,1\n")
     session = session_of(CREATE, f"COPY T FROM '{tmp_path / 'rows.csv'}'")

@@ -75,11 +75,15 @@ def value(telemetry: Telemetry, name: str, **labels: str) -> float:
 def test_an_epoch_is_counted_and_timed(telemetry) -> None:
     metrics = EpochMetrics(telemetry)
     metrics.committed("0", EPOCH, STEPS)
-    metrics.committed("0", replace(EPOCH, measured=Measured(records=2)), STEPS)
+    metrics.committed("0", replace(EPOCH, measured=Measured(records=2, behind={"a": 3})), STEPS)
+    observe_reports(telemetry, lambda: [REPORT], {**metrics.behind, "moved": 9})
     assert value(telemetry, "dsms_records_read_total", fragment="0") == 42
     assert value(telemetry, "dsms_results_written_total", fragment="0") == 4
     assert value(telemetry, "dsms_epochs_total", fragment="0") == 2
-    assert value(telemetry, "dsms_records_behind", fragment="0") == 0
+    assert value(telemetry, "dsms_records_behind", fragment="0") == 3
+    assert ("dsms_records_behind", frozenset({("fragment", "moved")})) not in samples(telemetry)
+    assert value(telemetry, "dsms_epoch_duration_seconds_bucket", fragment="0", le="2.5") == 2
+    assert value(telemetry, "dsms_epoch_duration_seconds_bucket", fragment="0", le="1.0") == 0
     assert value(telemetry, "dsms_epoch_duration_seconds_sum", fragment="0") == 4.0
     assert value(telemetry, "dsms_epoch_step_duration_seconds_sum", fragment="0", step="publish") == 1.0
 
@@ -100,7 +104,7 @@ def test_the_steps_of_an_epoch_are_spans_within_one(telemetry, spans) -> None:
 
 def test_reports_are_read_when_they_are_exported(telemetry) -> None:
     reports = [REPORT]
-    observe_reports(telemetry, lambda: reports)
+    observe_reports(telemetry, lambda: reports, {})
     of = {"fragment": "0", "operator": "0-a-1", "kind": "Join"}
     assert value(telemetry, "dsms_operator_rows_in_total", **of) == 7
     assert value(telemetry, "dsms_operator_rows_out_total", **of) == 5
@@ -151,8 +155,9 @@ async def broken(_: object) -> PlainTextResponse:
 
 
 def test_prometheus_has_the_names_that_are_documented(telemetry) -> None:
-    EpochMetrics(telemetry).committed("0", EPOCH, STEPS)
-    observe_reports(telemetry, lambda: [REPORT])
+    metrics = EpochMetrics(telemetry)
+    metrics.committed("0", EPOCH, STEPS)
+    observe_reports(telemetry, lambda: [REPORT], metrics.behind)
     observe_states(
         telemetry, lambda: [{"state": "running"}], lambda: {"executors": {"a": {"state": "idle"}}, "lag": {"q": 1}}
     )

@@ -115,6 +115,11 @@ def test_a_sample_by_its_sql_name_is_that_of_cql() -> None:
         ("SELECT * EXCLUDE (nope) FROM S", '* has no column "nope"; have: k, v, s'),
         ("SELECT k FROM S WHERE (k, v) = (1, 2, 3)", "rows of 2 and 3 values are compared"),
         ("SELECT k FROM S TABLESAMPLE (10 ROWS)", "write TABLESAMPLE (10 PERCENT)"),
+        ("SELECT * ILIKE 'a%' FROM S", "* ILIKE is not supported"),
+        (
+            "SELECT " + ", ".join(["k AS a0", *(f"a{at} + a{at} AS a{at + 1}" for at in range(30))]) + " FROM S",
+            "too large",
+        ),
         ("SELECT w AS x, v AS w FROM S", 'column "w" not found'),
     ],
 )

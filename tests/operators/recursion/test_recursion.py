@@ -126,6 +126,14 @@ def test_what_never_ends_names_itself() -> None:
         steps_of(operator, changes([(1, 1, 0, END)]), [])
 
 
+def test_what_derives_too_many_rows_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("operators.recursion.recursion.MOST_PAIRS", 30)
+    history = [(start, end, 0, END) for start in range(4) for end in range(4)]
+    operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
+    with pytest.raises(UserError, match="WITH RECURSIVE paths derives more than 30 rows in one iteration"):
+        steps_of(operator, changes(history), [])
+
+
 def test_rows_that_cannot_be_evaluated_are_reported() -> None:
     divided = Projected(Recurred(0), (("a", call("modulo", Literal(1, NODE), column("a"))), ("b", column("b"))))
     operator = Recursion("divided", (PATHS,), (BASE, Rule(0, divided)), 0)
