@@ -236,3 +236,30 @@ def test_all_options_in_the_environment_are_known_to_the_programs(render: Render
 @pytest.mark.parametrize(("replicas", "fragments"), [(1, "1"), (3, "3")])
 def test_queries_are_dealt_out_to_as_many_fragments_as_executors(render: Render, replicas: int, fragments: str):
     assert env(render({"executor.replicas": replicas}), COORDINATOR)["DSMS_FRAGMENTS"] == fragments
+
+
+def test_metrics_and_traces_go_where_the_values_say(render: Render):
+    plain = render({})
+    assert not any(kind == "ServiceMonitor" for kind, _ in plain)
+    values = {
+        "telemetry.otlpEndpoint": "http://collector:4318",
+        "telemetry.serviceMonitor.enabled": True,
+        "telemetry.serviceMonitor.labels": {"release": "prometheus"},
+        "telemetry.serviceMonitor.tokenSecret.name": "reader",
+    }
+    documents = render(EVERYTHING | values)
+    for workload in (COORDINATOR, EXECUTOR):
+        assert env(documents, workload)["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4318"
+        assert "OTEL_EXPORTER_OTLP_ENDPOINT" not in env(plain, workload)
+    for name, port in (("rel-dsms-coordinator", "http"), ("rel-dsms-executor", "health")):
+        monitor = documents["ServiceMonitor", name]
+        service = documents["Service", name]
+        assert monitor["metadata"]["labels"]["release"] == "prometheus"
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        (endpoint,) = monitor["spec"]["endpoints"]
+        assert endpoint["port"] == port in [offered["name"] for offered in service["spec"]["ports"]]
+        assert endpoint["path"] == "/metrics"
+    (endpoint,) = documents["ServiceMonitor", "rel-dsms-coordinator"]["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"]["keySecret"] == {"name": "client-secret", "key": "tls.key"}
+    assert endpoint["authorization"]["credentials"] == {"name": "reader", "key": "token"}

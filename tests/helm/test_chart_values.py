@@ -15,7 +15,7 @@ CHART = Path(__file__).parents[2] / "helm" / "dsms"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 #: Values that are maps of the user's own words.
-MAPS = {"annotations", "podAnnotations", "podLabels", "nodeSelector"}
+MAPS = {"annotations", "podAnnotations", "podLabels", "nodeSelector", "labels"}
 Attempt = Callable[..., subprocess.CompletedProcess[str]]
 #: A wrong value by its name, and what the refusal must name.
 WRONG: dict[str, tuple[Any, str]] = {
@@ -29,6 +29,8 @@ WRONG: dict[str, tuple[Any, str]] = {
     "api.tokensSecret.name": ("alone", "api.executorTokenSecret is needed"),
     "api.oidcSecret.name": ("alone", "api.tokensSecret is needed"),
     "api.executorTlsSecret": ("alone", "needs api.tlsSecret"),
+    "telemetry.otlpEndpoint": ("collector:4318", "at '/telemetry/otlpEndpoint'"),
+    "telemetry.serviceMonitor.interval": ("often", "at '/telemetry/serviceMonitor/interval'"),
     "executor.replicas": (0, "at '/executor/replicas'"),
     "executor.resources.limits.gpu": ("1", "'gpu' not allowed"),
     "executor.cache.size": ("much", "at '/executor/cache/size'"),

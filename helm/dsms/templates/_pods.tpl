@@ -97,6 +97,10 @@ affinity:
 - name: DSMS_REGISTRY
   value: {{ . | quote }}
 {{- end }}
+{{- with .Values.telemetry.otlpEndpoint }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ . | quote }}
+{{- end }}
 {{- end }}
 
 {{- define "dsms.secretMounts" -}}
