@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta, polars_schema
 from operators.core.errors import UserError
-from operators.core.operator import Move, Step
+from operators.core.operator import FAULT_ROW, Move, Step
 from operators.expressions import Column
 from operators.recursion.presence import LAYER, Presence
 from operators.recursion.term import Given, Leaf, Meeting, Projected, Recurred, Rule, Selected, Stage, kept_keys, ways
@@ -22,8 +22,10 @@ from operators.relational.project import Project
 from operators.state.trace import Trace
 
 _LAYER = (LAYER, Column(LAYER, pa.int64(), nullable=False))
+#: What a row in fault shows of its layer, which users do not know.
+_LAYER_SHOWN = f',?"{LAYER}":[0-9]+'
 _OTHER = "__other"
-#: The most pairs of a join in one iteration.
+#: The most pairs of a join at one instant, in one iteration.
 MOST_PAIRS = 20_000_000
 
 
@@ -166,7 +168,7 @@ class _Following:
     def _stateless(self, operator: Filter | Project, changes: pl.DataFrame) -> pl.DataFrame:
         step = operator.step(Delta(changes), (), self._move)
         if step.faults is not None:
-            self._faults.append(step.faults)
+            self._faults.append(step.faults.with_columns(pl.col(FAULT_ROW).str.replace(_LAYER_SHOWN, "")))
         return step.delta.frame
 
     def _paired(self, meeting: Meeting, changes: pl.DataFrame) -> pl.DataFrame:
@@ -180,7 +182,7 @@ class _Following:
             return changes.clear()
         if _too_many(changes, held, meeting):
             raise UserError(
-                f"WITH RECURSIVE {self._recursion.name} derives more than {MOST_PAIRS:,} rows in one iteration",
+                f"WITH RECURSIVE {self._recursion.name} derives more than {MOST_PAIRS:,} rows at once",
                 hint="bound it by a condition, or join it by a key with fewer rows for each value",
             )
         return self._instants.ordered(_pairs(changes, held, meeting))
@@ -203,18 +205,18 @@ class _Following:
 
 
 def _too_many(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> bool:
-    """Whether there are more pairs than memory should hold; they are counted only where there may be."""
+    """Whether the changes of one instant have more pairs than memory should hold; they are counted only where there may
+    be so many. Those of several instants are not added up, as more of them may be in one step."""
     if changes.height * held.height <= MOST_PAIRS:
         return False
     own, other = list(meeting.own_keys), list(meeting.other_keys)
+    mine = changes.group_by(FROM, *own).len("n")
     if not own:
-        return True
-    counted = (
-        changes.group_by(own)
-        .len("n")
-        .join(held.group_by(other).len("m"), left_on=own, right_on=other, nulls_equal=meeting.nulls_equal)
-    )
-    return int(counted.select((pl.col("n").cast(pl.Int64) * pl.col("m")).sum()).item()) > MOST_PAIRS
+        return int(mine.select(pl.col("n").max()).item()) * held.height > MOST_PAIRS
+    theirs = held.group_by(other).len("m")
+    both = mine.join(theirs, left_on=own, right_on=other, nulls_equal=meeting.nulls_equal)
+    pairs = both.group_by(FROM).agg((pl.col("n").cast(pl.Int64) * pl.col("m")).sum().alias("pairs"))
+    return bool((pairs["pairs"] > MOST_PAIRS).any())
 
 
 def _pairs(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> pl.DataFrame:

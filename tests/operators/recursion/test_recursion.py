@@ -130,7 +130,7 @@ def test_what_derives_too_many_rows_names_itself(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("operators.recursion.recursion.MOST_PAIRS", 30)
     history = [(start, end, 0, END) for start in range(4) for end in range(4)]
     operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
-    with pytest.raises(UserError, match="WITH RECURSIVE paths derives more than 30 rows in one iteration"):
+    with pytest.raises(UserError, match="WITH RECURSIVE paths derives more than 30 rows at once"):
         steps_of(operator, changes(history), [])
 
 
@@ -140,4 +140,4 @@ def test_rows_that_cannot_be_evaluated_are_reported() -> None:
     (step,) = steps_of(operator, changes([(0, 7, 3, END)]), [])
     assert rows_at([step], ("a", "b"), 3) == Counter([(0, 7)])
     assert step.faults is not None
-    assert step.faults.select(FROM, ORDER).rows() == [(3, 0)]
+    assert step.faults.select(FROM, ORDER, "row").rows() == [(3, 0, '{"a":0,"b":7}')]
