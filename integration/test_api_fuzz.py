@@ -168,7 +168,13 @@ def test_results_are_reached(
     client: httpx.Client, document: dict[str, Any], ending: str, statuses: set[tuple[int, str]]
 ) -> None:
     client.post("/v1/sources/src/records", content=b'{"k": "a", "v": 2}')
-    assert statuses <= answered(client, requests(document, ending), 400)
+    found = answered(client, requests(document, ending), 400)
+    if ending == "/covers":  # what is drawn need not hit a query that exists with a token that is one
+        (path,) = (path for path in document["paths"] if path.endswith(ending))
+        asked = [(name, token) for name in ("hot", "nothing") for token in ("o1:0/0", "x")]
+        answers = [client.get(path.replace("{name}", name), params={"token": token}) for name, token in asked]
+        found |= {(answer.status_code, answer.headers["content-type"].partition(";")[0]) for answer in answers}
+    assert statuses <= found
 
 
 def test_no_call_makes_the_server_fail(client: httpx.Client, document: dict[str, Any]) -> None:
