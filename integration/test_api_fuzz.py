@@ -109,9 +109,11 @@ def requests(draw: st.DrawFn, document: dict[str, Any], ending: str = "") -> dic
         if parameter["name"] == "wait":
             value = draw(st.sampled_from([0, 1, 61, "x"]))
         if parameter["name"] in ("token", "after"):
-            value = draw(st.one_of(POSITIONS, st.sampled_from(TOKENS), st.just(value)))
+            known = st.one_of(POSITIONS, st.sampled_from(TOKENS))
+            value = draw(st.one_of(known, known, known, st.just(value)) if ending else st.one_of(known, st.just(value)))
         if parameter["in"] == "path":
-            value = draw(st.one_of(st.sampled_from(NAMES[:4]), st.just(value))) if ending else value
+            result = st.sampled_from(["hot", *NAMES[:4]])  # what is drawn depends on what else a process has imported
+            value = draw(st.one_of(result, result, result, st.just(value))) if ending else value
             url = url.replace(f"{{{parameter['name']}}}", quote(str(value), safe="" if draw(st.booleans()) else "/"))
         elif parameter["in"] == "query" and (parameter.get("required") or draw(st.booleans())):
             params[parameter["name"]] = str(value)
@@ -168,13 +170,7 @@ def test_results_are_reached(
     client: httpx.Client, document: dict[str, Any], ending: str, statuses: set[tuple[int, str]]
 ) -> None:
     client.post("/v1/sources/src/records", content=b'{"k": "a", "v": 2}')
-    found = answered(client, requests(document, ending), 400)
-    if ending == "/covers":  # what is drawn need not hit a query that exists with a token that is one
-        (path,) = (path for path in document["paths"] if path.endswith(ending))
-        asked = [(name, token) for name in ("hot", "nothing") for token in ("o1:0/0", "x")]
-        answers = [client.get(path.replace("{name}", name), params={"token": token}) for name, token in asked]
-        found |= {(answer.status_code, answer.headers["content-type"].partition(";")[0]) for answer in answers}
-    assert statuses <= found
+    assert statuses <= answered(client, requests(document, ending), 400)
 
 
 def test_no_call_makes_the_server_fail(client: httpx.Client, document: dict[str, Any]) -> None:
