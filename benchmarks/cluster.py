@@ -58,6 +58,15 @@ class Cluster:
                 f"no executor runs after {READY_S:g} s", hint="\n".join(["its log ends with", *log_end])
             )
 
+    def await_running(self, executors: int) -> None:
+        """Waits until so many executors run their fragments; ExternalError after `READY_S`."""
+
+        def running() -> int:
+            return sum(executor["state"] == "running" for executor in self.api.status()["executors"].values())
+
+        if not wait_until(lambda: running() >= executors, READY_S, pause_s=0.2):
+            raise ExternalError(f"{running()} of {executors} executors run after {READY_S:g} s")
+
     def executor(self) -> int:
         """The process id of the executor; 0 while none runs."""
         return next(
@@ -100,17 +109,19 @@ def running_kafka() -> Iterator[KafkaSettings]:
 
 
 @contextmanager
-def running_cluster(keep: Path | None = None) -> Iterator[Cluster]:
-    """A cluster while the block runs, with an idle fragment; `keep` is a directory in which the data stay."""
+def running_cluster(keep: Path | None = None, executors: int = 1) -> Iterator[Cluster]:
+    """A cluster while the block runs, with an idle fragment on each of its executors; `keep` is a directory in which
+    the data stay."""
     with tempfile.TemporaryDirectory(prefix="dsms-bench-") as temporary:
         directory = (keep or Path(temporary)).absolute()
-        settings = LocalSettings(data_dir=directory, kafka_port=0, redis_port=0, http_port=0)
+        settings = LocalSettings(data_dir=directory, kafka_port=0, redis_port=0, http_port=0, executors=executors)
         state = supervisor.up(settings, report=report)
         try:
             assert state.coordinator is not None
             with ApiClient(state.coordinator) as api:
                 cluster = Cluster(state, KafkaSettings(state.kafka), api)
                 cluster.await_executor()
+                cluster.await_running(executors)
                 yield cluster
         finally:
             supervisor.down(directory, report=report)

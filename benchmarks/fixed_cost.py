@@ -32,8 +32,8 @@ def measure_fixed_cost(cluster: Cluster) -> FixedCost:
     pulse = Pulse(cluster)
     watch = FrontierWatch(cluster.kafka, cluster.state.cluster, "dsms.pulses")
     try:
-        lonely = [lonely(pulse, watch) for _ in range(BATCHES + 2)][2:]
-        return FixedCost(float(np.median(gaps(pulse, watch))), float(np.median(lonely)))
+        alone = [lonely(pulse, watch) for _ in range(BATCHES + 2)][2:]
+        return FixedCost(float(np.median(gaps(pulse, watch))), float(np.median(alone)))
     finally:
         watch.close()
         cluster.api.execute("DROP QUERY pulses")

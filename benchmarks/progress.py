@@ -23,6 +23,7 @@ class Moved:
     seen_s: float
     frontier: int
     topic: str
+    partition: int = 0
 
 
 class ProgressReader:
@@ -51,15 +52,17 @@ class ProgressReader:
 
 
 def _moved(message: Message, seen_s: float) -> Moved | None:
-    """The move in a record of a topic's first partition; all partitions of a topic move together."""
+    """The move of a partition in a record."""
     key, value = (message.key() or b"").decode(), message.value()
-    if message.error() is not None or not value or not key.endswith("/0") or key.count("/") != 1:
+    if message.error() is not None or not value or key.count("/") != 1:
         return None
-    return Moved(seen_s, int(msgspec.json.decode(value)["frontier"]), key[:-2])
+    topic, _, partition = key.partition("/")
+    return Moved(seen_s, int(msgspec.json.decode(value)["frontier"]), topic, int(partition))
 
 
 class FrontierWatch:
-    """The moves of one result topic, from now on."""
+    """The moves of the first partition of one result topic, from now on. All partitions move together, unless several
+    fragments write them."""
 
     def __init__(self, kafka: KafkaSettings, cluster: str, topic: str) -> None:
         self._progress, self._topic = ProgressReader(kafka, cluster), topic
@@ -78,7 +81,8 @@ class FrontierWatch:
         self._progress.close()
 
     def _read(self, timeout_s: float) -> None:
-        self._moves += [moved for moved in self._progress.read(timeout_s) if moved.topic == self._topic]
+        moves = self._progress.read(timeout_s)
+        self._moves += [moved for moved in moves if moved.topic == self._topic and not moved.partition]
 
 
 class Frontiers:
@@ -103,7 +107,7 @@ class Frontiers:
                 )
             moves = self._progress.read(_POLL_S)
             seen = time.monotonic()
-            self._reached |= {moved.topic: moved.frontier for moved in moves}
+            self._reached |= {moved.topic: moved.frontier for moved in moves if not moved.partition}
             if not moves:
                 check(seen - begun)
         return seen

@@ -196,9 +196,22 @@ def progress_topic(cluster: str) -> str:
 def frontiers(progress: dict[bytes, bytes], topics: Collection[str], queries: Collection[str] = ()) -> dict[str, int]:
     """The published frontiers of result topics, from the last values of the progress topic; with `queries` only those
     of queries with these ids, as a topic may have been another query's before."""
-    bodies = {topic: json.loads(progress.get(f"{topic}/0".encode(), b"null")) for topic in topics}
-    known = {topic: body for topic, body in bodies.items() if body and (not queries or body["query"] in queries)}
-    return {topic: known[topic]["frontier"] if topic in known else -(2**63) for topic in topics}
+    known: dict[str, list[dict]] = {topic: [] for topic in topics}
+    for key, value in progress.items():
+        topic = key.decode(errors="replace").rpartition("/")[0]
+        if topic in known:
+            known[topic].append(json.loads(value))
+    asked = {
+        topic: [body for body in bodies if not queries or body["query"] in queries] for topic, bodies in known.items()
+    }
+    return {topic: _least(bodies) for topic, bodies in asked.items()}
+
+
+def _least(bodies: list[dict]) -> int:
+    """The least frontier of the partitions of a result; of a query that several fragments run, if all have one."""
+    shares = {body["query"] for body in bodies}
+    expected = int(next(iter(shares)).partition("of")[2] or 1) if shares else 1
+    return min(body["frontier"] for body in bodies) if len(shares) == expected else -(2**63)
 
 
 def kill_9(process: ManagedProcess) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from dataclasses import dataclass
 
 from integration.cluster import Cluster
@@ -66,10 +67,11 @@ class Feed:
         advance(self.kafka, self.topic, END, PARTITIONS)
 
 
-def feed_of(cluster: Cluster, step: int, pieces: int) -> Feed:
-    """Registers the workload's queries over a topic of the cluster's own; returns the feed of the topic."""
+def feed_of(cluster: Cluster, step: int, pieces: int, fragments: int = 1) -> Feed:
+    """Registers the workload's queries over a topic of the cluster's own; returns the feed of the topic. Each query is
+    run by so many fragments."""
     topic = create_topic(cluster.kafka, f"{cluster.name}-in", partitions=PARTITIONS)
-    register(cluster, topic, cluster.name)
+    register(cluster, topic, cluster.name, fragments)
     return Feed(cluster.kafka, topic, step, pieces)
 
 
@@ -88,11 +90,26 @@ def _input(chance: random.Random, at: int) -> Input:
     return Input(json.dumps(row).encode(), ts, partition, op)
 
 
-def register(cluster: Cluster, topic: str, prefix: str) -> None:
+def register(cluster: Cluster, topic: str, prefix: str, fragments: int = 1) -> None:
     """Registers the workload's source, streams and views; their names begin with the prefix."""
-    cluster.sql(STATEMENTS.format(p=prefix, topic=topic, slack=SLACK))
+    cluster.sql(divided(STATEMENTS.format(p=prefix, topic=topic, slack=SLACK), fragments))
     for shape, views in ((SUM, SUMS), (FLAT, FLATS)):
-        cluster.sql(";".join(shape.format(p=prefix, name=name, constant=constant) for name, constant in views.items()))
+        listed = (shape.format(p=prefix, name=name, constant=constant) for name, constant in views.items())
+        cluster.sql(divided(";".join(listed), fragments))
+
+
+def divided(statements: str, fragments: int) -> str:
+    """The statements, with the number of fragments that run each view."""
+    if fragments == 1:
+        return statements
+    option = f"fragments = {fragments}"
+    return re.sub(
+        r"(VIEW \S+) (WITH \((.*?)\) )?AS", lambda found: f"{found[1]} WITH ({_both(found[3], option)}) AS", statements
+    )
+
+
+def _both(given: str | None, option: str) -> str:
+    return f"{given}, {option}" if given else option
 
 
 def result_topic(prefix: str, view: str) -> str:

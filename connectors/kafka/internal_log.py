@@ -10,7 +10,7 @@ would not count. So going back to the version before is possible until then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -153,9 +153,9 @@ class InternalLog:
         headers: Headers = [*self._mark, (SETTLES_HEADER, b"1")]
         return Records(self.topic, keys, [None] * len(keys), [headers] * len(keys))
 
-    def last_instant(self, topic: str) -> int | None:
-        """The greatest instant in a result topic."""
-        return last_instant(self._settings, self._admin, topic)
+    def last_instant(self, topic: str, partitions: Collection[int] | None = None) -> int | None:
+        """The greatest instant in a result topic, or in some of its partitions."""
+        return last_instant(self._settings, self._admin, topic, partitions)
 
     def missing_cut_over(self, found: Findings | None = None) -> Records | None:
         """The cut-over for the partitions that have none, given what a reading found; None if all have it."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.names import TS_HEADER
+from connectors.kafka.names import HEARTBEAT_HEADER, TS_HEADER
 from connectors.kafka.range_reader import read_whole
 from connectors.kafka.topics import earliest, latest, partitions_of
 from operators.core.delta import FOREVER
@@ -36,10 +36,14 @@ def instant_of(message: Message) -> int | None:
     return instant_in(dict(message.headers() or []), TS_HEADER)
 
 
-def last_instant(settings: KafkaSettings, admin: AdminClient, topic: str) -> int | None:
-    """The greatest instant in a result topic, whose partitions are in the order of instants; None if it is empty or
-    does not exist. All results below the instant after it are in the topic: an instant is published as a whole."""
-    wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
+def last_instant(
+    settings: KafkaSettings, admin: AdminClient, topic: str, partitions: Collection[int] | None = None
+) -> int | None:
+    """The greatest instant in a result topic, or in those of its partitions that one writer writes, which are in the
+    order of instants; None if there is none. All results below the instant after it are in the topic: an instant is
+    published as a whole. A promise says that all below it is there."""
+    present = partitions_of(admin, topic)
+    wanted = [(topic, partition) for partition in present if partitions is None or partition in partitions]
     starts, ends = earliest(admin, wanted), latest(admin, wanted)
     instants = (_last(settings, topic, place[1], (starts[place], ends[place])) for place in wanted if place in ends)
     return max((instant for instant in instants if instant is not None), default=None)
@@ -58,4 +62,11 @@ def _last(settings: KafkaSettings, topic: str, partition: int, bounds: tuple[int
 
 
 def _greatest(messages: Iterable[Message]) -> int | None:
-    return max((instant for message in messages if (instant := instant_of(message)) is not None), default=None)
+    found = (instant for message in messages for instant in (instant_of(message), _promised(message)))
+    return max((instant for instant in found if instant is not None), default=None)
+
+
+def _promised(message: Message) -> int | None:
+    """The last instant below the promise of a record without a value."""
+    promise = None if message.value() is not None else instant_in(dict(message.headers() or []), HEARTBEAT_HEADER)
+    return None if promise is None else promise - 1

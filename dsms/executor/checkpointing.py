@@ -126,5 +126,7 @@ class Checkpoints:
 
 def _topics(plan: FragmentPlan) -> dict[str, str]:
     """The topics of the sources that a plan reads, by the source's id."""
-    nodes = (node for planned in plan.queries.values() for node in (planned.node, planned.former) if node is not None)
-    return {source.id: source.topic for node in nodes for source in properties.sources(node)}
+    read = [source for planned in plan.queries.values() for source in planned.sources]
+    former = [planned.former for planned in plan.queries.values() if planned.former is not None]
+    read += [source for node in former for source in properties.sources(node)]
+    return {source.id: source.topic for source in read}

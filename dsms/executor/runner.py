@@ -10,6 +10,7 @@ import structlog
 
 from connectors.kafka.errors import TopicRefuses
 from dsms.executor.fragment import Fragment
+from dsms.executor.link_topics import ensure_links
 from dsms.model.catalog import Catalog
 from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.physical.lane import Lane
@@ -97,11 +98,13 @@ class Runner:
             partitions, before = self._settings.partitions, self._fragment.state.plan
             plan = plan_fragment(catalog, partitions, before, self.name)
             self._refused = tried_again(self._refused, plan)
+            ensure_links(self._settings, plan, before)
             self._fragment.set_plan(plan)
 
     def _start(self, lease: int, catalog: Catalog) -> None:
         self.status = FragmentStatus(reason=self.status.reason)
         plan = plan_fragment(catalog, self._settings.partitions, fragment=self.name)
+        ensure_links(self._settings, plan)
         self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, self._set_status)
         self._fragment.tune(self._bounds)
         self._refused = tried_again(self._refused, plan)
@@ -138,8 +141,4 @@ class Runner:
 
 def refused_by(error: TopicRefuses, plan: FragmentPlan) -> dict[str, str]:
     """Why the queries fail that publish to the topic, by query."""
-    return {
-        query: str(error)
-        for query, planned in plan.queries.items()
-        if planned.sink is not None and planned.sink.topic == error.topic
-    }
+    return {query: str(error) for query, planned in plan.queries.items() if planned.topic == error.topic}

@@ -9,7 +9,7 @@ from functools import reduce
 from dsms.introspection.entities import Adherence, Queue, Synopsis
 from dsms.introspection.metrics import Sample
 from dsms.introspection.operator_metrics import Operator, values
-from dsms.physical.lane import Lane
+from dsms.physical.lane import Lane, Output
 from dsms.scheduler.work import Measured, Measures
 from operators.constraints.clustered import Clustered
 from operators.constraints.referenced import Referenced
@@ -97,7 +97,7 @@ class Sampler:
     def _kept(self, lane: Lane, waits: Waiting) -> Iterator[Adherence]:
         for (source_id, partition), orders in sorted(waits.orders.items()):
             leaf = lane.leaf(source_id)
-            source, names = lane.sources[leaf], tuple(output.name for output in lane.by_leaf[leaf])
+            source, names = lane.sources[leaf], _names(lane.by_leaf[leaf])
             for constraint, order in zip(source.ordered, orders, strict=False):
                 dtype = polars_type(source.schema.field(constraint.column).type)
                 yield Adherence(
@@ -137,7 +137,7 @@ class Sampler:
             )
 
     def _unread(self, lane: Lane, waits: Waiting, ends: Ends) -> Iterator[Queue]:
-        names = {leaf: tuple(output.name for output in lane.by_leaf[leaf]) for leaf in lane.sources}
+        names = {leaf: _names(lane.by_leaf[leaf]) for leaf in lane.sources}
         for (source_id, partition), offset in waits.offsets.items():
             leaf = lane.leaf(source_id)
             source, end = lane.sources[leaf], ends.get((lane.sources[leaf].topic, partition))
@@ -157,7 +157,7 @@ class Sampler:
             )
 
     def _between(self, lane: Lane, waits: Waiting) -> Iterator[Queue]:
-        names = tuple(output.name for output in lane.outputs)
+        names = _names(lane.outputs)
         for stage, (rows, size) in waits.stages.items():
             yield Queue(
                 id=f"{self.fragment}-{lane.id}-stage-{stage}",
@@ -191,8 +191,13 @@ def topics_of(lanes: Iterable[Lane]) -> set[tuple[str, int]]:
 
 
 def _queries(lane: Lane, at: int) -> tuple[str, ...]:
-    return tuple(output.name for output in lane.by_vertex.get(at, ()))
+    return _names(lane.by_vertex.get(at, ()))
 
 
 def _by_target(measured: Measured) -> tuple[int, ...]:
     return tuple(measured.state[target][0] for target in sorted(measured.state))
+
+
+def _names(outputs: Iterable[Output]) -> tuple[str, ...]:
+    """The names of queries, once for all parts of a query that several fragments run."""
+    return tuple(dict.fromkeys(output.name for output in outputs))

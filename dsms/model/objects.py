@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import ClassVar, Literal
 
@@ -100,9 +101,16 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     constraints: tuple[Constraint, ...] = ()
     #: The topic of its dead letters; None is that of its name.
     letters: str | None = None
+    #: The partitions that a part of a query reads; None: all. Only plans have it.
+    only: tuple[int, ...] | None = None
 
     #: Fields that stored names were made without: they take no part in a fingerprint while they are None.
-    added_later: ClassVar[frozenset[str]] = frozenset({"letters", "arrival", "late_of"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"letters", "arrival", "late_of", "only"})
+
+    @property
+    def places(self) -> Sequence[int]:
+        """The partitions that are read."""
+        return range(self.partitions) if self.only is None else self.only
 
     @property
     def dead_letters(self) -> str:
@@ -224,6 +232,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     grouped: bool = False
     #: The fragment that runs it, and the ids of the sources that it reads.
     fragment: str = "0"
+    #: The fragments that run it together, each a share of its keys; empty: one fragment runs all of it.
+    shares: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     #: For view matching: the marks by which others find this query, and the queries it is answered from, as they were
     #: then.

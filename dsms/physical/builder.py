@@ -44,9 +44,14 @@ class Port:
 
 
 class Builder:
-    """Collects vertices; equal vertices over equal inputs are one."""
+    """Collects vertices; equal vertices over equal inputs are one.
 
-    def __init__(self) -> None:
+    `divisible`: several fragments are to run the dataflow. No elements stay on their target from stage to stage then,
+    since that of another fragment need not be the same; they are exchanged by what they are partitioned by.
+    """
+
+    def __init__(self, *, divisible: bool = False) -> None:
+        self.divisible = divisible
         #: The sources that are read, by number.
         self.sources: dict[int, Source] = {}
         #: The records that keep the promise of a clustered column, by the source's number and the column.
@@ -95,18 +100,23 @@ class Builder:
         waiting = self.leaves(ports) if leaves is None else leaves
         return [self._released(port, waiting, changes=changes) for port in ports]
 
+    def stage(self, port: Port) -> int:
+        """The stage in which a port's vertex is."""
+        return self._vertices[port.vertex].stage
+
     def leaves(self, ports: Sequence[Port]) -> frozenset[int]:
         """The sources that some ports depend on."""
         return frozenset().union(*(self._vertices[port.vertex].leaves for port in ports))
 
     def add(self, operator: Any, ports: Sequence[Port], columns: pa.Schema, *, single: bool = False) -> Port:
         """Adds a vertex for an operator. An operator with state runs on the targets."""
-        return self._place(operator, ports, columns, self.leaves(ports), single=single)
+        return self.place(operator, ports, columns, self.leaves(ports), single=single)
 
-    def _place(
+    def place(
         self, operator: Any, ports: Sequence[Port], columns: pa.Schema, leaves: frozenset[int], *, single: bool = False
     ) -> Port:
-        stage = max(self._stage(port) for port in ports)
+        """Adds a vertex that waits for `leaves`."""
+        stage = max(self._stage(port) for port in ports) if ports else 1
         if stage == 0 and (single or operator.traces()):
             stage = 1
         feeds = tuple(self._feed(port, stage) for port in ports)
@@ -114,10 +124,10 @@ class Builder:
 
     def _released(self, port: Port, leaves: frozenset[int], *, changes: bool) -> Port:
         if changes and port.ends:
-            return replace(self._place(RetractEnds(), [port], port.schema, leaves), partitioned=port.partitioned)
+            return replace(self.place(RetractEnds(), [port], port.schema, leaves), partitioned=port.partitioned)
         if port.released and self.leaves([port]) == leaves:
             return port
-        released = self._place(Reorder(), [port], port.schema, leaves)
+        released = self.place(Reorder(), [port], port.schema, leaves)
         return replace(released, partitioned=port.partitioned, ends=port.ends)
 
     def _stage(self, port: Port) -> int:
@@ -128,23 +138,29 @@ class Builder:
         own_stage = self._vertices[port.vertex].stage
         if port.via is None and own_stage == stage:
             return Feed(port.vertex)
-        routing: Routing = port.via if port.via is not None else "stay" if own_stage else "source"
-        exchange = Exchange(self._relayed(port.vertex, stage) if own_stage else port.vertex, stage, routing)
+        routing: Routing = port.via if port.via is not None else self._unasked(port) if own_stage else "source"
+        exchange = Exchange(self._relayed(port, stage) if own_stage else port.vertex, stage, routing)
         return Feed(exchange.producer, self._exchanges.setdefault(exchange, len(self._exchanges)))
 
-    def _relayed(self, vertex: int, stage: int) -> int:
-        """The vertex if it is in the stage right before `stage`, else a relay for it there.
+    def _unasked(self, port: Port) -> Routing:
+        """The routing to a later stage of elements that are where they have to be."""
+        if not self.divisible:
+            return "stay"
+        return min(port.partitioned, default=tuple(port.schema.names))
+
+    def _relayed(self, port: Port, stage: int) -> int:
+        """The vertex of a port if it is in the stage right before `stage`, else a relay for it there.
 
         Exchanges do not skip a stage: a stage may let its inputs wait, and elements that went past it would be ahead of
         its frontier.
         """
-        relayed = self._vertices[vertex]
+        relayed = self._vertices[port.vertex]
         following = relayed.stage + 1
         if following == stage:
-            return vertex
-        feed = self._feed(Port(vertex, relayed.schema), following)
+            return port.vertex
+        feed = self._feed(replace(port, via=None), following)
         relay = Vertex(Relay(), (feed,), following, relayed.schema, relayed.leaves, single=relayed.single)
-        return self._relayed(self._vertex(relay), stage)
+        return self._relayed(replace(port, vertex=self._vertex(relay)), stage)
 
     def _vertex(self, vertex: Vertex) -> int:
         """The number of the vertex, which is added unless there is an equal one."""

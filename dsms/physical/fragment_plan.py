@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.identity_memo import memoized_by_identity
-from dsms.model.objects import FirstOffsets, Former, Query
+from dsms.model.objects import FirstOffsets, Former, Query, Source
 from dsms.model.schema import visible
 from dsms.optimizer.algebra.column_projections import order_columns
 from dsms.optimizer.families import Template, plan_of_members, template_of
@@ -21,10 +21,15 @@ from dsms.optimizer.view_matching import answered_over
 from dsms.physical.builder import Builder, Port
 from dsms.physical.lane import Lane, Output
 from dsms.physical.lower import lower
+from dsms.physical.parts.cut import Part, Whole, origins, parts
+from dsms.physical.parts.links import ResultPlaces, Share, places_of
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.earlier_queries import former_plan, plan_as_it_was
+from operators.core.errors import UserError
 from operators.core.operator import MEMBER
+from operators.core.run import hashing
 from operators.expressions import Literal
+from operators.streams.relay import Relay
 from operators.streams.stream_output import StreamOutput
 from operators.streams.switch import Switch
 
@@ -42,6 +47,33 @@ class Planned:
     former: logical.Node | None = None
     #: The optimised plans of the queries that it is answered over.
     views: tuple[logical.Node, ...] = ()
+    #: What it is of a query that several fragments run; None: a whole query.
+    part: Part | None = None
+    #: Whether rows in fault become dead letters; not those of a source that is read for the dead letters of others.
+    reports: bool = True
+
+    @property
+    def sources(self) -> Iterable[Source]:
+        """What it reads."""
+        return properties.sources(self.node) if self.part is None else self.part.sources
+
+    @property
+    def topic(self) -> str | None:
+        """The topic that it writes, if there is one."""
+        if self.part is not None and self.part.target is not None:
+            return self.part.target.topic
+        return None if self.sink is None else self.sink.topic
+
+    @property
+    def places(self) -> dict[str, ResultPlaces]:
+        """Where it publishes, by its id."""
+        if self.sink is None:
+            return {}
+        if self.part is None:
+            return places_of(self.sink)
+        if (target := self.part.target) is not None:
+            return {self.id: ResultPlaces(target.topic, frozenset(target.partitions))}
+        return {self.id: places_of(self.sink)[self.id]}
 
     @property
     def number(self) -> int:
@@ -57,7 +89,7 @@ class Planned:
     def template(self) -> Template | None:
         """The template that this query shares with those that differ from it in constants alone; None if its plan has
         none."""
-        if self.sink is None or self.sink.sheddable:
+        if self.sink is None or self.sink.sheddable or self.part is not None:
             return None
         keys, append_only = properties.keys(self.node), properties.append_only(self.node)
         return template_of(self.optimized, visible(self.node), keys, append_only, self.sink.format)
@@ -65,7 +97,7 @@ class Planned:
     @property
     def shared(self) -> bool:
         """Whether it may run together with others."""
-        return self.sink is None or self.sink.shared
+        return self.sink is None or self.sink.shared or self.part is not None
 
     @property
     def still(self) -> bool:
@@ -97,9 +129,15 @@ class FragmentPlan:
     held: frozenset[str] = frozenset()
 
     @property
-    def result_topics(self) -> dict[str, str]:
-        """The result topics of its queries, by id."""
-        return {query: planned.sink.topic for query, planned in self.queries.items() if planned.sink is not None}
+    def result_places(self) -> dict[str, ResultPlaces]:
+        """Where its queries publish, by id."""
+        return {query: places for planned in self.queries.values() for query, places in planned.places.items()}
+
+    @property
+    def links(self) -> dict[str, int]:
+        """The topics of the links that its parts read and write, with their numbers of partitions."""
+        shared = (planned.part for planned in self.queries.values() if planned.part is not None)
+        return {topic: part.share.of**2 for part in shared for topic in part.topics}
 
 
 def plan_fragment(
@@ -109,23 +147,61 @@ def plan_fragment(
     `before` has are not planned again: a query's plan changes only where partitions join its sources. A fragment runs
     the queries that are assigned to it; None runs all."""
     known = before.queries if before else {}
-    running = [query for query in catalog.running() if fragment in (None, query.fragment)]
+    running = [query for query in catalog.running() if fragment in _fragments(query, fragment)]
     queries = [planned(query, catalog, known.get(query.id)) for query in running]
+    if fragment is not None:
+        queries += _shared(catalog, fragment, known)
     unread = [] if fragment is None else _read_elsewhere(catalog, fragment)
     foreign = frozenset(source.id for source in catalog.sources() if fragment not in (None, source.home))
     held = frozenset(source.id for source in catalog.sources() if source.held is not None)
     return FragmentPlan(catalog.version, partitions, {query.id: query for query in [*queries, *unread]}, foreign, held)
 
 
+def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:
+    """The fragments that run all of a query: none, if several run it; None stands for one that runs all queries."""
+    return (None,) if query.shares else (None, query.fragment)
+
+
+def _shared(catalog: Catalog, fragment: str, known: Mapping[str, Planned]) -> Iterator[Planned]:
+    """The parts that a fragment runs of the queries that several run."""
+    for query in catalog.running():
+        if fragment in query.shares:
+            share = Share(query.shares.index(fragment), len(query.shares))
+            yield from _parts(query, share, catalog, known)
+
+
+def _parts(query: Query, share: Share, catalog: Catalog, known: Mapping[str, Planned]) -> list[Planned]:
+    before = [planned for planned in known.values() if planned.part is not None and planned.part.whole.query == query]
+    if before and all(_same_partitions(planned.node, catalog) for planned in before):
+        return before
+    node = plan_of(query.name, catalog)
+    whole = divided(Planned(query.id, query.name, node, query), catalog.cluster)
+    return [Planned(part.id, query.name, node, query, part=part) for part in parts(whole, share)]
+
+
+def divided(query: Planned, cluster: str) -> Whole:
+    """A query as several fragments run it. Raises UserError if they cannot."""
+    assert query.sink is not None
+    lane = compile_lane(query.id, [query], divisible=True)
+    output = lane.outputs[0]
+    if not (output.keys or output.append_only):
+        raise UserError(
+            "its result has no key, and rows leave it: FRAGMENTS needs one of both",
+            hint="select a key, such as the columns of GROUP BY, or leave FRAGMENTS out",
+        )
+    return Whole(query.sink, lane, cluster, hashing())
+
+
 def _read_elsewhere(catalog: Catalog, fragment: str) -> Iterator[Planned]:
     """The sources at home in a fragment that only other fragments read: it reads them for their dead letters alone."""
-    here = {source for query in catalog.running() if query.fragment == fragment for source in query.reads}
+    whole = (query for query in catalog.running() if fragment in _fragments(query, fragment))
+    here = {source for query in whole for source in query.reads}
     anywhere = {source for query in catalog.running() for source in query.reads}
     for source in catalog.sources():
         if source.home == fragment and source.id in anywhere - here:
             scan = reading_from(logical.StreamScan(source, source.name, ()), _first_read(source.id, catalog))
             nothing = logical.Filter(scan, Literal(False, pa.bool_()))
-            yield Planned(source.id, source.name, nothing)
+            yield Planned(source.id, source.name, nothing, reports=False)
 
 
 def _first_read(source: str, catalog: Catalog) -> FirstOffsets:
@@ -160,20 +236,24 @@ def _optimized_view(former: Former) -> logical.Node:
     return answered_over(optimize(plan_as_it_was(former)), tuple(map(_optimized_view, former.over))).node
 
 
-def compile_lane(lane_id: str, queries: Iterable[Planned]) -> Lane:
+def compile_lane(lane_id: str, queries: Iterable[Planned], *, divisible: bool = False) -> Lane:
     """The dataflow of logical plans, with a stream output at the end of each. Equal parts of the plans become one part
-    of the dataflow, and so do all members of a family."""
-    builder, families = Builder(), dict[str, list[tuple[Planned, Template]]]()
-    order, outputs = list[str](), dict[str, Output]()
+    of the dataflow, and so do all members of a family. `divisible`: so that it can be cut into parts."""
+    builder, families = Builder(divisible=divisible), dict[str, list[tuple[Planned, Template]]]()
+    order, outputs, grafted = list[str](), dict[str, Output](), list[Part]()
     for query in queries:
         order.append(query.id)
-        if (member := query.member) is None:
+        if query.part is not None:
+            outputs[query.id] = query.part.output(builder)
+            grafted.append(query.part)
+        elif (member := query.member) is None:
             outputs[query.id] = _add_output(query, query.optimized, builder)
         else:
             families.setdefault(member.family, []).append((query, member))
     for members in families.values():
         outputs |= _add_family(members, builder)
-    return Lane(lane_id, builder.sources, builder.dataflow(), tuple(outputs[query] for query in order))
+    listed = tuple(outputs[query] for query in order)
+    return Lane(lane_id, builder.sources, builder.dataflow(), listed, origins(grafted))
 
 
 def _add_family(members: list[tuple[Planned, Template]], builder: Builder) -> dict[str, Output]:
@@ -192,7 +272,8 @@ def _add_output(query: Planned, node: logical.Node, builder: Builder, *member_co
     result = _result(query, node, builder)
     below = _gathered(result, output_keys, append_only, builder)
     port = builder.add(StreamOutput(output_keys, append_only), [below], result.schema)
-    return Output(query.id, query.name, port.vertex, visible(query.node), keys, append_only, query.sink)
+    columns = visible(query.node)
+    return Output(query.id, query.name, port.vertex, columns, keys, append_only, query.sink, reports=query.reports)
 
 
 def _result(query: Planned, node: logical.Node, builder: Builder) -> Port:
@@ -211,7 +292,19 @@ def _lowered(node: logical.Node, builder: Builder) -> Port:
 
 
 def _gathered(below: Port, keys: tuple[str, ...], append_only: bool, builder: Builder) -> Port:
-    """The port with all changes of one key, or of equal rows, on one target, where they are netted."""
+    """The port with all changes of one key, or of equal rows, on one target, where they are netted. Where several
+    fragments run the query, they are always exchanged: their result partition decides which of these nets them."""
+    if builder.divisible:
+        return _exchanged(below, keys or tuple(below.schema.names), append_only and not keys, builder)
     if keys:
         return builder.route(below, keys)
     return below if append_only else builder.route(below, tuple(below.schema.names))
+
+
+def _exchanged(below: Port, keys: tuple[str, ...], in_place: bool, builder: Builder) -> Port:
+    """The port after an exchange that nothing but the stream output reads. Records that were just read are where their
+    result partition is written."""
+    if in_place and builder.stage(below) == 0:
+        return below
+    relayed = builder.add(Relay(), [below], below.schema)
+    return replace(relayed, via=keys, partitioned=frozenset({keys}), released=below.released, ends=below.ends)

@@ -7,13 +7,15 @@ Processes that run lanes import this module, so it does not import the planner.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
 
 from dsms.model.objects import Query, Source
 from dsms.physical.dataflow import Dataflow
+from dsms.physical.parts.links import LinkTarget, Share
 from operators.core.snapshot import Snapshot
 from operators.streams.shed import Shed
 
@@ -31,6 +33,22 @@ class Output:
     append_only: bool
     sink: Query | None = None
     member: int | None = None
+    #: Of a part of a query that several fragments run: where its elements go; or which of the result partitions it
+    #: publishes.
+    link: LinkTarget | None = None
+    share: Share | None = None
+    #: Whether rows in fault become dead letters.
+    reports: bool = True
+
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        """The topic partitions that it writes."""
+        if self.link is not None:
+            return [(self.link.topic, partition) for partition in self.link.partitions]
+        if self.sink is None:
+            return []
+        partitions = (part for part in range(self.sink.partitions) if self.share is None or self.share.holds(part))
+        return [(self.sink.topic, partition) for partition in partitions]
 
 
 @dataclass(frozen=True)
@@ -50,6 +68,22 @@ class Lane(Snapshot):
     sources: dict[int, Source]
     flow: Dataflow
     outputs: tuple[Output, ...]
+    #: The sources whose records caused the elements of its links, by number.
+    origins: Mapping[int, Source] = field(default_factory=dict)
+
+    def origin(self, number: int) -> Source:
+        """The source of a number, whether the lane reads it or a link brings what its records caused."""
+        return self.sources.get(number) or self.origins[number]
+
+    def reported_by(self, output: Output) -> frozenset[int]:
+        """The vertices below an output whose rows in fault it reports: not those below an earlier output of the same
+        query."""
+        if not output.reports:
+            return frozenset()
+        others = self.outputs[: self.outputs.index(output)]
+        return self.flow.below[output.vertex].difference(
+            *(self.flow.below[other.vertex] for other in others if other.name == output.name)
+        )
 
     def leaf(self, source_id: str) -> int:
         """The number of a source."""

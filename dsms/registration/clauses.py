@@ -76,6 +76,13 @@ def _state_memory(clause: Clause) -> dict[str, object]:
         raise _wrong(clause, error.message, error.hint) from error
 
 
+def _fragments(clause: Clause) -> dict[str, object]:
+    count = _number(clause, _word(clause))
+    if count < 1:
+        raise _wrong(clause, "FRAGMENTS needs a positive number")
+    return {"fragments": count}
+
+
 def _max_error(clause: Clause) -> dict[str, object]:
     error = _real(clause)
     if not 0.0 < error < 1.0:
@@ -270,6 +277,7 @@ _RESULT = {
     "error_columns": _error_columns,
     "shed_where": _shed_where,
     "state_memory": _state_memory,
+    "fragments": _fragments,
 }
 _SOURCE_DEFAULTS = {
     "format": "FORMAT JSON",

@@ -21,7 +21,8 @@ _STEPS = 4
 
 def fragments_of(catalog: Catalog, count: int) -> list[str]:
     """The names of all fragments: `count` of them, and those that queries and sources were assigned to before."""
-    given = {query.fragment for query in catalog.running()} | {source.home for source in catalog.sources()}
+    given = {source.home for source in catalog.sources()}
+    given.update(*((query.shares or (query.fragment,)) for query in catalog.running()))
     return sorted(given | {str(number) for number in range(count)}, key=lambda name: (len(name), name))
 
 
@@ -30,8 +31,10 @@ def placed(draft: Query, node: logical.Node, catalog: Catalog, busy: Mapping[str
     operators, otherwise one of the least loaded, preferably one that reads its sources already. `busy` is the measured
     utilization of each fragment."""
     reads = tuple(source.id for source in properties.sources(node))
+    if draft.shares:
+        return msgspec.structs.replace(draft, reads=reads)
     kin = next((other for other in catalog.running() if _shares(draft, other)), None)
-    fragment = kin.fragment if kin is not None else _least(catalog, reads, busy)
+    fragment = kin.fragment if kin is not None else least_loaded(catalog, reads, busy)[0]
     return msgspec.structs.replace(draft, reads=reads, fragment=fragment)
 
 
@@ -41,19 +44,22 @@ def _shares(draft: Query, other: Query) -> bool:
     return (draft.family is not None and draft.family == other.family) or bool({*draft.marks} & {*other.marks})
 
 
-def _least(catalog: Catalog, reads: tuple[str, ...], busy: Mapping[str, float]) -> str:
+def least_loaded(catalog: Catalog, reads: tuple[str, ...], busy: Mapping[str, float]) -> list[str]:
+    """The fragments for a query over some sources, the best first."""
     weights: dict[str, float] = defaultdict(float)
     read: dict[str, set[str]] = defaultdict(set)
     for query in catalog.running():
-        weights[query.fragment] += query.weight
-        read[query.fragment] |= set(query.reads)
+        shares = query.shares or (query.fragment,)
+        for fragment in shares:
+            weights[fragment] += query.weight / len(shares)
+            read[fragment] |= set(query.reads)
     homes = {source.home for source in catalog.sources() if source.id in reads}
 
     def cost(fragment: str) -> tuple[int, int, bool]:
         work = _share_of(busy[fragment], busy) + _share_of(weights[fragment], weights)
         return round(_STEPS * len(busy) * work), len(set(reads) - read[fragment]), fragment not in homes
 
-    return min(busy, key=cost)
+    return sorted(busy, key=cost)
 
 
 def _share_of(part: float, loads: Mapping[str, float]) -> float:

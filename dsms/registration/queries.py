@@ -20,6 +20,7 @@ from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.start_instants import started
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.registration.clauses import LATEST, result_settings
+from dsms.registration.division import divided_among
 from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.gone_records import first_offsets, reads_of
 from dsms.registration.placement import placed
@@ -50,6 +51,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
         return _clock(statement, view, name, catalog)
     defaults, written = default_windows(statement.select, catalog), statement.select.sql(dialect=Dsms)
     settings = settled(statement, catalog, environment)
+    shares = settings.pop("fragments", 1)
     node = started(bind(WholeQuery(this=statement.select), catalog, environment.reads), settings.get("start"))
     check_plan(node, environment.limits)
     first = first_offsets(node, reads_of(statement, catalog), environment)
@@ -66,6 +68,8 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     derived = {"output": output, "partitions": _partitions(node), "first_offsets": first}
     draft = draft_of(statement, name, {**derived, **settings}, catalog)
     node = with_shed(node, draft)
+    if shares > 1:
+        draft = divided_among(shares, draft, node, catalog, environment)
     if statement.fills is None:
         check_result(draft.topic, catalog)
     environment.limits.check("partitions", draft.partitions, "the result would have {} partitions")
@@ -179,7 +183,8 @@ def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tupl
     key = f"key: {', '.join(keys)}" if keys else "no key: a deletion carries the whole row"
     start = [] if query.start is None else [f"start: instants from {query.start} on"]
     form = [] if "format" in given else [f"FORMAT {query.format.upper()}"]
-    return (key, f"output: {query.output.upper()}", *form, *start, *_quality_notices(query))
+    shares = [f"fragments: {', '.join(query.shares)} run it together"] if query.shares else []
+    return (key, f"output: {query.output.upper()}", *form, *start, *shares, *_quality_notices(query))
 
 
 def _gone_notices(node: logical.Node, first: FirstOffsets) -> Iterator[str]:

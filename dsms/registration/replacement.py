@@ -59,11 +59,21 @@ def replace_query(statement: st.ReplaceQuery, catalog: Catalog, environment: Env
         raise name.place.error(f'"{before.name}" is a {kind_of(before)}, not a {query.kind}', "drop it first")
     if before.periodic is not None or clock_view(query.select, catalog) is not None:
         raise name.place.error(f'"{before.name}" is a view over the clock and cannot be replaced', "drop it first")
+    _check_undivided(query, before, catalog)
     new = _new(query, before, catalog, environment)
     if before.former is None and _unchanged(new, before, catalog):
         return catalog, StatementResult("CREATE OR REPLACE", f'{before.kind} "{before.name}" is unchanged')
     after = _replaced(catalog, [new, *readers(catalog, before)], environment)
     return after, _result(query, before, catalog, after)
+
+
+def _check_undivided(statement: st.ContinuousQuery, before: Query, catalog: Catalog) -> None:
+    """Raises UserError where several fragments run, or would run, one of the queries that are replaced: these have no
+    instant at which all of them change over."""
+    divided = [query.name for query in (before, *readers(catalog, before)) if query.shares]
+    if divided or "fragments" in result_settings(statement.clauses):
+        name = divided[0] if divided else before.name
+        raise _wrong(before, f'"{name}" is run by several fragments' if divided else "FRAGMENTS cannot be changed")
 
 
 def repair_query(statement: st.RepairQuery, catalog: Catalog, environment: Environment) -> Applied:

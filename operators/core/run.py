@@ -24,6 +24,11 @@ _NEIGHBOURS = 3
 _SAMPLE_SIZE = 64
 
 
+def hashing() -> str:
+    """What hashes depend on besides the values: the version of Polars."""
+    return f"polars {pl.__version__}"
+
+
 def key_hash(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     """A UInt64 hash of the key columns, the same in every process that runs the same version of Polars.
 

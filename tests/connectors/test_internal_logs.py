@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from connectors.redis.run_store import frame_of_run, run_fields
 from dsms.coordinator.catalog.catalog_records import read_part
 from dsms.coordinator.registry.state import RegistryState, read_event
 from dsms.model.catalog import read_catalog
+from dsms.physical.parts.links import ResultPlaces
 from dsms.runtime.epoch.progress_log import (
     DeadMark,
     Progress,
@@ -240,7 +241,7 @@ class ResultsInMemory(LogInMemory):
 
     ends: dict[str, int | None] = {}
 
-    def last_instant(self, topic: str) -> int | None:
+    def last_instant(self, topic: str, partitions: Collection[int] | None = None) -> int | None:
         return self.ends.get(topic)
 
 
@@ -252,17 +253,17 @@ def test_covered_progress_is_told_by_the_result_topic_and_written_again() -> Non
     cut, forged = Message(CUT_OVER, b"{}", OURS, 0), progress(2**62, None, 2)
     log = ResultsInMemory([cut, progress(7, OURS, 1), forged])
     log.ends = {"t": 11}
-    reading = read_progress(log, {"o1": "t", "o2": "u"})
+    reading = read_progress(log, {"o1": ResultPlaces("t"), "o2": ResultPlaces("u")})
     assert reading.published.frontiers == {"o1": 12}
     assert {key: read_entry(Entry(key, value, 0, 0)).says for key, value in reading.again.items()} == {
         b"t/0": Progress("o1", 12, 0)
     }
     log.messages = [cut, forged]  # the record that counts was compacted away
-    assert read_progress(log, {"o1": "t"}).published.frontiers == {"o1": 12}
+    assert read_progress(log, {"o1": ResultPlaces("t")}).published.frontiers == {"o1": 12}
     log.messages, log.ends = [cut, progress(20, OURS, 1), forged], {"t": 11}
-    assert read_progress(log, {"o1": "t"}).published.frontiers == {"o1": 20}
+    assert read_progress(log, {"o1": ResultPlaces("t")}).published.frontiers == {"o1": 20}
     log.messages = [cut, forged, progress(7, OURS, 2)]  # its owner has written it since
-    assert read_progress(log, {"o1": "t"}) == ProgressReading(Published({"o1": 7}, {}), {})
+    assert read_progress(log, {"o1": ResultPlaces("t")}) == ProgressReading(Published({"o1": 7}, {}), {})
 
 
 def test_covered_marks_of_dead_letters_are_written_again() -> None:

@@ -13,6 +13,7 @@ from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.writer_schemas import writer_schema
 from dsms.model.catalog import Catalog
 from dsms.model.objects import FirstOffsets, Source
+from dsms.physical.parts.links import places_of
 from dsms.runtime.epoch.progress_log import read_published
 from dsms.runtime.stages.record_reading import arrivals_of, intake_of
 from operators.core.clock import PartitionClock
@@ -40,9 +41,10 @@ class LogEnds:
     def all_published(self, queries: Collection[str]) -> dict[str, int]:
         """The instants below which the results of queries are in their topics; those that have published nothing are
         left out."""
-        results = {item.id: item.topic for item in self._catalog().queries() if item.id in queries}
+        wanted = (item for item in self._catalog().queries() if item.id in queries)
+        results = {id: places for item in wanted for id, places in places_of(item).items()}
         frontiers = read_published(self._progress, results, decided=True).frontiers
-        return {query: at for query, at in frontiers.items() if query in results and at != BEGINNING}
+        return {query: at for query, at in frontiers.items() if query in queries and at != BEGINNING}
 
     def published(self, query: str) -> int | None:
         """The instant below which a query's results are in its topic; None: it has published nothing."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import structlog
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.topics import Partition, delete_topic, latest
+from connectors.kafka.topics import Partition, delete_topic, latest, partition_counts
 from dsms.coordinator.results.relations import Relations
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.tables.reads import Reads
@@ -26,6 +26,7 @@ from dsms.model.objects import Query, Table
 from dsms.model.principal import Principal
 from dsms.model.statement_result import EncodedRows, StatementResult
 from dsms.model.statements import Load, LoadDatabase, LoadFile
+from dsms.physical.parts.links import link_topics
 from dsms.registration.kinds.insert_stream import check_empty
 from dsms.registration.table_targets import writable
 from dsms.tables.effect import Content, Effect, Key, counted, inserted
@@ -61,7 +62,7 @@ class TableStatements:
         self._tables = ClusterTables(kafka, cluster, alarms)
         self._relations = Relations(kafka, cluster, self._tables, alarms)
         self._loads, self._catalog = loads, catalog
-        self._admin = kafka.admin()
+        self._admin, self._cluster = kafka.admin(), cluster
         self._running, self._reads = threading.Lock(), Reads()
         self._selects, self._writes = SelectPool(limits, limits.selects, _NICENESS), SelectPool(limits, 1)
         self._pace = _Pace()
@@ -108,8 +109,17 @@ class TableStatements:
         read it."""
         with self._running, self._reads.none():
             delete_topic(self._admin, dropped.topic)
+            if isinstance(dropped, Query) and dropped.shares:
+                self._delete_links(dropped)
             if isinstance(dropped, Table):
                 self._tables.forget(dropped)
+
+    def _delete_links(self, dropped: Query) -> None:
+        """Deletes the internal topics by which the fragments of a query handed elements to each other."""
+        prefix = link_topics(self._cluster, dropped.id)
+        for topic in partition_counts(self._admin):
+            if topic.startswith(prefix):
+                delete_topic(self._admin, topic)
 
     @contextmanager
     def emptied(self, name: st.Name) -> Iterator[dict[int, int]]:

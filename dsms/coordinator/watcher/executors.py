@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dsms.scheduler.leases import RUNNING, ExecutorStatus, read_statuses
+from dsms.scheduler.whole_queries import with_whole_queries
 from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError
 
@@ -24,8 +25,8 @@ class SignsOfLife(Protocol):
 
 
 def living_executors(cluster: SignsOfLife, alarms: Alarms) -> dict[str, ExecutorStatus]:
-    """The last reports of the living executors, by name."""
-    return read_statuses(cluster.executors(), alarms)
+    """The last reports of the living executors, by name. A query that several fragments run appears as one."""
+    return with_whole_queries(read_statuses(cluster.executors(), alarms))
 
 
 def have_come_to(version: int, executors: Iterable[ExecutorStatus], *, starting: bool = False) -> bool:

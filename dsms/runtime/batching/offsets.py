@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dsms.physical.lane import Lane
+from dsms.physical.parts.links import ROWS_PER_RECORD, is_link
 from dsms.runtime.lanes.manifest import Position, SourcePartition
 from operators.core.clock import Heartbeat, PartitionClock
 from operators.core.errors import InternalError
@@ -84,13 +85,13 @@ def next_offsets(
 
 
 def waiting(positions: Positions, ends: Ends, reads: Collection[str] | None = None) -> int:
-    """How many records are to be read; a range that several lanes share counts once."""
+    """How many records are to be read; a range that several lanes share counts once, a record of a link as many."""
     ranges = {
         (place, position.offset, max(ends.get(place, 0), position.offset))
         for lane, place, position in _places(positions)
         if reads is None or lane in reads
     }
-    return sum(end - start for _, start, end in ranges)
+    return sum((end - start) * (ROWS_PER_RECORD if is_link(place[0]) else 1) for place, start, end in ranges)
 
 
 def unread(positions: Positions, ends: Ends, upto: Offsets) -> dict[str, int]:

@@ -40,6 +40,7 @@ from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunLocations, RunStore
 from connectors.redis.state_memory import Part
 from dsms.model.objects import Source
+from dsms.physical.parts.links import ResultPlaces
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.held_runs import Committed, HeldRuns
@@ -96,9 +97,9 @@ class Committer:
         """Its claim on the fragment."""
         return self._claim
 
-    def recover(self, targets: int, results: Mapping[str, str], restore: Restore | None = None) -> Recovered:
+    def recover(self, targets: int, results: Mapping[str, ResultPlaces], restore: Restore | None = None) -> Recovered:
         """The state after the last committed epoch, or that of a checkpoint, which `restore` puts into the stores.
-        `results` are the result topics of the fragment's queries, by id."""
+        `results` says where the fragment publishes the fragment's queries, by id."""
         published = self._read_progress(results)
         body = self._manifests.read()[1]
         manifest = read_manifest(body)
@@ -120,7 +121,7 @@ class Committer:
         self.run_locations = self._runs.spill(self._named, None)
         return Recovered(manifest, published)
 
-    def _read_progress(self, results: Mapping[str, str]) -> Published:
+    def _read_progress(self, results: Mapping[str, ResultPlaces]) -> Published:
         """What is published. What others have covered in the topic is written again, before it may be removed."""
         reading = read_progress(self._progress, results)
         if reading.again:

@@ -61,14 +61,14 @@ def fault_records(
 ) -> list[tuple[str, DeadRecord]]:
     """The dead letters of a query's rows in fault, given by vertex, from the instant `published` on, each with its
     owner."""
-    below = lane.flow.below[output.vertex]
+    below = lane.reported_by(output)
     records = []
     for vertex, rows in rows_in_fault:
         if vertex in below:
             faults = of_member(rows, output).filter(pl.col(FROM) >= published).sort(FROM, ORDER)
             for order, reason, text in faults.select(ORDER, FAULT, FAULT_ROW).iter_rows():
                 leaf, partition, offset = origin(order)
-                source = lane.sources[leaf]
+                source = lane.origin(leaf)
                 record = DeadRecord(source.name, partition, offset, reason, text.encode(), output.name)
                 records.append((fault_owner(output.id, source.id), record))
     return records

@@ -296,8 +296,8 @@ def _written(
 
 def _unpublished(changes: pl.DataFrame, outputs: Mapping[int | None, Output], published: Published) -> Written:
     """The changes at or above the published frontier; of a family, above that of each member."""
-    if MEMBER not in changes.columns:
-        upto = published.upto(next(iter(outputs.values())).id)
+    if None in outputs:
+        upto = published.upto(outputs[None].id)
         return Written(Delta(changes).between(upto, FOREVER).frame, outputs)
     upto_each = {member: published.upto(output.id) for member, output in outputs.items()}
     unpublished = pl.col(FROM) >= pl.col(MEMBER).replace_strict(upto_each, default=_NEVER, return_dtype=pl.Int64)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from connectors.kafka.internal_log import Entry, Findings, InternalLog
+from dsms.physical.parts.links import ResultPlaces, Share, share_of
 from operators.core.decoding import Broken, Int64, Natural, decoded, natural_of, text_of
 
 PROGRESS = "progress"
@@ -86,6 +87,20 @@ def published_of(entries: Iterable[ProgressEntry]) -> Published:
     return Published(frontiers, dead)
 
 
+def with_whole_queries(published: Published) -> Published:
+    """With the frontiers of the queries that several fragments run: the least of their shares', once all are known.
+
+    >>> with_whole_queries(Published({"o5@0of2": 7, "o5@1of2": 4, "o6@0of2": 1}, {})).frontiers["o5"]
+    4
+    """
+    shares: dict[str, dict[Share, int]] = {}
+    for part, frontier in published.frontiers.items():
+        if (found := share_of(part)) is not None:
+            shares.setdefault(found[0], {})[found[1]] = frontier
+    whole = {query: min(known.values()) for query, known in shares.items() if len(known) == next(iter(known)).of}
+    return Published({**published.frontiers, **whole}, published.dead)
+
+
 @dataclass(frozen=True)
 class ProgressReading:
     """What is published, and the records to write again: others that do not count have taken their places."""
@@ -95,7 +110,7 @@ class ProgressReading:
 
 
 def read_progress(
-    log: InternalLog, results: Mapping[str, str] | None = None, *, decided: bool = False
+    log: InternalLog, results: Mapping[str, ResultPlaces] | None = None, *, decided: bool = False
 ) -> ProgressReading:
     """What is published. `results` are the topics of the queries that it is wanted for, by id.
 
@@ -104,15 +119,18 @@ def read_progress(
     """
     findings = Findings()
     published = published_of(log.read(read_entry, decided=decided, findings=findings))
-    doubtful = {key: topic for key in findings.left_out if (topic := _topic(key)) is not None}
-    told = {query: log.last_instant(topic) for query, topic in (results or {}).items() if topic in doubtful.values()}
+    doubtful = {key: place for key in findings.left_out if (place := _place(key)) is not None}
+    places = results or {}
+    writers = {
+        key: query for key, place in doubtful.items() for query, written in places.items() if written.hold(*place)
+    }
+    told = {query: log.last_instant(*places[query]) for query in writers.values()}
     upto = {query: max(at + 1, published.upto(query)) for query, at in told.items() if at is not None}
-    whole = Published({**published.frontiers, **upto}, published.dead)
-    by_topic = {topic: query for query, topic in (results or {}).items() if query in whole.frontiers}
+    whole = with_whole_queries(Published({**published.frontiers, **upto}, published.dead))
     again = {
-        key: msgspec.json.encode(Progress(by_topic[topic], whole.upto(by_topic[topic]), 0))
-        for key, topic in doubtful.items()
-        if topic in by_topic
+        key: msgspec.json.encode(Progress(query, whole.upto(query), 0))
+        for key, query in writers.items()
+        if query in whole.frontiers
     }
     for (owner, partition), dead in whole.dead.items():
         if (key := dead_key(owner, partition)) in findings.left_out:
@@ -120,7 +138,9 @@ def read_progress(
     return ProgressReading(whole, again)
 
 
-def read_published(log: InternalLog, results: Mapping[str, str] | None = None, *, decided: bool = False) -> Published:
+def read_published(
+    log: InternalLog, results: Mapping[str, ResultPlaces] | None = None, *, decided: bool = False
+) -> Published:
     """What is published, as `read_progress` says."""
     return read_progress(log, results, decided=decided).published
 
@@ -130,6 +150,7 @@ def dead_key(owner: str, partition: int) -> bytes:
     return f"dead/{owner}/{partition}".encode()
 
 
-def _topic(key: bytes) -> str | None:
-    """The result topic of a key, if it is one of a result partition."""
-    return key.rpartition(b"/")[0].decode(errors="replace") if key.count(b"/") == 1 else None
+def _place(key: bytes) -> tuple[str, int] | None:
+    """The topic and partition of a key, if it is one of a result partition."""
+    topic, _, partition = key.decode(errors="replace").rpartition("/")
+    return (topic, int(partition)) if "/" not in topic and partition.isdecimal() else None

@@ -14,9 +14,10 @@ from dsms.model.objects import Source
 from dsms.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
 from dsms.runtime.epoch.epoch import Epoch, Written
+from dsms.runtime.epoch.link_records import link_records
 from dsms.runtime.epoch.progress_log import Progress, Published, dead_key
 from dsms.runtime.stages.encoding import KEY, VALUE
-from operators.core.delta import FROM, ORDER, in_time_order, partition_of
+from operators.core.delta import BEGINNING, FROM, ORDER, in_time_order, partition_of
 from operators.core.operator import MEMBER
 from operators.streams.stream_output import DELETE, INSERT, OP
 
@@ -35,6 +36,9 @@ def result_records(written: Written) -> Iterator[RecordColumns]:
     partition by partition, since their order across partitions does not matter and this is faster. Only the indices of
     rows are sorted as a whole; the records are cut out in pieces, to bound their memory.
     """
+    if (output := written.outputs.get(None)) is not None and output.link is not None:
+        yield from link_records(written.changes, output.link)
+        return
     for part in _parts(written):
         ordered = _ordered(part, written.changes)
         for piece in ordered.iter_slices(PIECE_ROWS):
@@ -126,10 +130,9 @@ def progress_entries(epoch: Epoch, published: Published) -> dict[bytes, bytes]:
     mark of each owner of dead letters."""
     entries: dict[bytes, bytes] = {}
     for query, result in epoch.results.items():
-        sink = result.output.sink
-        if sink is not None and result.frontier > published.upto(query):
+        if result.output.places and result.frontier > published.upto(query):
             body = msgspec.json.encode(Progress(query, result.frontier, epoch.manifest.epoch))
-            entries |= {f"{sink.topic}/{partition}".encode(): body for partition in range(sink.partitions)}
+            entries |= {f"{topic}/{partition}".encode(): body for topic, partition in result.output.places}
     for (owner, partition), mark in epoch.dead_upto.items():
         if published.dead.get((owner, partition)) != mark:
             entries[dead_key(owner, partition)] = msgspec.json.encode((mark.offset, mark.count))
@@ -137,10 +140,12 @@ def progress_entries(epoch: Epoch, published: Published) -> dict[bytes, bytes]:
 
 
 def promises(epoch: Epoch, published: Published) -> Iterator[Records]:
-    """What the transaction promises to the readers of tables that queries fill: nothing below the frontier follows."""
+    """What the transaction promises to the readers of links and of tables that queries fill: nothing below the frontier
+    follows."""
     for query, result in epoch.results.items():
-        sink = result.output.sink
-        if sink is not None and sink.fills is not None and result.frontier > published.upto(query):
-            parts = list(range(sink.partitions))
+        output = result.output
+        awaited = output.link is not None or (output.sink is not None and output.sink.fills is not None)
+        if awaited and result.frontier > max(published.upto(query), BEGINNING):
+            topics, parts = zip(*output.places, strict=True)
             beat: Headers = [(HEARTBEAT_HEADER, str(result.frontier).encode())]
-            yield Records(sink.topic, [None] * len(parts), [None] * len(parts), [beat] * len(parts), parts)
+            yield Records(topics[0], [None] * len(parts), [None] * len(parts), [beat] * len(parts), parts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
-import polars as pl
 
 from dsms.model.objects import Source
 from dsms.physical.lane import Lane
@@ -14,6 +13,7 @@ from operators.core.clock import PartitionClock
 from operators.core.decoding import Broken, Int64, Natural, decoded
 from operators.core.delta import BEGINNING
 from operators.core.ordering import Ordering
+from operators.core.run import hashing
 
 #: The version of the stored form and of its names. State of another version is rebuilt from the logs.
 FORMAT = 6
@@ -97,7 +97,7 @@ class Manifest(msgspec.Struct, frozen=True):
     plan_version: Natural = 0
     lanes: dict[str, LaneManifest] = {}
     targets: int = 0
-    hashing: str = f"polars {pl.__version__}"
+    hashing: str = hashing()
     format: int = FORMAT
 
     def names(self) -> set[str]:
@@ -150,12 +150,12 @@ def first_position(source: Source, partition: int) -> Position:
 def with_joined(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneManifest:
     """The progress with the partitions that have joined the sources since. They do not hold back what was reached: all
     that a lane has passed is below the instants from which they count."""
-    if all(len(parts) >= sources[name].partitions for name, parts in progress.positions.items() if name in sources):
+    if all(len(parts) >= len(sources[name].places) for name, parts in progress.positions.items() if name in sources):
         return progress
 
     def joined(positions: Positions) -> Positions:
         return {
-            name: {**{part: first_position(sources[name], part) for part in range(sources[name].partitions)}, **parts}
+            name: {**{part: first_position(sources[name], part) for part in sources[name].places}, **parts}
             if name in sources
             else parts
             for name, parts in positions.items()
@@ -174,7 +174,7 @@ def with_joined(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneMa
 def beginning(lane: Lane, targets: int) -> LaneManifest:
     """The progress of a lane that has read nothing."""
     positions = {
-        source.id: {partition: first_position(source, partition) for partition in range(source.partitions)}
+        source.id: {partition: first_position(source, partition) for partition in source.places}
         for source in lane.sources.values()
     }
     return LaneManifest(tuple(output.id for output in lane.outputs), positions, [{} for _ in range(targets)])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dsms.model import properties
+from dsms.model.objects import Source
 from dsms.physical.fragment_plan import FragmentPlan, Planned, compile_lane
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning, with_joined
@@ -41,8 +41,8 @@ def revised(
 ) -> Revision:
     """The revision of a plan that goes on from a manifest. Failed, paused and unshared queries get lanes of their own;
     `before` is the last revision, of which compiled lanes are reused."""
-    sources = {source.id: source for query in plan.queries.values() for source in properties.sources(query.node)}
-    kept = [with_joined(_without_dropped(progress, plan), sources) for progress in manifest.lanes.values()]
+    present = [_without_dropped(progress, plan) for progress in manifest.lanes.values()]
+    kept = [with_joined(progress, _sources(progress, plan)) for progress in present]
     groups = [part for progress in kept if progress.queries for part in _split(progress, plan, failed)]
     known = {query for progress in groups for query in progress.queries}
     compiled = dict(_compiled(before))
@@ -133,7 +133,12 @@ def _parts(queries: Iterable[str], plan: FragmentPlan) -> tuple[tuple[str, bool,
 
 def _partitions(query: Planned) -> int:
     """How many partitions its sources have together: they only ever become more."""
-    return sum(source.partitions for source in properties.sources(query.node))
+    return sum(len(source.places) for source in query.sources)
+
+
+def _sources(progress: LaneManifest, plan: FragmentPlan) -> dict[str, Source]:
+    """What the queries of a lane read, by id. Other lanes may read other partitions of the same sources."""
+    return {source.id: source for query in progress.queries for source in plan.queries[query].sources}
 
 
 def _without_dropped(progress: LaneManifest, plan: FragmentPlan) -> LaneManifest:

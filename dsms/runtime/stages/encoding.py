@@ -18,7 +18,10 @@ KEY, VALUE = "key", "value"
 
 def encode_changes(output: Output, changes: pl.DataFrame) -> pl.DataFrame:
     """The changes with the columns `key` (of a keyed result: the encoded primary key), `value` (the encoded row; null
-    for a deletion from a keyed result), `__op`, `__from`, `__order`, and for a family `__member`."""
+    for a deletion from a keyed result), `__op`, `__from`, `__order`, and for a family `__member`. Elements for a link
+    are not encoded."""
+    if output.link is not None:
+        return changes
     assert output.sink is not None
     encoded = changes.select(FROM, ORDER, OP, *([MEMBER] if MEMBER in changes.columns else []))
     if not output.keys:

@@ -13,6 +13,7 @@ from polars.exceptions import PanicException
 
 from dsms.physical.dataflow import Exchange, Vertex, marks_of
 from dsms.physical.lane import Lane, Output
+from dsms.physical.parts.links import Link
 from dsms.scheduler.work import Works, work_of
 from operators.core.delta import BEGINNING, ORDER, SOURCE_SHIFT, Delta, partition_of
 from operators.core.errors import ExternalError, UserError
@@ -44,8 +45,11 @@ def read_stage(
     lane: Lane, leaf: int, delta: Delta, marks: Delta | None = None, rates: Mapping[str, Rates] | None = None
 ) -> StageStep:
     """The source stage over elements of one source: stateless operators, which do not depend on the frontier. `marks`
-    are the lower bounds of its ordered columns, `rates` those of the queries whose input is shed."""
+    are the lower bounds of its ordered columns, `rates` those of the queries whose input is shed. What a link brings
+    has its order already."""
     read = delta.narrowed(lane.columns_read(leaf))
+    if isinstance(lane.sources[leaf], Link):
+        return _Running(lane, 0, 0, {leaf: read}, {}, leaf=leaf).step()
     arrived = {leaf: _placed(read, leaf)} | ({marks_of(leaf): _placed(marks, leaf)} if marks is not None else {})
     return _Running(lane, 0, 0, arrived, {}, leaf=leaf, rates=rates or {}).step()
 

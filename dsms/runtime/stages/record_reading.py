@@ -45,9 +45,9 @@ def arrivals_of(source: Source, partition: int, piece: LogPiece, logged: tuple[H
     stay = np.ones(len(piece), np.bool_) if source.late_of is None else _late(piece)
     beats: list[Heartbeat] = []
     if not isinstance(values, BinaryColumn) and None in values:
-        keys, promised = piece.keys(), _promised(piece, values)
-        beats = [Heartbeat(int(offsets[at]), time) for at, time in promised.items() if stay[at]]
-        stay[list(promised)] = False
+        keys, beaten = piece.keys(), promised(piece, values)
+        beats = [Heartbeat(int(offsets[at]), time) for at, time in beaten.items() if stay[at]]
+        stay[list(beaten)] = False
     if not stay.all():
         values, keys = list(compress(values, stay)), None if keys is None else list(compress(keys, stay))
         offsets, instants = offsets[stay], instants.filter(pl.Series(stay))
@@ -94,7 +94,7 @@ def _ops(source: Source, piece: LogPiece) -> list[str | None] | None:
     return [None if op is None else op.decode(errors="replace") for op in ops]
 
 
-def _promised(piece: LogPiece, values: Sequence[bytes | None]) -> dict[int, int]:
+def promised(piece: LogPiece, values: Sequence[bytes | None]) -> dict[int, int]:
     """The instants that heartbeats among the records promise, by index; a heartbeat has no value. The intake refuses
     one without a valid header."""
     texts = piece.header(HEARTBEAT_HEADER)

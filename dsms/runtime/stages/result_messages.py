@@ -90,7 +90,7 @@ class _Ending:
 
 def _fitting(records: pl.DataFrame, most: int) -> pl.DataFrame:
     """The records; raises _TooLarge if one of them cannot be written."""
-    if records.estimated_size() <= most:
+    if records.estimated_size() <= most or VALUE not in records.columns:
         return records
     parts = [pl.col(name).bin.size().fill_null(0) for name in (KEY, VALUE) if name in records.columns]
     sizes = records.select(FROM, size=pl.sum_horizontal(parts).cast(pl.Int64))

@@ -10,9 +10,11 @@ from connectors.formats.binary_column import BinaryColumn
 from connectors.kafka.log_pieces import LogPiece, LogPieces, MessagePiece
 from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import Source
+from dsms.physical.parts.links import Link
 from dsms.runtime.batching.offsets import Slice
 from dsms.runtime.stages.awaited_schemas import Wait, first_awaited
 from dsms.runtime.stages.intake import Admitted, in_sequence
+from dsms.runtime.stages.link_intake import LinkIntake
 from dsms.runtime.stages.record_reading import WriterSchema, arrivals_of, intake_of
 from dsms.scheduler.work import Work
 from operators.core.errors import DsmsError
@@ -20,9 +22,9 @@ from operators.core.errors import DsmsError
 
 def admit_slice(
     source: Source, slice_: Slice, writer: WriterSchema, pieces: LogPieces, columns: frozenset[str]
-) -> SliceIntake | DsmsError:
+) -> SliceIntake | LinkIntake | DsmsError:
     """The slice's intake after all of its pieces, which keeps only `columns`; or the first error among the pieces."""
-    intake = SliceIntake(source, slice_, writer, columns)
+    intake = LinkIntake(source, slice_) if isinstance(source, Link) else SliceIntake(source, slice_, writer, columns)
     for piece in pieces:
         if isinstance(piece, DsmsError):
             return piece

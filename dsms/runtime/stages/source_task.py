@@ -19,6 +19,7 @@ from dsms.runtime.batching.offsets import Slice, SourceTask
 from dsms.runtime.memory.allocators import return_freed_memory
 from dsms.runtime.memory.cyclic_collector import collect_between_tasks
 from dsms.runtime.stages.awaited_schemas import Wait
+from dsms.runtime.stages.link_intake import LinkIntake
 from dsms.runtime.stages.record_reading import WriterSchema
 from dsms.runtime.stages.slice_intake import SliceIntake, admit_slice
 from dsms.runtime.stages.source_stage import SliceRead, SliceRequest, run_source_stage
@@ -84,7 +85,7 @@ def _cut(request: SliceRequest, wait: Wait | None) -> SliceRequest:
     return request if wait is None else replace(request, slice=replace(request.slice, end=wait.offset))
 
 
-def _read(intake: SliceIntake, request: SliceRequest) -> SliceRead:
+def _read(intake: SliceIntake | LinkIntake, request: SliceRequest) -> SliceRead:
     waits_for = None if intake.wait is None else intake.wait.reason
     return SliceRead(intake.admitted(), intake.work(len(request.slice.lanes)), waits_for)
 

@@ -1,0 +1,71 @@
+"""The intake of a link: its records are frames of elements, and the promises of the part that sent them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from connectors.kafka.log_pieces import LogPiece
+from dsms.physical.parts.links import Link
+from dsms.runtime.batching.offsets import Slice
+from dsms.runtime.stages.awaited_schemas import Wait
+from dsms.runtime.stages.intake import Admitted
+from dsms.runtime.stages.record_reading import promised
+from dsms.scheduler.work import Work
+from operators.core.decoding import Broken
+from operators.core.delta import RESERVED, Delta, polars_schema, union_all
+from operators.core.errors import ExternalError
+from operators.core.frame_ipc import untrusted_frame
+
+
+class LinkIntake:
+    """What has been read of a slice of a link. No record is late or refused: the sender has seen to that. Somebody
+    else's record is an ExternalError, since without it the results would be wrong."""
+
+    #: Nothing in a link has to be waited for.
+    wait: Wait | None = None
+
+    def __init__(self, link: Link, slice_: Slice) -> None:
+        self._link, self._slice, self._clock = link, slice_, slice_.clock
+        self._empty = Delta.empty(polars_schema(link.schema))
+        self._parts: list[Delta] = []
+        self._records = self._bytes = self._busy_ns = 0
+
+    def readable(self, piece: LogPiece) -> LogPiece:
+        """All of it."""
+        return piece
+
+    def take(self, piece: LogPiece, upto: int) -> None:
+        """Reads the frames and promises of a piece."""
+        began, values = time.perf_counter_ns(), list(piece.values())
+        beats = promised(piece, values) if None in values else {}
+        for at, value in enumerate(values):
+            if at not in beats:
+                self._parts.append(self._elements(value, int(piece.offsets[at])))
+        self._clock = replace(self._clock, frontier=max([self._clock.frontier, *beats.values()]))
+        self._records += len(piece)
+        self._bytes += piece.size
+        self._busy_ns += time.perf_counter_ns() - began
+
+    def take_heartbeats(self) -> None:
+        """Nothing: links have no heartbeats besides their promises."""
+
+    def admitted(self) -> Admitted:
+        """All elements, and the clock after them."""
+        return Admitted(union_all([*self._parts, self._empty]), (), self._clock)
+
+    def work(self, lanes: int) -> Work:
+        """The work of reading, for each of the lanes that share it."""
+        rows = sum(map(len, self._parts))
+        return Work((rows,), rows, self._busy_ns // lanes, bytes_in=self._bytes)
+
+    def _elements(self, value: bytes | None, offset: int) -> Delta:
+        names = [*self._link.schema.names, *RESERVED]
+        try:
+            frame = untrusted_frame(value or b"")
+            if frame.schema != self._empty.frame.schema:
+                raise Broken(f"columns {', '.join(frame.columns)} instead of {', '.join(names)}")
+        except Broken as error:
+            place = f'offset {offset} of partition {self._slice.partition} of topic "{self._link.topic}"'
+            raise ExternalError(f"{place} holds no elements of the link: {error}") from error
+        return Delta(frame.select(names))

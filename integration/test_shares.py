@@ -1,0 +1,105 @@
+"""Queries that several fragments run together: on real services they give the records of one fragment, whichever
+executors come, go and are killed."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.names import internal_topic
+from connectors.kafka.topics import partition_counts
+from integration.cluster import Cluster, kill_9, running
+from integration.kafka_log import Change
+from integration.workload import (
+    AVRO,
+    PARTITIONS,
+    SUMS,
+    VIEWS,
+    Outcome,
+    assert_same,
+    await_all,
+    feed_of,
+    outcome,
+    result_topic,
+)
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
+STEP, PIECES = 100, 4
+#: The bytes before an Avro record: a zero and the id of its schema.
+_SCHEMA = 5
+
+
+@pytest.fixture(scope="module")
+def first(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """The outcome of one fragment that reads all input at once."""
+    with running(kafka, redis_url, tmp_path_factory.mktemp("first")) as cluster:
+        feed_of(cluster, STEP, PIECES).rest()
+        cluster.start_executor(partitions=1)
+        await_all(cluster, cluster.name)
+        return outcome(kafka, cluster.name)
+
+
+def without_schemas(outcome: Outcome) -> Outcome:
+    """The outcome without the ids of Avro schemas, on which the partitions of keys depend: a family of queries has a
+    schema of its own, and a query that several fragments run is in none."""
+    bare = {view: _bare(log) if view in (AVRO, *SUMS) else log for view, log in outcome.results.items()}
+    return replace(outcome, results=bare)
+
+
+def _bare(log: list[Change]) -> list[Change]:
+    """The changes of each key, in their order."""
+    return sorted((_stripped(change) for change in log), key=lambda change: change.key or b"")
+
+
+def _stripped(change: Change) -> Change:
+    key, value = change.key, change.value
+    return change._replace(partition=0, key=key and key[_SCHEMA:], value=value and value[_SCHEMA:])
+
+
+def links(cluster: Cluster) -> set[str]:
+    """The topics of all links."""
+    begins = internal_topic(cluster.name, "link.")
+    return {topic for topic in partition_counts(KafkaSettings(cluster.kafka).admin()) if topic.startswith(begins)}
+
+
+def test_two_executors_that_run_each_query_together(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
+    """Executors are killed at random moments, one of them for good; what is left takes over its share."""
+    with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
+        feed = feed_of(cluster, STEP, PIECES, fragments=2)
+        chance = random.Random(5)
+        one = cluster.start_executor("one", batch_records=60)
+        cluster.await_fragments({"one": ["0", "1"]})
+        cluster.start_executor("two", batch_records=35)
+        cluster.await_fragments({"one": ["0"], "two": ["1"]})
+        await_all(cluster, cluster.name, feed.piece())
+        feed.piece()
+        goal = 100 + chance.randrange(1, STEP)
+        cluster.await_progress([result_topic(cluster.name, chance.choice(VIEWS))], goal, 150)
+        kill_9(one)
+        one = cluster.start_executor("one", batch_records=200)
+        await_all(cluster, cluster.name, feed.piece())
+        kill_9(one)
+        cluster.await_fragments({"two": ["0", "1"]})
+        feed.rest()
+        await_all(cluster, cluster.name)
+        assert_same(without_schemas(outcome(kafka, cluster.name)), without_schemas(first))
+
+
+def test_what_is_shown_of_a_query_that_two_fragments_run(kafka: str, redis_url: str, tmp_path: Path):
+    with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
+        feed = feed_of(cluster, STEP, 1, fragments=2)
+        cluster.start_executor()
+        feed.rest()
+        await_all(cluster, cluster.name)
+        name = f"{cluster.name}sum1"
+        query = next(item for item in cluster.get("queries") if item["name"] == name)
+        assert query["fragments"] == ["0", "1"] and query["partitions"] == PARTITIONS
+        rows = cluster.sql(f"SELECT COUNT(*) AS n FROM {name}")[0]["rows"]
+        assert rows[0][0] > 0
+        before = links(cluster)
+        cluster.sql(f"PAUSE VIEW {name}; RESUME VIEW {name}; DROP VIEW {name}")
+        assert links(cluster) < before
+        cluster.sql("; ".join(f"DROP VIEW {cluster.name}{view}" for view in VIEWS if view != "sum1"))
+        assert links(cluster) == set()

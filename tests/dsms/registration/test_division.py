@@ -1,0 +1,94 @@
+"""FRAGMENTS: which queries several fragments can run together, and what the catalog says of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsms.physical.fragment_plan import plan_fragment
+from dsms.registration.placement import fragments_of
+from operators.core.errors import UserError
+from tests.support.fake_environment import FakeEnvironment, apply_all
+
+SOURCES = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t; REGISTER SOURCE One (k VARCHAR, v INT) FROM one;
+CREATE STREAM A OVER T KEY NULL; CREATE STREAM B OVER One KEY NULL;
+CREATE TABLE Names (k VARCHAR PRIMARY KEY, name VARCHAR);
+"""
+COUNTS = "SELECT STREAMED k, COUNT(*) AS n FROM A GROUP BY k"
+
+
+def environment(fragments: int = 3) -> FakeEnvironment:
+    return FakeEnvironment({"t": dict.fromkeys(range(4), 0), "one": {0: 0}}, fragments)
+
+
+def made(query: str, options: str = "FRAGMENTS = 2", fragments: int = 3):
+    return apply_all(f"{SOURCES} CREATE QUERY q WITH ({options}) AS {query}", environment=environment(fragments))
+
+
+def test_the_fragments_are_the_least_loaded_ones() -> None:
+    catalog, results = made(COUNTS)
+    query = catalog.get("q")
+    assert query.shares == ("0", "1") and query.fragment == "0" and not query.shared
+    assert any("fragments: 0, 1 run it together" in result.notices for result in results)
+    more = apply_all(f"CREATE QUERY r WITH (FRAGMENTS = 2) AS {COUNTS}", catalog, environment())[0]
+    assert set(more.get("r").shares) > {"2"}
+    assert fragments_of(catalog, 1) == ["0", "1"]
+
+
+def test_each_fragment_plans_its_parts_and_nothing_else() -> None:
+    catalog, _ = made(COUNTS)
+    plans = {name: plan_fragment(catalog, 2, fragment=name) for name in ("0", "1", "2")}
+    source = catalog.get("T")
+    read = {
+        name: [part.only for planned in plan.queries.values() for part in planned.sources if part.id == source.id]
+        for name, plan in plans.items()
+    }
+    assert read["0"][0] == (0, 2) and read["1"][0] == (1, 3) and read["2"] == []
+    assert None in read[source.home]  # all of it, for its dead letters
+    assert plans["0"].links == plans["1"].links and set(plans["0"].links.values()) == {4}
+    assert [planned.sink.name for planned in plan_fragment(catalog, 2).queries.values()] == ["q"]
+
+
+def test_a_plan_that_stays_the_same_is_not_made_anew() -> None:
+    catalog, _ = made(COUNTS)
+    before = plan_fragment(catalog, 2, fragment="1")
+    later = apply_all("CREATE STREAM C OVER T KEY k", catalog, environment())[0]
+    after = plan_fragment(later, 2, before, "1")
+    assert all(after.queries[id] is planned for id, planned in before.queries.items() if planned.part is not None)
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "message"),
+    [
+        (COUNTS, "FRAGMENTS = 0", "FRAGMENTS needs a positive number"),
+        (COUNTS, "FRAGMENTS = 4", "the query wants 4 fragments, but there are 3"),
+        (COUNTS, "FRAGMENTS = 3, PARTITIONS = 2", "the result has 2 partitions, fewer than the 3 fragments"),
+        (COUNTS, "FRAGMENTS = 2, MAX_ERROR = 0.1", "MAX_ERROR needs a query that one fragment runs"),
+        (COUNTS, "FRAGMENTS = 2, STATE_MEMORY = '1 MB'", "STATE_MEMORY needs a query that one fragment runs"),
+        ("SELECT STREAMED k, v FROM B", "FRAGMENTS = 2", 'source "One" has 1 partition, fewer than the 2 fragments'),
+        ("SELECT STREAMED A.k FROM A JOIN Names ON A.k = Names.k", "FRAGMENTS = 2", 'table "Names" has 1 partition'),
+        ("SELECT STREAMED COUNT(*) AS n FROM A", "FRAGMENTS = 2", "its result has no key, and rows leave it"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_divided_says_why(query: str, options: str, message: str) -> None:
+    with pytest.raises(UserError) as raised:
+        made(query, options)
+    assert message in raised.value.message
+
+
+def test_one_fragment_is_no_division() -> None:
+    assert made(COUNTS, "FRAGMENTS = 1")[0].get("q").shares == ()
+
+
+@pytest.mark.parametrize(
+    "statement", ["CREATE OR REPLACE QUERY q AS", "CREATE OR REPLACE QUERY q WITH (FRAGMENTS = 3) AS"]
+)
+def test_a_divided_query_is_not_replaced(statement: str) -> None:
+    catalog, _ = made(COUNTS)
+    with pytest.raises(UserError, match="is run by several fragments"):
+        apply_all(f"{statement} {COUNTS}", catalog, environment())
+
+
+def test_a_whole_query_is_not_divided_by_a_replacement() -> None:
+    catalog, _ = made(COUNTS, "FRAGMENTS = 1")
+    with pytest.raises(UserError, match="FRAGMENTS cannot be changed"):
+        apply_all(f"CREATE OR REPLACE QUERY q WITH (FRAGMENTS = 2) AS {COUNTS}", catalog, environment())

@@ -1,0 +1,49 @@
+"""Queries that several fragments run together give the records of one fragment: the same ones in the same order."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.dsms.runtime.test_epoch import RECORD, message
+from tests.support.fake_environment import FakeEnvironment, apply_all
+from tests.support.pure_shares import Outcome, run_shares
+
+SOURCES = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t SLACK 2; REGISTER SOURCE U (k VARCHAR, v INT) FROM u SLACK 2;
+CREATE STREAM S OVER T KEY k; CREATE STREAM A OVER T KEY NULL; CREATE STREAM B OVER U KEY NULL;
+"""
+QUERIES = (
+    "SELECT STREAMED k, v FROM A WHERE v > 0",
+    "SELECT STREAMED k, v FROM R(S) WHERE v > 1",
+    "SELECT STREAMED k, COUNT(*) AS n, SUM(v) AS s FROM A GROUP BY k",
+    "SELECT STREAMED v, COUNT(*) AS n FROM (SELECT k, MAX(v) AS v FROM A GROUP BY k) GROUP BY v",
+    "SELECT STREAMED S.k, S.v, M.m FROM R(S) AS S JOIN (SELECT k, MIN(v) AS m FROM B GROUP BY k) AS M ON S.k = M.k",
+    "SELECT STREAMED S.k, S.v, n FROM R(S) AS S JOIN (SELECT v, COUNT(*) AS n FROM B GROUP BY v) AS C ON S.v = C.v",
+    "SELECT STREAMED k, v, 6 / v AS q FROM R(S)",
+    "SELECT STREAMED v, 6 / v AS q, COUNT(*) AS n FROM A GROUP BY v",
+    "SELECT STREAMED DISTINCT k FROM A UNION SELECT k FROM B",
+    "SELECT STREAMED k, v, r FROM (SELECT k, v, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS r FROM A) WHERE r < 3",
+)  # fmt: skip
+LOGS = st.lists(st.lists(RECORD, max_size=10), min_size=3, max_size=3)
+TURNS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 12), st.sampled_from([False, False, True])), max_size=12)
+
+
+def _run(logs, query: str, fragments: int, targets: int, turns) -> Outcome:
+    known = {topic: dict.fromkeys(range(3), 0) for topic in "tu"}
+    sql = f"{SOURCES} CREATE QUERY q WITH (FRAGMENTS = {fragments}, PARTITIONS = 4) AS {query}"
+    catalog = apply_all(sql, environment=FakeEnvironment(known, 3))[0]
+    ended = [[*log, ("z", 1, 99, None)] for log in logs]  # so that all instants before are final, in the end
+    messages = {part: [message(at, record) for at, record in enumerate(log)] for part, log in enumerate(ended)}
+    return run_shares({"t": messages, "u": messages}, catalog, targets, turns)
+
+
+@settings(max_examples=60)
+@given(LOGS, st.sampled_from(QUERIES), st.integers(2, 3), st.integers(1, 3), TURNS)
+def test_fragments_together_give_the_records_of_one(logs, query, fragments, targets, turns) -> None:
+    whole = _run(logs, query, 1, 1, [])
+    parts = _run(logs, query, fragments, targets, turns)
+    assert parts.results == whole.results
+    assert Counter(map(repr, parts.dead)) == Counter(map(repr, whole.dead))
+    assert parts.frontiers.get("o6") == whole.frontiers.get("o6")
