@@ -19,6 +19,7 @@ from connectors.redis.client import connect
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunStore
 from dsms.executor.checkpointing import checkpoints_of
+from dsms.executor.elsewhere import greatest_elsewhere
 from dsms.executor.in_order import InOrder
 from dsms.model.objects import Source
 from dsms.physical.fragment_plan import FragmentPlan
@@ -124,7 +125,7 @@ class Fragment:
         #: Whether the last batch was read ahead in vain; when the last epoch was computed.
         self._read_in_vain, self._ended = False, 0.0
         self._topics = TopicWatch(settings.kafka)
-        self._planner = BatchPlanner(lambda: self._planner_input, settings.alarms)
+        self._planner = BatchPlanner(lambda: self._planner_input, settings.alarms, greatest_elsewhere(settings))
         self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.answers)
         self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
 
@@ -216,6 +217,7 @@ class Fragment:
             rates=state.shedding.decision.rates,
             held=revision.plan.held,
             waits={place: wait.offset for place, wait in state.waits.items()},
+            link_rows=state.link_rows,
             frames=self._frames.next if self._frames else None,
             again=self._read_in_vain,
         )

@@ -99,7 +99,15 @@ class Runner:
             plan = plan_fragment(catalog, partitions, before, self.name)
             self._refused = tried_again(self._refused, plan)
             ensure_links(self._settings, plan, before)
-            self._fragment.set_plan(plan)
+            if plan.divided_anew(before):
+                self._start_anew(lease, catalog)
+            else:
+                self._fragment.set_plan(plan)
+
+    def _start_anew(self, lease: int, catalog: Catalog) -> None:
+        """Starts the fragment again, which reads how far other fragments have published queries that it takes over."""
+        self.halt()
+        self._start(lease, catalog)
 
     def _start(self, lease: int, catalog: Catalog) -> None:
         self.status = FragmentStatus(reason=self.status.reason)

@@ -95,8 +95,9 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     table: bool = False
     #: Orders records of the same instant across sources; unique in a catalog.
     number: int = 0
-    #: The fragment that writes its dead letters.
+    #: The fragment that writes its dead letters, or the fragments that do, each for its share of the partitions.
     home: str = "0"
+    homes: tuple[str, ...] = ()
     #: Promises about its records; records that break one are refused.
     constraints: tuple[Constraint, ...] = ()
     #: The topic of its dead letters; None is that of its name.
@@ -111,6 +112,10 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     def places(self) -> Sequence[int]:
         """The partitions that are read."""
         return range(self.partitions) if self.only is None else self.only
+
+    def home_of(self, partition: int) -> str:
+        """The fragment that writes the dead letters of a partition."""
+        return self.homes[partition % len(self.homes)] if self.homes else self.home
 
     @property
     def dead_letters(self) -> str:
@@ -234,6 +239,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     fragment: str = "0"
     #: The fragments that run it together, each a share of its keys; empty: one fragment runs all of it.
     shares: tuple[str, ...] = ()
+    #: The version of the catalog in which its fragments were last changed; 0: never.
+    divided: int = 0
     reads: tuple[str, ...] = ()
     #: For view matching: the marks by which others find this query, and the queries it is answered from, as they were
     #: then.

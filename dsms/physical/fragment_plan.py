@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import msgspec
 import pyarrow as pa
 
 from dsms.model import logical, properties
@@ -119,19 +120,25 @@ class Planned:
 @dataclass(frozen=True)
 class FragmentPlan:
     """What one fragment runs: a version of the plan, the number of partitions of its exchanges, and its queries by id.
-    `foreign` are the ids of the sources whose dead letters another fragment writes, `held` of those of which nothing is
-    read for now."""
+    `foreign` are the partitions of sources, by id, whose dead letters another fragment writes, `held` the ids of the
+    sources of which nothing is read for now."""
 
     version: int
     partitions: int
     queries: dict[str, Planned] = field(default_factory=dict)
-    foreign: frozenset[str] = frozenset()
+    foreign: frozenset[tuple[str, int]] = frozenset()
     held: frozenset[str] = frozenset()
 
     @property
     def result_places(self) -> dict[str, ResultPlaces]:
         """Where its queries publish, by id."""
         return {query: places for planned in self.queries.values() for query, places in planned.places.items()}
+
+    def divided_anew(self, before: FragmentPlan) -> bool:
+        """Whether it runs queries, or shares of them, that other fragments ran under the plan before."""
+        known = {planned.sink.id: planned.sink.divided for planned in before.queries.values() if planned.sink}
+        sinks = (planned.sink for planned in self.queries.values() if planned.sink is not None)
+        return any(sink.divided > known.get(sink.id, 0) for sink in sinks)
 
     @property
     def links(self) -> dict[str, int]:
@@ -151,8 +158,13 @@ def plan_fragment(
     queries = [planned(query, catalog, known.get(query.id)) for query in running]
     if fragment is not None:
         queries += _shared(catalog, fragment, known)
-    unread = [] if fragment is None else _read_elsewhere(catalog, fragment)
-    foreign = frozenset(source.id for source in catalog.sources() if fragment not in (None, source.home))
+    unread = [] if fragment is None else _read_elsewhere(catalog, fragment, queries)
+    foreign = frozenset(
+        (source.id, partition)
+        for source in catalog.sources()
+        for partition in range(source.partitions)
+        if fragment not in (None, source.home_of(partition))
+    )
     held = frozenset(source.id for source in catalog.sources() if source.held is not None)
     return FragmentPlan(catalog.version, partitions, {query.id: query for query in [*queries, *unread]}, foreign, held)
 
@@ -192,14 +204,17 @@ def divided(query: Planned, cluster: str) -> Whole:
     return Whole(query.sink, lane, cluster, hashing())
 
 
-def _read_elsewhere(catalog: Catalog, fragment: str) -> Iterator[Planned]:
-    """The sources at home in a fragment that only other fragments read: it reads them for their dead letters alone."""
-    whole = (query for query in catalog.running() if fragment in _fragments(query, fragment))
-    here = {source for query in whole for source in query.reads}
+def _read_elsewhere(catalog: Catalog, fragment: str, here: Iterable[Planned]) -> Iterator[Planned]:
+    """The sources of which a fragment writes dead letters, and that only other fragments read: it reads these
+    partitions for their dead letters alone."""
+    read = {(source.id, partition) for query in here for source in query.sources for partition in source.places}
     anywhere = {source for query in catalog.running() for source in query.reads}
     for source in catalog.sources():
-        if source.home == fragment and source.id in anywhere - here:
-            scan = reading_from(logical.StreamScan(source, source.name, ()), _first_read(source.id, catalog))
+        own = tuple(part for part in range(source.partitions) if source.home_of(part) == fragment)
+        if source.id in anywhere and not all((source.id, part) in read for part in own):
+            only = None if len(own) == source.partitions else own
+            scanned = msgspec.structs.replace(source, only=only)
+            scan = reading_from(logical.StreamScan(scanned, source.name, ()), _first_read(source.id, catalog))
             nothing = logical.Filter(scan, Literal(False, pa.bool_()))
             yield Planned(source.id, source.name, nothing, reports=False)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Query
+from dsms.model.objects import Query, Source
 from dsms.physical.fragment_plan import Planned, divided
 from dsms.registration.environment import Environment
-from dsms.registration.placement import least_loaded
+from dsms.registration.placement import least_loaded, placed
+from dsms.sql.binder.bind import plan_of
 from operators.core.errors import UserError
 
 
@@ -30,6 +33,46 @@ def divided_among(count: int, draft: Query, node: logical.Node, catalog: Catalog
     shared = msgspec.structs.replace(draft, shares=names, fragment=names[0], shared=False)
     divided(Planned(shared.id, shared.name, node, shared), "")
     return shared
+
+
+def run_by(count: int, query: Query, catalog: Catalog, environment: Environment) -> Query:
+    """The query as `count` fragments run it, which start from the logs. What is published already stays."""
+    if query.since is not None or query.former is not None:
+        raise UserError(
+            f'{query.kind} "{query.name}" replaced another one, and stays with one fragment',
+            hint=f"DROP {query.kind.upper()} {query.name} and create it anew WITH (fragments = {count})",
+        )
+    alone = msgspec.structs.replace(
+        query, shares=(), family=None, constants=None, grouped=False, marks=(), over=(), shared=False,
+        halted=False, divided=catalog.version + 1,
+    )  # fmt: skip
+    node = plan_of(query.name, catalog)
+    if count == 1:
+        return placed(alone, node, catalog.without([query.name]), environment.busy())
+    return divided_among(count, alone, node, catalog.without([query.name]), environment)
+
+
+def at_home(query: Query, catalog: Catalog) -> Catalog:
+    """The catalog in which the fragments of a divided query write the dead letters of the sources that only it reads,
+    each for the partitions that it reads: nobody has to read these for their dead letters alone."""
+    if not query.shares:
+        return catalog
+    others = {source for other in catalog.running() if other.id != query.id for source in other.reads}
+    homes = {name: msgspec.structs.replace(source, homes=query.shares) for name, source in _own(query, others, catalog)}
+    return msgspec.structs.replace(catalog, objects={**catalog.objects, **homes}) if homes else catalog
+
+
+def _own(query: Query, others: set[str], catalog: Catalog) -> Iterator[tuple[str, Source]]:
+    """The sources that only a query reads, whose partitions it divides like its result's."""
+    for name, item in catalog.objects.items():
+        if isinstance(item, Source) and item.id in {*query.reads} - others and _alike(item, query):
+            yield name, item
+
+
+def _alike(source: Source, query: Query) -> bool:
+    """Whether a partition of a source is read by the share of the same remainder, however the result is divided."""
+    shares = len(query.shares)
+    return all(part % query.partitions % shares == part % shares for part in range(source.partitions))
 
 
 def _check_settings(draft: Query) -> None:

@@ -9,23 +9,33 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import result_settings
+from dsms.registration.division import at_home, run_by
 from dsms.registration.environment import Applied, Environment
 
 
 def alter_query(statement: st.AlterQuery, catalog: Catalog, environment: Environment) -> Applied:
-    """Sets the options of a query that may change while it runs."""
-    query = query_of(catalog, statement.name)
-    changed = msgspec.structs.replace(query, **result_settings(statement.clauses))
-    message = f'{query.kind} "{query.name}" has weight {changed.weight:g}{limit_of(changed)}'
+    """Sets the options of a query that may change while it runs. One that is to be run by other fragments is halted
+    meanwhile."""
+    query, settings = query_of(catalog, statement.name), result_settings(statement.clauses)
+    count = settings.pop("fragments", None)
+    changed = msgspec.structs.replace(query, **settings)
+    if isinstance(count, int) and count != max(len(query.shares), 1):
+        changed = run_by(count, changed, catalog, environment)
+    message = f'{query.kind} "{query.name}" has weight {changed.weight:g}{limit_of(changed)}{shares_of(changed)}'
     if changed == query:
         return catalog, StatementResult("ALTER", message, name=query.name)
-    return catalog.with_changed(changed), StatementResult("ALTER", message, name=query.name)
+    return at_home(changed, catalog.with_changed(changed)), StatementResult("ALTER", message, name=query.name)
 
 
 def limit_of(query: Query) -> str:
     """The limit of its state in the words of messages."""
     most = query.state_memory
     return "" if most is None else f", at most {most} bytes of unshared state in Redis"
+
+
+def shares_of(query: Query) -> str:
+    """The fragments that run it together, in the words of messages."""
+    return f", run by fragments {', '.join(query.shares)}" if query.shares else ""
 
 
 def query_of(catalog: Catalog, name: st.Name) -> Query:

@@ -21,7 +21,7 @@ _STEPS = 4
 
 def fragments_of(catalog: Catalog, count: int) -> list[str]:
     """The names of all fragments: `count` of them, and those that queries and sources were assigned to before."""
-    given = {source.home for source in catalog.sources()}
+    given = set[str]().union(*(source.homes or (source.home,) for source in catalog.sources()))
     given.update(*((query.shares or (query.fragment,)) for query in catalog.running()))
     return sorted(given | {str(number) for number in range(count)}, key=lambda name: (len(name), name))
 
@@ -53,7 +53,7 @@ def least_loaded(catalog: Catalog, reads: tuple[str, ...], busy: Mapping[str, fl
         for fragment in shares:
             weights[fragment] += query.weight / len(shares)
             read[fragment] |= set(query.reads)
-    homes = {source.home for source in catalog.sources() if source.id in reads}
+    homes = {home for source in catalog.sources() if source.id in reads for home in source.homes or (source.home,)}
 
     def cost(fragment: str) -> tuple[int, int, bool]:
         work = _share_of(busy[fragment], busy) + _share_of(weights[fragment], weights)

@@ -20,7 +20,7 @@ from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.start_instants import started
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.registration.clauses import LATEST, result_settings
-from dsms.registration.division import divided_among
+from dsms.registration.division import at_home, divided_among
 from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.gone_records import first_offsets, reads_of
 from dsms.registration.placement import placed
@@ -78,7 +78,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     draft = placed(draft, node, catalog, environment.busy())
     compile_lane(draft.id, [planned(draft, catalog, plan)])  # raises for queries that cannot run
     query = environment.result_topic(draft, node) if statement.fills is None else draft
-    return catalog.with_object(query), StatementResult(
+    return at_home(query, catalog.with_object(query)), StatementResult(
         _label(query),
         f'{statement.kind} "{name.text}" created; results in topic "{query.topic}"',
         notices=(

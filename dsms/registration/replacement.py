@@ -90,9 +90,11 @@ def repair_query(statement: st.RepairQuery, catalog: Catalog, environment: Envir
     return after, StatementResult("REPAIR QUERY", message, notices=notices, name=query.name)
 
 
-def replaced_by(statement: st.ReplaceQuery | st.RepairQuery, catalog: Catalog) -> list[Query]:
-    """The existing queries that a statement replaces, which must be halted first."""
+def replaced_by(statement: st.ReplaceQuery | st.RepairQuery | st.AlterQuery, catalog: Catalog) -> list[Query]:
+    """The existing queries that a statement replaces, or gives to other fragments, which must be halted first."""
     query = catalog.get(statement.name.text)
+    if isinstance(statement, st.AlterQuery):
+        return [query] if isinstance(query, Query) else []
     return [query, *readers(catalog, query)] if isinstance(query, Query) else []
 
 

@@ -69,13 +69,14 @@ def untrusted_frame(blob: bytes) -> pl.DataFrame:
         table = pa.ipc.open_stream(blob).read_all()
         table.validate(full=True)
     except pa.ArrowNotImplementedError:  # integers of 128 bits, or bytes that look like an unknown type
-        return _checked_by_polars(blob)
+        return frame_or_broken(blob)
     except (pa.ArrowException, OSError, MemoryError, ValueError) as error:
         raise Broken(f"no Arrow stream: {error}") from error
-    return _checked_by_polars(blob)
+    return frame_or_broken(blob)
 
 
-def _checked_by_polars(blob: bytes) -> pl.DataFrame:
+def frame_or_broken(blob: bytes) -> pl.DataFrame:
+    """The frame in bytes that our own writers alone may have written; Broken if it is none."""
     try:
         return frame_from_ipc(blob)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:

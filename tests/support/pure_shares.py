@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 from confluent_kafka import Message
 
+from connectors.kafka.internal_log import Entry
 from connectors.kafka.key_partitions import key_partitions
 from connectors.kafka.record_columns import Records
 from dsms.model.catalog import Catalog
 from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
+from dsms.physical.lane import Output
 from dsms.registration.placement import fragments_of
 from dsms.runtime.epoch.epoch import Epoch
-from dsms.runtime.epoch.progress_log import Published, with_whole_queries
-from dsms.runtime.epoch.result_records import promises, result_records
+from dsms.runtime.epoch.progress_log import Published, published_for, read_entry
+from dsms.runtime.epoch.result_records import progress_entries, promises, result_records
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, revised
 from tests.support.pure_executor import World, epoch
@@ -23,107 +26,113 @@ from tests.support.pure_executor import World, epoch
 Logs = dict[str, dict[int, list[Message]]]
 
 
-def split(records: Records, partitions: int) -> Iterator[tuple[int, tuple]]:
+@dataclass
+class Services:
+    """Kafka, as all fragments see it: logs, results by query and partition, dead letters, and progress."""
+
+    logs: Logs
+    results: dict[str, list[tuple]] = field(default_factory=lambda: defaultdict(list))
+    dead: list = field(default_factory=list)
+    progress: dict[bytes, bytes] = field(default_factory=dict)
+
+    def published(self, plan: FragmentPlan) -> Published:
+        """What a fragment learns that begins to run a plan."""
+        entries = (read_entry(Entry(key, value, 0, 0)) for key, value in self.progress.items())
+        return published_for({entry.key: entry.says for entry in entries}, plan.result_places)
+
+    def commit(self, done: Epoch, published: Published) -> None:
+        """What an epoch's transaction writes."""
+        for written in done.written:
+            output = next(iter(written.outputs.values()))
+            for columns in result_records(written):
+                self._append(columns.rows(), output)
+        for records in promises(done, published):
+            self._append(records, None)
+        self.dead += done.dead
+        self.progress |= progress_entries(done, published)
+
+    def _append(self, records: Records, output: Output | None) -> None:
+        for partition, (key, value, headers) in _split(records, output):
+            if records.topic in self.logs:
+                log = self.logs[records.topic][partition]
+                place = {"topic": records.topic, "partition": partition, "offset": len(log), "timestamp": (1, 0)}
+                log.append(Message(**place, key=key, value=value, headers=list(headers)))
+            else:
+                assert output is not None and (records.topic, partition) in output.places, (
+                    "each partition has one writer"
+                )
+                self.results[f"{output.name}/{partition}"].append((key, value, headers))
+
+
+def _split(records: Records, output: Output | None) -> Iterator[tuple[int, tuple]]:
     """Each record with its partition."""
     chosen = records.partitions
     if chosen is None:
-        chosen = key_partitions(pl.Series(records.keys, dtype=pl.Binary), partitions).tolist()
+        assert output is not None and output.sink is not None
+        chosen = key_partitions(pl.Series(records.keys, dtype=pl.Binary), output.sink.partitions).tolist()
     heads = records.headers or [[]] * len(records.values)
     yield from zip(chosen, zip(records.keys, records.values, map(tuple, heads), strict=True), strict=True)
 
 
 @dataclass
 class Member:
-    """A fragment of a cluster: its state, and what it does next."""
+    """A fragment of a cluster: its plan, its state, and what it knows to be published."""
 
     plan: FragmentPlan
-    world: World
+    services: Services
     targets: int
+    world: World = field(init=False)
     history: list[Manifest] = field(default_factory=list)
     revision: Revision | None = None
 
+    def __post_init__(self) -> None:
+        self.world = World(self.services.logs)
+        self.recover()
+
     def turn(self, limit: int, tasks: int) -> bool:
         """One epoch; returns whether it did anything."""
-        self.revision = revised(
-            self.plan, self.history[-1] if self.history else Manifest(targets=self.targets), (), self.revision
-        )
+        manifest = self.history[-1] if self.history else Manifest(targets=self.targets)
+        self.revision = revised(self.plan, manifest, (), self.revision)
         done = epoch(self.world, self.revision, limit, tasks)
         assert done.failures == {}, done.failures
         if not done.results:
             return False
-        publish(self.world, done)
+        before = self.world.published
+        self.services.commit(done, before)
+        moved = {query: max(result.frontier, before.upto(query)) for query, result in done.results.items()}
+        self.world.published = replace(before, frontiers={**before.frontiers, **moved}, dead=done.dead_upto)
         self.history.append(done.manifest)
         return True
 
     def crash(self) -> None:
-        """Goes on from an earlier manifest; what was published stays known."""
+        """Goes on from an earlier manifest."""
         self.history, self.revision = self.history[: len(self.history) // 2], None
+        self.recover()
+
+    def recover(self) -> None:
+        """Reads what is published."""
+        self.world.published = self.services.published(self.plan)
 
 
-def publish(world: World, done: Epoch) -> None:
-    """Appends what the epoch's transaction would commit, links among it."""
-    for written in done.written:
-        outputs = list(written.outputs.values())
-        for records in (columns.rows() for columns in result_records(written)):
-            _append(world, records, outputs[0])
-    for records in promises(done, world.published):
-        _append(world, records, None)
-    world.dead += done.dead
-    frontiers = dict(world.published.frontiers)
-    for query, result in done.results.items():
-        frontiers[query] = max(result.frontier, frontiers.get(query, result.frontier))
-    world.published = Published(frontiers, done.dead_upto)
+#: A turn of a fragment: which one, the most records that it reads, and whether it crashes afterwards.
+Turn = tuple[int, int, bool]
 
 
-def _append(world: World, records: Records, output) -> None:
-    if records.topic in world.logs:
-        for partition, (key, value, headers) in split(records, 0):
-            log = world.logs[records.topic][partition]
-            log.append(
-                Message(
-                    topic=records.topic,
-                    partition=partition,
-                    offset=len(log),
-                    key=key,
-                    value=value,
-                    headers=list(headers),
-                    timestamp=(1, 0),
-                )
-            )
-        return
-    for partition, record in split(records, output.sink.partitions):
-        if output.share is not None:
-            assert output.share.holds(partition), "each result partition has one writer"
-        world.results[f"{output.name}/{partition}"].append(record)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result records by query and partition, the dead letters, and what is published."""
-
-    results: dict[str, list[tuple]]
-    dead: list
-    frontiers: dict[str, int]
-
-
-def run_shares(logs: Logs, catalog: Catalog, targets: int, turns: list[tuple[int, int, bool]]) -> Outcome:
-    """Runs all fragments until everything is read. Each of the first `turns` is that of a fragment, with the most
-    records that it reads, and whether it crashes afterwards."""
-    plans = [plan_fragment(catalog, targets, fragment=name) for name in fragments_of(catalog, 1)]
-    links = {topic: {part: [] for part in range(count)} for plan in plans for topic, count in plan.links.items()}
-    shared: Logs = {**logs, **links}
-    members = [Member(plan, World(shared), targets) for plan in plans]
-    for at, limit, crash in turns:
-        member = members[at % len(members)]
-        member.turn(limit, 1 + limit % 3)
-        if crash:
-            member.crash()
+def run_shares(services: Services, catalogs: Sequence[Catalog], targets: int, turns: Sequence[Turn]) -> Services:
+    """Runs all fragments of a catalog for as many turns as are left when these are dealt out to the catalogs, and those
+    of the last one until everything is read. From one catalog to the next all fragments start anew."""
+    each = len(turns) // len(catalogs)
+    for number, catalog in enumerate(catalogs):
+        plans = [plan_fragment(catalog, targets, fragment=name) for name in fragments_of(catalog, 1)]
+        for topic, count in (link for plan in plans for link in plan.links.items()):
+            services.logs.setdefault(topic, {part: [] for part in range(count)})
+        members = [Member(plan, services, targets) for plan in plans]
+        for at, limit, crash in turns[number * each : (number + 1) * each]:
+            member = members[at % len(members)]
+            member.turn(limit, 1 + limit % 3)
+            if crash:
+                member.crash()
     for _ in range(200):
         if not any([member.turn(10_000_000, 2) for member in members]):
-            break
-    else:
-        raise AssertionError("the logs were never read to their end")
-    results = {log: rows for member in members for log, rows in member.world.results.items() if rows}
-    dead = [letter for member in members for letter in member.world.dead]
-    frontiers = {part: at for member in members for part, at in member.world.published.frontiers.items()}
-    return Outcome(results, dead, dict(with_whole_queries(Published(frontiers, {})).frontiers))
+            return services
+    raise AssertionError("the logs were never read to their end")

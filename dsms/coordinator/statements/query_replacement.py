@@ -11,7 +11,7 @@ catalog as it stands then:
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import msgspec
@@ -30,9 +30,11 @@ from dsms.scheduler.leases import ExecutorStatus
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 log = structlog.get_logger()
+#: Statements after which other lanes publish the results of a query.
+Replacing = st.ReplaceQuery | st.RepairQuery | st.AlterQuery
 
 
-def replace_query(statement: st.ReplaceQuery | st.RepairQuery, context: StatementContext) -> StatementResult:
+def replace_query(statement: Replacing, context: StatementContext) -> StatementResult:
     """Replaces a query and those that read it, or creates it where there is none. Queries that another statement is
     replacing are waited for, as long as for executors; BeingReplaced after that."""
     deadline = time.monotonic() + context.plans.halt_s
@@ -44,7 +46,14 @@ def replace_query(statement: st.ReplaceQuery | st.RepairQuery, context: Statemen
                 raise
 
 
-def _replaced_or_resumed(statement: st.ReplaceQuery | st.RepairQuery, context: StatementContext) -> StatementResult:
+def alter_query(statement: st.AlterQuery, context: StatementContext) -> StatementResult:
+    """A query that other fragments are to run is halted first; other options take effect at once."""
+    if any(clause.name == "fragments" for clause in statement.clauses):
+        return replace_query(statement, context)
+    return context.change(lambda catalog: apply(statement, catalog, context.environment())).answer
+
+
+def _replaced_or_resumed(statement: Replacing, context: StatementContext) -> StatementResult:
     claim = Claim(context.replacements)
     try:
         return _replaced(statement, context, claim)
@@ -55,18 +64,24 @@ def _replaced_or_resumed(statement: st.ReplaceQuery | st.RepairQuery, context: S
         claim.release()
 
 
-def _replaced(statement: st.ReplaceQuery | st.RepairQuery, context: StatementContext, claim: Claim) -> StatementResult:
+def _replaced(statement: Replacing, context: StatementContext, claim: Claim) -> StatementResult:
     decide = partial(_decide, statement, context, claim)
     change: Change[StatementResult | None] = context.change(decide)
     while change.answer is None:
-        if not context.plans.await_halted(change.after.version):
+        leaving = claim.of(change.after) if isinstance(statement, st.AlterQuery) else []
+        if not context.plans.await_halted(change.after.version, fragments_of(leaving)):
             raise ExternalError("the executors do not halt the query in time", hint="try again")
         change = context.change(decide)
     return change.answer
 
 
+def fragments_of(queries: Iterable[Query]) -> set[str]:
+    """The fragments that run some queries."""
+    return {name for query in queries for name in query.shares or (query.fragment,)}
+
+
 def _decide(
-    statement: st.ReplaceQuery | st.RepairQuery, context: StatementContext, claim: Claim, catalog: Catalog
+    statement: Replacing, context: StatementContext, claim: Claim, catalog: Catalog
 ) -> tuple[Catalog, StatementResult | None]:
     """The catalog with the query replaced; or, without an answer, with queries halted that are to be waited for."""
     targets = replaced_by(statement, catalog)
@@ -82,7 +97,7 @@ def _decide(
     return halted(catalog, running), None
 
 
-def _check_still_there(statement: st.ReplaceQuery | st.RepairQuery, targets: list[Query], claim: Claim) -> None:
+def _check_still_there(statement: Replacing, targets: list[Query], claim: Claim) -> None:
     """An object that was created under the name meanwhile is another one: it was not halted."""
     if not targets or targets[0].id not in claim.ids:
         hint = "nothing was replaced; create it, if it is to be there again"

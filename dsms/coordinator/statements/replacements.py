@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from operators.core.errors import UserError
 
@@ -70,6 +71,10 @@ class Claim:
     def extend(self, queries: Iterable[Query]) -> None:
         """Claims those of the queries that are not claimed by this statement yet."""
         self.ids |= self.replacements.claim(query for query in queries if query.id not in self.ids)
+
+    def of(self, catalog: Catalog) -> list[Query]:
+        """The queries of a catalog that it has claimed."""
+        return [query for query in catalog.queries() if query.id in self.ids]
 
     def release(self) -> None:
         """Gives everything up."""

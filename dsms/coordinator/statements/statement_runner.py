@@ -17,7 +17,7 @@ from dsms.coordinator.statements.catalog_changes import (
 )
 from dsms.coordinator.statements.context import StatementContext
 from dsms.coordinator.statements.other_statements import answer_control, run_on_rows
-from dsms.coordinator.statements.query_replacement import replace_query
+from dsms.coordinator.statements.query_replacement import alter_query, replace_query
 from dsms.model import statements as st
 from dsms.model.principal import Caller, Forbidden, Principal
 from dsms.model.roles import Role, allows
@@ -41,6 +41,7 @@ _AWAITED: Mapping[type[st.Statement], Run] = {
     InsertStream: insert_stream,
     st.ReplaceQuery: replace_query,
     st.RepairQuery: replace_query,
+    st.AlterQuery: alter_query,
 }
 
 

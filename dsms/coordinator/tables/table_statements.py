@@ -109,7 +109,7 @@ class TableStatements:
         read it."""
         with self._running, self._reads.none():
             delete_topic(self._admin, dropped.topic)
-            if isinstance(dropped, Query) and dropped.shares:
+            if isinstance(dropped, Query) and (dropped.shares or dropped.divided):
                 self._delete_links(dropped)
             if isinstance(dropped, Table):
                 self._tables.forget(dropped)

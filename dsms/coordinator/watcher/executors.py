@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -54,19 +54,26 @@ class PlanWatch:
         """Whether all running executors come to a version in time."""
         return self._await_version(version, self.stop_s)
 
-    def await_halted(self, version: int) -> bool:
-        """Whether all executors, starting ones too, come to a version in time."""
-        return self._await_version(version, self.halt_s, starting=True)
+    def await_halted(self, version: int, fragments: Collection[str] = ()) -> bool:
+        """Whether all executors, starting ones too, come to a version in time, and some of them run `fragments`: others
+        that ran one of these before can publish nothing any more."""
+        return self._await_version(version, self.halt_s, starting=True, fragments=fragments)
 
-    def _await_version(self, version: int, seconds: float, *, starting: bool = False) -> bool:
+    def _await_version(
+        self, version: int, seconds: float, *, starting: bool = False, fragments: Collection[str] = ()
+    ) -> bool:
         deadline, waiting = time.monotonic() + seconds, threading.Event()
-        while not (reached := self._have_come_to(version, starting=starting)) and time.monotonic() < deadline:
+        while not (reached := self._have_come_to(version, fragments, starting=starting)):
+            if time.monotonic() >= deadline:
+                break
             waiting.wait(_POLL_S)
         return reached
 
-    def _have_come_to(self, version: int, *, starting: bool) -> bool:
+    def _have_come_to(self, version: int, fragments: Collection[str], *, starting: bool) -> bool:
         """No while Redis is away: nothing is known of the executors then."""
         try:
-            return have_come_to(version, self.executors().values(), starting=starting)
+            executors = self.executors().values()
         except ExternalError:
             return False
+        running = {name for status in executors for name, state in status.fragments.items() if state == RUNNING}
+        return have_come_to(version, executors, starting=starting) and running >= set(fragments)

@@ -81,7 +81,7 @@ class Whole:
 
     def name(self, exchange: int, share: Share) -> str:
         """The name of a link: another one wherever it would carry other elements."""
-        return fingerprint((self.flow.queues[exchange], share.of, self.version))[:12]
+        return fingerprint((self.flow.queues[exchange], share.of, self.version, self.query.divided))[:12]
 
     def link(self, exchange: int, share: Share) -> Link:
         """The link of an exchange, as the share reads it."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from connectors.kafka.names import internal_topic
 from dsms.model.objects import Query, Source
 
-#: The most rows of a record of a link; in the planning of batches each record counts as so many.
+#: The most rows of a record of a link.
 ROWS_PER_RECORD = 4_096
 #: Between the id of a query and the name of one of its links; ids of other sources do not contain it.
 _MARK = "~"
@@ -128,7 +128,7 @@ class ResultPlaces(NamedTuple):
 def places_of(query: Query) -> dict[str, ResultPlaces]:
     """Where a query publishes, by the ids under which its progress is kept: its own, or those of its shares."""
     if not query.shares:
-        return {query.id: ResultPlaces(query.topic)}
+        return {query.id: ResultPlaces(query.topic, frozenset(range(query.partitions)))}
     shares = (Share(number, len(query.shares)) for number in range(len(query.shares)))
     return {
         share_id(query.id, share): ResultPlaces(query.topic, frozenset(filter(share.holds, range(query.partitions))))

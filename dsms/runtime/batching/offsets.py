@@ -6,13 +6,13 @@ which each lane has read each partition of its sources, and how many of the part
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dsms.physical.lane import Lane
-from dsms.physical.parts.links import ROWS_PER_RECORD, is_link
 from dsms.runtime.lanes.manifest import Position, SourcePartition
 from operators.core.clock import Heartbeat, PartitionClock
 from operators.core.errors import InternalError
@@ -24,6 +24,9 @@ Decisions = Mapping[str, Mapping[SourcePartition, Sequence[Rate]]]
 #: The positions of lanes, by lane.
 Positions = Mapping[str, Mapping[SourcePartition, Position]]
 Offsets = dict[str, Any]
+#: The mean number of rows of the records of links, by source partition.
+LinkRows = Mapping[SourcePartition, float]
+NO_LINKS: LinkRows = {}
 #: The committed ends of source partitions.
 Ends = Mapping[SourcePartition, int]
 
@@ -66,8 +69,14 @@ def offsets_at(version: int, positions: Positions, beats: Beats) -> Offsets:
     return {"plan": version, "at": at}
 
 
-def next_offsets(
-    version: int, positions: Positions, ends: Ends, beats: Beats, limit: int, reads: Collection[str] | None = None
+def next_offsets(  # noqa: PLR0913 all that decides how far a batch reads
+    version: int,
+    positions: Positions,
+    ends: Ends,
+    beats: Beats,
+    limit: int,
+    reads: Collection[str] | None = None,
+    link_rows: LinkRows = NO_LINKS,
 ) -> Offsets:
     """The document up to which a batch may read: to the committed ends, or of each range a fair share of `limit`
     records.
@@ -75,7 +84,7 @@ def next_offsets(
     Lanes at equal positions of a partition share a range, so they stay together. `reads` are the lanes that read, None
     for all.
     """
-    readers, waits = positions.keys() if reads is None else reads, waiting(positions, ends, reads)
+    readers, waits = positions.keys() if reads is None else reads, waiting(positions, ends, reads, link_rows)
     at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
     for lane, place, position in _places(positions):
         available = max(ends.get(place, position.offset) - position.offset, 0) if lane in readers else 0
@@ -84,14 +93,17 @@ def next_offsets(
     return {"plan": version, "at": at}
 
 
-def waiting(positions: Positions, ends: Ends, reads: Collection[str] | None = None) -> int:
-    """How many records are to be read; a range that several lanes share counts once, a record of a link as many."""
+def waiting(
+    positions: Positions, ends: Ends, reads: Collection[str] | None = None, link_rows: LinkRows = NO_LINKS
+) -> int:
+    """How many records are to be read; a range that several lanes share counts once. Records of links count as the rows
+    that they have had so far."""
     ranges = {
         (place, position.offset, max(ends.get(place, 0), position.offset))
         for lane, place, position in _places(positions)
         if reads is None or lane in reads
     }
-    return sum((end - start) * (ROWS_PER_RECORD if is_link(place[0]) else 1) for place, start, end in ranges)
+    return sum(math.ceil((end - start) * link_rows.get(place, 1.0)) for place, start, end in ranges)
 
 
 def unread(positions: Positions, ends: Ends, upto: Offsets) -> dict[str, int]:

@@ -52,10 +52,16 @@ T = TypeVar("T")
 
 class BatchPlanner:
     """Plans batches from its input, the ends of the topics and the heartbeat log, in one thread; another thread may
-    close it. `current_input` gives the input that holds now."""
+    close it. `current_input` gives the input that holds now, `elsewhere` the greatest instant that other fragments have
+    passed in a source of which each reads some partitions."""
 
-    def __init__(self, current_input: Callable[[], PlannerInput], alarms: Alarms) -> None:
-        self._current_input, self._alarms = current_input, alarms
+    def __init__(
+        self,
+        current_input: Callable[[], PlannerInput],
+        alarms: Alarms,
+        elsewhere: Callable[[str], int] = lambda _: BEGINNING,
+    ) -> None:
+        self._current_input, self._alarms, self._elsewhere = current_input, alarms, elsewhere
         self._log: HeartbeatLog | None = None
         self._sheds: ShedLog | None = None
         #: Opening a log fences its former owner, so after `close` no log is opened.
@@ -92,8 +98,8 @@ class BatchPlanner:
             if beats := idle_heartbeats(source, seen):
                 log.promise(source.id, beats)
         self._shed(control, positions)
-        limit = control.limit(waiting(positions, ends, control.reads))
-        upto = next_offsets(control.plan_version, positions, ends, log.known, limit, control.reads)
+        limit = control.limit(waiting(positions, ends, control.reads, control.link_rows))
+        upto = next_offsets(control.plan_version, positions, ends, log.known, limit, control.reads, control.link_rows)
         self._upto = upto
         turn = control.wakes or lost or due or control.again
         return {**upto, TURN: control.revision if turn else start.get(TURN, 0)}
@@ -215,6 +221,8 @@ class BatchPlanner:
                 if (source_id, partition) in self._grown
             }
             others = _others(source_id, positions, tables)
+            if source.only is not None and silent:
+                others = max(others, self._elsewhere(source_id))
             yield source, Silence(leader, _of_source(source_id, ends), silent, others)
 
 

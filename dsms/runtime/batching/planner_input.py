@@ -39,6 +39,8 @@ class PlannerInput:
     held: frozenset[str] = frozenset()
     #: The source partitions whose next record waits, with its offset.
     waits: Mapping[SourcePartition, int] = field(default_factory=dict)
+    #: The mean number of rows of the records of links.
+    link_rows: Mapping[SourcePartition, float] = field(default_factory=dict)
     #: The directory of large frames, if all workers are on one machine.
     frames: Path | None = None
     #: The last batch was read, but not used: this one begins where that one began.

@@ -26,7 +26,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import structlog
@@ -166,7 +166,7 @@ class Committer:
         times.append(time.monotonic())
         named = epoch.manifest.names()
         moved = {query: max(result.frontier, published.upto(query)) for query, result in epoch.results.items()}
-        after = Published({**published.frontiers, **moved}, dict(epoch.dead_upto))
+        after = replace(published, frontiers={**published.frontiers, **moved}, dead=dict(epoch.dead_upto))
         if gone := self._held.commit(Committed(epoch.manifest, after), self._named - named):
             self._runs.delete(gone)
         self._named = named

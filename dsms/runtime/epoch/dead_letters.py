@@ -35,16 +35,16 @@ class DeadRecord:
 
 
 def dead_letters(
-    slices: Iterable[DeadLetters], published: DeadMarks, foreign: Collection[str] = ()
+    slices: Iterable[DeadLetters], published: DeadMarks, foreign: Collection[tuple[str, int]] = ()
 ) -> tuple[list[DeadRecord], dict[tuple[str, int], DeadMark]]:
     """The new letters of all slices, each once, and the marks after them: lanes that read a range at different times
-    refuse the same records. Those of `foreign` owners are written by another fragment."""
+    refuse the same records. Those of `foreign` owners and partitions are written by another fragment."""
     upto = dict(published)
     dead: list[DeadRecord] = []
     for slice_ in sorted(slices, key=lambda letters: (letters.partition, letters.start, letters.owner)):
-        if slice_.owner in foreign:
-            continue
         place = slice_.owner, slice_.partition
+        if place in foreign:
+            continue
         known = upto.get(place, DeadMark())
         fresh = [
             DeadRecord(slice_.source, slice_.partition, letter.offset, letter.reason, letter.value, letter.query)

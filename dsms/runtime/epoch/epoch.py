@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 import polars as pl
 
+from connectors.kafka.key_partitions import key_partitions
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
+from dsms.physical.parts.links import is_link, query_of
 from dsms.runtime.epoch.dead_letters import DeadRecord, count_faults, dead_letters, fault_records
 from dsms.runtime.epoch.observer import StepTime
 from dsms.runtime.epoch.progress_log import DeadMarks, Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, SourcePartition
 from dsms.runtime.lanes.queues import Takes, queues_after
 from dsms.runtime.lanes.revision import Revision, without_failed
+from dsms.runtime.stages.encoding import KEY
 from dsms.runtime.stages.lane_step import frontier
+from dsms.runtime.stages.link_frames import from_instant
 from dsms.runtime.stages.source_stage import source_of
 from dsms.runtime.stages.wire import (
     NO_LANE,
@@ -39,7 +44,7 @@ from dsms.runtime.stages.wire import (
     VerticesWorked,
 )
 from dsms.scheduler.work import VertexWork
-from operators.core.delta import FOREVER, FROM, Delta
+from operators.core.delta import BEGINNING, FOREVER, FROM, Delta, partition_of
 from operators.core.operator import MEMBER
 from operators.streams.shed import Seen
 
@@ -57,7 +62,7 @@ def with_replaced_queries(published: Published, plan: FragmentPlan) -> Published
         if planned.sink and planned.sink.since is not None
     }
     upto = {query: max(at, published.upto(query)) for query, at in since.items()}
-    return Published({**published.frontiers, **upto}, published.dead) if upto else published
+    return replace(published, frontiers={**published.frontiers, **upto}) if upto else published
 
 
 def late_replacements(published: Published, plan: FragmentPlan) -> dict[str, str]:
@@ -101,6 +106,8 @@ class Measured:
     #: The source partitions whose next record waits, and up to which offsets partitions were read.
     waits: tuple[SourceWaits, ...] = ()
     read: Mapping[SourcePartition, int] = field(default_factory=dict)
+    #: The mean number of rows of the records that were read of links.
+    link_rows: Mapping[SourcePartition, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -182,7 +189,7 @@ def assemble(
         for result in _results(lane, after):
             if result.output.id not in failures:
                 results[result.output.id] = result
-                faults = fault_records(result.output, lane, rows_in_fault, published.upto(result.output.id))
+                faults = fault_records(result.output, lane, rows_in_fault, _reported_upto(result.output, published))
                 upto |= count_faults(faults, upto)
                 dead += [fault for _, fault in faults]
     manifest = msgspec.structs.replace(revision.manifest, epoch=number, lanes=lanes)
@@ -201,6 +208,7 @@ def _measured(revision: Revision, messages: Messages) -> Measured:
         behind={lane_id: sum(message.records for message in sent) for lane_id, sent in unread.items() if sent},
         waits=tuple(messages.of_lane(NO_LANE).of(SourceWaits)),
         read=_read_upto(revision, lanes),
+        link_rows=dict(_link_rows(revision, lanes)),
         seen=tuple((shed.query, shed.partition, shed.seen) for lane in lanes.values() for shed in lane.of(ShedSeen)),
     )
 
@@ -214,6 +222,16 @@ def _read_upto(revision: Revision, lanes: Mapping[str, LaneMessages]) -> dict[So
             place = sources[at.leaf].id, at.partition
             upto[place] = max(at.offset, upto.get(place, 0))
     return upto
+
+
+def _link_rows(revision: Revision, lanes: Mapping[str, LaneMessages]) -> Iterator[tuple[SourcePartition, float]]:
+    """The mean number of rows of the records that were read of each partition of a link."""
+    for lane_id, sent in lanes.items():
+        before, sources = revision.manifest.lanes[lane_id].places, revision.lanes[lane_id].sources
+        for at in sent.of(SlicePosition):
+            place = sources[at.leaf].id, at.partition
+            if is_link(place[0]) and at.offset > before[place].offset:
+                yield place, max(at.records / (at.offset - before[place].offset), 1.0)
 
 
 def _failures(revision: Revision, messages: Messages) -> dict[str, str]:
@@ -296,9 +314,32 @@ def _written(
 
 def _unpublished(changes: pl.DataFrame, outputs: Mapping[int | None, Output], published: Published) -> Written:
     """The changes at or above the published frontier; of a family, above that of each member."""
+    if None in outputs and outputs[None].link is not None:
+        return Written(from_instant(changes, published.upto(outputs[None].id)), outputs)
     if None in outputs:
-        upto = published.upto(outputs[None].id)
-        return Written(Delta(changes).between(upto, FOREVER).frame, outputs)
+        fresh = Delta(changes).between(published.upto(outputs[None].id), FOREVER).frame
+        return Written(_above_floors(fresh, outputs[None], published), outputs)
     upto_each = {member: published.upto(output.id) for member, output in outputs.items()}
     unpublished = pl.col(FROM) >= pl.col(MEMBER).replace_strict(upto_each, default=_NEVER, return_dtype=pl.Int64)
     return Written(changes.filter(unpublished), outputs)
+
+
+def _above_floors(changes: pl.DataFrame, output: Output, published: Published) -> pl.DataFrame:
+    """The changes at or above the frontier of their result partition, where others have published these unequally
+    far."""
+    floors = published.floors.get(output.id)
+    if floors is None or output.sink is None or not changes.height:
+        return changes
+    partitions = output.sink.partitions
+    keyed = KEY in changes.columns
+    places = (
+        key_partitions(changes[KEY], partitions) if keyed else changes.select(partition_of() % partitions).to_series()
+    )
+    bounds = np.array([floors.get(partition, BEGINNING) for partition in range(partitions)], np.int64)
+    return changes.filter(pl.Series(changes[FROM].to_numpy() >= bounds[np.asarray(places)]))
+
+
+def _reported_upto(output: Output, published: Published) -> int:
+    """The instant below which an output's rows in fault are dead letters already: the parts of a query that its
+    fragments were given anew go on from what the query had published."""
+    return max(published.upto(output.id), published.upto(query_of(output.id)))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from connectors.kafka.internal_log import Entry, Findings, InternalLog
-from dsms.physical.parts.links import ResultPlaces, Share, share_of
+from dsms.physical.parts.links import ResultPlaces, Share, query_of, share_of
 from operators.core.decoding import Broken, Int64, Natural, decoded, natural_of, text_of
 
 PROGRESS = "progress"
@@ -33,6 +33,9 @@ class Published:
 
     frontiers: Mapping[str, int]
     dead: DeadMarks
+    #: Of results whose partitions are not equally far: the frontier of each, by query and partition. They were written
+    #: by several fragments, before others took them over.
+    floors: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     def upto(self, query: str) -> int:
         """The frontier below which a query's results are published."""
@@ -75,10 +78,22 @@ def read_entry(entry: Entry) -> ProgressEntry:
     return ProgressEntry((parts[1], natural_of(parts[2])), mark)
 
 
+#: The last entry of each key of the topic.
+Entries = Mapping[_Key, Progress | DeadMark | None]
+
+
 def published_of(entries: Iterable[ProgressEntry]) -> Published:
     """What is published of every query that the topic still knows, since no id is used twice, from the entries of the
     topic in their order."""
-    last = {entry.key: entry.says for entry in entries}
+    return _published({entry.key: entry.says for entry in entries})
+
+
+def published_for(last: Entries, results: Mapping[str, ResultPlaces]) -> Published:
+    """What is published, for those who publish in some places, by id."""
+    return with_whole_queries(_taken_over(_published(last), last, results), results)
+
+
+def _published(last: Entries) -> Published:
     frontiers: dict[str, int] = {}
     for says in last.values():
         if isinstance(says, Progress):
@@ -87,18 +102,32 @@ def published_of(entries: Iterable[ProgressEntry]) -> Published:
     return Published(frontiers, dead)
 
 
-def with_whole_queries(published: Published) -> Published:
-    """With the frontiers of the queries that several fragments run: the least of their shares', once all are known.
+def _taken_over(published: Published, last: Entries, results: Mapping[str, ResultPlaces]) -> Published:
+    """With what is known of results that other fragments have written before: their progress stands under other ids of
+    the same query, and their partitions need not be equally far."""
+    frontiers, floors = dict(published.frontiers), {}
+    for query, places in results.items():
+        found = {part: last.get(f"{places.topic}/{part}".encode()) for part in places.partitions or ()}
+        same = {
+            part: says.frontier if isinstance(says, Progress) and query_of(says.query) == query_of(query) else _LOWEST
+            for part, says in found.items()
+        }
+        written = {says.query for part, says in found.items() if isinstance(says, Progress) and same[part] != _LOWEST}
+        if written - {query}:
+            floors[query] = same
+            frontiers[query] = min(same.values())
+    return replace(published, frontiers=frontiers, floors=floors)
 
-    >>> with_whole_queries(Published({"o5@0of2": 7, "o5@1of2": 4, "o6@0of2": 1}, {})).frontiers["o5"]
-    4
-    """
+
+def with_whole_queries(published: Published, results: Iterable[str]) -> Published:
+    """With the frontiers of the queries that several fragments run: the least of those of all shares, once all are
+    known."""
     shares: dict[str, dict[Share, int]] = {}
-    for part, frontier in published.frontiers.items():
-        if (found := share_of(part)) is not None:
-            shares.setdefault(found[0], {})[found[1]] = frontier
+    for id in results:
+        if (found := share_of(id)) is not None and id in published.frontiers:
+            shares.setdefault(found[0], {})[found[1]] = published.frontiers[id]
     whole = {query: min(known.values()) for query, known in shares.items() if len(known) == next(iter(known)).of}
-    return Published({**published.frontiers, **whole}, published.dead)
+    return replace(published, frontiers={**published.frontiers, **whole})
 
 
 @dataclass(frozen=True)
@@ -118,7 +147,8 @@ def read_progress(
     the result topic itself tells how far it goes. So nothing is published twice.
     """
     findings = Findings()
-    published = published_of(log.read(read_entry, decided=decided, findings=findings))
+    last = {entry.key: entry.says for entry in log.read(read_entry, decided=decided, findings=findings)}
+    published = published_for(last, results or {})
     doubtful = {key: place for key in findings.left_out if (place := _place(key)) is not None}
     places = results or {}
     writers = {
@@ -126,7 +156,7 @@ def read_progress(
     }
     told = {query: log.last_instant(*places[query]) for query in writers.values()}
     upto = {query: max(at + 1, published.upto(query)) for query, at in told.items() if at is not None}
-    whole = with_whole_queries(Published({**published.frontiers, **upto}, published.dead))
+    whole = with_whole_queries(replace(published, frontiers={**published.frontiers, **upto}), places)
     again = {
         key: msgspec.json.encode(Progress(query, whole.upto(query), 0))
         for key, query in writers.items()

@@ -50,6 +50,8 @@ class FragmentState:
     failures: Mapping[str, str] = field(default_factory=dict)
     #: The source partitions whose next record waits.
     waits: Mapping[SourcePartition, SourceWaits] = field(default_factory=dict)
+    #: The mean number of rows of the records of links that were read last.
+    link_rows: Mapping[SourcePartition, float] = field(default_factory=dict)
     schedule: Schedule = field(default_factory=Schedule)
     shedding: Shedding = field(default_factory=Shedding)
     run_locations: RunLocations = field(default_factory=lambda: RunLocations({}, {}))
@@ -198,6 +200,7 @@ def _(event: EpochComputed, state: FragmentState) -> tuple[FragmentState, tuple[
         computed=epoch.manifest,
         failures={**state.failures, **epoch.failures},
         waits=_waits_after(state.waits, epoch.measured),
+        link_rows={**state.link_rows, **epoch.measured.link_rows},
     )
     return after, (Commit(epoch, event.revision), *failures)
 

@@ -38,12 +38,11 @@ def dead_letters(state: FragmentState) -> dict[str, int]:
     owners: dict[str, str] = {}
     for lane in state.revision.lanes.values():
         for source in lane.sources.values():
-            if source.id not in state.plan.foreign:
-                owners[source.id] = source.name
+            owners[source.id] = source.name
             owners |= {fault_owner(output.id, source.id): source.name for output in lane.outputs}
     counts = Counter(dict.fromkeys(owners.values(), 0))
-    for (owner, _), mark in state.published.dead.items():
-        if owner in owners:
+    for (owner, partition), mark in state.published.dead.items():
+        if owner in owners and (owner, partition) not in state.plan.foreign:
             counts[owners[owner]] += mark.count
     return dict(counts)
 

@@ -9,6 +9,7 @@ from connectors.formats import Encoder
 from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import Query
 from dsms.physical.lane import Output
+from dsms.runtime.stages.link_frames import link_frames
 from operators.core.delta import FROM, ORDER
 from operators.core.operator import MEMBER
 from operators.streams.stream_output import DELETE, OP
@@ -19,9 +20,9 @@ KEY, VALUE = "key", "value"
 def encode_changes(output: Output, changes: pl.DataFrame) -> pl.DataFrame:
     """The changes with the columns `key` (of a keyed result: the encoded primary key), `value` (the encoded row; null
     for a deletion from a keyed result), `__op`, `__from`, `__order`, and for a family `__member`. Elements for a link
-    are not encoded."""
+    become frames."""
     if output.link is not None:
-        return changes
+        return link_frames(changes, output.link)
     assert output.sink is not None
     encoded = changes.select(FROM, ORDER, OP, *([MEMBER] if MEMBER in changes.columns else []))
     if not output.keys:

@@ -15,7 +15,7 @@ from dsms.scheduler.work import Work
 from operators.core.decoding import Broken
 from operators.core.delta import RESERVED, Delta, polars_schema, union_all
 from operators.core.errors import ExternalError
-from operators.core.frame_ipc import untrusted_frame
+from operators.core.frame_ipc import frame_or_broken
 
 
 class LinkIntake:
@@ -62,7 +62,7 @@ class LinkIntake:
     def _elements(self, value: bytes | None, offset: int) -> Delta:
         names = [*self._link.schema.names, *RESERVED]
         try:
-            frame = untrusted_frame(value or b"")
+            frame = frame_or_broken(value or b"")
             if frame.schema != self._empty.frame.schema:
                 raise Broken(f"columns {', '.join(frame.columns)} instead of {', '.join(names)}")
         except Broken as error:

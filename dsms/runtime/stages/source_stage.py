@@ -15,6 +15,7 @@ import polars as pl
 
 from dsms.model.objects import Source
 from dsms.physical.lane import Lane, Output
+from dsms.physical.parts.links import query_of
 from dsms.runtime.batching.offsets import Slice, SourceTask
 from dsms.runtime.stages.intake import Admitted, DeadLetter
 from dsms.runtime.stages.lane_step import of_member, read_stage, route
@@ -79,8 +80,13 @@ class SliceReader(Protocol):
 
 
 def fault_owner(query: str, source: str) -> str:
-    """The owner of the dead letters of a query's faults over one of its sources, by their ids."""
-    return f"{query}:{source}"
+    """The owner of the dead letters of a query's faults over one of its sources, by their ids. The parts of a query
+    that several fragments run have the same one: each reads partitions of its own.
+
+    >>> fault_owner("o7", "o1"), fault_owner("o7@0of2", "o1")
+    ('o7:o1', 'o7:o1')
+    """
+    return f"{query_of(query)}:{source}"
 
 
 def source_of(owner: str) -> str:

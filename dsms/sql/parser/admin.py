@@ -38,12 +38,12 @@ def repair(cursor: Cursor, _: st.Name | None) -> st.RepairQuery:
 
 
 def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery | st.AlterExecutor:
-    """`ALTER QUERY | VIEW name SET (weight = 2.5, …)`, `ALTER EXECUTOR name SET (policy = chain)`."""
+    """`ALTER QUERY | VIEW name SET (weight = 2.5, fragments = 4, …)`, `ALTER EXECUTOR name SET (policy = chain)`."""
     if cursor.one_of(("QUERY", "VIEW", "EXECUTOR"), "kind") == "EXECUTOR":
         return _alter_executor(cursor)
     name = cursor.name("query name")
     cursor.expect("SET")
-    clauses = queries.options(cursor, ("WEIGHT", "STATE_MEMORY"))
+    clauses = queries.options(cursor, ("WEIGHT", "STATE_MEMORY", "FRAGMENTS"))
     cursor.end()
     return st.AlterQuery(name, clauses, cursor.sql)
 

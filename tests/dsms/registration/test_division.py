@@ -42,8 +42,8 @@ def test_each_fragment_plans_its_parts_and_nothing_else() -> None:
         name: [part.only for planned in plan.queries.values() for part in planned.sources if part.id == source.id]
         for name, plan in plans.items()
     }
-    assert read["0"][0] == (0, 2) and read["1"][0] == (1, 3) and read["2"] == []
-    assert None in read[source.home]  # all of it, for its dead letters
+    assert read == {"0": [(0, 2)], "1": [(1, 3)], "2": []}
+    assert plans["1"].foreign >= {(source.id, 0), (source.id, 2)} and source.homes == ("0", "1")
     assert plans["0"].links == plans["1"].links and set(plans["0"].links.values()) == {4}
     assert [planned.sink.name for planned in plan_fragment(catalog, 2).queries.values()] == ["q"]
 
@@ -92,3 +92,38 @@ def test_a_whole_query_is_not_divided_by_a_replacement() -> None:
     catalog, _ = made(COUNTS, "FRAGMENTS = 1")
     with pytest.raises(UserError, match="FRAGMENTS cannot be changed"):
         apply_all(f"CREATE OR REPLACE QUERY q WITH (FRAGMENTS = 2) AS {COUNTS}", catalog, environment())
+
+
+def test_a_source_that_others_read_keeps_its_home() -> None:
+    before = apply_all(f"{SOURCES} CREATE QUERY all_of_it AS SELECT STREAMED k FROM A", environment=environment())[0]
+    catalog = apply_all(f"CREATE QUERY q WITH (FRAGMENTS = 2) AS {COUNTS}", before, environment())[0]
+    assert catalog.get("T").homes == ()
+    alone = apply_all("DROP QUERY all_of_it", catalog, environment())[0]
+    reads = [
+        part.only for planned in plan_fragment(alone, 2, fragment="0").queries.values() for part in planned.sources
+    ]
+    assert None in reads  # all of it, for its dead letters
+
+
+def test_the_fragments_of_a_query_change() -> None:
+    catalog, _ = made(COUNTS, "FRAGMENTS = 1")
+    id = catalog.get("q").id
+    for count, shares in ((3, ("0", "1", "2")), (2, ("0", "1")), (1, ())):
+        before = catalog
+        catalog, results = apply_all(f"ALTER QUERY q SET (FRAGMENTS = {count})", catalog, environment())
+        query = catalog.get("q")
+        assert query.id == id and query.shares == shares and query.divided == catalog.version
+        assert plan_fragment(catalog, 2, fragment="0").divided_anew(plan_fragment(before, 2, fragment="0"))
+        assert ("run by fragments" in results[-1].message) == (count > 1)
+    again, _ = apply_all("ALTER QUERY q SET (FRAGMENTS = 1)", catalog, environment())
+    assert again == catalog
+
+
+def test_other_fragments_use_other_links() -> None:
+    catalog, _ = made(COUNTS)
+    links = set(plan_fragment(catalog, 2, fragment="0").links)
+    for count in (3, 2):
+        catalog = apply_all(f"ALTER QUERY q SET (FRAGMENTS = {count})", catalog, environment())[0]
+        others = set(plan_fragment(catalog, 2, fragment="0").links)
+        assert not links & others
+        links |= others

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dsms.model.catalog import Catalog
 from tests.dsms.runtime.test_epoch import RECORD, message
 from tests.support.fake_environment import FakeEnvironment, apply_all
-from tests.support.pure_shares import Outcome, run_shares
+from tests.support.pure_shares import Services, run_shares
 
 SOURCES = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t SLACK 2; REGISTER SOURCE U (k VARCHAR, v INT) FROM u SLACK 2;
 CREATE STREAM S OVER T KEY k; CREATE STREAM A OVER T KEY NULL; CREATE STREAM B OVER U KEY NULL;
@@ -26,24 +28,49 @@ QUERIES = (
     "SELECT STREAMED DISTINCT k FROM A UNION SELECT k FROM B",
     "SELECT STREAMED k, v, r FROM (SELECT k, v, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS r FROM A) WHERE r < 3",
 )  # fmt: skip
+#: Those without rows in fault, of which some may be reported again when the fragments of a query change.
+SPARED = tuple(query for query in QUERIES if "6 / v" not in query)
 LOGS = st.lists(st.lists(RECORD, max_size=10), min_size=3, max_size=3)
 TURNS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 12), st.sampled_from([False, False, True])), max_size=12)
 
 
-def _run(logs, query: str, fragments: int, targets: int, turns) -> Outcome:
+def _catalog(query: str, fragments: int) -> Catalog:
     known = {topic: dict.fromkeys(range(3), 0) for topic in "tu"}
     sql = f"{SOURCES} CREATE QUERY q WITH (FRAGMENTS = {fragments}, PARTITIONS = 4) AS {query}"
-    catalog = apply_all(sql, environment=FakeEnvironment(known, 3))[0]
+    return apply_all(sql, environment=FakeEnvironment(known, 3))[0]
+
+
+def _run(logs, catalogs: list[Catalog], targets: int, turns) -> Services:
     ended = [[*log, ("z", 1, 99, None)] for log in logs]  # so that all instants before are final, in the end
     messages = {part: [message(at, record) for at, record in enumerate(log)] for part, log in enumerate(ended)}
-    return run_shares({"t": messages, "u": messages}, catalog, targets, turns)
+    return run_shares(Services({"t": messages, "u": messages}), catalogs, targets, turns)
+
+
+def _same(parts: Services, whole: Services) -> None:
+    assert {log: rows for log, rows in parts.results.items() if rows} == whole.results
+    assert Counter(map(repr, parts.dead)) == Counter(map(repr, whole.dead))
 
 
 @settings(max_examples=60)
 @given(LOGS, st.sampled_from(QUERIES), st.integers(2, 3), st.integers(1, 3), TURNS)
 def test_fragments_together_give_the_records_of_one(logs, query, fragments, targets, turns) -> None:
-    whole = _run(logs, query, 1, 1, [])
-    parts = _run(logs, query, fragments, targets, turns)
-    assert parts.results == whole.results
-    assert Counter(map(repr, parts.dead)) == Counter(map(repr, whole.dead))
-    assert parts.frontiers.get("o6") == whole.frontiers.get("o6")
+    whole = _run(logs, [_catalog(query, 1)], 1, [])
+    catalog = _catalog(query, fragments)
+    parts = _run(logs, [catalog], targets, turns)
+    _same(parts, whole)
+    last = [json.loads(value) for key, value in parts.progress.items() if key.startswith(b"dsms.q/")]
+    assert {progress["query"] for progress in last} == {
+        f"{catalog.get('q').id}@{at}of{fragments}" for at in range(fragments)
+    }
+
+
+@settings(max_examples=40)
+@given(LOGS, st.sampled_from(SPARED), st.lists(st.integers(1, 3), min_size=2, max_size=4), st.integers(1, 2), TURNS)
+def test_a_query_goes_from_some_fragments_to_others(logs, query, counts, targets, turns) -> None:
+    """Nothing is published twice, though some result partitions were further than others when the fragments changed."""
+    whole = _run(logs, [_catalog(query, 1)], 1, [])
+    catalogs = [_catalog(query, counts[0])]
+    for count in counts[1:]:
+        environment = FakeEnvironment({topic: dict.fromkeys(range(3), 0) for topic in "tu"}, 3)
+        catalogs.append(apply_all(f"ALTER QUERY q SET (FRAGMENTS = {count})", catalogs[-1], environment)[0])
+    _same(_run(logs, catalogs, targets, turns), whole)
