@@ -103,3 +103,29 @@ def test_what_is_shown_of_a_query_that_two_fragments_run(kafka: str, redis_url: 
         assert links(cluster) < before
         cluster.sql("; ".join(f"DROP VIEW {cluster.name}{view}" for view in VIEWS if view != "sum1"))
         assert links(cluster) == set()
+
+
+def test_a_query_goes_to_more_fragments_and_back(kafka: str, redis_url: str, tmp_path: Path, first: Outcome):
+    """While records come, and with one of the executors killed in between."""
+    with running(kafka, redis_url, tmp_path, fragments=2) as cluster:
+        feed = feed_of(cluster, STEP, PIECES)
+        one = cluster.start_executor("one", batch_records=60)
+        cluster.await_fragments({"one": ["0", "1"]})
+        cluster.start_executor("two", batch_records=35)
+        cluster.await_fragments({"one": ["0"], "two": ["1"]})
+        names = [f"{cluster.name}{view}" for view in VIEWS]
+        feed.piece()
+        for name in names:
+            (changed,) = cluster.sql(f"ALTER VIEW {name} SET (fragments = 2)")
+            assert "run by fragments 0, 1" in changed["message"]
+        await_all(cluster, cluster.name, feed.piece())
+        kill_9(one)
+        cluster.await_fragments({"two": ["0", "1"]})
+        await_all(cluster, cluster.name, feed.piece())
+        for name in names:
+            cluster.sql(f"ALTER VIEW {name} SET (fragments = 1)")
+        feed.rest()
+        await_all(cluster, cluster.name)
+        found = without_schemas(outcome(kafka, cluster.name))
+        assert found.results == without_schemas(first).results
+        assert set(found.dead) == set(first.dead)  # a row in fault may be reported again

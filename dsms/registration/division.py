@@ -29,7 +29,8 @@ def divided_among(count: int, draft: Query, node: logical.Node, catalog: Catalog
     for source in properties.sources(node):
         _check_partitions(f'{"table" if source.table else "source"} "{source.name}"', source.partitions, count)
     _check_partitions("the result", draft.partitions, count)
-    names = tuple(least_loaded(catalog, tuple(source.id for source in properties.sources(node)), busy)[:count])
+    best = least_loaded(catalog, tuple(source.id for source in properties.sources(node)), busy)[:count]
+    names = tuple(name for name in busy if name in best)  # in one order, so that queries divide a source alike
     shared = msgspec.structs.replace(draft, shares=names, fragment=names[0], shared=False)
     divided(Planned(shared.id, shared.name, node, shared), "")
     return shared
