@@ -56,6 +56,7 @@ def copy_cluster(order: CopyOrder, objects: ObjectStore) -> list[Checkpoint]:
     topics = [order.naming.source(source.topic) for source in _logs(catalog_in(entries))]
     log = copied_log(entries, replace(order.naming, ids=topic_ids(order.kafka.admin(), topics)))
     catalog = catalog_in(log)
+    check_undivided(catalog)
     moved = [_moved(checkpoint, order, catalog) for checkpoint in order.checkpoints]
     _check(order, catalog, moved)
     make_internal_topics(order.kafka, order.cluster)
@@ -126,6 +127,15 @@ def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> N
             )
         if checkpoint.kafka == old.kafka:
             _check_apart(order, catalog)
+
+
+def check_undivided(catalog: Catalog) -> None:
+    """Raises UserError for a query that several fragments run: their checkpoints go on from links that stay behind."""
+    if divided := [query.name for query in catalog.queries() if query.shares]:
+        raise UserError(
+            f'query "{divided[0]}" is run by several fragments, whose links are not copied',
+            hint=f"before the checkpoint: ALTER QUERY {divided[0]} SET (fragments = 1)",
+        )
 
 
 def _check_apart(order: CopyOrder, catalog: Catalog) -> None:

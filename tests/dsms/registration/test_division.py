@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dsms.coordinator.service.cluster_copy import check_undivided
 from dsms.physical.fragment_plan import plan_fragment
 from dsms.registration.placement import fragments_of
 from operators.core.errors import UserError
@@ -127,3 +128,10 @@ def test_other_fragments_use_other_links() -> None:
         others = set(plan_fragment(catalog, 2, fragment="0").links)
         assert not links & others
         links |= others
+
+
+def test_a_cluster_with_a_divided_query_is_not_copied() -> None:
+    catalog, _ = made(COUNTS)
+    with pytest.raises(UserError, match="is run by several fragments"):
+        check_undivided(catalog)
+    check_undivided(apply_all("ALTER QUERY q SET (FRAGMENTS = 1)", catalog, environment())[0])
