@@ -75,15 +75,17 @@ class Lane(Snapshot):
         """The source of a number, whether the lane reads it or a link brings what its records caused."""
         return self.sources.get(number) or self.origins[number]
 
-    def reported_by(self, output: Output) -> frozenset[int]:
-        """The vertices below an output whose rows in fault it reports: not those below an earlier output of the same
-        query."""
-        if not output.reports:
-            return frozenset()
-        others = self.outputs[: self.outputs.index(output)]
-        return self.flow.below[output.vertex].difference(
-            *(self.flow.below[other.vertex] for other in others if other.name == output.name)
-        )
+    @cached_property
+    def reported(self) -> dict[str, frozenset[int]]:
+        """The vertices below each output, by its id, whose rows in fault it reports: not those below an earlier output
+        of the same query."""
+        reported: dict[str, frozenset[int]] = {}
+        earlier: dict[str, frozenset[int]] = {}
+        for output in self.outputs:
+            below, known = self.flow.below[output.vertex], earlier.get(output.name, frozenset())
+            reported[output.id] = below - known if output.reports else frozenset()
+            earlier[output.name] = known | below
+        return reported
 
     def leaf(self, source_id: str) -> int:
         """The number of a source."""

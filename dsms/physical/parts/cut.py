@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import msgspec
 import pyarrow as pa
@@ -61,16 +62,20 @@ class Whole:
         """The result."""
         return self.lane.outputs[0]
 
+    @cached_property
+    def _crossed(self) -> frozenset[int]:
+        """The stages that begin a segment."""
+        return frozenset(exchange.stage for exchange in self.flow.exchanges if exchange.by not in _OWN)
+
     def segment(self, stage: int) -> int:
         """The segment of a stage."""
-        crossed = {exchange.stage for exchange in self.flow.exchanges if exchange.by not in _OWN}
-        return sum(at <= stage for at in crossed)
+        return sum(at <= stage for at in self._crossed)
 
     def cut(self, exchange: Exchange) -> bool:
         """Whether an exchange is between two segments."""
         return self.segment(self.flow.vertices[exchange.producer].stage) != self.segment(exchange.stage)
 
-    @property
+    @cached_property
     def cuts(self) -> list[int]:
         """The exchanges that are links."""
         return [number for number, exchange in enumerate(self.flow.exchanges) if self.cut(exchange)]
@@ -152,7 +157,7 @@ class Part:
         """The segment that it is of."""
         return self.whole.segment(self.whole.flow.vertices[self.vertex].stage)
 
-    @property
+    @cached_property
     def sources(self) -> list[Source]:
         """What it reads: partitions of sources, or links."""
         below, flow = self.whole.flow.below[self.vertex], self.whole.flow
@@ -255,6 +260,6 @@ class _Graft:
         return frozenset(links)
 
 
-def origins(parts_: Iterable[Part]) -> dict[int, Source]:
+def origins(grafted: Iterable[Part]) -> dict[int, Source]:
     """The sources whose records caused what some parts do, by number."""
-    return {number: source for part in parts_ for number, source in part.whole.lane.sources.items()}
+    return {number: source for part in grafted for number, source in part.whole.lane.sources.items()}

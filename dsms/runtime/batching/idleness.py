@@ -5,7 +5,7 @@ The decision is logged as heartbeats before it takes effect, so a replay repeats
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dsms.model.objects import Source
@@ -24,6 +24,11 @@ class Silence:
     silent_ms: Mapping[int, float]
     #: The greatest frontier of the other sources that lanes read together with this one.
     others: int = BEGINNING
+
+
+def may_be_idle(source: Source, silent_ms: Iterable[float]) -> bool:
+    """Whether a partition has been silent for the time that the source declares; never where it declares none."""
+    return source.idle_ms is not None and any(silent >= source.idle_ms for silent in silent_ms)
 
 
 def idle_heartbeats(source: Source, seen: Silence) -> dict[int, Heartbeat]:

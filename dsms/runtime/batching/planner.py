@@ -16,7 +16,7 @@ from connectors.kafka.heartbeats import HeartbeatLog
 from connectors.kafka.shed_log import ShedLog
 from connectors.kafka.topics import Partition, latest
 from dsms.model.objects import Source
-from dsms.runtime.batching.idleness import Silence, idle_heartbeats
+from dsms.runtime.batching.idleness import Silence, idle_heartbeats, may_be_idle
 from dsms.runtime.batching.offsets import (
     Ends,
     Offsets,
@@ -221,7 +221,7 @@ class BatchPlanner:
                 if (source_id, partition) in self._grown
             }
             others = _others(source_id, positions, tables)
-            if source.only is not None and silent:
+            if source.only is not None and may_be_idle(source, silent.values()):
                 others = max(others, self._elsewhere(source_id))
             yield source, Silence(leader, _of_source(source_id, ends), silent, others)
 

@@ -61,7 +61,7 @@ def fault_records(
 ) -> list[tuple[str, DeadRecord]]:
     """The dead letters of a query's rows in fault, given by vertex, from the instant `published` on, each with its
     owner."""
-    below = lane.reported_by(output)
+    below = lane.reported[output.id]
     records = []
     for vertex, rows in rows_in_fault:
         if vertex in below:

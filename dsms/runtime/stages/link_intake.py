@@ -13,7 +13,7 @@ from dsms.runtime.stages.intake import Admitted
 from dsms.runtime.stages.record_reading import promised
 from dsms.scheduler.work import Work
 from operators.core.decoding import Broken
-from operators.core.delta import RESERVED, Delta, polars_schema, union_all
+from operators.core.delta import Delta, polars_schema, union_all
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_or_broken
 
@@ -60,12 +60,12 @@ class LinkIntake:
         return Work((rows,), rows, self._busy_ns // lanes, bytes_in=self._bytes)
 
     def _elements(self, value: bytes | None, offset: int) -> Delta:
-        names = [*self._link.schema.names, *RESERVED]
+        wanted = self._empty.frame.schema
         try:
             frame = frame_or_broken(value or b"")
-            if frame.schema != self._empty.frame.schema:
-                raise Broken(f"columns {', '.join(frame.columns)} instead of {', '.join(names)}")
+            if frame.schema != wanted:
+                raise Broken(f"columns {', '.join(frame.columns)} instead of {', '.join(wanted)}")
         except Broken as error:
             place = f'offset {offset} of partition {self._slice.partition} of topic "{self._link.topic}"'
             raise ExternalError(f"{place} holds no elements of the link: {error}") from error
-        return Delta(frame.select(names))
+        return Delta(frame)

@@ -184,7 +184,7 @@ class _Slice:
         offsets = {origin(order)[2] for frame in faults.values() for order in frame[ORDER]}
         values = self.reader.values(self.request.slice, offsets) if offsets else {}
         for output in lane.by_leaf[leaf]:
-            below = lane.reported_by(output)
+            below = lane.reported[output.id]
             frames = [of_member(frame, output) for vertex, frame in faults.items() if vertex in below]
             letters = [letter for frame in frames for letter in self._letters(output, frame, values)]
             self._send_letters(fault_owner(output.id, self.request.slice.source_id), letters)
