@@ -26,7 +26,8 @@ from dsms.coordinator.catalog.catalog_records import CATALOG, META, Meta, Part, 
 from dsms.coordinator.doctor.finding import Finding
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Former, Query
-from dsms.runtime.epoch.progress_log import PROGRESS, DeadMark, Progress, ProgressEntry, read_entry
+from dsms.physical.parts.links import query_of
+from dsms.runtime.epoch.progress_log import PROGRESS, DeadMark, Progress, ProgressEntry, dead_key, read_entry
 from operators.core.alarms import Alarm, Alarms
 
 _T = TypeVar("_T")
@@ -145,8 +146,7 @@ def _covers(logs: Logs, purpose: str, key: bytes, owned: Iterable[bytes]) -> str
     if purpose == PROGRESS and (key in logs.progress or any(key.startswith(each) for each in owned)):
         return "restart the executors: " + _AGAIN
     if purpose == PROGRESS and any(
-        isinstance(entry.key, tuple) and key == f"dead/{entry.key[0]}/{entry.key[1]}".encode()
-        for entry in logs.progress.values()
+        isinstance(entry.key, tuple) and key == dead_key(*entry.key) for entry in logs.progress.values()
     ):
         return "restart the executors: " + _AGAIN
     return None
@@ -195,10 +195,10 @@ def _formers(query: Query) -> Iterator[str]:
 def _of_dropped(known: set[str], entry: ProgressEntry) -> bytes | None:
     """The key of an entry whose owner is gone."""
     if isinstance(entry.says, Progress):
-        return entry.key if isinstance(entry.key, bytes) and entry.says.query not in known else None
+        return entry.key if isinstance(entry.key, bytes) and query_of(entry.says.query) not in known else None
     if isinstance(entry.says, DeadMark) and isinstance(entry.key, tuple):
         owner, partition = entry.key
-        return None if all(part in known for part in owner.split(":")) else f"dead/{owner}/{partition}".encode()
+        return None if all(part in known for part in owner.split(":")) else dead_key(owner, partition)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from dsms.physical.lane import Lane, Output
+from dsms.physical.parts.links import is_link
 from dsms.runtime.fragment.state import FragmentState
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier
@@ -38,6 +39,8 @@ def dead_letters(state: FragmentState) -> dict[str, int]:
     owners: dict[str, str] = {}
     for lane in state.revision.lanes.values():
         for source in lane.sources.values():
+            if is_link(source.id):
+                continue
             owners[source.id] = source.name
             owners |= {fault_owner(output.id, source.id): source.name for output in lane.outputs}
     counts = Counter(dict.fromkeys(owners.values(), 0))

@@ -101,6 +101,18 @@ def test_progress_of_what_was_dropped_is_removed() -> None:
     assert list(dropped_findings(MemoryLogs(logged(CATALOG), PROGRESS), CATALOG)) == []
 
 
+def test_progress_of_the_parts_of_a_divided_query_stays() -> None:
+    parts = {
+        b"dsms.hot/0": b'{"query":"o3@0of2","frontier":5,"epoch":1}',
+        b"dsms.hot/1": b'{"query":"o3@1of2","frontier":5,"epoch":1}',
+        b"_dsms.c.link.o3.ab12/0": b'{"query":"o3~ab12.0","frontier":5,"epoch":1}',
+    }
+    gone = {b"_dsms.c.link.o9.ab12/0": b'{"query":"o9~ab12.0","frontier":5,"epoch":1}'}
+    logs = MemoryLogs(logged(CATALOG), parts | gone)
+    repaired(list(dropped_findings(logs, CATALOG)))
+    assert [keys for _, keys, _ in logs.written] == [list(gone)]
+
+
 def test_the_lost_version_of_the_catalog_comes_from_the_copy_alone() -> None:
     parts = {key: body for key, body in logged(CATALOG).items() if key != b"catalog"}
     logs = MemoryLogs(parts, {}, catalog={b"catalog"})
