@@ -149,4 +149,4 @@ class Runner:
 
 def refused_by(error: TopicRefuses, plan: FragmentPlan) -> dict[str, str]:
     """Why the queries fail that publish to the topic, by query."""
-    return {query: str(error) for query, planned in plan.queries.items() if planned.topic == error.topic}
+    return {query: str(error) for query, places in plan.result_places.items() if places.topic == error.topic}

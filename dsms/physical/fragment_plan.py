@@ -59,13 +59,6 @@ class Planned:
         return properties.sources(self.node) if self.part is None else self.part.sources
 
     @property
-    def topic(self) -> str | None:
-        """The topic that it writes, if there is one."""
-        if self.part is not None and self.part.target is not None:
-            return self.part.target.topic
-        return None if self.sink is None else self.sink.topic
-
-    @property
     def places(self) -> dict[str, ResultPlaces]:
         """Where it publishes, by its id."""
         if self.sink is None:

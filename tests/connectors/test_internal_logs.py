@@ -236,6 +236,9 @@ def test_what_is_settled_is_no_finding_and_hides_nothing() -> None:
     assert list(log.read(read_heartbeat, findings=(again := Findings()))) and again.left_out == set()
 
 
+PLACES = ResultPlaces("t", frozenset({0}))
+
+
 class ResultsInMemory(LogInMemory):
     """A progress log, and how far the result topics go."""
 
@@ -249,21 +252,26 @@ def progress(frontier: int, headers: Any, offset: int, key: bytes = b"t/0") -> M
     return Message(key, f'{{"query":"o1","frontier":{frontier},"epoch":1}}'.encode(), headers, offset)
 
 
+def test_a_foreign_key_of_any_length_does_not_stop_the_reading() -> None:
+    log = ResultsInMemory([Message(CUT_OVER, b"{}", OURS, 0), progress(5, None, 1, b"t/" + b"1" * 5_000)])
+    assert read_progress(log, {"o1": PLACES}) == ProgressReading(Published({}, {}), {})
+
+
 def test_covered_progress_is_told_by_the_result_topic_and_written_again() -> None:
     cut, forged = Message(CUT_OVER, b"{}", OURS, 0), progress(2**62, None, 2)
     log = ResultsInMemory([cut, progress(7, OURS, 1), forged])
     log.ends = {"t": 11}
-    reading = read_progress(log, {"o1": ResultPlaces("t"), "o2": ResultPlaces("u")})
+    reading = read_progress(log, {"o1": PLACES, "o2": ResultPlaces("u", frozenset({0}))})
     assert reading.published.frontiers == {"o1": 12}
     assert {key: read_entry(Entry(key, value, 0, 0)).says for key, value in reading.again.items()} == {
         b"t/0": Progress("o1", 12, 0)
     }
     log.messages = [cut, forged]  # the record that counts was compacted away
-    assert read_progress(log, {"o1": ResultPlaces("t")}).published.frontiers == {"o1": 12}
+    assert read_progress(log, {"o1": PLACES}).published.frontiers == {"o1": 12}
     log.messages, log.ends = [cut, progress(20, OURS, 1), forged], {"t": 11}
-    assert read_progress(log, {"o1": ResultPlaces("t")}).published.frontiers == {"o1": 20}
+    assert read_progress(log, {"o1": PLACES}).published.frontiers == {"o1": 20}
     log.messages = [cut, forged, progress(7, OURS, 2)]  # its owner has written it since
-    assert read_progress(log, {"o1": ResultPlaces("t")}) == ProgressReading(Published({"o1": 7}, {}), {})
+    assert read_progress(log, {"o1": PLACES}) == ProgressReading(Published({"o1": 7}, {}), {})
 
 
 def test_covered_marks_of_dead_letters_are_written_again() -> None:

@@ -29,7 +29,7 @@ from dsms.model.objects import Source
 from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, Topic, misfit
 from dsms.runtime.checkpoints.logs import catalog_log, look
 from dsms.runtime.checkpoints.store import CheckpointStore
-from dsms.runtime.epoch.progress_log import DeadMark, Progress, Published
+from dsms.runtime.epoch.progress_log import DeadMark, Progress, Published, dead_key, result_key
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.sql.binder.bind import plan_of
 from operators.core.alarms import Alarms
@@ -168,9 +168,9 @@ def _progress(catalog: Catalog, moved: Iterable[Checkpoint]) -> Iterator[tuple[b
         for id, frontier in checkpoint.published.items():
             query = by_id[id]
             body = msgspec.json.encode(Progress(id, frontier, 0))
-            yield from ((f"{query.topic}/{partition}".encode(), body) for partition in range(query.partitions))
+            yield from ((result_key(query.topic, partition), body) for partition in range(query.partitions))
         for owner, partition, offset in checkpoint.dead:
-            yield f"dead/{owner}/{partition}".encode(), msgspec.json.encode((offset, 0))
+            yield dead_key(owner, partition), msgspec.json.encode((offset, 0))
 
 
 def _log_of(order: CopyOrder, purpose: str) -> Iterator[tuple[bytes, bytes | None]]:

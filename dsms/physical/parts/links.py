@@ -50,6 +50,11 @@ class Share:
         return partition % self.of == self.number
 
 
+def link_partition(sender: Share, receiver: int) -> int:
+    """The partition of a link that a share writes for another one."""
+    return sender.number * sender.of + receiver
+
+
 @dataclass(frozen=True)
 class LinkTarget:
     """Where a part writes its elements: the topic of the link, and which share it is."""
@@ -57,14 +62,10 @@ class LinkTarget:
     topic: str
     sender: Share
 
-    def partition(self, receiver: int) -> int:
-        """The partition that a receiver reads."""
-        return self.sender.number * self.sender.of + receiver
-
     @property
     def partitions(self) -> list[int]:
-        """All partitions that the sender writes."""
-        return [self.partition(receiver) for receiver in range(self.sender.of)]
+        """The partitions that the sender writes, by the number of the receiver."""
+        return [link_partition(self.sender, receiver) for receiver in range(self.sender.of)]
 
 
 def link_topics(cluster: str, query: str) -> str:
@@ -115,14 +116,10 @@ def is_link(source_id: str) -> bool:
 
 
 class ResultPlaces(NamedTuple):
-    """The topic of a result, and the partitions that are written of it; None: all."""
+    """The topic of a result, and the partitions that are written of it."""
 
     topic: str
-    partitions: frozenset[int] | None = None
-
-    def hold(self, topic: str, partition: int) -> bool:
-        """Whether a partition is among them."""
-        return topic == self.topic and (self.partitions is None or partition in self.partitions)
+    partitions: frozenset[int]
 
 
 def places_of(query: Query) -> dict[str, ResultPlaces]:
@@ -142,4 +139,4 @@ def received(receiver: Share) -> tuple[int, ...]:
     >>> received(Share(1, 3))
     (1, 4, 7)
     """
-    return tuple(sender * receiver.of + receiver.number for sender in range(receiver.of))
+    return tuple(link_partition(Share(sender, receiver.of), receiver.number) for sender in range(receiver.of))

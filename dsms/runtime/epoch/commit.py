@@ -99,7 +99,7 @@ class Committer:
 
     def recover(self, targets: int, results: Mapping[str, ResultPlaces], restore: Restore | None = None) -> Recovered:
         """The state after the last committed epoch, or that of a checkpoint, which `restore` puts into the stores.
-        `results` says where the fragment publishes the fragment's queries, by id."""
+        `results` says where the fragment publishes, by id."""
         published = self._read_progress(results)
         body = self._manifests.read()[1]
         manifest = read_manifest(body)

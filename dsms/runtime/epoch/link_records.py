@@ -14,8 +14,8 @@ from dsms.runtime.stages.link_frames import FRAME
 
 def link_records(frames: pl.DataFrame, target: LinkTarget) -> Iterator[RecordColumns]:
     """The records for each receiver, in a partition of their own."""
-    for receiver in range(target.sender.of):
+    for receiver, partition in enumerate(target.partitions):
         own = frames.filter(pl.col(RECEIVER) == receiver)
         if own.height:
-            places = pl.repeat(target.partition(receiver), own.height, dtype=pl.Int32, eager=True)
+            places = pl.repeat(partition, own.height, dtype=pl.Int32, eager=True)
             yield RecordColumns(target.topic, own[FRAME], partitions=places)

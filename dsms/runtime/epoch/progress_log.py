@@ -107,7 +107,7 @@ def _taken_over(published: Published, last: Entries, results: Mapping[str, Resul
     the same query, and their partitions need not be equally far."""
     frontiers, floors = dict(published.frontiers), {}
     for query, places in results.items():
-        found = {part: last.get(f"{places.topic}/{part}".encode()) for part in places.partitions or ()}
+        found = {part: last.get(result_key(places.topic, part)) for part in places.partitions}
         same = {
             part: says.frontier if isinstance(says, Progress) and query_of(says.query) == query_of(query) else _LOWEST
             for part, says in found.items()
@@ -149,11 +149,9 @@ def read_progress(
     findings = Findings()
     last = {entry.key: entry.says for entry in log.read(read_entry, decided=decided, findings=findings)}
     published = published_for(last, results or {})
-    doubtful = {key: place for key in findings.left_out if (place := _place(key)) is not None}
     places = results or {}
-    writers = {
-        key: query for key, place in doubtful.items() for query, written in places.items() if written.hold(*place)
-    }
+    keys = {result_key(topic, part): query for query, (topic, parts) in places.items() for part in parts}
+    writers = {key: keys[key] for key in findings.left_out & keys.keys()}
     told = {query: log.last_instant(*places[query]) for query in writers.values()}
     upto = {query: max(at + 1, published.upto(query)) for query, at in told.items() if at is not None}
     whole = with_whole_queries(replace(published, frontiers={**published.frontiers, **upto}), places)
@@ -175,12 +173,11 @@ def read_published(
     return read_progress(log, results, decided=decided).published
 
 
+def result_key(topic: str, partition: int) -> bytes:
+    """The key of the progress of a result partition."""
+    return f"{topic}/{partition}".encode()
+
+
 def dead_key(owner: str, partition: int) -> bytes:
     """The key of the mark of an owner's dead letters."""
     return f"dead/{owner}/{partition}".encode()
-
-
-def _place(key: bytes) -> tuple[str, int] | None:
-    """The topic and partition of a key, if it is one of a result partition."""
-    topic, _, partition = key.decode(errors="replace").rpartition("/")
-    return (topic, int(partition)) if "/" not in topic and partition.isdecimal() else None
