@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -96,9 +97,15 @@ def report(line: str) -> None:
     print(f"{time.strftime('%H:%M:%S')}  {line}", flush=True)
 
 
+def _end_by_exit() -> None:
+    """Lets SIGTERM end the process like Ctrl-C, so that what it has started is stopped."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
 @contextmanager
 def running_kafka() -> Iterator[KafkaSettings]:
     """A broker (and an idle Redis) for a peer, without our own programs."""
+    _end_by_exit()
     with tempfile.TemporaryDirectory(prefix="dsms-bench-") as temporary:
         settings = LocalSettings(data_dir=Path(temporary), kafka_port=0, redis_port=0, services_only=True)
         state = supervisor.up(settings, report=report)
@@ -112,6 +119,7 @@ def running_kafka() -> Iterator[KafkaSettings]:
 def running_cluster(keep: Path | None = None, executors: int = 1) -> Iterator[Cluster]:
     """A cluster while the block runs, with an idle fragment on each of its executors; `keep` is a directory in which
     the data stay."""
+    _end_by_exit()
     with tempfile.TemporaryDirectory(prefix="dsms-bench-") as temporary:
         directory = (keep or Path(temporary)).absolute()
         settings = LocalSettings(data_dir=directory, kafka_port=0, redis_port=0, http_port=0, executors=executors)

@@ -9,8 +9,6 @@ verified. `--peers`, or PEERS=1, runs the same queries on Flink SQL. Writes `ben
 
 import argparse
 import os
-import signal
-import sys
 from pathlib import Path
 
 from benchmarks.cluster import Cluster, report, running_cluster
@@ -29,7 +27,6 @@ LOWER = "lower"
 def main() -> None:
     """Measures and writes the report. Ours is stopped before a peer starts; SIGTERM cleans up like Ctrl-C."""
     options = _options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     jobs = tuple(job for job in JOBS if options.job in (None, job.name))
     with running_cluster(options.data_dir) as cluster:
         report(f"cluster in {cluster.state.data_dir}, coordinator {cluster.url}")
