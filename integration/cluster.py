@@ -18,6 +18,7 @@ from dsms.local.ports import free_port
 from dsms.local.process import ManagedProcess, ProcessSpec
 from dsms.local.services import http_ready
 from dsms.local.waiting import wait_until
+from dsms.physical.parts.links import share_of
 from dsms.spark.scratch import temporary_directory
 from integration.kafka_log import followed, last_values, settled
 from operators.core.client_tls import ClientTls
@@ -210,7 +211,8 @@ def frontiers(progress: dict[bytes, bytes], topics: Collection[str], queries: Co
 def _least(bodies: list[dict]) -> int:
     """The least frontier of the partitions of a result; of a query that several fragments run, if all have one."""
     shares = {body["query"] for body in bodies}
-    expected = int(next(iter(shares)).partition("of")[2] or 1) if shares else 1
+    known = share_of(next(iter(shares), ""))
+    expected = 1 if known is None else known[1].of
     return min(body["frontier"] for body in bodies) if len(shares) == expected else -(2**63)
 
 

@@ -11,7 +11,7 @@ import pytest
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, kill_9, log_of, running
 from integration.standalone import standalone
-from integration.workload import END, PARTITIONS, VIEWS, Outcome, await_all, feed_of, finish, outcome, result_topic
+from integration.workload import END, PARTITIONS, VIEWS, Outcome, await_all, feed_of, finish, result_topic, undisturbed
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 STEP, PIECES = 100, 4
@@ -21,10 +21,7 @@ STEP, PIECES = 100, 4
 def first(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """The outcome of one executor that reads all input at once."""
     with running(kafka, redis_url, tmp_path_factory.mktemp("first")) as cluster:
-        feed_of(cluster, STEP, PIECES).rest()
-        cluster.start_executor(partitions=1)
-        await_all(cluster, cluster.name)
-        return outcome(kafka, cluster.name)
+        return undisturbed(cluster, STEP, PIECES)
 
 
 def await_random_moment(cluster: Cluster, chance: random.Random) -> None:

@@ -23,6 +23,7 @@ from integration.workload import (
     feed_of,
     outcome,
     result_topic,
+    undisturbed,
 )
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
@@ -35,10 +36,7 @@ _SCHEMA = 5
 def first(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """The outcome of one fragment that reads all input at once."""
     with running(kafka, redis_url, tmp_path_factory.mktemp("first")) as cluster:
-        feed_of(cluster, STEP, PIECES).rest()
-        cluster.start_executor(partitions=1)
-        await_all(cluster, cluster.name)
-        return outcome(kafka, cluster.name)
+        return undisturbed(cluster, STEP, PIECES)
 
 
 def without_schemas(outcome: Outcome) -> Outcome:

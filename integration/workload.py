@@ -139,6 +139,14 @@ def assert_same(outcome: Outcome, expected: Outcome) -> None:
     assert outcome.dead == expected.dead
 
 
+def undisturbed(cluster: Cluster, step: int, pieces: int) -> Outcome:
+    """The outcome of one executor that runs one fragment and reads all input at once."""
+    feed_of(cluster, step, pieces).rest()
+    cluster.start_executor(partitions=1)
+    await_all(cluster, cluster.name)
+    return outcome(cluster.kafka, cluster.name)
+
+
 def finish(cluster: Cluster, feed: Feed, expected: Outcome) -> None:
     """Writes the rest, and asserts that the outcome at the end is the expected one."""
     feed.rest()

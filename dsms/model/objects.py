@@ -113,9 +113,14 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
         """The partitions that are read."""
         return range(self.partitions) if self.only is None else self.only
 
+    @property
+    def writers(self) -> tuple[str, ...]:
+        """The fragments that write its dead letters."""
+        return self.homes or (self.home,)
+
     def home_of(self, partition: int) -> str:
         """The fragment that writes the dead letters of a partition."""
-        return self.homes[partition % len(self.homes)] if self.homes else self.home
+        return self.writers[partition % len(self.writers)]
 
     @property
     def dead_letters(self) -> str:
@@ -275,6 +280,11 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     fills: str | None = None
     #: The name of the token that created it; empty where the coordinator knows no tokens.
     owner: str = ""
+
+    @property
+    def fragments(self) -> tuple[str, ...]:
+        """The fragments that run it."""
+        return self.shares or (self.fragment,)
 
     @property
     def sheddable(self) -> bool:

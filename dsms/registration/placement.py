@@ -21,8 +21,8 @@ _STEPS = 4
 
 def fragments_of(catalog: Catalog, count: int) -> list[str]:
     """The names of all fragments: `count` of them, and those that queries and sources were assigned to before."""
-    given = set[str]().union(*(source.homes or (source.home,) for source in catalog.sources()))
-    given.update(*((query.shares or (query.fragment,)) for query in catalog.running()))
+    given = set[str]().union(*(source.writers for source in catalog.sources()))
+    given.update(*(query.fragments for query in catalog.running()))
     return sorted(given | {str(number) for number in range(count)}, key=lambda name: (len(name), name))
 
 
@@ -49,11 +49,10 @@ def least_loaded(catalog: Catalog, reads: tuple[str, ...], busy: Mapping[str, fl
     weights: dict[str, float] = defaultdict(float)
     read: dict[str, set[str]] = defaultdict(set)
     for query in catalog.running():
-        shares = query.shares or (query.fragment,)
-        for fragment in shares:
-            weights[fragment] += query.weight / len(shares)
+        for fragment in query.fragments:
+            weights[fragment] += query.weight / len(query.fragments)
             read[fragment] |= set(query.reads)
-    homes = {home for source in catalog.sources() if source.id in reads for home in source.homes or (source.home,)}
+    homes = {home for source in catalog.sources() if source.id in reads for home in source.writers}
 
     def cost(fragment: str) -> tuple[int, int, bool]:
         work = _share_of(busy[fragment], busy) + _share_of(weights[fragment], weights)

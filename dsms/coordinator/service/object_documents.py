@@ -80,7 +80,7 @@ def _query_fields(query: Query, states: States) -> Document:
         "weight": query.weight,
         "paused": query.paused,
         "fragment": query.fragment,
-        "fragments": list(query.shares or (query.fragment,)),
+        "fragments": list(query.fragments),
     }
     if query.id in states.progress:
         fields["progress"] = states.progress[query.id].document()

@@ -257,7 +257,7 @@ def _query_entity(query: Query, state: str, reports: list[Report]) -> Document:
         "kind": query.kind,
         "state": state,
         "fragment": query.fragment,
-        "fragments": list(query.shares or (query.fragment,)),
+        "fragments": list(query.fragments),
         "weight": query.weight,
         "paused": query.paused,
         "operators": [operator.id for operator in operators],

@@ -11,13 +11,14 @@ catalog as it stands then:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import msgspec
 import structlog
 
 from dsms.coordinator.catalog.catalog_store import Change
+from dsms.coordinator.statements.catalog_changes import change_catalog
 from dsms.coordinator.statements.context import StatementContext
 from dsms.coordinator.statements.replacements import BeingReplaced, Claim
 from dsms.model import statements as st
@@ -50,7 +51,7 @@ def alter_query(statement: st.AlterQuery, context: StatementContext) -> Statemen
     """A query that other fragments are to run is halted first; other options take effect at once."""
     if any(clause.name == "fragments" for clause in statement.clauses):
         return replace_query(statement, context)
-    return context.change(lambda catalog: apply(statement, catalog, context.environment())).answer
+    return change_catalog(statement, context)
 
 
 def _replaced_or_resumed(statement: Replacing, context: StatementContext) -> StatementResult:
@@ -69,15 +70,11 @@ def _replaced(statement: Replacing, context: StatementContext, claim: Claim) -> 
     change: Change[StatementResult | None] = context.change(decide)
     while change.answer is None:
         leaving = claim.of(change.after) if isinstance(statement, st.AlterQuery) else []
-        if not context.plans.await_halted(change.after.version, fragments_of(leaving)):
+        fragments = {name for query in leaving for name in query.fragments}
+        if not context.plans.await_halted(change.after.version, fragments):
             raise ExternalError("the executors do not halt the query in time", hint="try again")
         change = context.change(decide)
     return change.answer
-
-
-def fragments_of(queries: Iterable[Query]) -> set[str]:
-    """The fragments that run some queries."""
-    return {name for query in queries for name in query.shares or (query.fragment,)}
 
 
 def _decide(

@@ -9,13 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
+from tests.dsms.registration.test_fragments import SOURCES
 from tests.dsms.runtime.test_epoch import RECORD, message
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_shares import Services, run_shares
 
-SOURCES = """REGISTER SOURCE T (k VARCHAR, v INT) FROM t SLACK 2; REGISTER SOURCE U (k VARCHAR, v INT) FROM u SLACK 2;
-CREATE STREAM S OVER T KEY k; CREATE STREAM A OVER T KEY NULL; CREATE STREAM B OVER U KEY NULL;
-"""
 QUERIES = (
     "SELECT STREAMED k, v FROM A WHERE v > 0",
     "SELECT STREAMED k, v FROM R(S) WHERE v > 1",
