@@ -13,6 +13,7 @@ from connectors.kafka.topics import COMPACTED_SOON, ensure_topic
 from connectors.redis.client import connect
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunStore
+from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
@@ -85,7 +86,7 @@ def test_a_newer_lease_takes_over_and_goes_on(owner: Owner, dead_upto: Callable[
     older = owner(7, 200)
     commit(older, 1)
     newer = owner(8, 100)
-    assert newer.recover(1, {}).manifest.epoch == 1
+    assert newer.recover(FragmentPlan(0, 1)).manifest.epoch == 1
     commit(newer, 2)
     assert dead_upto() == b"[2,1]"
     with pytest.raises(Fenced):

@@ -102,7 +102,7 @@ class Fragment:
         self._committer = _committer(name, settings, stores, claim)
         self.checkpoints = checkpoints_of(self, self._committer, stores[1], settings)
         restore = self.checkpoints.restore_for(plan) if self.checkpoints is not None else None
-        recovered = self._committer.recover(plan.partitions, plan.result_places, restore)
+        recovered = self._committer.recover(plan, restore)
         self.state = FragmentState(
             plan=plan,
             computed=recovered.manifest,

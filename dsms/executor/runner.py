@@ -99,7 +99,7 @@ class Runner:
             plan = plan_fragment(catalog, partitions, before, self.name)
             self._refused = tried_again(self._refused, plan)
             ensure_links(self._settings, plan, before)
-            if plan.divided_anew(before):
+            if plan.takes_over(before):
                 self._start_anew(lease, catalog)
             else:
                 self._fragment.set_plan(plan)

@@ -127,8 +127,18 @@ class FragmentPlan:
         """Where its queries publish, by id."""
         return {query: places for planned in self.queries.values() for query, places in planned.places.items()}
 
-    def divided_anew(self, before: FragmentPlan) -> bool:
-        """Whether it runs queries, or shares of them, that other fragments ran under the plan before."""
+    @property
+    def divided_places(self) -> dict[str, ResultPlaces]:
+        """Where the queries publish, by id, of which this fragment and others run parts: all of their partitions."""
+        sinks = [planned.sink for planned in self.queries.values() if planned.part is not None]
+        return {sink.id: ResultPlaces(sink.topic, frozenset(range(sink.partitions))) for sink in sinks if sink}
+
+    def takes_over(self, before: FragmentPlan) -> bool:
+        """Whether it goes on with what other fragments wrote under the plan before: queries or shares of them, or the
+        dead letters of partitions of sources."""
+        read = {source.id for planned in self.queries.values() for source in planned.sources}
+        if any(source in read for source, _ in before.foreign - self.foreign):
+            return True
         known = {planned.sink.id: planned.sink.divided for planned in before.queries.values() if planned.sink}
         sinks = (planned.sink for planned in self.queries.values() if planned.sink is not None)
         return any(sink.divided > known.get(sink.id, 0) for sink in sinks)

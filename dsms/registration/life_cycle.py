@@ -19,8 +19,11 @@ def alter_query(statement: st.AlterQuery, catalog: Catalog, environment: Environ
     query, settings = query_of(catalog, statement.name), result_settings(statement.clauses)
     count = settings.pop("fragments", None)
     changed = msgspec.structs.replace(query, **settings)
-    if isinstance(count, int) and count != len(query.fragments):
-        changed = run_by(count, changed, catalog, environment)
+    if isinstance(count, int):
+        others = count != len(query.fragments)
+        changed = (
+            run_by(count, changed, catalog, environment) if others else msgspec.structs.replace(changed, halted=False)
+        )
     message = f'{query.kind} "{query.name}" has weight {changed.weight:g}{limit_of(changed)}{shares_of(changed)}'
     if changed == query:
         return catalog, StatementResult("ALTER", message, name=query.name)

@@ -44,15 +44,15 @@ def _together(parts: Mapping[str, LaneStatus]) -> LaneStatus:
         frontier=None if None in results else min(at for at in results if at is not None),
         offsets=read,
         error=next((lane.error for lane in parts.values() if lane.error), None),
-        reached=_least(lane.reached for lane in parts.values()),
+        reached=_greatest(lane.reached for lane in parts.values()),
     )
 
 
-def _least(reached: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The least instant that any part has passed in each source."""
-    least: dict[str, int] = {}
+def _greatest(reached: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The greatest instant that any part has passed in each source: what is added to the source counts from there."""
+    greatest: dict[str, int] = {}
     for passed in reached:
         for source, at in passed.items():
             if not is_link(source):
-                least[source] = min(at, least.get(source, at))
-    return least
+                greatest[source] = max(at, greatest.get(source, at))
+    return greatest

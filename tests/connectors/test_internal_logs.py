@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -245,7 +246,8 @@ class ResultsInMemory(LogInMemory):
     ends: dict[str, int | None] = {}
 
     def last_instant(self, topic: str, partitions: Collection[int] | None = None) -> int | None:
-        return self.ends.get(topic)
+        places = [f"{topic}/{partition}" for partition in partitions or ()]
+        return max((at for place in (topic, *places) if (at := self.ends.get(place)) is not None), default=None)
 
 
 def progress(frontier: int, headers: Any, offset: int, key: bytes = b"t/0") -> Message:
@@ -272,6 +274,39 @@ def test_covered_progress_is_told_by_the_result_topic_and_written_again() -> Non
     assert read_progress(log, {"o1": PLACES}).published.frontiers == {"o1": 20}
     log.messages = [cut, forged, progress(7, OURS, 2)]  # its owner has written it since
     assert read_progress(log, {"o1": PLACES}) == ProgressReading(Published({"o1": 7}, {}), {})
+
+
+def test_progress_that_is_covered_counts_for_its_own_partition_alone() -> None:
+    """A fragment has taken over two partitions of others, one of them further than it is itself."""
+    cut, both = Message(CUT_OVER, b"{}", OURS, 0), {"o1": ResultPlaces("t", frozenset({0, 1}))}
+    ahead, own = Progress("o1", 10, 3, apart=True), Progress("o1", 7, 3, apart=True)
+    records = [
+        Message(f"t/{at}".encode(), msgspec.json.encode(says), OURS, at + 1) for at, says in enumerate((ahead, own))
+    ]
+    log = ResultsInMemory([cut, *records])
+    assert read_progress(log, both).published == Published({"o1": 7}, {}, {"o1": {0: 10, 1: 7}})
+    log.messages, log.ends = [cut, records[1], progress(2**62, None, 3)], {"t/0": 9, "t/1": 4}
+    reading = read_progress(log, both)
+    assert reading.published == Published({"o1": 7}, {}, {"o1": {0: 10, 1: 7}})
+    assert reading.again == {b"t/0": msgspec.json.encode(Progress("o1", 10, 0, apart=True))}
+    assert reading.published.furthest("o1") == 10
+
+
+def test_what_others_have_published_of_a_whole_query_is_not_written_again() -> None:
+    cut = Message(CUT_OVER, b"{}", OURS, 0)
+    other = Message(b"t/1", b'{"query":"o1@1of2","frontier":9,"epoch":1}', OURS, 1)
+    log = ResultsInMemory(
+        [
+            cut,
+            other,
+            progress(2**62, None, 2, b"t/1"),
+            Message(b"t/0", b'{"query":"o1@0of2","frontier":12,"epoch":1}', OURS, 3),
+        ]
+    )
+    log.ends = {"t/1": 9}
+    own, whole = {"o1@0of2": ResultPlaces("t", frozenset({0}))}, {"o1": ResultPlaces("t", frozenset({0, 1}))}
+    reading = read_progress(log, own, whole)
+    assert reading.published.upto("o1@0of2") == 12 and reading.published.upto("o1") == 10 and not reading.again
 
 
 def test_covered_marks_of_dead_letters_are_written_again() -> None:

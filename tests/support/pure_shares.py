@@ -11,6 +11,7 @@ from confluent_kafka import Message
 
 from connectors.kafka.internal_log import Entry
 from connectors.kafka.key_partitions import key_partitions
+from connectors.kafka.names import HEARTBEAT_HEADER, TS_HEADER
 from connectors.kafka.record_columns import Records
 from dsms.model.catalog import Catalog
 from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
@@ -34,11 +35,29 @@ class Services:
     results: dict[str, list[tuple]] = field(default_factory=lambda: defaultdict(list))
     dead: list = field(default_factory=list)
     progress: dict[bytes, bytes] = field(default_factory=dict)
+    #: Which progress records, of the results in the order of their keys, are covered by records of somebody else
+    #: whenever a fragment begins, so the results themselves tell how far they are.
+    covered: Sequence[bool] = ()
 
     def published(self, plan: FragmentPlan) -> Published:
         """What a fragment learns that begins to run a plan."""
-        entries = (read_entry(Entry(key, value, 0, 0)) for key, value in self.progress.items())
-        return published_for({entry.key: entry.says for entry in entries}, plan.result_places)
+        results = sorted(key for key in self.progress if not key.startswith(b"dead/"))
+        gone = {key for key, covered in zip(results, self.covered, strict=False) if covered}
+        known = {key: value for key, value in self.progress.items() if key not in gone}
+        told = {key: at for key in gone if (at := self._last_instant(key.decode())) is not None}
+        entries = (read_entry(Entry(key, value, 0, 0)) for key, value in known.items())
+        places = {**plan.divided_places, **plan.result_places}
+        return published_for({entry.key: entry.says for entry in entries}, places, told)
+
+    def _last_instant(self, place: str) -> int | None:
+        """The instant of the last record of a result partition, or that below which the last one of a link promises
+        that nothing follows."""
+        topic, _, partition = place.partition("/")
+        if topic in self.logs:
+            beats = [dict(message.headers()).get(HEARTBEAT_HEADER) for message in self.logs[topic][int(partition)]]
+            return max((int(beat) - 1 for beat in beats if beat is not None), default=None)
+        rows = self.results.get(f"{topic.rpartition('.')[2]}/{partition}", [])
+        return max((int(dict(headers)[TS_HEADER]) for _, _, headers in rows), default=None)
 
     def commit(self, done: Epoch, published: Published) -> None:
         """What an epoch's transaction writes."""

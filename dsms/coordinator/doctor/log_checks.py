@@ -198,7 +198,7 @@ def _of_dropped(known: set[str], entry: ProgressEntry) -> bytes | None:
         return entry.key if isinstance(entry.key, bytes) and query_of(entry.says.query) not in known else None
     if isinstance(entry.says, DeadMark) and isinstance(entry.key, tuple):
         owner, partition = entry.key
-        return None if all(part in known for part in owner.split(":")) else dead_key(owner, partition)
+        return None if all(query_of(part) in known for part in owner.split(":")) else dead_key(owner, partition)
     return None
 
 

@@ -214,7 +214,7 @@ class Coordinator:
             self._facts.progress.look,
             self._cut_over(),
             AddedPartitions(
-                self._store, self._facts.partition_counts, self._facts.topic_ids, self._facts.log_ends.all_published
+                self._store, self._facts.partition_counts, self._facts.topic_ids, self._facts.log_ends.furthest
             ).turn,
         )
 

@@ -209,8 +209,9 @@ class ControlTables:
         return [_query_entity(query, states.of(query), reports) for query in queries]
 
     def _executors(self, name: str | None) -> list[Document]:
-        """All executors, or those that run the fragment of a query."""
-        fragments = {query.fragment for query in self.catalog().queries() if name in (None, query.name)}
+        """All executors, or those that run the fragments of a query."""
+        asked = [query for query in self.catalog().queries() if name in (None, query.name)]
+        fragments = {fragment for query in asked for fragment in query.fragments}
         return [
             _executor_entity(executor, status)
             for executor, status in living_executors(self.cluster, self.alarms).items()

@@ -14,7 +14,7 @@ from dsms.coordinator.results.writer_schemas import writer_schema
 from dsms.model.catalog import Catalog
 from dsms.model.objects import FirstOffsets, Source
 from dsms.physical.parts.links import places_of
-from dsms.runtime.epoch.progress_log import read_published
+from dsms.runtime.epoch.progress_log import Published, read_published
 from dsms.runtime.stages.record_reading import arrivals_of, intake_of
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
@@ -41,14 +41,23 @@ class LogEnds:
     def all_published(self, queries: Collection[str]) -> dict[str, int]:
         """The instants below which the results of queries are in their topics; those that have published nothing are
         left out."""
-        wanted = (item for item in self._catalog().queries() if item.id in queries)
-        results = {id: places for item in wanted for id, places in places_of(item).items()}
-        frontiers = read_published(self._progress, results, decided=True).frontiers
-        return {query: at for query, at in frontiers.items() if query in queries and at != BEGINNING}
+        published = self._read_published(queries)
+        return {query: at for query in queries if (at := published.upto(query)) > BEGINNING}
+
+    def furthest(self, queries: Collection[str]) -> dict[str, int]:
+        """The greatest instants below which any part of each query has published; those that have published nothing
+        are left out."""
+        published = self._read_published(queries)
+        return {query: at for query in queries if (at := published.furthest(query)) > BEGINNING}
 
     def published(self, query: str) -> int | None:
         """The instant below which a query's results are in its topic; None: it has published nothing."""
         return self.all_published([query]).get(query)
+
+    def _read_published(self, queries: Collection[str]) -> Published:
+        wanted = (item for item in self._catalog().queries() if item.id in queries)
+        results = {id: places for item in wanted for id, places in places_of(item).items()}
+        return read_published(self._progress, results, decided=True)
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         """The instant after the greatest of the last records of some sources; None when they have none."""

@@ -29,7 +29,8 @@ _LOOK_S, _HOLD_S, _AGAIN_S = 2.0, 60.0, 300.0
 
 
 class AddedPartitions:
-    """Looks every two seconds. `published` gives the frontiers of what queries have published, by id."""
+    """Looks every two seconds. `published` gives the greatest instants below which any part of a query has
+    published, by id."""
 
     def __init__(
         self,

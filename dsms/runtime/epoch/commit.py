@@ -40,7 +40,7 @@ from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunLocations, RunStore
 from connectors.redis.state_memory import Part
 from dsms.model.objects import Source
-from dsms.physical.parts.links import ResultPlaces
+from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.held_runs import Committed, HeldRuns
@@ -97,10 +97,10 @@ class Committer:
         """Its claim on the fragment."""
         return self._claim
 
-    def recover(self, targets: int, results: Mapping[str, ResultPlaces], restore: Restore | None = None) -> Recovered:
-        """The state after the last committed epoch, or that of a checkpoint, which `restore` puts into the stores.
-        `results` says where the fragment publishes, by id."""
-        published = self._read_progress(results)
+    def recover(self, plan: FragmentPlan, restore: Restore | None = None) -> Recovered:
+        """The state after the last committed epoch, or that of a checkpoint, which `restore` puts into the stores, of
+        a fragment that is to run a plan."""
+        targets, published = plan.partitions, self._read_progress(plan)
         body = self._manifests.read()[1]
         manifest = read_manifest(body)
         if reason := self._unusable(manifest, targets):
@@ -121,9 +121,9 @@ class Committer:
         self.run_locations = self._runs.spill(self._named, None)
         return Recovered(manifest, published)
 
-    def _read_progress(self, results: Mapping[str, ResultPlaces]) -> Published:
+    def _read_progress(self, plan: FragmentPlan) -> Published:
         """What is published. What others have covered in the topic is written again, before it may be removed."""
-        reading = read_progress(self._progress, results)
+        reading = read_progress(self._progress, plan.result_places, plan.divided_places)
         if reading.again:
             self._writer.begin()
             self._writer.write(self._progress.records(list(reading.again), list(reading.again.values())))

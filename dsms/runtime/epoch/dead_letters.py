@@ -12,7 +12,7 @@ from dsms.physical.lane import Lane, Output
 from dsms.runtime.epoch.progress_log import DeadMark, DeadMarks
 from dsms.runtime.stages.intake import LATE
 from dsms.runtime.stages.lane_step import of_member
-from dsms.runtime.stages.source_stage import fault_owner
+from dsms.runtime.stages.source_stage import later_fault_owner
 from dsms.runtime.stages.wire import DeadLetters
 from operators.core.delta import FROM, ORDER, origin
 from operators.core.operator import FAULT, FAULT_ROW
@@ -70,7 +70,7 @@ def fault_records(
                 leaf, partition, offset = origin(order)
                 source = lane.origin(leaf)
                 record = DeadRecord(source.name, partition, offset, reason, text.encode(), output.name)
-                records.append((fault_owner(output.id, source.id), record))
+                records.append((later_fault_owner(output.id, source.id), record))
     return records
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -37,17 +37,26 @@ class Published:
     #: by several fragments, before others took them over.
     floors: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
+    def furthest(self, query: str) -> int:
+        """The greatest instant below which any part of a query has published, into a partition of its result or of a
+        link."""
+        parts = [at for id, at in self.frontiers.items() if query_of(id) == query]
+        floors = [at for id, each in self.floors.items() if query_of(id) == query for at in each.values()]
+        return max([*parts, *floors], default=_LOWEST)
+
     def upto(self, query: str) -> int:
         """The frontier below which a query's results are published."""
         return self.frontiers.get(query, _LOWEST)
 
 
-class Progress(msgspec.Struct, frozen=True):
-    """The progress record of a result partition: every result of `query` below `frontier` is in it."""
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The progress record of a result partition: every result of `query` below `frontier` is in it. `apart` says that
+    its writer's partitions are not equally far, so each record counts for its own partition alone."""
 
     query: str
     frontier: Int64
     epoch: int
+    apart: bool = False
 
 
 #: A result partition by its record's key, or the owner and the partition of a source whose dead letters are marked.
@@ -88,9 +97,43 @@ def published_of(entries: Iterable[ProgressEntry]) -> Published:
     return _published({entry.key: entry.says for entry in entries})
 
 
-def published_for(last: Entries, results: Mapping[str, ResultPlaces]) -> Published:
+#: The greatest instant in result partitions, by the keys of their progress, where this does not count.
+Told = Mapping[bytes, int]
+
+
+def published_for(last: Entries, results: Mapping[str, ResultPlaces], told: Told | None = None) -> Published:
     """What is published, for those who publish in some places, by id."""
-    return with_whole_queries(_taken_over(_published(last), last, results), results)
+    published = _published(last)
+    frontiers, floors = dict(published.frontiers), {}
+    for query, places in results.items():
+        keys = {part: result_key(places.topic, part) for part in places.partitions}
+        upto = {part: at for part, key in keys.items() if (at := _upto(query, key, last, told or {})) is not None}
+        if _equally_far(query, keys.values(), last):
+            frontiers[query] = max(upto.values())
+        elif upto:
+            floors[query] = {part: upto.get(part, _LOWEST) for part in keys}
+            frontiers[query] = min(floors[query].values())
+    return with_whole_queries(replace(published, frontiers=frontiers, floors=floors), results)
+
+
+def _upto(query: str, key: bytes, last: Entries, told: Told) -> int | None:
+    """The instant below which a query, or others that were parts of it, have published into a partition: as the
+    progress says, and the partition itself where the progress does not count."""
+    found = _progress_of(query, key, last)
+    known = [found.frontier] if found is not None else []
+    return max([*known, *([told[key] + 1] if key in told else [])], default=None)
+
+
+def _equally_far(query: str, keys: Iterable[bytes], last: Entries) -> bool:
+    """Whether all partitions were published in the same transactions, so one tells the frontier of all. Those that
+    other fragments have published before need not be equally far."""
+    found = [says for key in keys if (says := _progress_of(query, key, last)) is not None]
+    return bool(found) and all(says.query == query and not says.apart for says in found)
+
+
+def _progress_of(query: str, key: bytes, last: Entries) -> Progress | None:
+    says = last.get(key)
+    return says if isinstance(says, Progress) and query_of(says.query) == query_of(query) else None
 
 
 def _published(last: Entries) -> Published:
@@ -100,23 +143,6 @@ def _published(last: Entries) -> Published:
             frontiers[says.query] = max(says.frontier, frontiers.get(says.query, says.frontier))
     dead = {key: mark for key, mark in last.items() if isinstance(mark, DeadMark) and isinstance(key, tuple)}
     return Published(frontiers, dead)
-
-
-def _taken_over(published: Published, last: Entries, results: Mapping[str, ResultPlaces]) -> Published:
-    """With what is known of results that other fragments have written before: their progress stands under other ids of
-    the same query, and their partitions need not be equally far."""
-    frontiers, floors = dict(published.frontiers), {}
-    for query, places in results.items():
-        found = {part: last.get(result_key(places.topic, part)) for part in places.partitions}
-        same = {
-            part: says.frontier if isinstance(says, Progress) and query_of(says.query) == query_of(query) else _LOWEST
-            for part, says in found.items()
-        }
-        written = {says.query for part, says in found.items() if isinstance(says, Progress) and same[part] != _LOWEST}
-        if written - {query}:
-            floors[query] = same
-            frontiers[query] = min(same.values())
-    return replace(published, frontiers=frontiers, floors=floors)
 
 
 def with_whole_queries(published: Published, results: Iterable[str]) -> Published:
@@ -139,31 +165,52 @@ class ProgressReading:
 
 
 def read_progress(
-    log: InternalLog, results: Mapping[str, ResultPlaces] | None = None, *, decided: bool = False
+    log: InternalLog,
+    results: Mapping[str, ResultPlaces] | None = None,
+    wholes: Mapping[str, ResultPlaces] | None = None,
+    *,
+    decided: bool = False,
 ) -> ProgressReading:
-    """What is published. `results` are the topics of the queries that it is wanted for, by id.
+    """What is published. `results` are the topics of the queries that it is wanted for, by id; `wholes` those of the
+    queries of which these are parts.
 
-    A record that does not count may have taken the place of one that did, since the topic is compacted: of such a query
-    the result topic itself tells how far it goes. So nothing is published twice.
+    A record that does not count may have taken the place of one that did, since the topic is compacted: of such a
+    partition the result topic itself tells how far it goes. So nothing is published twice.
     """
-    findings = Findings()
+    findings, results = Findings(), results or {}
     last = {entry.key: entry.says for entry in log.read(read_entry, decided=decided, findings=findings)}
-    published = published_for(last, results or {})
-    places = results or {}
-    keys = {result_key(topic, part): query for query, (topic, parts) in places.items() for part in parts}
-    writers = {key: keys[key] for key in findings.left_out & keys.keys()}
-    told = {query: log.last_instant(*places[query]) for query in writers.values()}
-    upto = {query: max(at + 1, published.upto(query)) for query, at in told.items() if at is not None}
-    whole = with_whole_queries(replace(published, frontiers={**published.frontiers, **upto}), places)
-    again = {
-        key: msgspec.json.encode(Progress(query, whole.upto(query), 0))
-        for key, query in writers.items()
-        if query in whole.frontiers
-    }
-    for (owner, partition), dead in whole.dead.items():
-        if (key := dead_key(owner, partition)) in findings.left_out:
-            again[key] = msgspec.json.encode((dead.offset, dead.count))
-    return ProgressReading(whole, again)
+    told = dict(_told(log, [*results.values(), *(wholes or {}).values()], findings.left_out))
+    published = published_for(last, {**(wholes or {}), **results}, told)
+    return ProgressReading(published, dict(_again(published, results, findings.left_out)))
+
+
+def _told(log: InternalLog, places: Iterable[ResultPlaces], left_out: Collection[bytes]) -> Iterator[tuple[bytes, int]]:
+    """How far the partitions are whose progress does not count."""
+    wanted = {(topic, part) for topic, parts in places for part in parts if result_key(topic, part) in left_out}
+    for topic, part in wanted:
+        if (at := log.last_instant(topic, {part})) is not None:
+            yield result_key(topic, part), at
+
+
+def _again(
+    published: Published, results: Mapping[str, ResultPlaces], left_out: Collection[bytes]
+) -> Iterator[tuple[bytes, bytes]]:
+    """The records to write again."""
+    for query, (topic, parts) in results.items():
+        for part in parts if query in published.frontiers else ():
+            if (key := result_key(topic, part)) in left_out:
+                yield key, msgspec.json.encode(progress_of(query, part, published.upto(query), 0, published))
+    for (owner, partition), dead in published.dead.items():
+        if (key := dead_key(owner, partition)) in left_out:
+            yield key, msgspec.json.encode((dead.offset, dead.count))
+
+
+def progress_of(query: str, partition: int, frontier: int, epoch: int, published: Published) -> Progress:
+    """The progress of a result partition after an epoch that publishes a query's results below a frontier: what was
+    published before stays so."""
+    floors = published.floors.get(query, {})
+    apart = any(floor > frontier for floor in floors.values())
+    return Progress(query, max(frontier, floors.get(partition, frontier)), epoch, apart)
 
 
 def read_published(

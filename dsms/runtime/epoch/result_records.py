@@ -15,7 +15,7 @@ from dsms.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
 from dsms.runtime.epoch.epoch import Epoch, Written
 from dsms.runtime.epoch.link_records import link_records
-from dsms.runtime.epoch.progress_log import Progress, Published, dead_key, result_key
+from dsms.runtime.epoch.progress_log import Published, dead_key, progress_of, result_key
 from dsms.runtime.stages.encoding import KEY, VALUE
 from operators.core.delta import BEGINNING, FROM, ORDER, in_time_order, partition_of
 from operators.core.operator import MEMBER
@@ -131,8 +131,9 @@ def progress_entries(epoch: Epoch, published: Published) -> dict[bytes, bytes]:
     entries: dict[bytes, bytes] = {}
     for query, result in epoch.results.items():
         if result.output.places and result.frontier > published.upto(query):
-            body = msgspec.json.encode(Progress(query, result.frontier, epoch.manifest.epoch))
-            entries |= {result_key(topic, partition): body for topic, partition in result.output.places}
+            for topic, partition in result.output.places:
+                says = progress_of(query, partition, result.frontier, epoch.manifest.epoch, published)
+                entries[result_key(topic, partition)] = msgspec.json.encode(says)
     for (owner, partition), mark in epoch.dead_upto.items():
         if published.dead.get((owner, partition)) != mark:
             entries[dead_key(owner, partition)] = msgspec.json.encode((mark.offset, mark.count))

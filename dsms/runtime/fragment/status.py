@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from dsms.physical.lane import Lane, Output
-from dsms.physical.parts.links import is_link
+from dsms.physical.parts.links import is_link, query_of
 from dsms.runtime.fragment.state import FragmentState
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier
@@ -35,18 +35,21 @@ def status_after(manifest: Manifest, revision: Revision, state: FragmentState) -
 
 def dead_letters(state: FragmentState) -> dict[str, int]:
     """The number of written dead letters by source. Those of a source that has its home in another fragment are counted
-    there."""
-    owners: dict[str, str] = {}
+    there, and those of parts of a query that other fragments run, there."""
+    names: dict[str, str] = {}
+    places: set[tuple[str, int]] = set()
     for lane in state.revision.lanes.values():
-        for source in lane.sources.values():
-            if is_link(source.id):
-                continue
-            owners[source.id] = source.name
-            owners |= {fault_owner(output.id, source.id): source.name for output in lane.outputs}
-    counts = Counter(dict.fromkeys(owners.values(), 0))
-    for (owner, partition), mark in state.published.dead.items():
-        if owner in owners and (owner, partition) not in state.plan.foreign:
-            counts[owners[owner]] += mark.count
+        for source in (source for source in lane.sources.values() if not is_link(source.id)):
+            names[source.id] = source.name
+            owners = {source.id, *(fault_owner(output.id, source.id) for output in lane.outputs)}
+            places |= {(owner, partition) for owner in owners for partition in source.places}
+    counts = Counter(dict.fromkeys(names.values(), 0))
+    parts = {output.id for lane in state.revision.lanes.values() for output in lane.outputs}
+    for place, mark in state.published.dead.items():
+        part, _, source_id = place[0].rpartition(":")
+        own = place in places or (part in parts and part != query_of(part))
+        if own and place not in state.plan.foreign and source_id in names:
+            counts[names[source_id]] += mark.count
     return dict(counts)
 
 

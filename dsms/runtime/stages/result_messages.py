@@ -12,6 +12,7 @@ from connectors.kafka.config import LARGEST_RECORD
 from dsms.physical.lane import Ending, Lane, Output
 from dsms.runtime.stages.encoding import KEY, VALUE, encode_changes
 from dsms.runtime.stages.lane_step import of_member
+from dsms.runtime.stages.link_frames import FRAME
 from dsms.runtime.stages.wire import Outbox, ResultChanges, ResultFailed
 from operators.core.delta import FROM
 from operators.core.errors import ExternalError
@@ -89,10 +90,10 @@ class _Ending:
 
 
 def _fitting(records: pl.DataFrame, most: int) -> pl.DataFrame:
-    """The records; raises _TooLarge if one of them cannot be written."""
-    if records.estimated_size() <= most or VALUE not in records.columns:
+    """The records, or the frames of a link; raises _TooLarge if one of them cannot be written."""
+    if records.estimated_size() <= most:
         return records
-    parts = [pl.col(name).bin.size().fill_null(0) for name in (KEY, VALUE) if name in records.columns]
+    parts = [pl.col(name).bin.size().fill_null(0) for name in (KEY, VALUE, FRAME) if name in records.columns]
     sizes = records.select(FROM, size=pl.sum_horizontal(parts).cast(pl.Int64))
     for instant, size in sizes.filter(pl.col("size") > most).head(1).iter_rows():
         raise _TooLarge(f"a result row of {size:,} bytes, at instant {instant}, is too large: {most:,} can be written")

@@ -80,13 +80,23 @@ class SliceReader(Protocol):
 
 
 def fault_owner(query: str, source: str) -> str:
-    """The owner of the dead letters of a query's faults over one of its sources, by their ids. The parts of a query
-    that several fragments run have the same one: each reads partitions of its own.
+    """The owner of the dead letters of a query's faults over one of its sources, by their ids, where the source is
+    read. The parts of a query that several fragments run have the same one: each reads partitions of its own.
 
     >>> fault_owner("o7", "o1"), fault_owner("o7@0of2", "o1")
     ('o7:o1', 'o7:o1')
     """
     return f"{query_of(query)}:{source}"
+
+
+def later_fault_owner(query: str, source: str) -> str:
+    """The owner of the dead letters of a query's faults after an exchange. Each part of a query that several fragments
+    run has its own, since rows of one partition come to all of them.
+
+    >>> later_fault_owner("o7", "o1"), later_fault_owner("o7@0of2", "o1")
+    ('o7:o1', 'o7@0of2:o1')
+    """
+    return f"{query}:{source}"
 
 
 def source_of(owner: str) -> str:

@@ -106,6 +106,7 @@ def test_progress_of_the_parts_of_a_divided_query_stays() -> None:
         b"dsms.hot/0": b'{"query":"o3@0of2","frontier":5,"epoch":1}',
         b"dsms.hot/1": b'{"query":"o3@1of2","frontier":5,"epoch":1}',
         b"_dsms.c.link.o3.ab12/0": b'{"query":"o3~ab12.0","frontier":5,"epoch":1}',
+        b"dead/o3@0of2:o1/2": b"[0,4]",
     }
     gone = {b"_dsms.c.link.o9.ab12/0": b'{"query":"o9~ab12.0","frontier":5,"epoch":1}'}
     logs = MemoryLogs(logged(CATALOG), parts | gone)

@@ -7,6 +7,7 @@ import pytest
 from dsms.coordinator.service.cluster_copy import check_undivided
 from dsms.physical.fragment_plan import plan_fragment
 from dsms.registration.placement import fragments_of
+from dsms.registration.replacement import halted
 from operators.core.errors import UserError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
@@ -114,10 +115,32 @@ def test_the_fragments_of_a_query_change() -> None:
         catalog, results = apply_all(f"ALTER QUERY q SET (FRAGMENTS = {count})", catalog, environment())
         query = catalog.get("q")
         assert query.id == id and query.shares == shares and query.divided == catalog.version
-        assert plan_fragment(catalog, 2, fragment="0").divided_anew(plan_fragment(before, 2, fragment="0"))
+        assert plan_fragment(catalog, 2, fragment="0").takes_over(plan_fragment(before, 2, fragment="0"))
         assert ("run by fragments" in results[-1].message) == (count > 1)
     again, _ = apply_all("ALTER QUERY q SET (FRAGMENTS = 1)", catalog, environment())
     assert again == catalog
+
+
+def test_the_present_number_of_fragments_halts_nothing_for_long() -> None:
+    """The coordinator has halted the query before it knows that its fragments stay."""
+    catalog, _ = made(COUNTS)
+    asleep = halted(catalog, [catalog.get("q")])
+    after, _ = apply_all("ALTER QUERY q SET (FRAGMENTS = 2, WEIGHT = 3)", asleep, environment())
+    query = after.get("q")
+    assert not query.halted and query.weight == 3 and query.shares == catalog.get("q").shares
+
+
+def test_who_begins_to_write_dead_letters_takes_over_from_who_wrote_them() -> None:
+    """It reads the marks of the other one, so it starts anew; where nothing changes hands nobody does."""
+    before = apply_all(f"{SOURCES} CREATE QUERY q AS SELECT STREAMED k FROM A", environment=environment())[0]
+    alone = apply_all("DROP QUERY q", before, environment())[0]
+    catalog = apply_all(f"CREATE QUERY r WITH (FRAGMENTS = 2) AS {COUNTS}", alone, environment())[0]
+    home, homes = alone.get("T").home, catalog.get("T").homes
+    gaining = next(name for name in homes if name != home)
+    as_if_known = apply_all("ALTER QUERY r SET (WEIGHT = 2)", catalog, environment())[0]
+    for name, early, late in ((gaining, alone, catalog), (gaining, catalog, as_if_known)):
+        plan, earlier = plan_fragment(late, 2, fragment=name), plan_fragment(early, 2, fragment=name)
+        assert plan.takes_over(earlier) == (late is catalog)
 
 
 def test_other_fragments_use_other_links() -> None:

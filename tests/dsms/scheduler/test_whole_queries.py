@@ -30,7 +30,7 @@ def test_a_query_is_as_far_as_the_least_of_its_shares() -> None:
     assert statuses["one"].lanes.keys() == {"o4", "o5"} and not statuses["two"].lanes
     whole = statuses["one"].lanes["o5"]
     assert whole.frontier == 30 and whole.error == "no memory"
-    assert whole.offsets == {"o1/0": 7, "o1/1": 5, "o1/2": 3} and whole.reached == {"o1": 45}
+    assert whole.offsets == {"o1/0": 7, "o1/1": 5, "o1/2": 3} and whole.reached == {"o1": 50}
 
 
 def test_a_query_of_which_a_share_runs_nowhere_has_no_state() -> None:
