@@ -19,6 +19,8 @@ from dsms.local.waiting import wait_until
 from operators.core.errors import ExternalError
 
 READY_S = 180.0
+#: One client registers all queries of a benchmark.
+_MANY = "token_queries=100000 queries=100000"
 LOG_LINES = 12
 #: The services that are not our own programs.
 FOREIGN = ("kafka", "redis")
@@ -122,7 +124,9 @@ def running_cluster(keep: Path | None = None, executors: int = 1) -> Iterator[Cl
     _end_by_exit()
     with tempfile.TemporaryDirectory(prefix="dsms-bench-") as temporary:
         directory = (keep or Path(temporary)).absolute()
-        settings = LocalSettings(data_dir=directory, kafka_port=0, redis_port=0, http_port=0, executors=executors)
+        settings = LocalSettings(
+            data_dir=directory, kafka_port=0, redis_port=0, http_port=0, executors=executors, limits=_MANY
+        )
         state = supervisor.up(settings, report=report)
         try:
             assert state.coordinator is not None
