@@ -246,6 +246,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     shares: tuple[str, ...] = ()
     #: The version of the catalog in which its fragments were last changed; 0: never.
     divided: int = 0
+    #: Whether it is given to more fragments when it falls behind.
+    fragments_by_load: bool = False
     reads: tuple[str, ...] = ()
     #: For view matching: the marks by which others find this query, and the queries it is answered from, as they were
     #: then.

@@ -77,10 +77,13 @@ def _state_memory(clause: Clause) -> dict[str, object]:
 
 
 def _fragments(clause: Clause) -> dict[str, object]:
+    """A number, or AUTO: those that it has, and more when it falls behind."""
+    if _word(clause).upper() == "AUTO":
+        return {"fragments_by_load": True}
     count = _number(clause, _word(clause))
     if count < 1:
-        raise _wrong(clause, "FRAGMENTS needs a positive number")
-    return {"fragments": count}
+        raise _wrong(clause, "FRAGMENTS needs a positive number, or AUTO")
+    return {"fragments": count, "fragments_by_load": False}
 
 
 def _max_error(clause: Clause) -> dict[str, object]:

@@ -25,15 +25,20 @@ def divided_among(count: int, draft: Query, node: logical.Node, catalog: Catalog
             f"the query wants {count} fragments, but {have}",
             hint="start the coordinator with more: dsms coordinator --fragments N, or `fragments` in the chart",
         )
-    _check_settings(draft)
     for source in properties.sources(node):
         _check_partitions(f'{"table" if source.table else "source"} "{source.name}"', source.partitions, count)
     _check_partitions("the result", draft.partitions, count)
     best = least_loaded(catalog, tuple(source.id for source in properties.sources(node)), busy)[:count]
     names = tuple(name for name in busy if name in best)  # in one order, so that queries divide a source alike
     shared = msgspec.structs.replace(draft, shares=names, fragment=names[0], shared=False)
-    divided(Planned(shared.id, shared.name, node, shared), "")
+    check_divisible(shared, node)
     return shared
+
+
+def check_divisible(query: Query, node: logical.Node) -> None:
+    """Raises UserError if no number of fragments can run a query together."""
+    _check_settings(query)
+    divided(Planned(query.id, query.name, node, query), "")
 
 
 def run_by(count: int, query: Query, catalog: Catalog, environment: Environment) -> Query:

@@ -9,8 +9,9 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import result_settings
-from dsms.registration.division import at_home, run_by
+from dsms.registration.division import at_home, check_divisible, run_by
 from dsms.registration.environment import Applied, Environment
+from dsms.sql.binder.bind import plan_of
 
 
 def alter_query(statement: st.AlterQuery, catalog: Catalog, environment: Environment) -> Applied:
@@ -24,6 +25,8 @@ def alter_query(statement: st.AlterQuery, catalog: Catalog, environment: Environ
         changed = (
             run_by(count, changed, catalog, environment) if others else msgspec.structs.replace(changed, halted=False)
         )
+    if changed.fragments_by_load and not query.fragments_by_load:
+        check_divisible(changed, plan_of(query.name, catalog))
     message = f'{query.kind} "{query.name}" has weight {changed.weight:g}{limit_of(changed)}{shares_of(changed)}'
     if changed == query:
         return catalog, StatementResult("ALTER", message, name=query.name)
@@ -38,7 +41,8 @@ def limit_of(query: Query) -> str:
 
 def shares_of(query: Query) -> str:
     """The fragments that run it together, in the words of messages."""
-    return f", run by fragments {', '.join(query.shares)}" if query.shares else ""
+    now = f", run by fragments {', '.join(query.shares)}" if query.shares else ""
+    return now + (", by more when it falls behind" if query.fragments_by_load else "")
 
 
 def query_of(catalog: Catalog, name: st.Name) -> Query:

@@ -20,7 +20,7 @@ from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.start_instants import started
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.registration.clauses import LATEST, result_settings
-from dsms.registration.division import at_home, divided_among
+from dsms.registration.division import at_home, check_divisible, divided_among
 from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.gone_records import first_offsets, reads_of
 from dsms.registration.placement import placed
@@ -68,6 +68,8 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     derived = {"output": output, "partitions": _partitions(node), "first_offsets": first}
     draft = draft_of(statement, name, {**derived, **settings}, catalog)
     node = with_shed(node, draft)
+    if draft.fragments_by_load:
+        check_divisible(draft, node)
     if shares > 1:
         draft = divided_among(shares, draft, node, catalog, environment)
     if statement.fills is None:
@@ -184,6 +186,7 @@ def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tupl
     start = [] if query.start is None else [f"start: instants from {query.start} on"]
     form = [] if "format" in given else [f"FORMAT {query.format.upper()}"]
     shares = [f"fragments: {', '.join(query.shares)} run it together"] if query.shares else []
+    shares += ["fragments: more when it falls behind"] if query.fragments_by_load else []
     return (key, f"output: {query.output.upper()}", *form, *start, *shares, *_quality_notices(query))
 
 

@@ -31,6 +31,7 @@ from dsms.coordinator.service.object_documents import ObjectDocuments
 from dsms.coordinator.service.settings import CoordinatorSettings
 from dsms.coordinator.statements.context import StatementContext
 from dsms.coordinator.statements.control_tables import ControlTables
+from dsms.coordinator.statements.fragments_by_load import FragmentsByLoad
 from dsms.coordinator.statements.log_ends import LogEnds
 from dsms.coordinator.statements.query_replacement import clean_up_replacements
 from dsms.coordinator.statements.statement_runner import StatementRunner
@@ -216,6 +217,7 @@ class Coordinator:
             AddedPartitions(
                 self._store, self._facts.partition_counts, self._facts.topic_ids, self._facts.log_ends.furthest
             ).turn,
+            FragmentsByLoad(context, lambda: self._facts.progress.latest).turn,
         )
 
     def _cut_over(self) -> CutOver:

@@ -259,6 +259,7 @@ def _query_entity(query: Query, state: str, reports: list[Report]) -> Document:
         "state": state,
         "fragment": query.fragment,
         "fragments": list(query.fragments),
+        "fragments_by_load": query.fragments_by_load,
         "weight": query.weight,
         "paused": query.paused,
         "operators": [operator.id for operator in operators],

@@ -124,7 +124,7 @@ class Expiring:
         return text.startswith("jwt")
 
     async def principal_of(self, text: str) -> Principal:
-        return Principal("issuer|ann", "reader", until=time.time() + 1.0)
+        return Principal("issuer|ann", "reader", until=time.time() + 2.0)
 
 
 def test_a_stream_ends_with_the_token_of_its_reader() -> None:

@@ -61,7 +61,9 @@ def test_a_plan_that_stays_the_same_is_not_made_anew() -> None:
 @pytest.mark.parametrize(
     ("query", "options", "message"),
     [
-        (COUNTS, "FRAGMENTS = 0", "FRAGMENTS needs a positive number"),
+        (COUNTS, "FRAGMENTS = 0", "FRAGMENTS needs a positive number, or AUTO"),
+        (COUNTS, "FRAGMENTS = AUTO, MAX_ERROR = 0.1", "MAX_ERROR needs a query that one fragment runs"),
+        ("SELECT STREAMED COUNT(*) AS n FROM A", "FRAGMENTS = AUTO", "its result has no key, and rows leave it"),
         (COUNTS, "FRAGMENTS = 4", "the query wants 4 fragments, but there are 3"),
         (COUNTS, "FRAGMENTS = 3, PARTITIONS = 2", "the result has 2 partitions, fewer than the 3 fragments"),
         (COUNTS, "FRAGMENTS = 2, MAX_ERROR = 0.1", "MAX_ERROR needs a query that one fragment runs"),
@@ -119,6 +121,18 @@ def test_the_fragments_of_a_query_change() -> None:
         assert ("run by fragments" in results[-1].message) == (count > 1)
     again, _ = apply_all("ALTER QUERY q SET (FRAGMENTS = 1)", catalog, environment())
     assert again == catalog
+
+
+def test_fragments_by_load_begin_with_one() -> None:
+    catalog, results = made(COUNTS, "FRAGMENTS = AUTO")
+    query = catalog.get("q")
+    assert query.fragments_by_load and query.shares == ()
+    assert any("fragments: more when it falls behind" in result.notices for result in results)
+    fixed, _ = apply_all("ALTER QUERY q SET (FRAGMENTS = 2)", catalog, environment())
+    assert fixed.get("q").shares == ("0", "1") and not fixed.get("q").fragments_by_load
+    again, results = apply_all("ALTER QUERY q SET (FRAGMENTS = AUTO)", fixed, environment())
+    assert again.get("q").shares == ("0", "1") and again.get("q").fragments_by_load
+    assert "by more when it falls behind" in results[-1].message
 
 
 def test_the_present_number_of_fragments_halts_nothing_for_long() -> None:

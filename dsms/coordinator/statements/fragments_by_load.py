@@ -1,0 +1,103 @@
+"""A duty of the watcher: queries with FRAGMENTS = AUTO that fall behind are given to more fragments."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import structlog
+
+from dsms.coordinator.statements.context import StatementContext
+from dsms.coordinator.statements.query_replacement import alter_query
+from dsms.coordinator.watcher.progress import Progress
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query
+from dsms.scheduler.leases import ExecutorStatus
+from operators.core.errors import DsmsError
+
+log = structlog.get_logger()
+#: How long a query has to fall behind all the time, and how long nothing is changed after a change.
+BEHIND_S, REST_S = 60.0, 300.0
+_HERE = st.Place()
+
+
+class FragmentsByLoad:
+    """Doubles the fragments of a query that has fallen further behind its sources for a minute, up to as many as there
+    are executors, fragments, and partitions of its sources and its result.
+
+    Its fragments start from the logs, so this is never done for a query that catches up, however slowly; and nothing
+    is made smaller, which an ALTER does. One query is changed at a time, in a thread of its own, as executors have to
+    follow.
+    """
+
+    def __init__(
+        self,
+        context: StatementContext,
+        progress: Callable[[], Mapping[str, Progress]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._context, self._progress, self._clock = context, progress, clock
+        #: Since when queries fall behind, by id.
+        self._since: dict[str, float] = {}
+        self._not_before = 0.0
+        self._changing: threading.Thread | None = None
+
+    def turn(self, alive: Mapping[str, ExecutorStatus]) -> None:
+        """One look: begins a change if one is due and none is under way."""
+        now, catalog = self._clock(), self._context.store.catalog
+        progress = self._progress()
+        behind = {query.id: query for query in _by_load(catalog) if falls_behind(progress.get(query.id))}
+        self._since = {id: self._since.get(id, now) for id in behind}
+        if now < self._not_before or (self._changing is not None and self._changing.is_alive()):
+            return
+        for id, since in self._since.items():
+            count = wider(behind[id], catalog, min(len(alive), len(self._context.facts.busy())))
+            if now - since >= BEHIND_S and count is not None:
+                self._begin(behind[id], count)
+                return
+
+    def await_change(self) -> None:
+        """Returns when no change is under way."""
+        if self._changing is not None:
+            self._changing.join()
+
+    def _begin(self, query: Query, count: int) -> None:
+        self._since.pop(query.id)
+        self._not_before = self._clock() + REST_S
+        self._changing = threading.Thread(target=self._change, args=(query, count), daemon=True)
+        self._changing.start()
+
+    def _change(self, query: Query, count: int) -> None:
+        clauses = tuple(st.Clause("fragments", (word,), _HERE) for word in (str(count), "AUTO"))
+        statement = st.AlterQuery(st.Name(query.name, _HERE), clauses, f"ALTER QUERY {query.name}")
+        try:
+            result = alter_query(statement, self._context)
+        except DsmsError as error:
+            log.warning("a query that falls behind keeps its fragments", query=query.name, reason=str(error))
+        else:
+            log.info("a query that fell behind has more fragments", query=query.name, result=result.message)
+
+
+def falls_behind(progress: Progress | None) -> bool:
+    """Whether a query reads, has more to read than one batch holds, and gets no nearer to the end.
+
+    >>> falls_behind(Progress(900, 500, 50.0, -10.0, behind=True)), falls_behind(Progress(900, 500, 50.0, 5.0, True))
+    (True, False)
+    """
+    return progress is not None and progress.behind and progress.rate > 0 and progress.closing <= 0
+
+
+def wider(query: Query, catalog: Catalog, most: int) -> int | None:
+    """The number of fragments that a query is given next, of `most` that there are; None: it has all that it can
+    have."""
+    sources = [*catalog.sources(), *(table.source for table in catalog.tables())]
+    partitions = [source.partitions for source in sources if source.id in query.reads]
+    present = len(query.fragments)
+    count = min(2 * present, most, query.partitions, *partitions)
+    return count if count > present else None
+
+
+def _by_load(catalog: Catalog) -> Iterator[Query]:
+    return (query for query in catalog.running() if query.fragments_by_load and not query.halted)
