@@ -245,8 +245,14 @@ def planned(query: Query, catalog: Catalog, known: Planned | None = None) -> Pla
 
 
 def _same_partitions(node: logical.Node, catalog: Catalog) -> bool:
-    present = {source.id: source.partitions for source in catalog.sources()}
+    present = _partitions(catalog)
     return all(present.get(source.id, source.partitions) == source.partitions for source in properties.sources(node))
+
+
+@memoized_by_identity(4)
+def _partitions(catalog: Catalog) -> Mapping[str, int]:
+    """The number of partitions of each source, by id."""
+    return {source.id: source.partitions for source in catalog.sources()}
 
 
 @memoized_by_identity(256)

@@ -63,6 +63,8 @@ class ClusterCopies:
         self._alarms = alarms
         self._restoring = threading.Lock()
         self._encoded: tuple[Catalog, bytes] | None = None
+        #: The last copy that it has written, which was of an earlier version: it need not be read to be known.
+        self._written: bytes | None = None
 
     def restore(self) -> Mapping[str, ExecutorStatus]:
         """Writes what is missing or outdated, and gives the living executors. ExternalError while Redis is away."""
@@ -82,8 +84,11 @@ class ClusterCopies:
 
     def _restore_catalog(self, catalog: Catalog) -> None:
         copy, body = self._documents.catalog(), self._encode(catalog)
-        if copy != body and self._outdated(copy, catalog):
+        if copy == body:
+            return
+        if copy is not None and copy == self._written or self._outdated(copy, catalog):
             self._documents.set_catalog(body)
+            self._written = body
 
     def _outdated(self, copy: bytes | None, catalog: Catalog) -> bool:
         """Whether a copy may be replaced."""
