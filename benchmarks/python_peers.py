@@ -10,7 +10,6 @@ counts, and the time of the same query over one record per partition is subtract
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import os
 import subprocess
@@ -41,7 +40,10 @@ from dsms.local.versions import Artifact
 from operators.core.errors import ExternalError
 
 OUT = Path(__file__).parent / "out" / "python_peers.json"
-PATHWAY = "0.33.0"
+#: The newest Spark whose Kafka connector can be had.
+PATHWAY, SPARK = "0.33.0", "4.2.0"
+#: What Spark's Kafka source needs beside Spark.
+_SPARK_JARS = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13", "kafka-clients", "commons-pool2")
 _TOPICS = ("bid", "few")
 _HERE = Path(__file__).parent / "peers"
 
@@ -147,13 +149,7 @@ def _kafka(records: int) -> Iterator[KafkaSettings]:
 
 @contextmanager
 def _pathway(kafka: KafkaSettings) -> Iterator[Engine]:
-    python = cache_dir(os.environ) / "pathway-venv" / "bin" / "python"
-    done = python.parent.parent / f".pathway-{PATHWAY}"
-    if not done.exists():
-        report(f"installing pathway {PATHWAY} (once, a few minutes)")
-        subprocess.run([sys.executable, "-m", "venv", str(python.parent.parent)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", f"pathway=={PATHWAY}"], check=True)
-        done.touch()
+    python = _environment("pathway", PATHWAY)
     environ = {**os.environ, "PATHWAY_THREADS": "2"}
     with _client([str(python), str(_HERE / "pathway_client.py")], environ, kafka) as engine:
         yield engine
@@ -161,16 +157,28 @@ def _pathway(kafka: KafkaSettings) -> Iterator[Engine]:
 
 @contextmanager
 def _spark(kafka: KafkaSettings) -> Iterator[Engine]:
-    version = importlib.metadata.version("pyspark")
     java, cache = find_java(os.environ), cache_dir(os.environ)
-    jars = cache / "jars" / f"spark-kafka-{version}"
+    jars = cache / "jars" / f"spark-kafka-{SPARK}"
     if not jars.is_dir():
-        connector = Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", version)
+        connector = Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK)
         Resolver(java, cache, os.environ)._fetch((connector,), jars, report)
     environ = {**os.environ, "JAVA_HOME": str(java.resolve().parent.parent)}
-    command = [sys.executable, str(_HERE / "spark_client.py"), ",".join(map(str, jars.glob("*.jar")))]
+    needed = (str(jar) for name in _SPARK_JARS for jar in jars.glob(f"{name}-*.jar"))
+    command = [str(_environment("pyspark", SPARK)), str(_HERE / "spark_client.py"), ",".join(needed)]
     with _client(command, environ, kafka) as engine:
         yield engine
+
+
+def _environment(package: str, version: str) -> Path:
+    """The Python of an environment of its own that has a package; it is made once, in the cache directory."""
+    home = cache_dir(os.environ) / f"{package}-{version}-venv"
+    python, done = home / "bin" / "python", home / ".done"
+    if not done.exists():
+        report(f"installing {package} {version} into {home} (once, a few minutes)")
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", f"{package}=={version}"], check=True)
+        done.touch()
+    return python
 
 
 @contextmanager

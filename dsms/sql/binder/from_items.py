@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
+import dsms.sql.binder.row_patterns  # noqa: F401 registers its item
 from dsms.model import logical
 from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.position import error_at

@@ -11,6 +11,7 @@ from sqlglot.generators.postgres import PostgresGenerator
 from sqlglot.tokenizer_core import TokenType
 
 from dsms.sql.parser import nodes
+from dsms.sql.parser.pattern_parser import pattern_sql
 from dsms.sql.parser.stream_parser import StreamParser
 
 
@@ -50,6 +51,7 @@ class Dsms(Postgres):
             nodes.SyncRelation: lambda self, node: _synchronised(self, node),
             nodes.StreamOf: lambda self, node: f"{node.args['kind'].upper()}({self.sql(node, 'this')})",
             exp.WindowSpec: lambda self, node: _frame(self, node),
+            nodes.RowPattern: pattern_sql,
             nodes.StreamSample: lambda self, node: f"{self.sql(node, 'this')} SAMPLE({self.sql(node, 'percent')})",
         }
 

@@ -89,6 +89,25 @@ class StreamSample(Around):
     arg_types = {"this": True, "percent": True}
 
 
+class RowPattern(exp.Expression):
+    """`S MATCH_RECOGNIZE (…) AS m`: a `pattern` as text, and the definitions of its variables in `expressions`. The
+    alias is that of the result."""
+
+    arg_types = {
+        "this": True,
+        "pattern": True,
+        "partition": False,
+        "order": False,
+        "measures": False,
+        "every": False,
+        "skip": False,
+        "within": False,
+        "expressions": False,
+        "alias": False,
+        "joins": False,
+    }
+
+
 class Emit(exp.Expression):
     """`EMIT FINAL` at the end of a SELECT, which has it as its argument `emit`."""
 

@@ -10,7 +10,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model.statements import Place
 from dsms.sql.parser import nodes
-from dsms.sql.parser.window_parser import WINDOW_TABLES, WindowParser
+from dsms.sql.parser.pattern_parser import PatternParser
+from dsms.sql.parser.window_parser import WINDOW_TABLES
 from operators.table_functions.registry import TABLE_FUNCTIONS
 
 _SYNCHRONISED = re.compile(r"[Rℜ]_(.+)", re.IGNORECASE)
@@ -23,7 +24,7 @@ _MOST_STEPS = 100_000
 _OPERANDS = (TokenType.NUMBER, TokenType.VAR, TokenType.L_PAREN, TokenType.IDENTIFIER)
 
 
-class StreamParser(WindowParser):
+class StreamParser(PatternParser):
     """PostgreSQL's queries with CQL, PIPES and SyncSQL notations, and windows as table functions.
 
     >>> import sqlglot
@@ -34,7 +35,8 @@ class StreamParser(WindowParser):
     """
 
     MODIFIABLES: ClassVar[Any] = (
-        *WindowParser.MODIFIABLES,
+        *PatternParser.MODIFIABLES,
+        nodes.RowPattern,
         nodes.StreamWindow,
         nodes.SyncRelation,
         nodes.WindowTable,
@@ -197,8 +199,8 @@ class StreamParser(WindowParser):
     # --- spellings
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
-        """`Sample (10)` and EMIT FINAL are not aliases."""
-        if (self._ahead(0) == "SAMPLE" and self._ahead(1) == "(") or self._at_emit():
+        """`Sample (10)`, EMIT FINAL and MATCH_RECOGNIZE ( are not aliases."""
+        if (self._ahead(0) == "SAMPLE" and self._ahead(1) == "(") or self._at_emit() or self._at_pattern():
             return None
         return super()._parse_table_alias(alias_tokens)
 

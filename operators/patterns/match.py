@@ -1,0 +1,258 @@
+"""Match: the matches of a row pattern in each partition of a relation, SQL's MATCH_RECOGNIZE."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.core.operator import Move, Step, reject
+from operators.core.sort_key import SortKey
+from operators.patterns.conditions import Condition, Conditions, Context
+from operators.patterns.navigation import Navigation, match_entries
+from operators.patterns.pattern import Pattern, program_of, to_text
+from operators.patterns.search import MOST_STEPS, Attempt, Search, Skip
+from operators.ranking.timeline import Timeline
+from operators.ranking.top_k import partition_numbers
+from operators.state.copies import (
+    held_copies,
+    match_copies,
+    net_changes,
+    ordered_by,
+    state_of_partitions,
+    updated_state,
+)
+from operators.state.trace import Trace
+
+#: The number of a match in its partition, from 1, and the variable of a row.
+NUMBER, CLASSIFIER = "__match", "__classifier"
+_PLACE = "__place"
+
+
+@dataclass(frozen=True)
+class Match:
+    """match(A) at τ = the matches of a pattern in the rows of A at τ, partition by partition in an order.
+
+    The search goes from the first row to the last; at each row the preferred match is taken (ISO 9075-2, row pattern
+    recognition), and goes on as `skip` says. The output has for each match its last row (`every`: all its rows) with
+    the number of the match, the variable of the row, and the navigations. Rows that tie in the order are sorted by
+    arrival. Input and output are changes: a late row or a retraction corrects the matches that it changes. State: the
+    rows. A step reads the partitions that change; from one changed instant to the next only those attempts are made
+    anew that have looked at a changed row. Where an attempt is given up, its first row is in fault.
+
+    >>> from operators.expressions import Column, call
+    >>> from operators.patterns.pattern import parse_pattern
+    >>> v, before = Column("v", pa.int64()), Navigation("p", "prev", "v", pa.int64(), offset=1)
+    >>> up = Condition("UP", call("greater", v, Column("p", pa.int64())), (before,))
+    >>> rises = Match((), (SortKey("v"),), parse_pattern("A UP+"), (up,))
+    >>> rows = Delta.of([("+", {"v": 1}, 3), ("+", {"v": 5}, 4), ("+", {"v": 7}, 6)])
+    >>> step = rises.step(rows, rises.traces(), Move(0, 9))
+    >>> step.delta.snapshot(4).rows(), step.delta.snapshot(6).rows()
+    ([(5, 1, 'UP')], [(7, 1, 'UP')])
+    """
+
+    operator_version: ClassVar[int] = 1
+    partition: tuple[str, ...]
+    order: tuple[SortKey, ...]
+    pattern: Pattern
+    conditions: tuple[Condition, ...] = ()
+    navigations: tuple[Navigation, ...] = ()
+    every: bool = False
+    skip: Skip = Skip()
+    #: The most units of the first column of the order between the first and the last row of a match.
+    within: int | None = None
+
+    @property
+    def added(self) -> Sequence[pa.Field[Any]]:
+        """The number of the match, the variable of the row, and the navigations."""
+        known = (pa.field(NUMBER, pa.int64(), nullable=False), pa.field(CLASSIFIER, pa.string(), nullable=False))
+        return (*known, *(pa.field(each.name, each.type) for each in self.navigations))
+
+    @property
+    def append_only(self) -> bool:
+        """A later row may make a match longer."""
+        return False
+
+    def keys(self, below: tuple[str, ...]) -> tuple[str, ...]:
+        """The partition and the number of the match, and if all rows are shown a key of these."""
+        if not self.every:
+            return (*self.partition, NUMBER)
+        return tuple(dict.fromkeys((*below, NUMBER))) if below else ()
+
+    def describe(self) -> str:
+        """Such as `Match by k in order of t: A UP+`."""
+        by = f" by {', '.join(self.partition)}" if self.partition else ""
+        order = ", ".join(key.column + (" DESC" if key.descending else "") for key in self.order)
+        rows = ", all rows" if self.every else ""
+        return f"Match{by} in order of {order}: {to_text(self.pattern)}{rows}"
+
+    def traces(self) -> tuple[Trace, ...]:
+        """The copies of rows, by partition."""
+        return (state_of_partitions(self.partition),)
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The changes of the matches at the instants of the move."""
+        (state,) = traces
+        changes = net_changes(delta)
+        if not changes.height:
+            return Step(self._output(delta.frame.clear(), delta.columns, [], delta.frame), traces)
+        held = held_copies(state, changes, self.partition, move.start)
+        copies = match_copies(held, changes)
+        after = updated_state(state, copies, self.partition, move.end)
+        keys = [(key.column, key.descending, key.nulls_last) for key in self.order]
+        ordered = ordered_by(copies.with_row_index(_PLACE), keys).drop(_PLACE)
+        line = Timeline.of(ordered, partition_numbers(ordered, self.partition))
+        changed = list(_Matches(self, ordered, line).changes())
+        every = self._output(ordered, delta.columns, changed, line)
+        faults = pl.Series([_fault() if each.undecided else None for each in changed], dtype=pl.String)
+        output, rejected = reject(every, faults)
+        return Step(output, (after,), rejected)
+
+    def _output(self, rows: pl.DataFrame, row: list[str], changed: list[Change], line: Any) -> Delta:
+        elements = rows[[each.rows[each.at] for each in changed]] if changed else rows.clear()
+        cells = np.array([each.cell for each in changed], np.int64)
+        instants, orders = (line.instants[cells], line.orders[cells]) if changed else (cells, cells)
+        looked_at = (
+            [[each.rows[at] for at in nav.rows_of(each.variables)] for each in changed] for nav in self.navigations
+        )
+        added = [nav.values(rows, places) for nav, places in zip(self.navigations, looked_at, strict=True)]
+        framed = elements.select(row).with_columns(
+            pl.Series(NUMBER, [each.number for each in changed], pl.Int64),
+            pl.Series(CLASSIFIER, [each.variables[-1] if each.variables else "" for each in changed], pl.String),
+            *added,
+            pl.Series(FROM, instants, pl.Int64),
+            pl.lit(FOREVER, pl.Int64).alias(TO),
+            pl.Series(WEIGHT, [each.weight for each in changed], pl.Int64),
+            pl.Series(ORDER, orders, pl.Int64),
+        )
+        return Delta(framed.select(*row, NUMBER, CLASSIFIER, *(nav.name for nav in self.navigations), *RESERVED))
+
+
+def _fault() -> str:
+    return f"MATCH_RECOGNIZE gives up after {MOST_STEPS:,} steps at one row: make its conditions or PATTERN narrower"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A row that enters (weight 1) or leaves the output in a cell: the place `at` among the rows of its match so far,
+    by their numbers, and the variables of these."""
+
+    cell: int
+    weight: int
+    number: int
+    rows: tuple[int, ...]
+    variables: tuple[str, ...]
+    at: int
+    undecided: bool = False
+
+
+@dataclass(frozen=True)
+class _Matches:
+    """The matches of all cells of a timeline over rows in their order."""
+
+    match: Match
+    rows: pl.DataFrame
+    line: Timeline
+
+    @cached_property
+    def _search(self) -> Search:
+        conditions = self.match.conditions
+        local = all(condition.local for condition in conditions) and self.match.within is None
+        ahead = max((nav.offset for each in conditions for nav in each.navigations if nav.kind == "next"), default=0)
+        return Search(program_of(self.match.pattern), self.match.skip, local, ahead)
+
+    def changes(self) -> Iterator[Change]:
+        """What changes from each cell to the next of its group."""
+        conditions = Conditions(self.match.conditions, self.rows, self.match.order[0].column, self.match.within)
+        conditions.prepare(self._contexts(conditions))
+        tried: list[Attempt] = []
+        before: list[int] = []
+        for cell, present, same in self._states():
+            first = bool(self.line.before[cell])
+            fresh = self._search.attempts(len(present), conditions.over(present), [] if first else tried, same)
+            if not first:
+                kept = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(tried, fresh, strict=False)))
+                now = dict.fromkeys(self._shown(fresh, present, kept))
+                past = dict.fromkeys(self._shown(tried, before, kept))
+                yield from (Change(cell, -1, *entry) for entry in past if entry not in now)
+                yield from (Change(cell, 1, *entry) for entry in now if entry not in past)
+            before, tried = present.copy(), fresh
+
+    def _states(self) -> Iterator[tuple[int, list[int], int]]:
+        """The rows that are present in each cell, and how many at their beginning are the same as in the cell before.
+        The list changes from cell to cell."""
+        present: list[int] = []
+        for cell, (entering, leaving) in enumerate(self._moves):
+            if self.line.before[cell]:  # the rows that the group before still has are none of this one
+                present, leaving = [], []
+            yield cell, present, _moved(present, entering, leaving)
+
+    def _contexts(self, conditions: Conditions) -> Iterator[Context]:
+        """All contexts in which rows are looked at: those around the rows that enter or leave."""
+        reach = max(map(abs, conditions.offsets), default=0)
+        for cell, present, _ in self._states():
+            entering, leaving = self._moves[cell]
+            if self.line.before[cell]:
+                places = set(range(len(present)))
+            else:
+                moved = (bisect_left(present, row) for row in (*entering, *leaving))
+                further = reach + len(entering) + 1  # several copies of a row enter at one place
+                around = (range(max(place - reach, 0), min(place + further, len(present))) for place in moved)
+                places = {at for each in around for at in each}
+            yield from (conditions.context(present, at) for at in places)
+
+    @cached_property
+    def _moves(self) -> list[tuple[list[int], list[int]]]:
+        """The rows that enter and leave at each cell; several copies of a row one after the other."""
+        counts = self.rows[WEIGHT].to_numpy()
+        copies = np.repeat(np.arange(len(counts)), counts)
+        enter, leave = (_by_cell(cells[copies], copies, self.line.size) for cells in (self.line.starts, self.line.ends))
+        return list(zip(enter, leave, strict=True))
+
+    def _shown(self, tried: list[Attempt], present: list[int], kept: int) -> Iterator[tuple[Any, ...]]:
+        """What is shown of the attempts after the first `kept` ones: (number, rows, variables, place, undecided)."""
+        number = sum(attempt.variables is not None for attempt in tried[:kept])
+        for attempt in tried[kept:]:
+            if attempt.undecided:
+                yield 0, (present[attempt.start],), (), 0, True
+            if attempt.variables is None:
+                continue
+            number += 1
+            rows = tuple(present[attempt.start : attempt.start + len(attempt.variables)])
+            for at, variables in match_entries(0, attempt.variables, every=self.match.every):
+                yield number, rows[: at + 1], variables, at, False
+
+
+def _moved(present: list[int], entering: Sequence[int], leaving: Sequence[int]) -> int:
+    """Puts rows into the sorted list of those that are present, and takes others out; returns how many rows at the
+    beginning are the same as before.
+
+    >>> rows = [1, 3, 5]
+    >>> _moved(rows, [4, 4], [5]), rows
+    (2, [1, 3, 4, 4])
+    """
+    same = len(present)
+    for row in leaving:
+        place = bisect_left(present, row)
+        same = min(same, place)
+        del present[place]
+    for row in entering:
+        place = bisect_left(present, row)
+        same = min(same, place)
+        present.insert(place, row)
+    return same
+
+
+def _by_cell(cells: np.ndarray, copies: np.ndarray, size: int) -> list[list[int]]:
+    order = np.argsort(cells, kind="stable")
+    bounds = np.searchsorted(cells[order], np.arange(size + 1))
+    listed = copies[order].tolist()
+    return [listed[start:end] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]

@@ -1,0 +1,121 @@
+"""Navigations: values of other rows of a match, which conditions and measures look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import polars as pl
+import pyarrow as pa
+
+from operators.expressions.arrow_types import polars_type
+
+Kind = Literal["prev", "next", "first", "last", "count", "sum", "avg", "min", "max"]
+
+
+@dataclass(frozen=True, slots=True)
+class Navigation:
+    """A value that a row has because of other rows.
+
+    `prev` and `next` look `offset` rows before or after the row in the partition, whether these match or not. The
+    others look at the rows of a match up to the row, or of those at the ones of `variable` ("" is every row): at the
+    first or last one (`offset` rows further inside), or at all of them. `column` "" counts rows.
+    """
+
+    name: str
+    kind: Kind
+    column: str
+    type: pa.DataType
+    variable: str = ""
+    offset: int = 0
+
+    @property
+    def neighbour(self) -> bool:
+        """Whether it looks at the partition and not at the match."""
+        return self.kind in ("prev", "next")
+
+    def place(self, at: int) -> int:
+        """The place of the row of the partition that it looks at from another one."""
+        return at - self.offset if self.kind == "prev" else at + self.offset
+
+    def rows_of(self, variables: Sequence[str]) -> list[int]:
+        """Which rows of a match it looks at, by their places in it.
+
+        >>> last = Navigation("x", "last", "v", pa.int64(), "A", 1)
+        >>> last.rows_of("AABA"), last.rows_of("AB"), Navigation("n", "count", "", pa.int64(), "A").rows_of("ABA")
+        ([1], [], [0, 2])
+        """
+        listed = [at for at, variable in enumerate(variables) if self.variable in ("", variable)]
+        if self.kind == "first":
+            return listed[self.offset : self.offset + 1]
+        if self.kind == "last":
+            return (
+                listed[len(listed) - 1 - self.offset : len(listed) - self.offset] if self.offset < len(listed) else []
+            )
+        return listed
+
+    def value(self, column: Sequence[Any], rows: Sequence[int]) -> object:
+        """Its value for some rows, given the values of its column.
+
+        >>> total = Navigation("s", "sum", "v", pa.int64())
+        >>> total.value([1, None, 3], [0, 1, 2]), total.value([1, None, 3], [1])
+        (4, None)
+        """
+        if self.kind == "count":
+            return sum(1 for row in rows if not self.column or column[row] is not None)
+        if self.kind in ("first", "last", "prev", "next"):
+            return column[rows[0]] if rows else None
+        known = [column[row] for row in rows if column[row] is not None]
+        if not known:
+            return None
+        match self.kind:
+            case "sum":
+                return sum(known[1:], known[0])
+            case "avg":
+                return float(sum(known[1:], known[0])) / len(known)
+            case "min":
+                return min(known)
+            case _:
+                return max(known)
+
+    def values(self, rows: pl.DataFrame, looked_at: Sequence[Sequence[int]]) -> pl.Series:
+        """Its value for each list of places of rows; NULL (of a count 0) for an empty one."""
+        kind = polars_type(self.type)
+        places = pl.Series("rows", looked_at, dtype=pl.List(pl.Int64))
+        if self.kind == "count" and not self.column:
+            return places.list.len().cast(kind).alias(self.name)
+        entries = pl.DataFrame({"entry": range(len(looked_at)), "row": places}).explode("row", empty_as_null=False)
+        found = entries.with_columns(rows[self.column].gather(entries["row"]).alias("value"))
+        by_entry = found.group_by("entry").agg(_aggregate(self.kind, kind).alias(self.name))
+        every = pl.DataFrame({"entry": range(len(looked_at))}).join(by_entry, "entry", "left", maintain_order="left")
+        value = every[self.name].cast(kind)
+        return value.fill_null(0) if self.kind == "count" else value
+
+
+def _aggregate(kind: Kind, type_: pl.DataType) -> pl.Expr:
+    value = pl.col("value")
+    match kind:
+        case "count":
+            return value.count()
+        case "sum":
+            return pl.when(value.count() > 0).then(value.cast(type_).sum())
+        case "avg":
+            return value.cast(type_).mean()
+        case "min":
+            return value.min()
+        case "max":
+            return value.max()
+        case _:
+            return value.first()
+
+
+def match_entries(start: int, variables: Sequence[str], *, every: bool) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The rows that a match shows, each with the variables of the rows up to it: all rows, or the last one."""
+    first = 0 if every else len(variables) - 1
+    for at in range(first, len(variables)):
+        yield start + at, tuple(variables[: at + 1])
+
+
+#: A row of a partition for conditions: a value of each column.
+Row = dict[str, Any]

@@ -1,0 +1,142 @@
+"""The search for matches in the rows of a partition, which redoes only what a change of the rows can change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from operators.patterns.pattern import Instruction
+
+#: The most steps of one attempt whose conditions look at the match so far: all ways may have to be tried. Others
+#: visit each step once for each row.
+MOST_STEPS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """AFTER MATCH SKIP: where the search goes on: behind the last row, at the row after the first, or at the first or
+    last row of a variable."""
+
+    to: Literal["past", "next", "first", "last"] = "past"
+    variable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt to match from row `start` on: the variables of the consecutive rows of the match (None: there is
+    none), and up to which row, included, it has looked. `undecided`: it was given up after `MOST_STEPS`, and so was the
+    search in all rows after it."""
+
+    start: int
+    variables: tuple[str, ...] | None
+    seen: int
+    undecided: bool = False
+
+
+#: Variables of the rows so far, the last one first: (variables before, variable), None for none.
+Path = tuple["Path", str] | None
+#: Where an attempt is: the number of a step, the next row, and the path to it.
+State = tuple[int, int, Path]
+_LOOKING = ("row", "start", "end")
+#: Whether a row can be the next one of a variable, given the first row of the attempt and the path to it.
+Holds = Callable[[str, int, int, Path], bool]
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search by a program. `local` says that no condition depends on other rows of the match, so that no state is
+    visited twice; `ahead` is how many rows after a row its condition looks at."""
+
+    program: Sequence[Instruction]
+    skip: Skip = Skip()
+    local: bool = True
+    ahead: int = 0
+
+    def attempts(self, count: int, holds: Holds, before: Sequence[Attempt] = (), same: int = 0) -> list[Attempt]:
+        """All attempts in `count` rows, in the order of their first rows. `before` are those in a sequence of rows that
+        has the first `same` ones in common with this one: they are taken over as far as they looked at nothing else.
+
+        >>> from operators.patterns.pattern import parse_pattern, program_of
+        >>> rows = "abbcab"
+        >>> holds = lambda variable, at, start, path: rows[at].upper() == variable
+        >>> tried = Search(program_of(parse_pattern("A B+"))).attempts(6, holds)
+        >>> [(attempt.start, attempt.variables) for attempt in tried]
+        [(0, ('A', 'B', 'B')), (3, None), (4, ('A', 'B'))]
+        """
+        done = []
+        for attempt in before:
+            if attempt.seen + self.ahead >= same:
+                break
+            done.append(attempt)
+        start = self._after(done[-1]) if done else 0
+        while start < count and not (done and done[-1].undecided):
+            done.append(self.attempt(start, count, holds))
+            start = self._after(done[-1])
+        return done
+
+    def attempt(self, start: int, count: int, holds: Holds) -> Attempt:
+        """The preferred match from a row on."""
+        open_: list[State] = [(0, start, None)]
+        visited: set[tuple[int, int]] = set()
+        seen = start
+        steps = 0
+        while open_:
+            steps += 1
+            if steps > MOST_STEPS and not self.local:
+                return Attempt(start, None, count, undecided=True)
+            number, at, path = open_.pop()
+            if self.local:
+                if (number, at) in visited:
+                    continue
+                visited.add((number, at))
+            step = self.program[number]
+            if step.kind == "match":
+                return Attempt(start, tuple(listed(path)), seen)
+            if step.kind in _LOOKING:
+                seen = max(seen, at)
+            if step.kind == "row":
+                if at < count and holds(step.variable, at, start, path):
+                    open_.append((number + 1, at + 1, (path, step.variable)))
+            else:
+                open_ += ((next_, at, path) for next_ in _without_row(step, number, at, count))
+        return Attempt(start, None, seen)
+
+    def _after(self, attempt: Attempt) -> int:
+        """Where the search goes on. SKIP TO the row where the match began would never end: it goes on behind it."""
+        start, found = attempt.start, attempt.variables
+        if found is None or self.skip.to == "next":
+            return start + 1
+        if self.skip.to == "past":
+            return start + len(found)
+        if self.skip.variable not in found:
+            return start + len(found)
+        first = found.index(self.skip.variable)
+        last = len(found) - 1 - found[::-1].index(self.skip.variable)
+        return max(start + (first if self.skip.to == "first" else last), start + 1)
+
+
+def _without_row(step: Instruction, number: int, at: int, count: int) -> tuple[int, ...]:
+    """Where a step that takes no row goes on, the preferred step last."""
+    match step.kind:
+        case "split":
+            return step.second, step.first
+        case "jump":
+            return (step.first,)
+        case "start":
+            return (number + 1,) if at == 0 else ()
+        case _:
+            return (number + 1,) if at == count else ()
+
+
+def listed(path: Path) -> list[str]:
+    """The variables of a path, the first one first.
+
+    >>> listed(((None, "A"), "B"))
+    ['A', 'B']
+    """
+    names = []
+    while path is not None:
+        path, name = path
+        names.append(name)
+    return names[::-1]
