@@ -25,6 +25,7 @@ ORDER = (
     "operators.grouping",
     "operators.joins",
     "operators.ranking",
+    "operators.patterns",
     "operators.streams",
     "operators.sync",
     "operators.windows",

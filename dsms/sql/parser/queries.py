@@ -111,11 +111,11 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
         return query
     if windows or query.select.find(nodes.StreamOf):
         return st.ContinuousQuery("query", name, query.select, (), query.sql, query.select_sql, "streamed")
-    if only := query.select.find(nodes.SyncRelation, nodes.WindowTable, nodes.TableFunction):
+    others = (nodes.SyncRelation, nodes.WindowTable, nodes.TableFunction, nodes.RowPattern)
+    if only := query.select.find(*others):
         hint = "use SELECT STREAMED or SELECT COMPLETE"
-        raise error_at(
-            only, "a one-time SELECT cannot read windows, table functions or synchronised relations", hint=hint
-        )
+        listed = "windows, table functions, row patterns or synchronised relations"
+        raise error_at(only, f"a one-time SELECT cannot read {listed}", hint=hint)
     return st.Select(query.select, query.select_sql, name)
 
 
