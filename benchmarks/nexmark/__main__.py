@@ -28,6 +28,7 @@ from benchmarks.nexmark.reference import Reference
 from benchmarks.nexmark.timeline import Timeline
 from benchmarks.peers.flink import NAME
 from benchmarks.peers.flink_install import flink_install
+from benchmarks.nexmark.plot import plot
 from benchmarks.report import Result, write_report
 from operators.core.errors import DsmsError
 
@@ -82,6 +83,7 @@ def main() -> None:
     finally:
         results = list(_results(options, inputs[0], answers))
         write_report(options.out, results, answers.failures)
+        plot(options.out)
 
 
 def _ask_all(options: argparse.Namespace, inputs: tuple[Input, Input], answers: Answers) -> None:

@@ -1,0 +1,49 @@
+"""The plot of a report: ours as a multiple of the peer's, question by question."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+#: What is drawn, and whether more is better.
+_FIGURES = {"throughput": True, "CPU": False, "peak memory": False}
+
+
+def plot(report: Path) -> Path | None:
+    """Draws a report with a peer beside it, as SVG; returns the path, None where no peer was measured.
+
+    Bars are ratios of ours to the peer's: throughput above 1 is better, CPU and memory below 1.
+    """
+    results = json.loads(report.read_text("utf-8"))["results"]
+    ratios = {figure: _ratios(results, figure) for figure in _FIGURES}
+    if not any(ratios.values()):
+        return None
+    mpl.rcParams["svg.hashsalt"] = "nexmark"
+    figure = Figure(figsize=(9, 7), layout="constrained")
+    for axes, (name, known) in zip(figure.subplots(len(ratios), 1, sharex=True), ratios.items(), strict=True):
+        axes.bar(list(known), list(known.values()), color="tab:blue")
+        axes.axhline(1.0, color="black", linewidth=0.8)
+        mean = math.exp(sum(map(math.log, known.values())) / len(known))
+        axes.axhline(mean, linestyle=":", label=f"geometric mean {mean:.2f}")
+        axes.set_ylabel(f"{name}\n({'higher' if _FIGURES[name] else 'lower'} is better)")
+        axes.legend(loc="upper right")
+        axes.grid(visible=True, axis="y", alpha=0.3)
+    figure.suptitle(f"NEXMark: ours as a multiple of {_peer(results)}")
+    path = report.with_suffix(".svg")
+    figure.savefig(path, format="svg", metadata={"Date": None})
+    return path
+
+
+def _ratios(results: list[dict[str, Any]], figure: str) -> dict[str, float]:
+    """The ratios by question, of questions that both have answered."""
+    both = (one for one in results if one["name"].endswith(f": {figure}") and one.get("peer") and one["value"])
+    return {one["name"].partition(",")[0]: one["value"] / one["peer"]["value"] for one in both if one["peer"]["value"]}
+
+
+def _peer(results: list[dict[str, Any]]) -> str:
+    return str(next(one["peer"]["name"] for one in results if one.get("peer")))
