@@ -23,12 +23,12 @@ from benchmarks.nexmark.generator import Events
 from benchmarks.nexmark.load import load_plain
 from benchmarks.nexmark.measured import Measured
 from benchmarks.nexmark.ours import FEW, Effort, Input
+from benchmarks.nexmark.plot import plot
 from benchmarks.nexmark.questions import QUESTIONS, Question
 from benchmarks.nexmark.reference import Reference
 from benchmarks.nexmark.timeline import Timeline
 from benchmarks.peers.flink import NAME
 from benchmarks.peers.flink_install import flink_install
-from benchmarks.nexmark.plot import plot
 from benchmarks.report import Result, write_report
 from operators.core.errors import DsmsError
 

@@ -213,6 +213,7 @@ class _Parser:
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens, self._at = tokens, 0
+        self._permuting = False
 
     @property
     def ahead(self) -> str:
@@ -258,11 +259,15 @@ class _Parser:
         raise UserError(f'unexpected "{token}" in PATTERN' if token else "PATTERN ends too early", hint=hint)
 
     def _permuted(self) -> Pattern:
+        if self._permuting:
+            raise UserError("PERMUTE within PERMUTE is not supported")
+        self._permuting = True
         self._expect("(")
         parts = [self.choice()]
         while self._taken(","):
             parts.append(self.choice())
         self._expect(")")
+        self._permuting = False
         if len(parts) > MOST_PERMUTED:
             raise UserError(f"PERMUTE has {len(parts)} parts, more than {MOST_PERMUTED}")
         return Choice(tuple(Sequence(order) for order in permutations(parts)))
