@@ -114,6 +114,8 @@ class Conditions:
         if question not in self._known:
             looked_at = zip(condition.navigations, asked, strict=True)
             values = {nav.name: [nav.value(self._values(nav.column), rows)] for nav, rows in looked_at}
+            if any(nav.outside(values[nav.name][0]) for nav in condition.navigations):
+                return self._known.setdefault(question, False)
             types = {nav.name: polars_type(nav.type) for nav in condition.navigations}
             row = self.rows.slice(present[at], 1).hstack(pl.DataFrame(values, schema=types))
             self._known[question] = bool(_truth(row, condition)[0])

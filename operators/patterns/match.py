@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Del
 from operators.core.operator import Move, Step, reject
 from operators.core.sort_key import SortKey
 from operators.patterns.conditions import Condition, Conditions, Context
-from operators.patterns.navigation import Navigation, match_entries
+from operators.patterns.navigation import Navigation
 from operators.patterns.pattern import Pattern, program_of, to_text
 from operators.patterns.search import MOST_STEPS, Attempt, Search, Skip
 from operators.ranking.timeline import Timeline
@@ -103,7 +103,7 @@ class Match:
         (state,) = traces
         changes = net_changes(delta)
         if not changes.height:
-            return Step(self._output(delta.frame.clear(), delta.columns, [], delta.frame), traces)
+            return Step(self._output(delta.frame.clear(), delta.columns, [], None)[0], traces)
         held = held_copies(state, changes, self.partition, move.start)
         copies = match_copies(held, changes)
         after = updated_state(state, copies, self.partition, move.end)
@@ -112,28 +112,36 @@ class Match:
         line = Timeline.of(ordered, partition_numbers(ordered, self.partition))
         changed = list(_Matches(self, ordered, line).changes())
         every = self._output(ordered, delta.columns, changed, line)
-        faults = pl.Series([_fault() if each.undecided else None for each in changed], dtype=pl.String)
-        output, rejected = reject(every, faults)
+        output, rejected = reject(*every)
         return Step(output, (after,), rejected)
 
-    def _output(self, rows: pl.DataFrame, row: list[str], changed: list[Change], line: Any) -> Delta:
-        elements = rows[[each.rows[each.at] for each in changed]] if changed else rows.clear()
+    def _output(self, rows: pl.DataFrame, row: list[str], changed: list[Change], line: Any) -> tuple[Delta, pl.Series]:
+        """The changes as elements, and their faults."""
+        elements = rows[[each.found.rows[each.at] for each in changed]] if changed else rows.clear()
         cells = np.array([each.cell for each in changed], np.int64)
         instants, orders = (line.instants[cells], line.orders[cells]) if changed else (cells, cells)
-        looked_at = (
-            [[each.rows[at] for at in nav.rows_of(each.variables)] for each in changed] for nav in self.navigations
-        )
-        added = [nav.values(rows, places) for nav, places in zip(self.navigations, looked_at, strict=True)]
+        faults = pl.Series([_fault() if each.found.undecided else None for each in changed], dtype=pl.String)
+        added = []
+        for navigation in self.navigations:
+            value, outside = navigation.values(rows, [self._looked_at(navigation, each) for each in changed])
+            text = f'"{navigation.kind}" is outside the range of its type'
+            faults = pl.select(pl.coalesce(faults, pl.when(outside).then(pl.lit(text)))).to_series()
+            added.append(value)
         framed = elements.select(row).with_columns(
-            pl.Series(NUMBER, [each.number for each in changed], pl.Int64),
-            pl.Series(CLASSIFIER, [each.variables[-1] if each.variables else "" for each in changed], pl.String),
+            pl.Series(NUMBER, [each.found.number for each in changed], pl.Int64),
+            pl.Series(CLASSIFIER, [each.found.variables[each.at] for each in changed], pl.String),
             *added,
             pl.Series(FROM, instants, pl.Int64),
             pl.lit(FOREVER, pl.Int64).alias(TO),
             pl.Series(WEIGHT, [each.weight for each in changed], pl.Int64),
             pl.Series(ORDER, orders, pl.Int64),
         )
-        return Delta(framed.select(*row, NUMBER, CLASSIFIER, *(nav.name for nav in self.navigations), *RESERVED))
+        columns = (*row, NUMBER, CLASSIFIER, *(navigation.name for navigation in self.navigations))
+        return Delta(framed.select(*columns, *RESERVED)), faults
+
+    def _looked_at(self, navigation: Navigation, change: Change) -> list[int]:
+        found = change.found
+        return [found.rows[at] for at in navigation.rows_of(found.variables, change.at + 1)]
 
 
 def _fault() -> str:
@@ -141,17 +149,27 @@ def _fault() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A row that enters (weight 1) or leaves the output in a cell: the place `at` among the rows of its match so far,
-    by their numbers, and the variables of these."""
+class Found:
+    """A match: its number, its rows by number, and their variables. `undecided`: a row at which the search was given
+    up."""
 
-    cell: int
-    weight: int
     number: int
     rows: tuple[int, ...]
     variables: tuple[str, ...]
-    at: int
     undecided: bool = False
+
+
+_NOTHING = Found(0, (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A row of a match, by its place in it, that enters (weight 1) or leaves the output in a cell."""
+
+    cell: int
+    weight: int
+    found: Found
+    at: int
 
 
 @dataclass(frozen=True)
@@ -165,9 +183,9 @@ class _Matches:
     @cached_property
     def _search(self) -> Search:
         conditions = self.match.conditions
-        local = all(condition.local for condition in conditions) and self.match.within is None
+        local = all(condition.local for condition in conditions)
         ahead = max((nav.offset for each in conditions for nav in each.navigations if nav.kind == "next"), default=0)
-        return Search(program_of(self.match.pattern), self.match.skip, local, ahead)
+        return Search(program_of(self.match.pattern), self.match.skip, local, ahead, self.match.within is not None)
 
     def changes(self) -> Iterator[Change]:
         """What changes from each cell to the next of its group."""
@@ -180,10 +198,9 @@ class _Matches:
             fresh = self._search.attempts(len(present), conditions.over(present), [] if first else tried, same)
             if not first:
                 kept = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(tried, fresh, strict=False)))
-                now = dict.fromkeys(self._shown(fresh, present, kept))
-                past = dict.fromkeys(self._shown(tried, before, kept))
-                yield from (Change(cell, -1, *entry) for entry in past if entry not in now)
-                yield from (Change(cell, 1, *entry) for entry in now if entry not in past)
+                past, now = (_found(*each, kept) for each in ((tried, before), (fresh, present)))
+                for old, new in zip_longest(past, now, fillvalue=_NOTHING):
+                    yield from self._difference(cell, old, new)
             before, tried = present.copy(), fresh
 
     def _states(self) -> Iterator[tuple[int, list[int], int]]:
@@ -217,18 +234,33 @@ class _Matches:
         enter, leave = (_by_cell(cells[copies], copies, self.line.size) for cells in (self.line.starts, self.line.ends))
         return list(zip(enter, leave, strict=True))
 
-    def _shown(self, tried: list[Attempt], present: list[int], kept: int) -> Iterator[tuple[Any, ...]]:
-        """What is shown of the attempts after the first `kept` ones: (number, rows, variables, place, undecided)."""
-        number = sum(attempt.variables is not None for attempt in tried[:kept])
-        for attempt in tried[kept:]:
-            if attempt.undecided:
-                yield 0, (present[attempt.start],), (), 0, True
-            if attempt.variables is None:
-                continue
+    def _difference(self, cell: int, old: Found, new: Found) -> Iterator[Change]:
+        """The rows that leave and enter as one match takes the place of another: those after what both have in common,
+        or the last ones."""
+        if old == new:
+            return
+        same = 0
+        if self.match.every:
+            pairs = zip(old.rows, new.rows, old.variables, new.variables, strict=False)
+            same = sum(1 for _ in takewhile(lambda four: four[0] == four[1] and four[2] == four[3], pairs))
+            same = same if old.number == new.number else 0
+        for weight, found in ((-1, old), (1, new)):
+            start = same if self.match.every or not found.rows else len(found.rows) - 1
+            yield from (Change(cell, weight, found, at) for at in range(start, len(found.rows)))
+
+
+def _found(tried: list[Attempt], present: list[int], kept: int) -> list[Found]:
+    """What attempts after the first `kept` ones have found. One that was given up is the last one."""
+    number = sum(attempt.variables is not None for attempt in tried[:kept])
+    found = []
+    for attempt in tried[kept:]:
+        if attempt.undecided:
+            found.append(Found(0, (present[attempt.start],), ("",), undecided=True))
+        elif attempt.variables is not None:
             number += 1
             rows = tuple(present[attempt.start : attempt.start + len(attempt.variables)])
-            for at, variables in match_entries(0, attempt.variables, every=self.match.every):
-                yield number, rows[: at + 1], variables, at, False
+            found.append(Found(number, rows, attempt.variables))
+    return found
 
 
 def _moved(present: list[int], entering: Sequence[int], leaving: Sequence[int]) -> int:

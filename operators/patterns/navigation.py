@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 import polars as pl
@@ -39,21 +40,17 @@ class Navigation:
         """The place of the row of the partition that it looks at from another one."""
         return at - self.offset if self.kind == "prev" else at + self.offset
 
-    def rows_of(self, variables: Sequence[str]) -> list[int]:
-        """Which rows of a match it looks at, by their places in it.
+    def rows_of(self, variables: Sequence[str], end: int | None = None) -> list[int]:
+        """Which of the first `end` rows of a match it looks at, by their places in it.
 
         >>> last = Navigation("x", "last", "v", pa.int64(), "A", 1)
         >>> last.rows_of("AABA"), last.rows_of("AB"), Navigation("n", "count", "", pa.int64(), "A").rows_of("ABA")
         ([1], [], [0, 2])
         """
-        listed = [at for at, variable in enumerate(variables) if self.variable in ("", variable)]
-        if self.kind == "first":
-            return listed[self.offset : self.offset + 1]
-        if self.kind == "last":
-            return (
-                listed[len(listed) - 1 - self.offset : len(listed) - self.offset] if self.offset < len(listed) else []
-            )
-        return listed
+        places = range(len(variables) if end is None else end)
+        ordered: Iterable[int] = reversed(places) if self.kind == "last" else places
+        listed = (at for at in ordered if self.variable in ("", variables[at]))
+        return list(islice(listed, self.offset, self.offset + 1) if self.kind in ("first", "last") else listed)
 
     def value(self, column: Sequence[Any], rows: Sequence[int]) -> object:
         """Its value for some rows, given the values of its column.
@@ -75,22 +72,33 @@ class Navigation:
             case "avg":
                 return float(sum(known[1:], known[0])) / len(known)
             case "min":
-                return min(known)
+                return min(known, key=_rank)
             case _:
-                return max(known)
+                return max(known, key=_rank)
 
-    def values(self, rows: pl.DataFrame, looked_at: Sequence[Sequence[int]]) -> pl.Series:
-        """Its value for each list of places of rows; NULL (of a count 0) for an empty one."""
+    def outside(self, value: object) -> bool:
+        """Whether a value is too large for the type."""
+        return isinstance(value, int) and pa.types.is_integer(self.type) and not -(2**63) <= value < 2**63
+
+    def values(self, rows: pl.DataFrame, looked_at: Sequence[Sequence[int]]) -> tuple[pl.Series, pl.Series]:
+        """Its value for each list of places of rows; NULL (of a count 0) for an empty one, and where a sum is outside
+        its type, which the second series says."""
         kind = polars_type(self.type)
         places = pl.Series("rows", looked_at, dtype=pl.List(pl.Int64))
         if self.kind == "count" and not self.column:
-            return places.list.len().cast(kind).alias(self.name)
+            return places.list.len().cast(kind).alias(self.name), pl.Series([False] * len(looked_at), dtype=pl.Boolean)
         entries = pl.DataFrame({"entry": range(len(looked_at)), "row": places}).explode("row", empty_as_null=False)
         found = entries.with_columns(rows[self.column].gather(entries["row"]).alias("value"))
         by_entry = found.group_by("entry").agg(_aggregate(self.kind, kind).alias(self.name))
         every = pl.DataFrame({"entry": range(len(looked_at))}).join(by_entry, "entry", "left", maintain_order="left")
-        value = every[self.name].cast(kind)
-        return value.fill_null(0) if self.kind == "count" else value
+        wide = every[self.name].fill_null(0) if self.kind == "count" else every[self.name]
+        value = wide.cast(kind, strict=False)
+        return value, value.is_null() & wide.is_not_null()
+
+
+def _rank(value: Any) -> tuple[bool, Any]:
+    """NaN is the greatest number."""
+    return value != value, value
 
 
 def _aggregate(kind: Kind, type_: pl.DataType) -> pl.Expr:
@@ -99,23 +107,13 @@ def _aggregate(kind: Kind, type_: pl.DataType) -> pl.Expr:
         case "count":
             return value.count()
         case "sum":
-            return pl.when(value.count() > 0).then(value.cast(type_).sum())
+            wide = value.cast(pl.Int128 if type_.is_integer() else type_)
+            return pl.when(value.count() > 0).then(wide.sum())
         case "avg":
             return value.cast(type_).mean()
         case "min":
             return value.min()
         case "max":
-            return value.max()
+            return value.nan_max() if type_.is_float() else value.max()
         case _:
             return value.first()
-
-
-def match_entries(start: int, variables: Sequence[str], *, every: bool) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The rows that a match shows, each with the variables of the rows up to it: all rows, or the last one."""
-    first = 0 if every else len(variables) - 1
-    for at in range(first, len(variables)):
-        yield start + at, tuple(variables[: at + 1])
-
-
-#: A row of a partition for conditions: a value of each column.
-Row = dict[str, Any]

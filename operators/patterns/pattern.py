@@ -13,6 +13,7 @@ from operators.core.errors import UserError
 MOST_INSTRUCTIONS = 2_000
 #: The most parts of PERMUTE, which stands for all their orders.
 MOST_PERMUTED = 5
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _TOKEN = re.compile(r'\s*([A-Za-z_]\w*|"(?:[^"]|"")*"|\d+|\S)')
 
 
@@ -74,7 +75,7 @@ def parse_pattern(text: str) -> Pattern:
     >>> parse_pattern("A b+? (C | D){2,}").parts[1]
     Repeat(part=Variable(name='B'), least=1, most=None, reluctant=True)
     """
-    parser = _Parser([match[1] for match in _TOKEN.finditer(text)])
+    parser = _Parser([match[1] for match in _TOKEN.finditer(_COMMENT.sub(" ", text))])
     pattern = parser.choice()
     if parser.ahead:
         raise UserError(f'unexpected "{parser.ahead}" in PATTERN')
@@ -237,7 +238,7 @@ class _Parser:
 
     def _repeated(self) -> Pattern:
         part = self._primary()
-        while (bounds := self._bounds()) is not None:
+        if (bounds := self._bounds()) is not None:
             if can_be_empty(part):
                 raise UserError("PATTERN repeats a part that also matches no row", hint="write (A)* instead of (A?)*")
             part = Repeat(part, *bounds, reluctant=self._taken("?"))

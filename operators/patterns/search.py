@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from operators.patterns.pattern import Instruction
@@ -39,6 +39,8 @@ Path = tuple["Path", str] | None
 #: Where an attempt is: the number of a step, the next row, and the path to it.
 State = tuple[int, int, Path]
 _LOOKING = ("row", "start", "end")
+#: States (step, row) that lead nowhere, with the last row that was looked at to know it.
+Failed = dict[tuple[int, int], int]
 #: Whether a row can be the next one of a variable, given the first row of the attempt and the path to it.
 Holds = Callable[[str, int, int, Path], bool]
 
@@ -46,12 +48,14 @@ Holds = Callable[[str, int, int, Path], bool]
 @dataclass(frozen=True)
 class Search:
     """A search by a program. `local` says that no condition depends on other rows of the match, so that no state is
-    visited twice; `ahead` is how many rows after a row its condition looks at."""
+    visited twice in an attempt, and `timed` that matches are limited in length: otherwise a state that failed in one
+    attempt fails in all. `ahead` is how many rows after a row its condition looks at."""
 
     program: Sequence[Instruction]
     skip: Skip = Skip()
     local: bool = True
     ahead: int = 0
+    timed: bool = False
 
     def attempts(self, count: int, holds: Holds, before: Sequence[Attempt] = (), same: int = 0) -> list[Attempt]:
         """All attempts in `count` rows, in the order of their first rows. `before` are those in a sequence of rows that
@@ -70,37 +74,37 @@ class Search:
                 break
             done.append(attempt)
         start = self._after(done[-1]) if done else 0
+        failed: Failed = {}
         while start < count and not (done and done[-1].undecided):
-            done.append(self.attempt(start, count, holds))
+            done.append(self.attempt(start, count, holds, failed))
             start = self._after(done[-1])
         return done
 
-    def attempt(self, start: int, count: int, holds: Holds) -> Attempt:
-        """The preferred match from a row on."""
+    def attempt(self, start: int, count: int, holds: Holds, failed: Failed) -> Attempt:
+        """The preferred match from a row on. `failed` gets the states of an attempt that fails."""
+        states = _States(failed, start)
         open_: list[State] = [(0, start, None)]
-        visited: set[tuple[int, int]] = set()
-        seen = start
         steps = 0
         while open_:
             steps += 1
             if steps > MOST_STEPS and not self.local:
                 return Attempt(start, None, count, undecided=True)
             number, at, path = open_.pop()
-            if self.local:
-                if (number, at) in visited:
-                    continue
-                visited.add((number, at))
+            if self.local and not states.enters(number, at):
+                continue
             step = self.program[number]
             if step.kind == "match":
-                return Attempt(start, tuple(listed(path)), seen)
+                return Attempt(start, tuple(listed(path)), states.seen)
             if step.kind in _LOOKING:
-                seen = max(seen, at)
+                states.seen = max(states.seen, at)
             if step.kind == "row":
                 if at < count and holds(step.variable, at, start, path):
                     open_.append((number + 1, at + 1, (path, step.variable)))
             else:
                 open_ += ((next_, at, path) for next_ in _without_row(step, number, at, count))
-        return Attempt(start, None, seen)
+        if not self.timed:
+            failed |= dict.fromkeys(states.visited, states.seen)
+        return Attempt(start, None, states.seen)
 
     def _after(self, attempt: Attempt) -> int:
         """Where the search goes on. SKIP TO the row where the match began would never end: it goes on behind it."""
@@ -114,6 +118,26 @@ class Search:
         first = found.index(self.skip.variable)
         last = len(found) - 1 - found[::-1].index(self.skip.variable)
         return max(start + (first if self.skip.to == "first" else last), start + 1)
+
+
+@dataclass
+class _States:
+    """The states that an attempt has visited, and the last row that it has looked at."""
+
+    failed: Failed
+    seen: int
+    visited: set[tuple[int, int]] = field(default_factory=set)
+
+    def enters(self, number: int, at: int) -> bool:
+        """Whether a state is a new one."""
+        state = number, at
+        if (last := self.failed.get(state)) is not None:
+            self.seen = max(self.seen, last)
+            return False
+        if state in self.visited:
+            return False
+        self.visited.add(state)
+        return True
 
 
 def _without_row(step: Instruction, number: int, at: int, count: int) -> tuple[int, ...]:

@@ -51,7 +51,7 @@ def _(node: exp.Expr, context: Context) -> Relation:
     conditions = tuple(_conditions(node, reader))
     measures = [(measure.alias, reader.measure(measure.this)) for measure in _measures(node)]
     matched = Match(
-        (*context.outer_columns, *(key.name for key in partition)),
+        tuple(dict.fromkeys((*context.outer_columns, *(key.name for key in partition)))),
         tuple(sort_key(key, value.name) for key, value in zip(keys, ordered, strict=True)),
         pattern,
         conditions,
@@ -112,7 +112,9 @@ class _Reader:
         self, node: exp.Expr, current: str | None, found: list[Navigation]
     ) -> Iterable[tuple[int, Expression]]:
         """The nodes that look at other rows, by identity, with the columns that stand for them."""
-        for part in node.walk(prune=lambda inner: self._kind(inner, current) is not None):
+        for part in node.walk(
+            prune=lambda inner: isinstance(inner, exp.Query) or self._kind(inner, current) is not None
+        ):
             kind = self._kind(part, current)
             if kind in _KNOWN:
                 if current is not None:
@@ -126,10 +128,10 @@ class _Reader:
     def _kind(self, node: exp.Expr, current: str | None) -> str | None:
         """What a node looks at: a kind of navigation, `own` for a column of the variable that is defined, or None."""
         if isinstance(node, exp.Column):
-            qualifier = variable_name(node.table) if node.table else ""
-            if qualifier not in self.variables:
+            variable = self._qualifier(node)
+            if not variable:
                 return None
-            return "own" if qualifier == current else "last"
+            return "own" if variable == current else "last"
         if not isinstance(node, exp.Func):
             return None
         name = function_name(node)
@@ -178,17 +180,21 @@ class _Reader:
 
     def _variable(self, node: exp.Expr, argument: exp.Expr | None) -> str:
         """The variable whose rows are looked at; "" for all."""
-        columns = list(argument.find_all(exp.Column)) if argument is not None else []
-        named = {variable_name(each.table) if each.table else "" for each in columns}
-        if len(named & {"", *self.variables}) > 1:
+        named = {self._qualifier(each) for each in argument.find_all(exp.Column)} if argument is not None else {""}
+        if len(named) > 1:
             raise error_at(node, "the columns of one argument belong to different variables")
-        return next((name for name in named if name in self.variables), "")
+        return next(iter(named), "")
+
+    def _qualifier(self, column: exp.Expr) -> str:
+        """The variable in front of a column; "" if there is none."""
+        name = _name_of(column.args.get("table"))
+        return name if name in self.variables else ""
 
     def _bound(self, node: exp.Expr) -> Expression:
         """An expression over a row, without the variables in front of its columns."""
         plain = node.copy()
         for each in plain.find_all(exp.Column):
-            if each.table and variable_name(each.table) in self.variables:
+            if self._qualifier(each):
                 each.set("table", None)
         return bind_expression(plain, self.scope)
 
@@ -196,6 +202,8 @@ class _Reader:
         if kind in _PLACES:
             assert value is not None
             return value.type
+        if kind in ("min", "max") and value is not None and pa.types.is_nested(value.type):
+            raise error_at(node, f"{kind.upper()} in MATCH_RECOGNIZE takes no arrays or structs")
         try:
             return AGGREGATES[kind].result(() if value is None else (value.type,), ())
         except UserError as error:
@@ -213,7 +221,7 @@ def _conditions(node: exp.Expr, reader: _Reader) -> Iterable[Condition]:
     """The conditions; a variable without one is any row."""
     known: set[str] = set()
     for definition in node.expressions:
-        name = definition.alias
+        name = _name_of(definition.args["alias"])
         if name not in reader.variables:
             raise _unknown(definition, name, reader.variables)
         if name in known:
@@ -232,10 +240,19 @@ def _measures(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _skip(node: exp.Expr, known: tuple[str, ...]) -> Skip:
-    words = node.args.get("skip") or ["past"]
-    if len(words) > 1 and words[1] not in known:
-        raise _unknown(node, words[1], known)
-    return Skip(*words)
+    kind, *named = node.args.get("skip") or ["past"]
+    if not named:
+        return Skip(kind)
+    if (variable := _name_of(named[0])) not in known:
+        raise _unknown(node, variable, known)
+    return Skip(kind, variable)
+
+
+def _name_of(identifier: exp.Expr | None) -> str:
+    """The name of a variable: in upper case unless it is quoted."""
+    if identifier is None:
+        return ""
+    return identifier.name if identifier.args.get("quoted") else variable_name(identifier.name)
 
 
 def _unknown(node: exp.Expr, name: str, known: Sequence[str]) -> SqlError:

@@ -55,7 +55,9 @@ class PatternParser(WindowParser):
 
     def _measure(self) -> exp.Expr:
         """`[FINAL | RUNNING] expression AS name`."""
-        final = self._ahead(0) if self._ahead(0) in ("FINAL", "RUNNING") and self._ahead(1) != "(" else ""
+        follows = self._ahead(1)
+        word = self._ahead(0) in ("FINAL", "RUNNING") and self._curr.token_type != TokenType.IDENTIFIER
+        final = self._ahead(0) if word and (follows[:1].isalpha() or follows[:1] == "_") and follows != "AS" else ""
         if final:
             self._advance()
         measure = self._parse_expression()
@@ -71,7 +73,7 @@ class PatternParser(WindowParser):
         self._match_text_seq("ONE", "ROW", "PER", "MATCH")
         return False
 
-    def _skip(self) -> list[str]:
+    def _skip(self) -> list[Any]:
         """`past`, `next`, or `first` or `last` with a variable."""
         if self._match_text_seq("PAST", "LAST", "ROW"):
             return ["past"]
@@ -80,27 +82,26 @@ class PatternParser(WindowParser):
         if not self._match_text_seq("TO"):
             self.raise_error("expected AFTER MATCH SKIP PAST LAST ROW, TO NEXT ROW, TO FIRST or TO LAST and a variable")
         side = "last"
-        if self._ahead(0) in ("FIRST", "LAST"):
+        if self._ahead(0) in ("FIRST", "LAST") and not (self._ahead(1) == "PATTERN" and self._ahead(2) == "("):
             side = self._ahead(0).lower()
             self._advance()
         return [side, self._variable()]
 
     def _definition(self) -> exp.Expr:
         """`variable AS condition`."""
-        token, name = self._curr, self._variable()
+        token, alias = self._curr, self._variable()
         if not self._match(TokenType.ALIAS):
             self.raise_error("expected a definition: variable AS condition")
         condition = self._parse_disjunction()
-        alias = self.expression(exp.Identifier(this=name), token=token)
         return self.expression(exp.Alias(this=condition, alias=alias), token=token)
 
-    def _variable(self) -> str:
-        token = self._curr
-        if token.token_type == TokenType.IDENTIFIER or token.text[:1].isalpha() or token.text.startswith("_"):
-            self._advance()
-            return str(token.text) if token.token_type == TokenType.IDENTIFIER else str(token.text.upper())
-        self.raise_error("expected a variable of the pattern")
-        return ""
+    def _variable(self) -> exp.Expr:
+        token, quoted = self._curr, self._curr.token_type == TokenType.IDENTIFIER
+        word = (token.text[:1].isalpha() or token.text.startswith("_")) and token.token_type != TokenType.STRING
+        if not quoted and not word:
+            self.raise_error("expected a variable of the pattern")
+        self._advance()
+        return self.expression(exp.Identifier(this=token.text, quoted=quoted), token=token)
 
     def _pattern_text(self) -> str:
         """What is between the brackets."""
@@ -120,7 +121,7 @@ def pattern_sql(generator: Any, node: exp.Expr) -> str:
     """A row pattern as it is written."""
     skip = node.args.get("skip")
     words = {"past": "PAST LAST ROW", "next": "TO NEXT ROW"}
-    after = f"AFTER MATCH SKIP {words.get(skip[0]) or f'TO {skip[0].upper()} {skip[1]}'}" if skip else ""
+    after = f"AFTER MATCH SKIP {words.get(skip[0]) or f'TO {skip[0].upper()} {generator.sql(skip[1])}'}" if skip else ""
     inside = [
         _listed(generator, "PARTITION BY", node.args.get("partition")),
         generator.sql(node, "order").strip(),
@@ -130,7 +131,9 @@ def pattern_sql(generator: Any, node: exp.Expr) -> str:
         f"PATTERN ({node.args['pattern']})",
         f"WITHIN {generator.sql(node, 'within')}" if node.args.get("within") else "",
     ]
-    define = ", ".join(f"{each.alias} AS {generator.sql(each.this)}" for each in node.expressions)
+    define = ", ".join(
+        f"{generator.sql(each.args['alias'])} AS {generator.sql(each.this)}" for each in node.expressions
+    )
     body = " ".join(part for part in (*inside, f"DEFINE {define}" if define else "") if part)
     alias = f" AS {generator.sql(node, 'alias')}" if node.args.get("alias") else ""
     joins = str(generator.expressions(node, key="joins", sep="", skip_first=True))

@@ -275,6 +275,9 @@ REFUSED = {
     f"ORDER BY t MEASURES A.v AS a PATTERN ({'(' * 60}A{')' * 60})": "the statement is nested 62 levels deep",
     "ORDER BY t MEASURES A.v AS a PATTERN (PERMUTE(A, PERMUTE(B, C)))": "PERMUTE within PERMUTE",
     "ORDER BY t MEASURES A.v AS a PATTERN (PERMUTE(A, B, C, D, E, F))": "PERMUTE has 6 parts, more than 5",
+    "ORDER BY t MEASURES A.v AS a PATTERN (A+++)": 'unexpected "+" in PATTERN',
+    "ORDER BY t MEASURES SUM(A.v + m.v) AS a PATTERN (A B)": "belong to different variables",
+    "ORDER BY t MEASURES A.v AS a PATTERN (A B) DEFINE B AS v > (SELECT MAX(v) FROM A)": "",
     "ORDER BY t MEASURES A.v, A.t AS u PATTERN (A)": "expected a measure with a name",
     "ORDER BY t MEASURES PREV(v) AS a PATTERN (A)": "PREV belongs into DEFINE",
     "ORDER BY t MEASURES SUM(A.v + B.v) AS a PATTERN (A B)": "belong to different variables",
@@ -294,6 +297,49 @@ def test_what_is_refused_says_why(clauses: str) -> None:
     with pytest.raises(SqlError) as raised:
         session.execute(f"CREATE STREAMED VIEW V AS {PATTERN.format(clauses)}")
     assert REFUSED[clauses] in str(raised.value)
+
+
+def rows_of(clauses: str, values: list[int | None], relation: str = "P") -> list[tuple]:
+    """The matches in one partition with these values in order of t."""
+    session = LocalSession()
+    session.execute(f"{SOURCES} CREATE STREAMED VIEW V AS SELECT * FROM {relation} MATCH_RECOGNIZE ({clauses})")
+    records = [{"p": "x", "t": t, "v": v, "ts": 1 + t % 3, "op": "+"} for t, v in enumerate(values)]
+    session.push("Prices", sorted(records, key=lambda record: record["ts"]))
+    session.advance(END)
+    return sorted(tuple(row.values()) for row in session.relation("V"))
+
+
+def test_names_of_variables_and_words_of_the_clause() -> None:
+    quoted = 'ORDER BY t MEASURES "up".v AS u, up.v AS w PATTERN ("up" UP) DEFINE "up" AS "up".v = 1, UP AS up.v = 2'
+    assert rows_of(quoted, [0, 1, 2]) == [(1, 2)]
+    words = "ORDER BY t MEASURES final.v AS final, last.v AS r AFTER MATCH SKIP TO LAST PATTERN (FINAL LAST) "
+    assert rows_of(words + "DEFINE LAST AS v > PREV(v)", [0, 1, 2]) == [(0, 1), (1, 2)]
+    comments = "ORDER BY t MEASURES COUNT(*) AS n PATTERN (A /* the first */ B -- and others\n C)"
+    assert rows_of(comments, [0, 1, 2]) == [(3,)]
+    twice = "PARTITION BY p, p ORDER BY t MEASURES RUNNING COUNT(*) AS n ALL ROWS PER MATCH PATTERN (A B)"
+    assert [row[-1] for row in rows_of(twice, [5, 6])] == [1, 2]
+
+
+def test_a_search_over_single_rows_is_never_given_up() -> None:
+    """Ways that were tried once are not tried again, whatever limits the match."""
+    for within in ("", " WITHIN 1000"):
+        clauses = f"ORDER BY t MEASURES COUNT(*) AS n PATTERN ((X | Y)+ Z){within} DEFINE Z AS v < 0"
+        assert rows_of(clauses, [1] * 40) == [] and rows_of(clauses, [*[1] * 40, -1]) == [(41,)]
+
+
+def test_a_sum_outside_its_type_is_a_fault_or_does_not_hold() -> None:
+    session = LocalSession()
+    session.execute(
+        "REGISTER SOURCE T (t INT, v BIGINT) FROM t; CREATE STREAM S OVER T KEY t;"
+        "CREATE STREAMED VIEW V AS SELECT s FROM S MATCH_RECOGNIZE "
+        "(ORDER BY t MEASURES SUM(v) AS s PATTERN (A B)) AS m;"
+        "CREATE STREAMED VIEW W AS SELECT n FROM S MATCH_RECOGNIZE "
+        "(ORDER BY t MEASURES COUNT(*) AS n PATTERN (A B+) DEFINE B AS SUM(v) > 0) AS m"
+    )
+    session.push("T", [{"t": t, "v": 2**62, "ts": 1} for t in range(3)])
+    session.advance(9)
+    assert session.relation("V") == [] and session.relation("W") == []
+    assert '"sum" is outside the range of its type' in session.dead_letters("T")[0]["reason"]
 
 
 def test_timestamps_limit_a_match_by_an_interval() -> None:
