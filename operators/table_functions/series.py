@@ -23,7 +23,7 @@ MOST_VALUES = 1_000_000
 @dataclass(frozen=True, slots=True)
 class Series:
     """Linear and stateless: Δσ(A) = σ(ΔA). Each row of A once for each number low, low + step, … up to and including
-    high, in the BIGINT column `value`, intervals and weights kept. A row with low > high, or with a NULL in one of
+    high, in a BIGINT column, intervals and weights kept. A row with low > high, or with a NULL in one of
     them, has no output; one with more than `MOST_VALUES` numbers is in fault.
 
     >>> rows = Delta.of([("+", {"k": "a", "low": 1, "high": 3}, 5)])
@@ -36,6 +36,7 @@ class Series:
     low: str
     high: str
     increment: int = 1
+    output: str = VALUE
 
     @classmethod
     def bound(cls, columns: pa.Schema, arguments: Arguments) -> Self:
@@ -46,7 +47,7 @@ class Series:
         steps = [literal.value for literal in constants]
         if len(steps) > 1 or not all(isinstance(step, int) and step > 0 for step in steps):
             raise UserError("the step must be one positive integer")
-        return cls(bounds[0].name, bounds[1].name, *(int(str(step)) for step in steps))
+        return cls(bounds[0].name, bounds[1].name, int(str(steps[0])) if steps else 1)
 
     @property
     def partition(self) -> None:
@@ -56,7 +57,7 @@ class Series:
     @property
     def added(self) -> Sequence[pa.Field[Any]]:
         """The number."""
-        return (pa.field(VALUE, pa.int64(), nullable=False),)
+        return (pa.field(self.output, pa.int64(), nullable=False),)
 
     @property
     def append_only(self) -> bool:
@@ -65,7 +66,7 @@ class Series:
 
     def keys(self, below: tuple[str, ...]) -> tuple[str, ...]:
         """The key of the row and the number."""
-        return (*below, VALUE) if below else ()
+        return (*below, self.output) if below else ()
 
     def describe(self) -> str:
         """Such as `GenerateSeries low to high by 2`."""
@@ -85,6 +86,6 @@ class Series:
         rows = kept.frame.filter((low <= high).fill_null(False))
         # the end is one past the last number, which may be the largest of all: ranges are made from 0 on
         offsets = pl.int_ranges(0, ((high - low) // self.increment + 1), dtype=pl.Int64)
-        numbered = rows.with_columns(offsets.alias(VALUE)).explode(VALUE)
-        value = (low + pl.col(VALUE) * self.increment).alias(VALUE)
-        return Step(Delta(numbered.with_columns(value).select(*delta.columns, VALUE, *RESERVED)), (), rejected)
+        numbered = rows.with_columns(offsets.alias(self.output)).explode(self.output)
+        value = (low + pl.col(self.output) * self.increment).alias(self.output)
+        return Step(Delta(numbered.with_columns(value).select(*delta.columns, self.output, *RESERVED)), (), rejected)

@@ -78,6 +78,8 @@ def _bind(node: exp.Expr, scope: Scope) -> Expression:
     if isinstance(node, exp.EQ | exp.NEQ) and (sides := _rows(node.this, node.expression)) is not None:
         same = _same(sides, scope)
         return same if isinstance(node, exp.EQ) else call("not", same)
+    if isinstance(node, exp.EQ) and (listed := _any_of(node.expression)) is not None:
+        return bind_expression(exp.In(this=node.this, expressions=listed), scope)
     if (name := _BINARY.get(type(node))) is not None:
         return call(name, bind_expression(node.this, scope), bind_expression(node.expression, scope))
     if (defined := node.meta.get(PYTHON)) is not None:
@@ -85,6 +87,12 @@ def _bind(node: exp.Expr, scope: Scope) -> Expression:
     if isinstance(node, exp.Func):
         return bind_function(node, lambda child: bind_expression(child, scope))
     raise error_at(node, f'"{node.key.upper()}" is not supported in a row expression')
+
+
+def _any_of(node: exp.Expr) -> list[exp.Expr] | None:
+    """The values of `ANY (ARRAY[…])`, which is IN; None for every other node."""
+    array = node.this.unnest() if isinstance(node, exp.Any) else None
+    return array.expressions if isinstance(array, exp.Array) else None
 
 
 @_bind.register

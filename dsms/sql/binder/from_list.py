@@ -17,7 +17,7 @@ from dsms.sql.binder.joins import join
 from dsms.sql.binder.predicates import has_subquery, is_now, own_columns, predicate, split
 from dsms.sql.binder.relation import Context, Relation, bind_relation, refusal
 from dsms.sql.binder.scope import Entry, Scope
-from dsms.sql.binder.unnest import array_of, unnested
+from dsms.sql.binder.unnest import Exploding, exploded, exploding
 from dsms.sql.parser.nodes import Around
 from operators.expressions import Expression
 
@@ -57,8 +57,8 @@ class FromList:
         return items
 
     def _with_clause(self, join_clause: Clause) -> FromList:
-        if (array := array_of(join_clause.table)) is not None:
-            return self._with_array(array, join_clause)
+        if (several := exploding(join_clause.table)) is not None:
+            return self._with_exploded(several, join_clause)
         if (nested := parenthesised(join_clause.table)) is not None:
             relation = unit(nested, self.context)
             aliased = (
@@ -149,10 +149,10 @@ class FromList:
     def _is_timed(self, node: exp.Expr) -> bool:
         return any(is_now(column, self.scope) for column in own_columns(node))
 
-    def _with_array(self, array: exp.Unnest, join_clause: Clause) -> FromList:
-        """The list with the elements of an array, for each row of the items before it."""
+    def _with_exploded(self, several: Exploding, join_clause: Clause) -> FromList:
+        """The list with the elements of an array or a range, for each row of the items before it."""
         whole = self.collapsed()
-        node, entry = unnested(array, join_clause, whole.parts[0].node if whole.parts else None, whole.scope)
+        node, entry = exploded(several, join_clause, whole.parts[0].node if whole.parts else None, whole.scope)
         entries = replace(whole, entries=(*whole.entries, entry), visible=(*whole.visible, entry))
         return replace(entries, parts=(Part(node),), waiting=(*whole.waiting, *split(join_clause.on)))
 

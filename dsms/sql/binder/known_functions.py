@@ -14,7 +14,18 @@ from dsms.sql.binder.relation import refusal
 from dsms.sql.parser.table_names import RELATION_OF
 
 #: Notations that the parser gives as functions.
-_NOTATIONS = (exp.And, exp.Or, exp.Array, exp.Case, exp.Cast, exp.TryCast, exp.Exists, exp.Grouping, exp.Unnest)
+_NOTATIONS = (
+    exp.And,
+    exp.Or,
+    exp.Array,
+    exp.Case,
+    exp.Cast,
+    exp.TryCast,
+    exp.Exists,
+    exp.Grouping,
+    exp.Unnest,
+    exp.ExplodingGenerateSeries,
+)
 
 
 def refuse_unknown_functions(query: exp.Expr) -> None:

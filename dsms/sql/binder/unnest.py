@@ -1,4 +1,5 @@
-"""UNNEST in FROM: the elements of an array, for each row of the items before it."""
+"""UNNEST and generate_series in FROM: the elements of an array or the numbers of a range, for each row of the items
+before them."""
 
 from __future__ import annotations
 
@@ -14,13 +15,22 @@ from dsms.sql.binder.from_items import one_row
 from dsms.sql.binder.join_clause import Clause
 from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Entry, Scope, free_names
-from operators.expressions import Column, type_name
+from operators.expressions import Column, Literal, type_name
+from operators.table_functions.series import Series
+
+#: What gives several rows for each row.
+Exploding = exp.Unnest | exp.ExplodingGenerateSeries
 
 
-def array_of(table: exp.Expr) -> exp.Unnest | None:
-    """The UNNEST of an item of FROM; None for every other item."""
+def exploding(table: exp.Expr) -> Exploding | None:
+    """The UNNEST or generate_series of an item of FROM; None for every other item."""
     inner = table.this if isinstance(table, exp.Lateral) else table
-    return inner if isinstance(inner, exp.Unnest) else None
+    return inner if isinstance(inner, Exploding) else None
+
+
+def exploded(of: Exploding, join: Clause, left: logical.Node | None, scope: Scope) -> tuple[logical.Node, Entry]:
+    """The rows of `left`, each once for each element or number, and the name of that."""
+    return unnested(of, join, left, scope) if isinstance(of, exp.Unnest) else _series(of, join, left, scope)
 
 
 def unnested(array: exp.Unnest, join: Clause, left: logical.Node | None, scope: Scope) -> tuple[logical.Node, Entry]:
@@ -35,6 +45,27 @@ def unnested(array: exp.Unnest, join: Clause, left: logical.Node | None, scope: 
     frame_name = free_names([name], schema(node).names, alias)[name]
     entry = Entry(alias, name, Column(frame_name, value.type.value_type, True))
     return logical.Unnest(node, column.name, frame_name, join.outer == "left"), entry
+
+
+def _series(
+    series: exp.ExplodingGenerateSeries, join: Clause, left: logical.Node | None, scope: Scope
+) -> tuple[logical.Node, Entry]:
+    """The rows of `left`, each once for each number from a start to an end."""
+    if join.outer != "none" or join.using or join.natural or join.on is not None:
+        raise refusal(series, "this join of generate_series", "CROSS JOIN generate_series(…)")
+    bounds = [bind_expression(series.args[name], scope) for name in ("start", "end")]
+    step = bind_expression(series.args["step"], scope) if series.args.get("step") else Literal(1, pa.int32())
+    if not all(pa.types.is_integer(bound.type) for bound in bounds):
+        raise error_at(series, "generate_series needs two integers, and a positive integer as its step")
+    if not (isinstance(step, Literal) and isinstance(step.value, int) and step.value > 0):
+        raise error_at(series, "the step of generate_series must be a positive integer")
+    values = list(zip(("__low", "__high"), bounds, strict=True))
+    node, (low, high) = extended(one_row().node if left is None else left, values)
+    alias = join.table.alias or "generate_series"
+    name = (list(join.table.alias_column_names) or [alias])[0]
+    frame_name = free_names([name], schema(node).names, alias)[name]
+    applied = logical.Apply(node, Series(low.name, high.name, step.value, frame_name))
+    return applied, Entry(alias, name, Column(frame_name, pa.int64(), False))
 
 
 def _check(array: exp.Unnest, join: Clause) -> None:

@@ -115,6 +115,8 @@ class StreamParser(PatternParser):
             self._aliased(item)
         if item is None:
             return None
+        if isinstance(item, exp.Table) and isinstance(item.this, exp.ExplodingGenerateSeries):
+            item = self.expression(exp.Lateral(this=item.this, alias=item.args.get("alias")))
         item = self._set_of_items(self._windowed(item))
         for join in self._parse_joins() if options.get("joins") else ():
             item.append("joins", join)

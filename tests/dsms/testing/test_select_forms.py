@@ -44,6 +44,13 @@ QUERIES = [
     "SELECT * RENAME (v AS w) FROM S",
     "SELECT a.* EXCLUDE (s), b.* RENAME (k AS k2, v AS v2, s AS s2) FROM S a JOIN M b ON a.v = b.v",
     "SELECT * EXCLUDE (s) REPLACE (k + v AS v) FROM M",
+    # the numbers of a range, alone or for each row
+    "SELECT k, g FROM S, generate_series(1, 3) AS s(g)",
+    "SELECT k, g * 2 AS h FROM M CROSS JOIN generate_series(0, v) AS g",
+    "SELECT k, g FROM S CROSS JOIN LATERAL generate_series(k, 5, 2) AS t(g) WHERE g > v",
+    "SELECT g, count(*) AS n FROM S, generate_series(1, 3) AS s(g) WHERE g <= v GROUP BY g",
+    "SELECT k FROM S WHERE v = ANY (ARRAY[1, 2]) OR s = ANY (ARRAY['a'])",
+    "SELECT k FROM M WHERE NOT v = ANY (ARRAY[1, NULL])",
     *ROWS,
 ]
 RECORD = st.fixed_dictionaries(
@@ -129,3 +136,28 @@ def test_what_is_wrong_says_so(query: str, why: str) -> None:
     with pytest.raises(SqlError) as refused:
         session.execute(f"CREATE STREAMED VIEW V AS {query}")
     assert why in str(refused.value)
+
+
+def test_a_series_answers_a_query_once() -> None:
+    session = LocalSession()
+    session.execute("CREATE TABLE N (a INT PRIMARY KEY); INSERT INTO N VALUES (1), (2)")
+    found = session.execute(
+        "SELECT a, g FROM N, generate_series(a, 2) AS s(g) WHERE a = ANY (ARRAY[1, 2]) ORDER BY a, g"
+    )
+    assert found == [{"a": 1, "g": 1}, {"a": 1, "g": 2}, {"a": 2, "g": 2}]
+
+
+SERIES = {
+    "S LEFT JOIN generate_series(1, 3) AS s(g) ON TRUE": "this join of generate_series is not supported",
+    "S, generate_series(1, 3, -1) AS s(g)": "the step of generate_series must be a positive integer",
+    "S, generate_series(1, 3, k) AS s(g)": "the step of generate_series must be a positive integer",
+    "S, generate_series(1, 3.5) AS s(g)": "generate_series needs two integers",
+}
+
+
+@pytest.mark.parametrize("items", SERIES)
+def test_other_series_say_what_is_wrong(items: str) -> None:
+    session = LocalSession()
+    with pytest.raises(SqlError) as raised:
+        session.execute(f"{SOURCES} CREATE STREAMED VIEW V AS SELECT k, g FROM {items}")
+    assert SERIES[items] in str(raised.value)
