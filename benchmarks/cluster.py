@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
+from connectors.kafka.native.library import library
 from dsms.cli.api_client import ApiClient
 from dsms.local import supervisor
 from dsms.local.settings import LocalSettings
@@ -127,6 +128,8 @@ def running_cluster(keep: Path | None = None, executors: int = 1) -> Iterator[Cl
         settings = LocalSettings(
             data_dir=directory, kafka_port=0, redis_port=0, http_port=0, executors=executors, limits=_MANY
         )
+        if library() is None:
+            report("the native part is not built here: its fallback is measured, which is some three times slower")
         state = supervisor.up(settings, report=report)
         try:
             assert state.coordinator is not None
