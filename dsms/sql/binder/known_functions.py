@@ -14,18 +14,7 @@ from dsms.sql.binder.relation import refusal
 from dsms.sql.parser.table_names import RELATION_OF
 
 #: Notations that the parser gives as functions.
-_NOTATIONS = (
-    exp.And,
-    exp.Or,
-    exp.Array,
-    exp.Case,
-    exp.Cast,
-    exp.TryCast,
-    exp.Exists,
-    exp.Grouping,
-    exp.Unnest,
-    exp.ExplodingGenerateSeries,
-)
+_NOTATIONS = (exp.And, exp.Or, exp.Array, exp.Case, exp.Cast, exp.TryCast, exp.Exists, exp.Grouping, exp.Unnest)
 
 
 def refuse_unknown_functions(query: exp.Expr) -> None:
@@ -40,6 +29,8 @@ def refuse_unknown_functions(query: exp.Expr) -> None:
     for call in query.find_all(exp.Func):
         if isinstance(call, exp.Explode):
             raise refusal(call, "UNNEST outside FROM", "FROM s, UNNEST(s.a) AS u(x)")
+        if isinstance(call, exp.ExplodingGenerateSeries):
+            raise refusal(call, "generate_series in a query that runs once", "let a view call it in FROM")
         if not _known(call):
             refuse_unknown(call)
 
