@@ -31,6 +31,7 @@ ORDER = (
     "operators.windows",
     "operators.sessions",
     "operators.constraints",
+    "operators.summaries",
     "operators.table_functions",
     "connectors.formats",
     "connectors.redis",

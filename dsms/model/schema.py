@@ -160,7 +160,7 @@ def _(node: logical.Unnest) -> pa.Schema:
 
 @_schema.register
 def _(node: logical.Apply) -> pa.Schema:
-    return pa.schema([*schema(node.input), *node.function.added])
+    return pa.schema([*(() if node.function.replaces else schema(node.input)), *node.function.added])
 
 
 @_schema.register(logical.Assign)

@@ -12,6 +12,8 @@ from operators.core.errors import SqlError
 
 Kind = Literal["source", "stream", "table", "view", "query", "aggregate"]
 
+#: How a preference orders the parts of the input of a SELECT.
+Direction = Literal["asc", "desc", "weighted"]
 #: The output of a continuous query: the changes of its relation, the relation itself, or one of CQL's streams of it.
 Output = Literal["streamed", "complete", "istream", "dstream", "rstream"]
 
@@ -296,6 +298,34 @@ class ExplainAnalyze(Statement):
     sql: str
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`COUNT(alias.column)`, how often a tuple's value of the column occurs; or that times the value, `by_amount`:
+    `COUNT(alias.column) * alias.column`."""
+
+    alias: str | None
+    column: str
+    by_amount: bool
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """The last clause of a one-time SELECT (promising tuples, figure 3b): `WITH PREFERENCE [ASC | DESC | WEIGHTED]
+    estimate, … [FADE FACTOR fade] [WINDOW length] [BUDGET time]`.
+
+    DESC: tuples whose values occur often come first; ASC: those whose values are rare; WEIGHTED: a representative part.
+    `fade` multiplies the priority for each granularity further back. It looks at `window` instants up to the present
+    one, at all if it is None, for `budget_s` seconds, for any time if it is None.
+    """
+
+    direction: Direction
+    estimates: tuple[Estimate, ...]
+    fade: float = 1.0
+    window: int | None = None
+    budget_s: float | None = None
+
+
 @dataclass(frozen=True)
 class Select(Statement):
     """A one-time `SELECT` over streams and views."""
@@ -304,3 +334,5 @@ class Select(Statement):
     sql: str
     #: Its label, which names the query where it turns out to be continuous.
     name: Name | None = None
+    #: Which part of its input it looks at first.
+    preference: Preference | None = None

@@ -16,7 +16,8 @@ from dsms.sql.parser.numbered_aliases import numbered, text_of
 def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
     """The statement as the catalog makes it be understood: a SELECT that reads a declared or derived stream is a
     continuous query, which publishes the changes of its result, and an INSERT of such a SELECT is continuous as well.
-    One with IF NOT EXISTS creates, or does nothing. Every other statement is as it was parsed.
+    One with IF NOT EXISTS creates, or does nothing. Every other statement is as it was parsed, also a SELECT with a
+    preference, which reads summaries of its streams.
 
     >>> from dsms.registration.environment import FixedEnvironment
     >>> from dsms.registration.statements import apply, parse
@@ -28,7 +29,9 @@ def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
         return chosen(statement, catalog)
     if isinstance(statement, st.Insert):
         return InsertStream(statement) if _reads_streams(names_in(statement.rows), catalog) else statement
-    if not isinstance(statement, st.Select) or not _reads_streams(names_in(statement.select), catalog):
+    if not isinstance(statement, st.Select) or statement.preference is not None:
+        return statement
+    if not _reads_streams(names_in(statement.select), catalog):
         return statement
     select = numbered(statement.select)
     text = statement.sql.strip()

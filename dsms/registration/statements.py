@@ -30,6 +30,7 @@ from dsms.sql.parser import parse as script
 from dsms.sql.parser import queries as query_syntax
 from dsms.sql.parser import tables as table_syntax
 from dsms.sql.parser.parse import Starts
+from dsms.sql.parser.summaries import create_summary
 from dsms.sql.parser.understood import understood
 from operators.core.errors import UserError
 from operators.core.recursion import allow_deep_calls
@@ -59,10 +60,11 @@ STATEMENTS: Final = (
             ("CREATE", "MATERIALIZED", "VIEW"): query_syntax.create_complete_view,
             ("CREATE", "VIEW"): query_syntax.create_streamed_view,
             ("CREATE", "QUERY"): query_syntax.create_query,
+            ("CREATE", "SUMMARY"): create_summary,
         },
         apply=queries.create_query,
         changed_name=named,
-        words=("WITH", "AS"),
+        words=("WITH", "AS", "GRANULARITY", "COLLAPSE", "BUCKETS", "ZONES"),
     ),
     StatementKind(
         statement=st.ReplaceQuery,

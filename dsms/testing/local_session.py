@@ -29,6 +29,7 @@ from dsms.registration.statements import apply, kind_of_statement, parse
 from dsms.registration.table_targets import writable
 from dsms.sql.binder.bind import plan_of
 from dsms.tables.one_time import answer
+from dsms.tables.promising.visits import promising_of
 from dsms.tables.question import as_shown, question_of
 from dsms.testing.changes import Change, relation_at
 from dsms.testing.local_logs import Log
@@ -225,8 +226,13 @@ class LocalSession:
     def _on_rows(self, statement: Any) -> StatementResult:
         if not isinstance(statement, st.Select):
             return self._write(statement)
-        columns, rows = answer(question_of(statement.select, self.catalog).over(as_shown(self._rows, self.catalog)))
-        return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
+        question, relation = question_of(statement.select, self.catalog), as_shown(self._rows, self.catalog)
+        if statement.preference is None:
+            columns, rows = answer(question.over(relation))
+            return StatementResult("SELECT", f"{len(rows)} rows", columns, rows)
+        promising = promising_of(statement.select, statement.preference, question, self.catalog)
+        (columns, rows), seen = promising.answered(relation, self.reached() - 1, answer)
+        return StatementResult("SELECT", f"{len(rows)} rows", columns, rows, notices=tuple(map(str, seen)))
 
     def _control(self, statement: st.Statement) -> StatementResult:
         if isinstance(statement, st.ShowEntities):

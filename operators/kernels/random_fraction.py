@@ -19,12 +19,22 @@ def random_fractions(numbers: np.ndarray, salt: int) -> np.ndarray:
     >>> random_fractions(np.array([1, 2]), 0).round(3).tolist()
     [0.567, 0.591]
     """
+    mixed = splitmix(numbers, salt)
+    fractions: np.ndarray = (mixed >> np.uint64(64 - _DIGITS)).astype(np.float64) * 2.0**-_DIGITS
+    return fractions
+
+
+def splitmix(numbers: np.ndarray, salt: int) -> np.ndarray:
+    """64 pseudo-random bits (uint64) for each 64-bit integer, by the finaliser of splitmix64.
+
+    >>> splitmix(np.array([1, 1]), 0).tolist()
+    [10451216379200822465, 10451216379200822465]
+    """
     mixed = numbers.astype(np.int64).view(np.uint64) + np.uint64(_GOLDEN * (2 * salt + 1) % 2**64)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(_SPREAD[0])
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(_SPREAD[1])
     mixed ^= mixed >> np.uint64(31)
-    fractions: np.ndarray = (mixed >> np.uint64(64 - _DIGITS)).astype(np.float64) * 2.0**-_DIGITS
-    return fractions
+    return mixed
 
 
 def key_checksums(frame: pl.DataFrame, keys: Sequence[str]) -> np.ndarray:

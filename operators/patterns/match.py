@@ -60,6 +60,7 @@ class Match:
     """
 
     operator_version: ClassVar[int] = 1
+    replaces: ClassVar[bool] = False
     partition: tuple[str, ...]
     order: tuple[SortKey, ...]
     pattern: Pattern

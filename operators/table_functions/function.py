@@ -40,6 +40,9 @@ class Applicable(Protocol):
         has no state."""
         ...
 
+    #: Whether the columns that it adds are all of its output.
+    replaces: ClassVar[bool]
+
     @property
     def added(self) -> Sequence[pa.Field[Any]]:
         """The columns of its output after those of its input."""
@@ -72,6 +75,8 @@ class TableFunction(Applicable, Protocol):
 
     #: How it is called, for error messages: `DESCRIPTOR(low, high) [, step]`.
     signature: ClassVar[str]
+    #: Whether it takes streams alone: relations of which no row is ever retracted.
+    of_streams: ClassVar[bool]
 
     @classmethod
     def bound(cls, columns: pa.Schema, arguments: Arguments) -> Self:

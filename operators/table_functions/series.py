@@ -32,7 +32,9 @@ class Series:
     """
 
     operator_version: ClassVar[int] = 1
+    replaces: ClassVar[bool] = False
     signature: ClassVar[str] = "DESCRIPTOR(low, high) [, step]"
+    of_streams: ClassVar[bool] = False
     low: str
     high: str
     increment: int = 1

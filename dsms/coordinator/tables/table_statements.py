@@ -31,12 +31,15 @@ from dsms.registration.kinds.insert_stream import check_empty
 from dsms.registration.table_targets import writable
 from dsms.tables.effect import Content, Effect, Key, counted, inserted
 from dsms.tables.loading import batches_of, rows_of_file
+from dsms.tables.promising.visits import Promising, Seen, promising_of
 from dsms.tables.question import Question, as_shown, question_of
 from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
 from dsms.tables.statements import Write, effect_of, names_read
 from operators.core.alarms import Alarms
 
+#: What a SELECT asks, of everything or of promising regions first.
+Asking = Question | Promising
 log = structlog.get_logger()
 _LONGEST_PAUSE_S = 60.0
 #: The processes of SELECT take what the coordinator and executors leave of the processors.
@@ -169,17 +172,25 @@ class TableStatements:
     def _select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
         with self._selects.admitted(cancelled) as budget:
             read = self._snapshot(partial(self._asked, statement, principal), budget)
-            asked = read.question.over(as_shown(read.rows.__getitem__, read.catalog))
-            reply = self._selects.reply(asked, "json", budget)
+            relation, seen = as_shown(read.rows.__getitem__, read.catalog), list[Seen]()
+            if isinstance(read.asking, Promising):
+                answer = partial(self._selects.reply, form="json", budget=budget)
+                reply, seen = read.asking.answered(relation, read.instant, answer)
+            else:
+                reply = self._selects.reply(read.asking.over(relation), "json", budget)
         when = "" if read.instant is None else f" at instant {read.instant}"
         message = f"{reply.count} row{'' if reply.count == 1 else 's'}{when}"
-        return StatementResult("SELECT", message, reply.columns, EncodedRows(reply.rows, reply.count))
+        rows = EncodedRows(reply.rows, reply.count)
+        return StatementResult("SELECT", message, reply.columns, rows, notices=tuple(map(str, seen)))
 
-    def _asked(self, statement: st.Select, principal: Principal, catalog: Catalog) -> tuple[Question, int | None]:
-        question = question_of(statement.select, catalog)
-        return question, self._relations.common_instant(_readable(question.objects.values(), principal), catalog)
+    def _asked(self, statement: st.Select, principal: Principal, catalog: Catalog) -> tuple[Asking, int | None]:
+        asking: Asking = (question := question_of(statement.select, catalog))
+        if statement.preference is not None:
+            _readable(question.objects.values(), principal)
+            asking = promising_of(statement.select, statement.preference, question, catalog)
+        return asking, self._relations.common_instant(_readable(asking.objects.values(), principal), catalog)
 
-    def _snapshot(self, ask: Callable[[Catalog], tuple[Question, int | None]], budget: Budget) -> _Snapshot:
+    def _snapshot(self, ask: Callable[[Catalog], tuple[Asking, int | None]], budget: Budget) -> _Snapshot:
         """All that a question reads, as of one instant."""
         with self._running:
             catalog = self._catalog()
@@ -213,7 +224,7 @@ class RelationRows:
 class _Snapshot:
     """A question, and the rows of the objects that it reads, as of an instant (None: it reads none)."""
 
-    question: Question
+    asking: Asking
     instant: int | None
     rows: dict[str, pa.Table]
     catalog: Catalog

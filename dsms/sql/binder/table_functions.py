@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dsms.model import logical
+from dsms.model import logical, properties
 from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.relation import Context, Relation, bind_relation
+from dsms.sql.binder.relation import Context, Relation, bind_relation, shown
 from dsms.sql.binder.scope import Entry
 from dsms.sql.parser import nodes
 from operators.core.errors import UserError
@@ -24,6 +24,10 @@ def bind_table_function(node: exp.Expr, context: Context) -> Relation:
     """The rows that the function makes of a relation: its columns, then those that the function adds."""
     relation = bind_relation(node.this, context)
     function = _bound(node, relation, context)
+    if function.of_streams and not properties.append_only(relation.node):
+        raise error_at(node, f"{node.args['function']} takes a stream, of which no row is ever retracted")
+    if function.replaces:
+        return _replaced(node, logical.Apply(relation.node, function), context)
     added = {field.name.lower() for field in function.added}
     if taken := [entry for entry in relation.visible if entry.name.lower() in added]:
         raise error_at(node, f'the relation already has a column "{taken[0].name}"', hint="rename it with AS")
@@ -32,6 +36,13 @@ def bind_table_function(node: exp.Expr, context: Context) -> Relation:
     entries = tuple(Entry(alias, field.name, column_of(fields.field(field.name))) for field in function.added)
     scope = replace(relation.scope, fields=fields, entries=(*relation.scope.entries, *entries))
     return Relation(applied, scope, (*relation.visible, *entries))
+
+
+def _replaced(node: exp.Expr, applied: logical.Node, context: Context) -> Relation:
+    """The columns that the function adds alone."""
+    if context.outer_columns:
+        raise error_at(node, f"{node.args['function']} is not supported in a correlated query")
+    return shown(applied, schema(applied), node.args.get("alias") and node.alias)
 
 
 def _bound(node: exp.Expr, relation: Relation, context: Context) -> TableFunction:

@@ -13,6 +13,7 @@ KINDS: dict[str, st.Kind] = {
     "STREAM": "stream",
     "TABLE": "table",
     "VIEW": "view",
+    "SUMMARY": "view",
     "QUERY": "query",
     "AGGREGATE": "aggregate",
 }

@@ -15,6 +15,7 @@ from dsms.sql.parser import nodes
 from dsms.sql.parser.bounds import bounded
 from dsms.sql.parser.cursor import Cursor, place_of
 from dsms.sql.parser.dialect import Dsms
+from dsms.sql.parser.preference import split_preference
 from operators.core.errors import SqlError
 
 _RESULT_CLAUSES = (
@@ -104,7 +105,10 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
     >>> [type(statement).__name__ for statement in parse("SELECT a FROM S; SELECT a FROM S [Range 5]", {})]
     ['Select', 'ContinuousQuery']
     """
+    cursor, preference = split_preference(cursor)
     query = continuous(cursor, name)
+    if preference is not None:
+        return _preferring(query, preference)
     windows = list(query.select.find_all(nodes.StreamWindow))
     sampled = query.select.find(nodes.StreamSample) is not None
     if query.output is not None or sampled or any(window.args["notation"] == "cql" for window in windows):
@@ -117,6 +121,16 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
         listed = "windows, table functions, row patterns or synchronised relations"
         raise error_at(only, f"a one-time SELECT cannot read {listed}", hint=hint)
     return st.Select(query.select, query.select_sql, name)
+
+
+def _preferring(query: st.ContinuousQuery, preference: st.Preference) -> st.Select:
+    """A SELECT with a preference runs once: how far it gets in its time is no function of the logs."""
+    windows = query.select.find(nodes.StreamWindow)
+    if query.output is not None or windows:
+        refused = windows or query.select
+        hint = "let the SELECT run once; continuous queries leave input out by WITH (max_error = …)"
+        raise error_at(refused, "WITH PREFERENCE is not supported in a continuous query", hint=hint)
+    return st.Select(query.select, query.select_sql, query.name, preference)
 
 
 def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:

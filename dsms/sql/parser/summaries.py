@@ -1,0 +1,57 @@
+"""CREATE SUMMARY (promising tuples, figure 3a): a view of `SUMMARIZE(TABLE stream, DESCRIPTOR(column), …)`."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dsms.model import statements as st
+from dsms.sql.parser.cursor import Cursor
+from dsms.sql.parser.queries import parse_query
+
+FUNCTION = "SUMMARIZE"
+_BUCKETS, _ZONES = "16", "8"
+
+
+def create_summary(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
+    """`CREATE SUMMARY name ON stream (column) WITH GRANULARITY length AND COLLAPSE(rate, depth) [AND BUCKETS n]
+    [AND ZONES n]`.
+
+    >>> from dsms.sql.parser.parse import parse
+    >>> text = "CREATE SUMMARY s ON Bids (auction) WITH GRANULARITY 10 SECONDS AND COLLAPSE(4, 3) AND BUCKETS 32"
+    >>> [made] = parse(text, {("CREATE", "SUMMARY"): create_summary})
+    >>> made.select_sql
+    "SELECT * FROM SUMMARIZE(TABLE Bids, DESCRIPTOR(auction), INTERVAL '10 SECONDS', 4, 3, 32, 8)"
+    """
+    name = cursor.name("summary name")
+    cursor.expect("ON")
+    stream, column = cursor.name("stream name"), _column(cursor)
+    cursor.expect("WITH")
+    cursor.expect("GRANULARITY")
+    length = _length(cursor.text_of(cursor.until("AND")))
+    cursor.expect("AND")
+    cursor.expect("COLLAPSE")
+    cursor.expect("(")
+    rate = cursor.next().text
+    cursor.expect(",")
+    depth = cursor.next().text
+    cursor.expect(")")
+    buckets = cursor.next().text if cursor.accept("AND", "BUCKETS") else _BUCKETS
+    zones = cursor.next().text if cursor.accept("AND", "ZONES") else _ZONES
+    cursor.end()
+    quoted = (exp.to_identifier(each.text).sql() for each in (stream, column))
+    call = "TABLE {}, DESCRIPTOR({})".format(*quoted)
+    text = f"SELECT * FROM {FUNCTION}({call}, {length}, {rate}, {depth}, {buckets}, {zones})"
+    tree = parse_query("\n" * (stream.place.line - 1) + text, cursor.limits)
+    return st.ContinuousQuery("view", name, tree, (), cursor.sql, text)
+
+
+def _column(cursor: Cursor) -> st.Name:
+    cursor.expect("(")
+    column = cursor.name("column name")
+    cursor.expect(")")
+    return column
+
+
+def _length(text: str) -> str:
+    """A number of instants, or an interval, which may lack its word and its quotes."""
+    return text if text.isdecimal() or text.upper().startswith("INTERVAL") else f"INTERVAL '{text}'"

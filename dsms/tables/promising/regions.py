@@ -1,0 +1,107 @@
+"""The regions of a summarised stream, and how promising each is (promising tuples, sections 3 and 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from operators.core.frame_ipc import frame_from_ipc
+from operators.kernels.random_fraction import key_checksums, random_fractions
+from operators.summaries.cells import (
+    BUCKET,
+    CONTENT,
+    FREQUENCY,
+    GRANULARITY,
+    INSTANT,
+    KEY,
+    PART,
+    THE_TUPLES,
+    TOTAL,
+    TUPLES,
+    VALUES,
+    ZONE_FROM,
+    ZONE_TO,
+)
+from operators.summaries.count_sketch import estimates, from_bytes, products
+
+_CELL = "cell"
+_SALT = 9
+
+
+@dataclass(frozen=True)
+class Regions:
+    """What a summary in so many buckets shows at one instant: rows of tuples, each a region, and the cells with their
+    sketches. Of the tuples those with `after < instant` are looked at, all if it is None."""
+
+    rows: pl.DataFrame
+    buckets: int
+    after: int | None = None
+
+    @cached_property
+    def cells(self) -> pl.DataFrame:
+        """The cells, by the beginning of their zones."""
+        return self.rows.filter(pl.col(GRANULARITY) > THE_TUPLES).sort(ZONE_FROM).with_row_index(_CELL)
+
+    @cached_property
+    def sketches(self) -> np.ndarray:
+        """The sketch of each cell."""
+        return from_bytes(self.cells[CONTENT].to_list())
+
+    @cached_property
+    def regions(self) -> pl.DataFrame:
+        """The rows that hold tuples, with the number and the granularity of the cell that each is in."""
+        held = self.rows.filter(pl.col(GRANULARITY) == THE_TUPLES)
+        if self.after is not None:
+            held = held.filter(pl.col(ZONE_TO) > self.after + 1)
+        cells = self.cells.select(BUCKET, ZONE_FROM, _CELL, GRANULARITY)
+        placed = held.drop(GRANULARITY).sort(ZONE_FROM, BUCKET, FREQUENCY, PART)
+        return placed.join_asof(cells, on=ZONE_FROM, by=BUCKET, check_sortedness=False)
+
+    def bucket_sketches(self, fade: float) -> np.ndarray:
+        """The sketch of each bucket over all granularities, each weighted by how far back it is."""
+        weights = fade ** (self.cells[GRANULARITY].to_numpy() - 1.0)
+        summed = np.zeros((self.buckets, *self.sketches.shape[1:]))
+        np.add.at(summed, self.cells[BUCKET].to_numpy(), self.sketches * weights[:, None, None])
+        return summed
+
+    def occurring(self) -> np.ndarray:
+        """How often the value of a tuple occurs, for the mean tuple of each region."""
+        return np.asarray(self._of(TUPLES) / self._of(VALUES))
+
+    def amounts(self) -> np.ndarray:
+        """The mean value of the tuples of each region; 0 where there is none."""
+        return np.asarray(np.nan_to_num(self.regions[TOTAL].to_numpy().astype(np.float64)) / self._of(TUPLES))
+
+    def holding(self, hashes: np.ndarray) -> np.ndarray:
+        """How much of each region are tuples with one of these values: their share in its cell."""
+        found = estimates(self.sketches, hashes)
+        buckets = (hashes >> np.uint64(40)) % np.uint64(self.buckets)
+        here = self.cells[BUCKET].to_numpy()[:, None] == buckets.astype(np.int64)[None, :]
+        shares = (found * here).sum(axis=1) / self.cells[TUPLES].to_numpy()
+        return np.asarray(shares[self.regions[_CELL].to_numpy()])
+
+    def joining(self, others: np.ndarray) -> np.ndarray:
+        """How many tuples of another stream a tuple of each region meets, for each time that its value occurs: the
+        line through 0 that fits the counts of both best. `others` are the other stream's sketches by bucket."""
+        own = np.maximum(products(self.sketches, self.sketches), 1.0)
+        slopes = np.maximum(products(self.sketches, others[self.cells[BUCKET].to_numpy()]), 0.0) / own
+        return np.asarray(slopes[self.regions[_CELL].to_numpy()])
+
+    def faded(self, fade: float) -> np.ndarray:
+        """The weight of the granularity of each region."""
+        return np.asarray(fade ** (self.regions[GRANULARITY].to_numpy() - 1.0))
+
+    def lots(self) -> np.ndarray:
+        """A pseudo-random number in (0, 1] for each region, the same at every time."""
+        return 1.0 - random_fractions(key_checksums(self.regions, KEY[1:]), _SALT)
+
+    def tuples(self, places: np.ndarray) -> pl.DataFrame:
+        """The tuples of at least one region."""
+        rows = pl.concat([frame_from_ipc(content) for content in self.regions[CONTENT].gather(places)])
+        return (rows if self.after is None else rows.filter(pl.col(INSTANT) > self.after)).drop(INSTANT)
+
+    def _of(self, column: str) -> np.ndarray:
+        return self.regions[column].to_numpy().astype(np.float64)

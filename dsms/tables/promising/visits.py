@@ -1,0 +1,170 @@
+"""The answer to a SELECT with a preference: over promising regions first, and over more while time is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar, cast
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model.catalog import Catalog
+from dsms.model.statements import Preference
+from dsms.tables.promising.guide import Guide, guides_of
+from dsms.tables.promising.regions import Regions
+from dsms.tables.question import Asked, Question, Relation
+from operators.core.distinct_type import stored_schema
+from operators.summaries.cells import TUPLES
+from operators.summaries.count_sketch import value_hashes
+
+Answer = TypeVar("Answer")
+#: The first part has at least so many tuples, and each further one so many times as many.
+_FIRST, _GROWTH = 1_000, 2
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How much of a stream an answer is about."""
+
+    stream: str
+    tuples: int
+    of_tuples: int
+    regions: int
+    of_regions: int
+
+    def __str__(self) -> str:
+        seen = f"{self.tuples} of {self.of_tuples} tuples in {self.regions} of {self.of_regions} regions"
+        return f'"{self.stream}": {seen}'
+
+
+@dataclass(frozen=True)
+class Promising:
+    """A SELECT, its preference, and the guides to the streams that it is about."""
+
+    question: Question
+    preference: Preference
+    guides: Mapping[str, Guide]
+
+    @property
+    def objects(self) -> dict[str, str]:
+        """The objects that are read, by their names in the text: summaries in place of their streams."""
+        named = self.question.objects.items()
+        return {alias: self.guides[name].summary if name in self.guides else name for alias, name in named}
+
+    def answered(
+        self,
+        relation: Relation,
+        now: int | None,
+        evaluate: Callable[[Asked], Answer],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> tuple[Answer, list[Seen]]:
+        """The answer over the greatest part of the input that the budget allows for, and which part that is.
+
+        An answer is that of the whole SELECT over a part of each stream. Parts grow by half of themselves, and the last
+        one that is known to fit the budget counts; the first one counts in any case.
+        """
+        parts, begun = self._parts(relation, now), clock()
+        while True:
+            started = clock()
+            part = next(parts)
+            answer = evaluate(part.asked)
+            ended, budget_s = clock(), self.preference.budget_s
+            late = budget_s is not None and ended - begun + _GROWTH * (ended - started) > budget_s
+            if part.last or late:
+                return answer, part.seen
+
+    def _parts(self, relation: Relation, now: int | None) -> Iterator[_Part]:
+        order = Order(self, relation, now)
+        others = [name for name in dict.fromkeys(self.question.objects.values()) if name not in self.guides]
+        rows = {name: relation(name) for name in others}
+        for count, last in order.counts(everything=self.preference.budget_s is None):
+            seen, known = [], dict(rows)
+            for name in self.guides:
+                known[name], visited = order.visited(name, count)
+                seen.append(visited)
+            yield _Part(self.question.over(known.__getitem__), seen, last)
+
+
+def promising_of(query: exp.Expr, preference: Preference, question: Question, catalog: Catalog) -> Promising:
+    """A SELECT with its preference. Raises SqlError where the preference does not fit."""
+    return Promising(question, preference, guides_of(query, preference, catalog))
+
+
+@dataclass(frozen=True)
+class _Part:
+    asked: Asked
+    seen: list[Seen]
+    last: bool
+
+
+class Order:
+    """The regions of all streams in the order in which they are visited."""
+
+    def __init__(self, promising: Promising, relation: Relation, now: int | None) -> None:
+        self._promising, preference = promising, promising.preference
+        window = preference.window
+        after = None if window is None or now is None else now - window
+        self._regions = {
+            name: Regions(cast(pl.DataFrame, pl.from_arrow(relation(guide.summary))), guide.function.buckets, after)
+            for name, guide in promising.guides.items()
+        }
+        self._names = list(self._regions)
+
+    @cached_property
+    def _visits(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each visit the number of the stream, the place of the region, and how many tuples it has."""
+        streams = np.concatenate([np.full(each.regions.height, at) for at, each in enumerate(self._all)])
+        places = np.concatenate([np.arange(each.regions.height) for each in self._all])
+        tuples = np.concatenate([each.regions[TUPLES].to_numpy() for each in self._all])
+        order = np.argsort(np.concatenate([self._rank(name) for name in self._names]), kind="stable")
+        return streams[order], places[order], tuples[order]
+
+    @property
+    def _all(self) -> list[Regions]:
+        return [self._regions[name] for name in self._names]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """How many tuples each visit is about, in the order of the visits."""
+        return self._visits[2]
+
+    def counts(self, *, everything: bool) -> Iterator[tuple[int, bool]]:
+        """How many visits each part has, and whether it is the last one."""
+        tuples = np.cumsum(self.sizes)
+        total, most = len(tuples), _FIRST
+        while not everything and total and tuples[-1] > most:
+            yield int(np.searchsorted(tuples, most)) + 1, False
+            most *= _GROWTH
+        yield total, True
+
+    def visited(self, name: str, count: int) -> tuple[pa.Table, Seen]:
+        """The tuples of a stream in the first `count` visits."""
+        streams, places, tuples = self._visits
+        guide, regions, own = self._promising.guides[name], self._regions[name], streams == self._names.index(name)
+        here = np.flatnonzero(own[:count])
+        shown = stored_schema(guide.columns)
+        rows = shown.empty_table()
+        if len(here):
+            rows = regions.tuples(places[here]).select(shown.names).to_arrow().cast(shown)
+        seen = Seen(name, rows.num_rows, int(tuples[own].sum()), len(here), int(own.sum()))
+        return rows.cast(guide.columns), seen
+
+    def _rank(self, name: str) -> np.ndarray:
+        """The ranks of the regions of a stream; the least one is visited first."""
+        guide, regions, preference = self._promising.guides[name], self._regions[name], self._promising.preference
+        faded = regions.faded(preference.fade)
+        if preference.direction == "weighted":
+            weights = regions.regions[TUPLES].to_numpy() * (np.abs(regions.amounts()) if guide.by_amount else 1.0)
+            return np.asarray(-np.log(regions.lots()) / np.maximum(weights * faded, 1e-300))
+        promise = regions.occurring() if guide.wanted is None else regions.holding(value_hashes(guide.wanted))
+        for other, others in self._regions.items():
+            if other != name and others.buckets == regions.buckets:
+                promise = promise * regions.joining(others.bucket_sketches(preference.fade))
+        if guide.by_amount:
+            promise = promise * regions.amounts()
+        return np.asarray(-promise * faded if preference.direction == "desc" else promise / faded)

@@ -1,0 +1,173 @@
+"""Summarize: an index of where in a stream values occur, and how often (promising tuples, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import polars as pl
+import pyarrow as pa
+
+from operators.core.delta import BEGINNING, FROM, TO, WEIGHT, Delta, in_time_order
+from operators.core.errors import UserError
+from operators.core.operator import Move, Step
+from operators.expressions import Interval
+from operators.state.trace import Trace
+from operators.summaries.cells import FIELDS, GRANULARITY, KEY, Cells, Row, frame_of
+from operators.summaries.count_sketch import value_hashes
+from operators.summaries.granularity import Granularities
+from operators.summaries.zones import zones_of
+from operators.table_functions.function import Arguments
+
+
+class _Parameter(NamedTuple):
+    """A constant in the call, with its least and greatest value."""
+
+    name: str
+    least: int
+    most: int
+    default: int | None = None
+
+
+_PARAMETERS = (
+    _Parameter("the granularity", 1, 2**50),
+    _Parameter("the rate", 2, 1_000),
+    _Parameter("the depth", 1, 16),
+    _Parameter("the number of buckets", 1, 4_096, 16),
+    _Parameter("the number of zones", 1, 1_024, 8),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Summarize:
+    """summary(A) at τ = the cells of the zones of A that are closed by τ, each with the count sketch of a column's
+    values; and the tuples of A in these zones, as contents of rows.
+
+    A cell is a zone of time and a bucket of values. At the finest granularity zones end where the stream changes; older
+    ones are added up, as `granularities` says. Tuples stay in the rows of their first zone until the last granularity
+    forgets them. The input is a stream. State: the tuples of the zone that is open, and the cells that are still to be
+    added up. A step reads the open zone only when a tick passes.
+
+    >>> rows = Delta.of([("+", {"v": v}, v) for v in range(8)])
+    >>> summary = Summarize("v", Granularities(4, 2, 2, zones=1), buckets=1)
+    >>> step = summary.step(rows, summary.traces(), Move(0, 9))
+    >>> shown = step.delta.snapshot(8).filter(pl.col("granularity") == 1)
+    >>> shown.select("zone_from", "zone_to", "tuples", "total").rows()
+    [(4, 8, 4, 22.0)]
+    """
+
+    operator_version: ClassVar[int] = 1
+    signature: ClassVar[str] = "DESCRIPTOR(column), granularity, rate, depth [, buckets [, zones]]"
+    replaces: ClassVar[bool] = True
+    of_streams: ClassVar[bool] = True
+    column: str
+    granularities: Granularities
+    buckets: int
+    #: A tick that is less like its zone begins another one.
+    threshold: float = 0.5
+
+    @classmethod
+    def bound(cls, columns: pa.Schema, arguments: Arguments) -> Self:
+        """Raises UserError unless there are one column and three to five numbers in their ranges."""
+        if len(arguments.columns) != 1 or arguments.partition:
+            raise UserError("it needs one column, and has no PARTITION BY", hint="DESCRIPTOR(column)")
+        given = [_instants(literal.value) for literal in arguments.constants]
+        values = [*given, *(each.default for each in _PARAMETERS[len(given) :])]
+        if len(values) > len(_PARAMETERS):
+            raise UserError("it has more constants than it knows")
+        for parameter, value in zip(_PARAMETERS, values, strict=True):
+            if not isinstance(value, int) or not parameter.least <= value <= parameter.most:
+                raise UserError(f"{parameter.name} must be an integer from {parameter.least} to {parameter.most}")
+        length, rate, depth, buckets, zones = (int(str(value)) for value in values)
+        return cls(arguments.columns[0].name, Granularities(length, rate, depth, zones), buckets)
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        """(): a change of the stream is seen where all of it is."""
+        return ()
+
+    @property
+    def added(self) -> Sequence[pa.Field[Any]]:
+        """What is known of a cell."""
+        return FIELDS
+
+    @property
+    def append_only(self) -> bool:
+        """Cells are added up and forgotten."""
+        return False
+
+    def keys(self, below: tuple[str, ...]) -> tuple[str, ...]:
+        """The place of a cell, and of a row of tuples within it."""
+        return KEY
+
+    def describe(self) -> str:
+        """Such as `Summarize v in 16 buckets, granularity 1000 in 8 zones, collapse (4, 3)`."""
+        of = self.granularities
+        finest = f"granularity {of.length} in {of.zones} zones"
+        return f"Summarize {self.column} in {self.buckets} buckets, {finest}, collapse ({of.rate}, {of.depth})"
+
+    def traces(self) -> tuple[Trace, ...]:
+        """The tuples of the open zone, and cells by the instant at which they are added up."""
+        return Trace("time"), Trace("time")
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The cells of zones that are closed within the move, and the sums of those that are added up."""
+        waiting, cells = traces
+        waiting = waiting.append(_each(delta), BEGINNING)
+        made: list[Row] = []
+        ticks = (self.granularities.tick_of(instant - 1) for instant in (move.start, move.end))
+        if waiting.runs and next(ticks) != next(ticks):
+            made, waiting = self._closed(in_time_order(waiting.delta().frame), waiting, move.end)
+        collapsed, cells = self._collapsed(cells, [row for row in made if row[GRANULARITY] == 1], move.end)
+        return Step(Delta(frame_of([*made, *collapsed])), (waiting, cells))
+
+    @property
+    def _cells(self) -> Cells:
+        return Cells(self.column, self.granularities, self.buckets)
+
+    def _closed(self, tuples: pl.DataFrame, waiting: Trace, frontier: int) -> tuple[list[Row], Trace]:
+        """The rows of zones that are closed before a frontier, and the tuples that are in none."""
+        hashes, instants = value_hashes(tuples[self.column]), tuples[FROM].to_numpy()
+        zones = list(zones_of(instants, hashes, self.granularities, self.threshold, frontier))
+        if not zones:
+            return [], waiting
+        parts = ((zone, slice(zone.first, zone.last)) for zone in zones)
+        rows = [row for zone, part in parts for row in self._cells.of_zone(tuples[part], hashes[part], zone)]
+        return rows, Trace("time").append(Delta(tuples[zones[-1].last :]), BEGINNING)
+
+    def _collapsed(self, cells: Trace, fresh: list[Row], frontier: int) -> tuple[list[Row], Trace]:
+        """The sums of cells that are due before a frontier, and the cells that are left."""
+        held = cells.append(_due(fresh), BEGINNING)
+        if not held.runs or all(run.positions[0] >= frontier for run in held.runs):
+            return [], held
+        left, sums = held.delta().frame, list[Row]()
+        for granularity in range(1, self.granularities.depth + 1):
+            due = (pl.col(GRANULARITY) == granularity) & (pl.col(FROM) < frontier)
+            if granularity < self.granularities.depth:
+                made = list(self._cells.added_up(left.filter(due), granularity + 1))
+                sums += made
+                left = pl.concat([left, _due(made).frame])
+            left = left.filter(~due)
+        return sums, Trace("time").append(Delta(left), BEGINNING)
+
+
+def _instants(value: object) -> object:
+    """An interval of fixed length in milliseconds."""
+    if not isinstance(value, Interval) or value.months or value.microseconds % 1_000:
+        return value
+    return value.days * 86_400_000 + value.microseconds // 1_000
+
+
+def _each(delta: Delta) -> Delta:
+    """The elements, one for each unit of weight."""
+    repeated = pl.col(WEIGHT) > 1
+    if not delta.frame.select(repeated.any()).item():
+        return delta
+    units = delta.frame.select(pl.all().repeat_by(WEIGHT)).explode(delta.frame.columns)
+    return Delta(units.with_columns(pl.lit(1, pl.Int64).alias(WEIGHT)))
+
+
+def _due(rows: list[Row]) -> Delta:
+    """Cells from the instant at which they are added up."""
+    return Delta(frame_of(rows).with_columns(pl.col(TO).alias(FROM)))

@@ -1,0 +1,260 @@
+"""SELECTs with a preference: over everything as DuckDB answers them, and over the part that they say they have seen."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsms.model.limits import Limits
+from dsms.model.statements import Select
+from dsms.registration.statements import parse
+from dsms.tables.one_time import answer
+from dsms.tables.promising.visits import Seen, promising_of
+from dsms.tables.question import question_of
+from dsms.testing import LocalSession
+from operators.core.errors import SqlError
+from tests.support.strategies import examples
+
+SOURCES = """REGISTER SOURCE Bids (auction INT, price INT, channel TEXT, at INT) FROM bid;
+CREATE STREAM B OVER Bids KEY NULL;
+REGISTER SOURCE Auctions (auction INT, seller TEXT) FROM auction; CREATE STREAM A OVER Auctions KEY NULL;
+CREATE SUMMARY BidsByAuction ON B (auction) WITH GRANULARITY 100 AND COLLAPSE(4, 3) AND BUCKETS 8;
+CREATE SUMMARY AuctionsById ON A (auction) WITH GRANULARITY 100 AND COLLAPSE(4, 3) AND BUCKETS 8;
+CREATE SUMMARY BidsByChannel ON B (channel) WITH GRANULARITY 50 AND COLLAPSE(2, 2);
+"""
+#: All zones of tuples below this instant are closed at it.
+END = 1_000
+Rows = list[dict[str, object]]
+
+
+def session(bids: Rows, auctions: Rows) -> LocalSession:
+    """Summaries of bids and auctions, all of which are closed and none forgotten."""
+    made = LocalSession()
+    made.execute(SOURCES)
+    for name, rows in (("Bids", bids), ("Auctions", auctions)):
+        made.push(name, sorted(rows, key=lambda row: row["ts"]))
+    made.advance(END)
+    return made
+
+
+def bids(count: int, seed: int) -> Rows:
+    """Bids of which few auctions get most."""
+    rng = np.random.default_rng(seed)
+    values = rng.zipf(1.4, count).clip(max=500)
+    return [
+        {
+            "auction": int(value),
+            "price": int(at) % 97,
+            "channel": f"c{at % 5}",
+            "ts": int(at) * (END - 100) // count,
+            "at": int(at) * (END - 100) // count,
+        }
+        for at, value in enumerate(values)
+    ]
+
+
+@pytest.fixture(scope="module")
+def many() -> LocalSession:
+    """20 000 bids and 2 000 auctions."""
+    auctions = [{"auction": row["auction"], "seller": "s", "ts": row["ts"]} for row in bids(2_000, 2)]
+    return session(bids(20_000, 1), auctions)
+
+
+def promised(made: LocalSession, query: str, clock: Callable[[], float]) -> tuple[list[tuple], dict[str, Seen]]:
+    """The answer to a query by some clock, and what of each stream it has seen."""
+    (statement,) = parse(query, Limits())
+    assert isinstance(statement, Select)
+    assert statement.preference is not None
+    asked = promising_of(
+        statement.select, statement.preference, question_of(statement.select, made.catalog), made.catalog
+    )
+    (_, rows), seen = asked.answered(made._rows, END - 1, answer, clock)
+    return list(rows), {each.stream: each for each in seen}
+
+
+def ticking(seconds: float) -> Callable[[], float]:
+    """A clock that has gone on by so much whenever it is read."""
+    return itertools.count(0.0, seconds).__next__
+
+
+QUERIES = (
+    "SELECT auction, price FROM B WHERE price < 20",
+    "SELECT channel, COUNT(*) AS n, SUM(price) AS total FROM B GROUP BY channel",
+    "SELECT b.auction, b.price, a.seller FROM B b, A a WHERE b.auction = a.auction AND b.price > 3",
+    "SELECT a.seller, AVG(b.price) AS mean FROM B b JOIN A a ON b.auction = a.auction GROUP BY a.seller",
+    "SELECT DISTINCT channel FROM B WHERE auction IN (1, 2)",
+)
+PREFERENCES = (
+    "DESC COUNT(auction)",
+    "ASC COUNT(auction) * auction",
+    "WEIGHTED SUMMARY.ESTIMATE.COUNT(auction) FADE FACTOR 0.5",
+)
+BID = st.builds(
+    lambda auction, price, ts: {"auction": auction, "price": price, "channel": f"c{price % 3}", "ts": ts, "at": ts},
+    st.integers(1, 5), st.integers(0, 30), st.integers(0, 850),
+)  # fmt: skip
+AUCTION = st.builds(
+    lambda auction, ts: {"auction": auction, "seller": f"s{auction % 2}", "ts": ts},
+    st.integers(1, 5),
+    st.integers(0, 850),
+)
+
+
+@settings(max_examples=examples(10))
+@given(st.lists(BID, max_size=40), st.lists(AUCTION, max_size=15), st.sampled_from(PREFERENCES), st.booleans())
+def test_without_a_budget_the_answer_is_that_over_everything(some_bids, auctions, preference, hurried) -> None:
+    made = session(some_bids, auctions)
+    database = duckdb.connect()
+    for name, rows in (("B", some_bids), ("A", auctions)):
+        kinds = (
+            {"auction": pl.Int32, "price": pl.Int32, "channel": pl.String}
+            if name == "B"
+            else {"auction": pl.Int32, "seller": pl.String}
+        )
+        database.register(
+            name,
+            pl.DataFrame([[row[column] for column in kinds] for row in rows], schema=kinds, orient="row").to_arrow(),
+        )
+    for query in QUERIES:
+        both = " a " in query
+        clause = preference.replace("auction", "b.auction") if both else preference
+        clause = f"{clause}, COUNT(a.auction)" if both and "FADE" not in clause else clause
+        budget = " BUDGET 1 HOUR" if hurried else ""
+        rows = made.execute(f"{query} WITH PREFERENCE {clause}{budget}")
+        wanted = database.sql(query).fetchall()
+        assert sorted(tuple(row.values()) for row in rows) == sorted(wanted)
+
+
+@pytest.mark.parametrize("preference", PREFERENCES)
+def test_a_part_is_seen_within_the_budget(many, preference) -> None:
+    """Each reading of the clock takes a second: a part takes one, and the next is expected to take twice as long."""
+    sizes = []
+    for budget in (1, 5, 9, 1_000):
+        rows, seen = promised(
+            many,
+            f"SELECT COUNT(*), MIN(price) FROM B WITH PREFERENCE {preference} BUDGET {budget} SECONDS",
+            ticking(1.0),
+        )
+        assert rows[0][0] == seen["B"].tuples
+        sizes.append(seen["B"].tuples)
+    assert 1_000 <= sizes[0] < sizes[1] < sizes[2] < sizes[3] == 20_000
+
+
+def repeated(made: LocalSession, preference: str) -> float:
+    """How often the value of a tuple occurs among all tuples, for the mean tuple that a first part has seen."""
+    counts = {
+        row["auction"]: row["n"]
+        for row in made.execute("SELECT auction, COUNT(*) AS n FROM B GROUP BY auction WITH PREFERENCE COUNT(auction)")
+    }
+    rows, _ = promised(made, f"SELECT auction FROM B WITH PREFERENCE {preference} BUDGET 1 SECOND", ticking(1.0))
+    return float(np.mean([counts[auction] for (auction,) in rows]))
+
+
+def test_frequent_values_come_first_or_last(many) -> None:
+    desc, weighted, asc = (repeated(many, f"{word} COUNT(auction)") for word in ("DESC", "WEIGHTED", "ASC"))
+    assert desc > 1.1 * weighted
+    assert asc < 0.1 * weighted
+
+
+def test_large_products_come_first(many) -> None:
+    means = []
+    for preference in ("DESC COUNT(auction) * auction", "WEIGHTED COUNT(auction)"):
+        rows, _ = promised(
+            many, f"SELECT SUM(auction), COUNT(*) FROM B WITH PREFERENCE {preference} BUDGET 1 SECOND", ticking(1.0)
+        )
+        means.append(rows[0][0] / rows[0][1])
+    assert means[0] > 2 * means[1]
+
+
+def test_regions_with_the_value_that_is_asked_for_come_first(many) -> None:
+    exact = many.execute("SELECT COUNT(*) AS n FROM B WHERE auction = 3 WITH PREFERENCE COUNT(auction)")[0]["n"]
+    rows, seen = promised(
+        many, "SELECT COUNT(*) FROM B WHERE auction = 3 WITH PREFERENCE COUNT(auction) BUDGET 7 SECONDS", ticking(1.0)
+    )
+    assert seen["B"].tuples < 5_000
+    assert rows[0][0] > 2 * exact * seen["B"].tuples / 20_000
+
+
+def test_a_join_meets_more_than_a_random_part_of_its_input_would(many) -> None:
+    counts = []
+    for word in ("DESC", "WEIGHTED"):
+        query = "SELECT COUNT(*) FROM B b, A a WHERE b.auction = a.auction WITH PREFERENCE "
+        query += f"{word} COUNT(b.auction), COUNT(a.auction)"
+        rows, seen = promised(many, f"{query} BUDGET 7 SECONDS", ticking(1.0))
+        counts.append(rows[0][0])
+    assert counts[0] > 1.5 * counts[1]
+
+
+def test_recent_tuples_come_first_where_others_fade(many) -> None:
+    ages = []
+    for fade in ("", "FADE FACTOR 0.1"):
+        rows, _ = promised(
+            many,
+            f"SELECT AVG(at) FROM B WITH PREFERENCE WEIGHTED COUNT(auction) {fade} BUDGET 1 SECOND",
+            ticking(1.0),
+        )
+        ages.append(rows[0][0])
+    assert ages[1] > ages[0] + 100
+
+
+def test_a_window_looks_at_the_last_instants_alone(many) -> None:
+    rows, seen = promised(
+        many, "SELECT MIN(at), COUNT(*) FROM B WITH PREFERENCE COUNT(auction) WINDOW 250", ticking(1.0)
+    )
+    inside = [row for row in bids(20_000, 1) if row["ts"] > END - 1 - 250]
+    assert rows == [(min(row["ts"] for row in inside), len(inside))]
+    assert seen["B"].regions == seen["B"].of_regions
+
+
+def test_the_column_of_the_estimate_chooses_the_summary(many) -> None:
+    rows = many.execute(
+        "SELECT channel, COUNT(*) AS n FROM B GROUP BY channel ORDER BY 1 WITH PREFERENCE COUNT(channel)"
+    )
+    assert sum(row["n"] for row in rows) < 20_000  # this summary has forgotten the first of them
+    assert [row["channel"] for row in rows] == [f"c{number}" for number in range(5)]
+
+
+REFUSED = {
+    "SELECT price FROM B WITH PREFERENCE COUNT(price)": 'there is no summary of "B" by "price"',
+    "SELECT 1 FROM B b, A a WITH PREFERENCE COUNT(auction)": "ambiguous",
+    "SELECT 1 FROM B b WITH PREFERENCE COUNT(c.auction)": '"c" is ambiguous or not in FROM',
+    "SELECT 1 FROM B b WITH PREFERENCE COUNT(b.auction), COUNT(b.channel)": "two estimates",
+    "SELECT 1 FROM B b WITH PREFERENCE COUNT(b.channel) * b.channel": "is no number",
+    "SELECT 1 FROM B b WITH PREFERENCE COUNT(b.auction) * b.price": "the factor must be the column",
+    "SELECT 1 FROM B WITH PREFERENCE COUNT(auction) FADE FACTOR 2": "above 0 and up to 1",
+    "SELECT 1 FROM B WITH PREFERENCE COUNT(auction) BUDGET 2 MONTHS": "is not a length of time",
+    "SELECT 1 FROM B WITH PREFERENCE COUNT(auction) LIMIT 3": 'unknown clause "LIMIT"',
+    "SELECT STREAMED price FROM B WITH PREFERENCE COUNT(auction)": "continuous",
+    "SELECT price FROM B [Range 5] WITH PREFERENCE COUNT(auction)": "continuous",
+    "CREATE SUMMARY s ON B (auction) WITH GRANULARITY 100 AND COLLAPSE(1, 3)": "the rate must be an integer from 2",
+    "CREATE SUMMARY s ON B (nothing) WITH GRANULARITY 100 AND COLLAPSE(2, 3)": "nothing",
+    "CREATE SUMMARY s ON BidsByAuction (bucket) WITH GRANULARITY 100 AND COLLAPSE(2, 3)": "takes a stream",
+}
+
+
+@pytest.mark.parametrize("statement", REFUSED)
+def test_what_is_refused(many, statement) -> None:
+    with pytest.raises(SqlError) as raised:
+        many.execute(statement)
+    assert REFUSED[statement] in str(raised.value)
+
+
+def test_a_summary_is_dropped_by_its_own_name() -> None:
+    made = session([], [])
+    made.execute("DROP SUMMARY BidsByChannel")
+    with pytest.raises(SqlError, match="no summary"):
+        made.execute("SELECT 1 FROM B WITH PREFERENCE COUNT(channel)")
+
+
+def test_two_summaries_alike_are_one() -> None:
+    made = session([], [])
+    made.execute("CREATE SUMMARY Again ON B (auction) WITH GRANULARITY 100 AND COLLAPSE(4, 3) AND BUCKETS 8")
+    plan = str(made.execute("EXPLAIN SELECT STREAMED tuples FROM Again"))
+    assert "shared with BidsByAuction, Again: Summarize" in plan
