@@ -158,7 +158,7 @@ def _predicate(rows: pl.DataFrame, seed: int) -> pl.Series:
     """Items that together make up 5 to 10 % of the tuples."""
     rng = np.random.default_rng((seed, 15))
     aim = rng.uniform(0.05, 0.1) * rows.height
-    counts = rows["item"].value_counts().filter(pl.col("count") <= 0.05 * rows.height)
+    counts = rows["item"].value_counts().sort("item").filter(pl.col("count") <= 0.05 * rows.height)
     shuffled = counts[rng.permutation(counts.height)]
     return shuffled.filter(pl.col("count").cum_sum() <= aim)["item"].sort()
 
@@ -180,7 +180,7 @@ def all_figures(tuples: int) -> Mapping[str, Figure]:
     freshness = "AVG(ABS(s1.at - s2.at)) / 1000.0"
     return {
         "9 and 10a": costs(tuples),
-        "10b": windows(gap_us=5.0),
+        "10b": windows(gap_us=20.0),
         "11": joined(tuples, Way(), "NULL"),
         "12": joined(2 * tuples, Way(fade=0.8), freshness, depth=4),
         "13": histograms(tuples),

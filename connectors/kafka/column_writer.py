@@ -108,8 +108,10 @@ class ColumnWriter:
             self.close()
             raise
 
-    def begin(self) -> None:
-        """Starts the epoch's transaction."""
+    def begin(self, topics: Iterable[str] = ()) -> None:
+        """Starts the epoch's transaction. The partitions of `topics` are looked up together, those of others one by
+        one."""
+        self._connections.look_up(topics)
         self._added, self._pending, self._pending_bytes = set(), [], 0
 
     def write(self, records: Records | RecordColumns) -> None:

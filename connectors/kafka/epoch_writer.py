@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterable
 from itertools import repeat
 from operator import length_hint
 
@@ -36,8 +37,8 @@ class EpochWriter:
         with translated("starting the transactional producer", transactional=True):
             self._producer.init_transactions(_INIT_TIMEOUT_S)
 
-    def begin(self) -> None:
-        """Starts the epoch's transaction."""
+    def begin(self, topics: Iterable[str] = ()) -> None:
+        """Starts the epoch's transaction. The client looks up `topics` by itself."""
         with translated("beginning a transaction", transactional=True):
             self._producer.begin_transaction()
 

@@ -190,7 +190,7 @@ class Committer:
         progress = self._progress.records(list(entries), list(entries.values()))
         if not (any(written.changes.height for written in epoch.written) or epoch.dead or progress.values):
             return
-        self._writer.begin()
+        self._writer.begin(_topics(epoch))
         self._faults.hit("begun")
         results: Iterable[Records | RecordColumns] = chain.from_iterable(map(result_records, epoch.written))
         others = chain(dead_records(epoch.dead, sources), promises(epoch, published), [progress])
@@ -200,3 +200,9 @@ class Committer:
                 self._faults.hit("half_written")
         self._faults.hit("written")
         self._writer.commit()
+
+
+def _topics(epoch: Epoch) -> list[str]:
+    """The topics that get results in an epoch, and those of the families of queries that do."""
+    outputs = (output for written in epoch.written if written.changes.height for output in written.outputs.values())
+    return [output.sink.topic for output in outputs if output.sink is not None]
