@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from confluent_kafka import Message
 
-from connectors.kafka.broker_connections import supported
+from connectors.kafka.broker_connections import BrokerConnections, supported
 from connectors.kafka.column_writer import result_writer
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.native.library import library
@@ -126,11 +126,28 @@ def test_a_record_larger_than_a_batch(native: bool, kafka: str, topic: Factory, 
     assert [m.value() for m in read(kafka, name, 1)] == [b"1", large, b"2"]
 
 
+def test_the_topics_of_an_epoch_are_looked_up_together(
+    kafka: str, topic: Factory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, connections, asked = (
+        [topic(f"of-{count}", partitions=count) for count in (1, 2, 3)],
+        BrokerConnections(KafkaSettings(kafka)),
+        [],
+    )
+    refresh = connections._refresh
+    monkeypatch.setattr(connections, "_refresh", lambda: (asked.append(1), refresh())[1])
+    for _ in range(2):
+        connections.look_up(names)
+        assert [connections.partitions(name) for name in names] == [1, 2, 3]
+    connections.close()
+    assert len(asked) == 1
+
+
 def test_many_topics_in_one_epoch(native: bool, kafka: str, topic: Factory, unique: str) -> None:
     names = [topic(f"many-{at}") for at in range(30)]
     writer = result_writer(KafkaSettings(kafka), unique, native=native)
     for _ in range(3):
-        writer.begin()
+        writer.begin(names)
         for name in names:
             writer.write(Records(name, [b"k"], [name.encode()]))
         writer.commit()
