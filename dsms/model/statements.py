@@ -116,33 +116,50 @@ class CreateTable(Statement):
 
 
 @dataclass(frozen=True)
+class Conflict:
+    """`ON CONFLICT [(keys)] DO NOTHING`, or with `changes` `DO UPDATE SET column = expression, … [WHERE predicate]`."""
+
+    keys: tuple[Name, ...]
+    changes: tuple[tuple[Name, exp.Expr], ...] = ()
+    where: exp.Expr | None = None
+
+
+@dataclass(frozen=True)
 class Insert(Statement):
-    """`INSERT INTO table [(columns)] VALUES … | SELECT …`; without columns: all, in order. `rows` is the parsed
-    source."""
+    """`INSERT INTO table [(columns)] VALUES … | SELECT … [ON CONFLICT …]`; without columns: all, in order. `rows` is
+    the parsed source."""
 
     table: Name
     columns: tuple[Name, ...]
     rows: exp.Expr
     sql: str
+    #: What becomes of rows whose key has a row; None: the statement fails.
+    conflict: Conflict | None = None
 
 
 @dataclass(frozen=True)
 class Update(Statement):
-    """`UPDATE table SET column = expression, … [WHERE predicate]`."""
+    """`UPDATE table [AS alias] SET column = expression, … [FROM items] [WHERE predicate]`."""
 
     table: Name
     changes: tuple[tuple[Name, exp.Expr], ...]
     where: exp.Expr | None
     sql: str
+    alias: str | None = None
+    #: The items of FROM.
+    sources: tuple[exp.Expr, ...] = ()
 
 
 @dataclass(frozen=True)
 class Delete(Statement):
-    """`DELETE FROM table [WHERE predicate]`."""
+    """`DELETE FROM table [AS alias] [USING items] [WHERE predicate]`."""
 
     table: Name
     where: exp.Expr | None
     sql: str
+    alias: str | None = None
+    #: The items of USING.
+    sources: tuple[exp.Expr, ...] = ()
 
 
 @dataclass(frozen=True)

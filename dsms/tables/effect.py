@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dsms.model.objects import ROW_NUMBER, Table
 from dsms.tables.one_time import cast_columns
@@ -55,6 +56,24 @@ def inserted(table: Table, given: pa.Table, content: Content, seen: set[Key]) ->
             raise duplicate(table, key)
         seen.add(key)
     return Effect(rows, keys.slice(0, 0), rows.num_rows, new=True)
+
+
+def divided(table: Table, given: pa.Table, content: Content) -> tuple[pa.Table, pa.Table]:
+    """Rows to be inserted, those first whose keys have no rows yet, and those whose keys have."""
+    if table.is_bag:
+        return given, given.slice(0, 0)
+    rows = fitting(table, given)
+    held = pa.array(content.holds(rows.select(list(table.keys))), pa.bool_())
+    return rows.filter(pc.invert(held)), rows.filter(held)
+
+
+def first_of_keys(table: Table, rows: pa.Table) -> pa.Table:
+    """The rows, of those with equal keys the first."""
+    if table.is_bag:
+        return rows
+    keys = key_rows(rows.select(list(table.keys)))
+    first = {key: at for at, key in reversed(list(enumerate(keys)))}
+    return rows.take(pa.array(sorted(first.values()), pa.int64()))
 
 
 def replaced(table: Table, given: pa.Table, old: pa.Table, content: Content) -> Effect:

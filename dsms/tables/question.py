@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from sqlglot import exp
@@ -20,15 +20,17 @@ Relation = Callable[[str], pa.Table]
 
 @dataclass(frozen=True)
 class Question:
-    """The text of a query, and the objects that it reads, as the catalog spells them, by their names in the text."""
+    """The text of a query, and the objects that it reads, as the catalog spells them, by their names in the text.
+    `given` are relations that it reads under their own names, which are no objects."""
 
     sql: str
     objects: dict[str, str]
+    given: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
 
     def over(self, relation: Relation) -> Asked:
         """The question with the rows of what it reads; each object is read once."""
         rows = {name: relation(name) for name in dict.fromkeys(self.objects.values())}
-        return Asked(self.sql, {alias: rows[name] for alias, name in self.objects.items()})
+        return Asked(self.sql, {**self.given, **{alias: rows[name] for alias, name in self.objects.items()}})
 
 
 def as_shown(relation: Relation, catalog: Catalog, written: Table | None = None) -> Relation:
@@ -51,9 +53,9 @@ class Asked:
     relations: dict[str, pa.Table]
 
 
-def question_of(query: exp.Expr, catalog: Catalog) -> Question:
-    """The question of a query. Raises SqlError for what is no query, for objects that do not exist, and for functions
-    that the language does not have.
+def question_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table] | None = None) -> Question:
+    """The question of a query, which may also read relations that are `given`. Raises SqlError for what is no query, for
+    objects that do not exist, and for functions that the language does not have.
 
     Names of objects are replaced by names that nothing else can have: what DuckDB reads by another name is its own.
 
@@ -65,6 +67,8 @@ def question_of(query: exp.Expr, catalog: Catalog) -> Question:
     _check_reads_only(resolved)
     names: dict[str, str] = {}
     for table in list(resolved.find_all(exp.Table)):
+        if not isinstance(table.this, exp.Func) and table.name in (given or {}):
+            continue
         if isinstance(table.this, exp.Func) or not _is_common(table):
             read = catalog.find(_plain_name(table)).name
             names.setdefault(read, f"relation {len(names)}")
@@ -72,7 +76,8 @@ def question_of(query: exp.Expr, catalog: Catalog) -> Question:
     refuse_written_functions(resolved, catalog)
     refuse_unknown_functions(resolved)
     resolved = resolved.transform(_not_null)
-    return Question(resolved.sql(dialect="duckdb", comments=False), {alias: name for name, alias in names.items()})
+    text = resolved.sql(dialect="duckdb", comments=False)
+    return Question(text, {alias: name for name, alias in names.items()}, given or {})
 
 
 def _not_null(node: exp.Expr) -> exp.Expr:

@@ -18,7 +18,7 @@ from dsms.tables.effect import Effect, counted, inserted, key_rows
 from dsms.tables.loading import batches_of
 from dsms.tables.one_time import evaluate
 from dsms.tables.question import Relation, as_shown
-from dsms.tables.statements import Write, effect_of
+from dsms.tables.statements import Write, effects_of
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
 from operators.core.distinct_type import stored_schema
@@ -59,7 +59,7 @@ def written(
 def _effects(statement: Write | Load, catalog: Catalog, relation: Relation, content: _Content) -> Iterator[Effect]:
     if isinstance(statement, Write):
         read = as_shown(relation, catalog, None if isinstance(statement, st.Insert) else content.table)
-        yield effect_of(statement, catalog, lambda question: evaluate(question.over(read)), content)
+        yield from effects_of(statement, catalog, lambda question: evaluate(question.over(read)), content)
         return
     seen: set[tuple[object, ...]] = set()
     for batch in batches_of(statement, content.table):

@@ -35,7 +35,7 @@ from dsms.tables.promising.visits import Promising, Seen, promising_of
 from dsms.tables.question import Question, as_shown, question_of
 from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
-from dsms.tables.statements import Write, effect_of, names_read
+from dsms.tables.statements import Write, effects_of, names_read
 from operators.core.alarms import Alarms
 
 #: What a SELECT asks, of everything or of promising regions first.
@@ -163,10 +163,10 @@ class TableStatements:
         with self._writes.admitted() as budget:
             relation = self._relations.now(_readable(names_read(statement, catalog), principal), catalog, budget)
             relation = as_shown(relation, catalog, None if isinstance(statement, st.Insert) else table)
-            effect = effect_of(
+            effects = effects_of(
                 statement, catalog, lambda question: self._writes.rows(question.over(relation), budget), content
             )
-        count, instant = self._tables.write(table, catalog.written_tables(), [effect])
+        count, instant = self._tables.write(table, catalog.written_tables(), effects)
         return StatementResult(type(statement).__name__.upper(), counted(count, instant), name=table.name)
 
     def _select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:

@@ -52,6 +52,9 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
     if table.is_bag:
         hint = "CREATE TABLE with a PRIMARY KEY; or read the stream in a view"
         raise insert.table.place.error(f'table "{table.name}" has no primary key: a stream cannot fill it', hint)
+    if insert.conflict is not None:
+        hint = "a row of the stream replaces the one of its key anyway"
+        raise insert.table.place.error("ON CONFLICT is not supported where a stream fills a table", hint)
     _check_unread(insert, table, catalog)
     name = f"{table.name}_insert"
     fills = f"o{catalog.ids + 2}"  # the query gets the next id

@@ -78,29 +78,44 @@ def _not_null(columns: list[st.ColumnDefinition], keys: list[st.Name]) -> list[s
 
 
 def insert(cursor: Cursor, _: st.Name | None) -> st.Insert:
-    """`INSERT INTO table [(columns)] VALUES … | SELECT …`."""
-    tree = _tree(cursor, exp.Insert, ("this", "expression"), ("INSERT", "INTO"))
+    """`INSERT INTO table [(columns)] VALUES … | SELECT … [ON CONFLICT [(keys)] DO NOTHING | DO UPDATE SET …]`."""
+    tree = _tree(cursor, exp.Insert, ("this", "expression", "conflict"), ("INSERT", "INTO"))
     target = tree.this
     columns = tuple(_name(column) for column in target.expressions) if isinstance(target, exp.Schema) else ()
     table = target.this if isinstance(target, exp.Schema) else target
     if tree.expression is None:
         raise error_at(tree, "INSERT needs rows", hint="add VALUES (…), … or SELECT …")
-    return st.Insert(_table(table), columns, tree.expression, cursor.sql)
+    conflict = tree.args.get("conflict")
+    return st.Insert(_table(table), columns, tree.expression, cursor.sql, _conflict(conflict) if conflict else None)
+
+
+def _conflict(node: exp.Expr) -> st.Conflict:
+    if node.args.get("constraint") or node.args.get("duplicate"):
+        raise error_at(node, "a conflict is one of the primary key", hint="ON CONFLICT (key columns) DO …")
+    keys = tuple(_name(key) for key in node.args.get("conflict_keys") or ())
+    changes = tuple((_target(change), change.expression) for change in node.expressions)
+    where = node.args.get("where")
+    if changes and not keys:
+        raise error_at(node, "ON CONFLICT DO UPDATE needs the key", hint="ON CONFLICT (key columns) DO UPDATE SET …")
+    return st.Conflict(keys, changes, where.this if where else None)
 
 
 def update(cursor: Cursor, _: st.Name | None) -> st.Update:
-    """`UPDATE table SET column = expression, … [WHERE predicate]`."""
-    tree = _tree(cursor, exp.Update, ("this", "expressions", "where"), ("UPDATE",))
+    """`UPDATE table [AS alias] SET column = expression, … [FROM items] [WHERE predicate]`."""
+    tree = _tree(cursor, exp.Update, ("this", "expressions", "from_", "where"), ("UPDATE",))
     changes = tuple((_target(change), change.expression) for change in tree.expressions)
-    where = tree.args.get("where")
-    return st.Update(_table(tree.this), changes, where.this if where else None, cursor.sql)
+    where, source = tree.args.get("where"), tree.args.get("from_")
+    sources = (source.this,) if source else ()
+    return st.Update(
+        _table(tree.this), changes, where.this if where else None, cursor.sql, tree.this.alias or None, sources
+    )
 
 
 def delete(cursor: Cursor, _: st.Name | None) -> st.Delete:
-    """`DELETE FROM table [WHERE predicate]`."""
-    tree = _tree(cursor, exp.Delete, ("this", "where"), ("DELETE", "FROM"))
-    where = tree.args.get("where")
-    return st.Delete(_table(tree.this), where.this if where else None, cursor.sql)
+    """`DELETE FROM table [AS alias] [USING items] [WHERE predicate]`."""
+    tree = _tree(cursor, exp.Delete, ("this", "using", "where"), ("DELETE", "FROM"))
+    where, sources = tree.args.get("where"), tuple(tree.args.get("using") or ())
+    return st.Delete(_table(tree.this), where.this if where else None, cursor.sql, tree.this.alias or None, sources)
 
 
 def truncate(cursor: Cursor, _: st.Name | None) -> st.Delete:
