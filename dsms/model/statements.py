@@ -135,6 +135,8 @@ class Insert(Statement):
     sql: str
     #: What becomes of rows whose key has a row; None: the statement fails.
     conflict: Conflict | None = None
+    #: What it shows of the rows that it has changed; (): nothing.
+    returning: tuple[exp.Expr, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ class Update(Statement):
     alias: str | None = None
     #: The items of FROM.
     sources: tuple[exp.Expr, ...] = ()
+    returning: tuple[exp.Expr, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,7 @@ class Delete(Statement):
     alias: str | None = None
     #: The items of USING.
     sources: tuple[exp.Expr, ...] = ()
+    returning: tuple[exp.Expr, ...] = ()
 
 
 @dataclass(frozen=True)

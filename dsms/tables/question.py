@@ -54,8 +54,8 @@ class Asked:
 
 
 def question_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table] | None = None) -> Question:
-    """The question of a query, which may also read relations that are `given`. Raises SqlError for what is no query, for
-    objects that do not exist, and for functions that the language does not have.
+    """The question of a query, which may also read relations that are `given`. Raises SqlError for what is no query,
+    for objects that do not exist, and for functions that the language does not have.
 
     Names of objects are replaced by names that nothing else can have: what DuckDB reads by another name is its own.
 

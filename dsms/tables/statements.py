@@ -10,10 +10,10 @@ from sqlglot import exp
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Table
+from dsms.model.objects import ROW_NUMBER, Table
 from dsms.registration.table_targets import check_values, column_of, columns_of, table_of
 from dsms.tables.effect import Content, Effect, divided, first_of_keys, inserted, key_rows, removed, replaced
-from dsms.tables.question import Question, names_of, question_of
+from dsms.tables.question import Asked, Question, names_of, question_of
 
 Write = st.Insert | st.Update | st.Delete
 #: Gives the rows of a question.
@@ -26,8 +26,8 @@ def names_read(statement: Write, catalog: Catalog) -> list[str]:
     """The names of the relations that a statement reads, its own table included."""
     table = table_of(statement.table, catalog)
     if isinstance(statement, st.Insert):
-        conflict = [table.name] if statement.conflict is not None and statement.conflict.changes else []
-        return list(dict.fromkeys([*names_of(statement.rows, catalog), *conflict]))
+        itself = statement.returning or (statement.conflict is not None and statement.conflict.changes)
+        return list(dict.fromkeys([*names_of(statement.rows, catalog), *([table.name] if itself else [])]))
     values = [value for _, value in statement.changes] if isinstance(statement, st.Update) else []
     return names_of(_selected(table, values, statement), catalog)
 
@@ -120,6 +120,24 @@ def _(statement: st.Delete, catalog: Catalog, rows: Rows, content: Content) -> t
     selected = _selected(table, list(map(_columns(table, statement), table.keys)), statement)
     keys = _keys(table, rows(question_of(selected, catalog)))
     return (removed(table, keys.group_by(list(table.keys)).aggregate([]) if statement.sources else keys),)
+
+
+def returned(statement: Write, catalog: Catalog, effects: Iterable[Effect], content: Content) -> Asked | None:
+    """What RETURNING asks of the rows that a statement changes, as they are afterwards, of DELETE as they were; None
+    without the clause."""
+    if not statement.returning:
+        return None
+    table = table_of(statement.table, catalog)
+    if isinstance(statement, st.Delete):
+        keys = list(table.keys)
+        rows = content.rows().join(pa.concat_tables([each.removed for each in effects]), keys, join_type="left semi")
+    else:
+        rows = pa.concat_tables([each.upserts for each in effects])
+    alias = (None if isinstance(statement, st.Insert) else statement.alias) or table.name
+    shown = rows.select([name for name in table.schema.names if name != ROW_NUMBER])
+    source = exp.Table(this=exp.to_identifier(alias, quoted=True))
+    query = exp.Select(expressions=[item.copy() for item in statement.returning], from_=exp.From(this=source))
+    return question_of(query, catalog, {alias: shown}).over(lambda _: shown)
 
 
 def _changes(changes: Iterable[tuple[st.Name, exp.Expr]], table: Table) -> dict[str, exp.Expr]:

@@ -16,9 +16,9 @@ from dsms.registration.object_columns import schema_and_keys
 from dsms.registration.table_targets import writable
 from dsms.tables.effect import Effect, counted, inserted, key_rows
 from dsms.tables.loading import batches_of
-from dsms.tables.one_time import evaluate
+from dsms.tables.one_time import answer, evaluate
 from dsms.tables.question import Relation, as_shown
-from dsms.tables.statements import Write, effects_of
+from dsms.tables.statements import Write, effects_of, returned
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
 from operators.core.distinct_type import stored_schema
@@ -50,10 +50,14 @@ def written(
 ) -> tuple[Table, Records, StatementResult]:
     """The table of a statement, the records that it adds to the table's log, all at `instant`, and its result."""
     table = writable(statement.table, catalog)
-    effects = list(_effects(statement, catalog, relation, _Content(table, relation)))
+    content = _Content(table, relation)
+    effects = list(_effects(statement, catalog, relation, content))
+    asked = returned(statement, catalog, effects, content) if isinstance(statement, Write) else None
+    columns, rows = ((), ()) if asked is None else answer(asked)
     records = [record for effect in effects for record in _records(effect, instant)]
     verb = type(statement).__name__.upper() if isinstance(statement, Write) else "LOAD"
-    return table, records, StatementResult(verb, counted(sum(effect.count for effect in effects), instant))
+    message = counted(sum(effect.count for effect in effects), instant)
+    return table, records, StatementResult(verb, message, columns, rows)
 
 
 def _effects(statement: Write | Load, catalog: Catalog, relation: Relation, content: _Content) -> Iterator[Effect]:

@@ -35,7 +35,8 @@ from dsms.tables.promising.visits import Promising, Seen, promising_of
 from dsms.tables.question import Question, as_shown, question_of
 from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
-from dsms.tables.statements import Write, effects_of, names_read
+from dsms.tables.select_process import Reply
+from dsms.tables.statements import Write, effects_of, names_read, returned
 from operators.core.alarms import Alarms
 
 #: What a SELECT asks, of everything or of promising regions first.
@@ -166,8 +167,11 @@ class TableStatements:
             effects = effects_of(
                 statement, catalog, lambda question: self._writes.rows(question.over(relation), budget), content
             )
+            asked = returned(statement, catalog, effects, content)
+            reply = self._writes.reply(asked, "json", budget) if asked is not None else Reply((), 0, bytearray(b"[]"))
         count, instant = self._tables.write(table, catalog.written_tables(), effects)
-        return StatementResult(type(statement).__name__.upper(), counted(count, instant), name=table.name)
+        verb, rows = type(statement).__name__.upper(), EncodedRows(reply.rows, reply.count)
+        return StatementResult(verb, counted(count, instant), reply.columns, rows, name=table.name)
 
     def _select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
         with self._selects.admitted(cancelled) as budget:

@@ -79,14 +79,15 @@ def _not_null(columns: list[st.ColumnDefinition], keys: list[st.Name]) -> list[s
 
 def insert(cursor: Cursor, _: st.Name | None) -> st.Insert:
     """`INSERT INTO table [(columns)] VALUES … | SELECT … [ON CONFLICT [(keys)] DO NOTHING | DO UPDATE SET …]`."""
-    tree = _tree(cursor, exp.Insert, ("this", "expression", "conflict"), ("INSERT", "INTO"))
+    tree = _tree(cursor, exp.Insert, ("this", "expression", "conflict", "returning"), ("INSERT", "INTO"))
     target = tree.this
     columns = tuple(_name(column) for column in target.expressions) if isinstance(target, exp.Schema) else ()
     table = target.this if isinstance(target, exp.Schema) else target
     if tree.expression is None:
         raise error_at(tree, "INSERT needs rows", hint="add VALUES (…), … or SELECT …")
     conflict = tree.args.get("conflict")
-    return st.Insert(_table(table), columns, tree.expression, cursor.sql, _conflict(conflict) if conflict else None)
+    handled = _conflict(conflict) if conflict else None
+    return st.Insert(_table(table), columns, tree.expression, cursor.sql, handled, _returning(tree))
 
 
 def _conflict(node: exp.Expr) -> st.Conflict:
@@ -102,20 +103,29 @@ def _conflict(node: exp.Expr) -> st.Conflict:
 
 def update(cursor: Cursor, _: st.Name | None) -> st.Update:
     """`UPDATE table [AS alias] SET column = expression, … [FROM items] [WHERE predicate]`."""
-    tree = _tree(cursor, exp.Update, ("this", "expressions", "from_", "where"), ("UPDATE",))
+    tree = _tree(cursor, exp.Update, ("this", "expressions", "from_", "where", "returning"), ("UPDATE",))
     changes = tuple((_target(change), change.expression) for change in tree.expressions)
     where, source = tree.args.get("where"), tree.args.get("from_")
     sources = (source.this,) if source else ()
-    return st.Update(
-        _table(tree.this), changes, where.this if where else None, cursor.sql, tree.this.alias or None, sources
-    )
+    condition, alias = where.this if where else None, tree.this.alias or None
+    return st.Update(_table(tree.this), changes, condition, cursor.sql, alias, sources, _returning(tree))
 
 
 def delete(cursor: Cursor, _: st.Name | None) -> st.Delete:
     """`DELETE FROM table [AS alias] [USING items] [WHERE predicate]`."""
-    tree = _tree(cursor, exp.Delete, ("this", "using", "where"), ("DELETE", "FROM"))
+    tree = _tree(cursor, exp.Delete, ("this", "using", "where", "returning"), ("DELETE", "FROM"))
     where, sources = tree.args.get("where"), tuple(tree.args.get("using") or ())
-    return st.Delete(_table(tree.this), where.this if where else None, cursor.sql, tree.this.alias or None, sources)
+    condition, alias = where.this if where else None, tree.this.alias or None
+    return st.Delete(_table(tree.this), condition, cursor.sql, alias, sources, _returning(tree))
+
+
+def _returning(tree: exp.Expr) -> tuple[exp.Expr, ...]:
+    """What follows RETURNING."""
+    clause = tree.args.get("returning")
+    shown = tuple(clause.expressions) if clause is not None else ()
+    if inner := next((query for item in shown for query in item.find_all(exp.Query)), None):
+        raise error_at(inner, "a subquery in RETURNING is not supported")
+    return shown
 
 
 def truncate(cursor: Cursor, _: st.Name | None) -> st.Delete:
