@@ -134,8 +134,8 @@ def test_the_topics_of_an_epoch_are_looked_up_together(
         BrokerConnections(KafkaSettings(kafka)),
         [],
     )
-    refresh = connections._refresh
-    monkeypatch.setattr(connections, "_refresh", lambda: (asked.append(1), refresh())[1])
+    retried = connections.retried
+    monkeypatch.setattr(connections, "retried", lambda *given: (asked.append(given), retried(*given))[1])
     for _ in range(2):
         connections.look_up(names)
         assert [connections.partitions(name) for name in names] == [1, 2, 3]
