@@ -51,6 +51,7 @@ class StreamFold:
 
     operator_version: ClassVar[int] = 1
     replaces: ClassVar[bool] = False
+    ends: ClassVar[bool] = False
     group_by: tuple[str, ...]
     calls: tuple[FoldCall, ...]
     frame: Frame | None

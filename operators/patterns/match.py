@@ -61,6 +61,7 @@ class Match:
 
     operator_version: ClassVar[int] = 1
     replaces: ClassVar[bool] = False
+    ends: ClassVar[bool] = False
     partition: tuple[str, ...]
     order: tuple[SortKey, ...]
     pattern: Pattern

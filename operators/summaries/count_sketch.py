@@ -36,7 +36,7 @@ def value_hashes(values: pl.Series) -> np.ndarray:
     np.True_
     """
     if values.dtype.is_integer():
-        numbers = values.cast(pl.Int64).fill_null(-(2**63) + 1).to_numpy()
+        numbers = values.cast(pl.Int64, strict=False).fill_null(-(2**63) + 1).to_numpy()
     else:
         distinct = values.unique()
         texts = distinct.cast(pl.String) if distinct.dtype != pl.String else distinct

@@ -42,6 +42,8 @@ class Applicable(Protocol):
 
     #: Whether the columns that it adds are all of its output.
     replaces: ClassVar[bool]
+    #: Whether it gives elements an end; else those of its output have none, without a state that of their input.
+    ends: ClassVar[bool]
 
     @property
     def added(self) -> Sequence[pa.Field[Any]]:

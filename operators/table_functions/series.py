@@ -33,6 +33,7 @@ class Series:
 
     operator_version: ClassVar[int] = 1
     replaces: ClassVar[bool] = False
+    ends: ClassVar[bool] = False
     signature: ClassVar[str] = "DESCRIPTOR(low, high) [, step]"
     of_streams: ClassVar[bool] = False
     low: str

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.core.delta import BEGINNING, FROM, TO, WEIGHT, Delta, in_time_order
+from operators.core.distinct_type import stored
 from operators.core.errors import UserError
 from operators.core.operator import Move, Step
 from operators.expressions import Interval
@@ -60,6 +61,7 @@ class Summarize:
     operator_version: ClassVar[int] = 1
     signature: ClassVar[str] = "DESCRIPTOR(column), granularity, rate, depth [, buckets [, zones]]"
     replaces: ClassVar[bool] = True
+    ends: ClassVar[bool] = True
     of_streams: ClassVar[bool] = True
     column: str
     granularities: Granularities
@@ -72,6 +74,11 @@ class Summarize:
         """Raises UserError unless there are one column and three to five numbers in their ranges."""
         if len(arguments.columns) != 1 or arguments.partition:
             raise UserError("it needs one column, and has no PARTITION BY", hint="DESCRIPTOR(column)")
+        kind = stored(arguments.columns[0].type)
+        if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_null(kind):
+            raise UserError(
+                f'"{arguments.columns[0].name}" has no values that could be counted', hint="numbers, texts, times"
+            )
         given = [_instants(literal.value) for literal in arguments.constants]
         values = [*given, *(each.default for each in _PARAMETERS[len(given) :])]
         if len(values) > len(_PARAMETERS):

@@ -104,7 +104,7 @@ def _(node: logical.Apply, builder: Builder) -> Port:
     below, function, columns = lower(node.input, builder), node.function, schema(node)
     if function.partition is None:
         return stateless(function, below, columns, builder)
-    return stateful(function, below, function.partition, columns, builder)
+    return replace(stateful(function, below, function.partition, columns, builder), ends=function.ends)
 
 
 @lowering.register

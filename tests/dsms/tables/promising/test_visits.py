@@ -253,6 +253,39 @@ def test_a_summary_is_dropped_by_its_own_name() -> None:
         made.execute("SELECT 1 FROM B WITH PREFERENCE COUNT(channel)")
 
 
+def test_what_reads_a_summary_sees_cells_leave(many) -> None:
+    many.execute(
+        "CREATE VIEW Counted AS SELECT granularity, COUNT(*) AS cells, SUM(tuples) AS tuples FROM BidsByAuction "
+        "GROUP BY granularity"
+    )
+    shown = many.execute("SELECT granularity, COUNT(*) AS cells, SUM(tuples) AS tuples FROM BidsByAuction GROUP BY 1")
+    assert sorted(map(str, many.execute("SELECT * FROM Counted"))) == sorted(map(str, shown))
+    many.execute("DROP VIEW Counted")
+
+
+@pytest.mark.parametrize("kind", ["INT[]", "BYTES"])
+def test_values_that_cannot_be_counted_have_no_summary(kind) -> None:
+    made = LocalSession()
+    made.execute(f"CREATE STREAM S (v {kind}, at BIGINT) ORDER BY at")
+    with pytest.raises(SqlError, match="no values that could be counted"):
+        made.execute("CREATE SUMMARY Counts ON S (v) WITH GRANULARITY 10 AND COLLAPSE(2, 2)")
+
+
+@pytest.mark.parametrize("kind", ["INT", "BIGINT", "DOUBLE", "DECIMAL(9, 2)", "TEXT", "BOOLEAN", "DATE", "TIMESTAMP"])
+def test_values_of_all_other_types(kind) -> None:
+    made = LocalSession()
+    made.execute(f"CREATE STREAM S (v {kind}, at BIGINT) ORDER BY at")
+    made.execute("CREATE SUMMARY Counts ON S (v) WITH GRANULARITY 10 AND COLLAPSE(2, 2)")
+    values = {"BOOLEAN": [True, False, None], "DATE": ["2026-01-02", None, "2026-01-03"]}.get(kind, ["1", None, "7"])
+    values = {"INT": [1, None, -7], "BIGINT": [2**62, None, -1], "DOUBLE": [0.5, None, -1.0]}.get(kind, values)
+    values = ["2026-01-02T03:04:05Z", None, "2026-01-02T03:04:06Z"] if kind == "TIMESTAMP" else values
+    made.push("S_source", [{"v": values[at % 3], "at": at} for at in range(-30, 30)])
+    made.advance(30)
+    (counted,) = made.execute("SELECT COUNT(*) AS n, COUNT(v) AS of_values FROM S WITH PREFERENCE COUNT(v) WINDOW 20")
+    known = sum(values[at % 3] is not None for at in range(10, 29))  # the zone of 29 is still open
+    assert counted == {"n": 19, "of_values": known}
+
+
 def test_two_summaries_alike_are_one() -> None:
     made = session([], [])
     made.execute("CREATE SUMMARY Again ON B (auction) WITH GRANULARITY 100 AND COLLAPSE(4, 3) AND BUCKETS 8")
