@@ -160,9 +160,11 @@ class Summarize:
 
 
 def _instants(value: object) -> object:
-    """An interval of fixed length in milliseconds."""
-    if not isinstance(value, Interval) or value.months or value.microseconds % 1_000:
+    """An interval in milliseconds; any other value as it is. UserError for one that has no fixed length."""
+    if not isinstance(value, Interval):
         return value
+    if value.months or value.microseconds % 1_000:
+        raise UserError("the granularity must be a number of instants, or an interval of whole milliseconds")
     return value.days * 86_400_000 + value.microseconds // 1_000
 
 
