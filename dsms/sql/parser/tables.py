@@ -16,10 +16,6 @@ from dsms.sql.parser.queries import parse_query
 
 _Parsed = TypeVar("_Parsed", bound=exp.Expr)
 _PARTS = {
-    "conflict": "ON CONFLICT",
-    "returning": "RETURNING",
-    "from_": "FROM",
-    "using": "USING",
     "with_": "WITH",
     "overwrite": "OVERWRITE",
     "order": "ORDER BY",
