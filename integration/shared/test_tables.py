@@ -77,6 +77,28 @@ def test_a_complete_view_of_a_table_and_a_select_over_both(cluster: Cluster, uni
         cluster.get(f"queries/{view}/relation?at={instant_of(answer) + 10**9}")
 
 
+def test_conflicts_joins_and_returned_rows(cluster: Cluster, unique: str):
+    table, prices = f"{unique}T", f"{unique}P"
+    statements = [
+        f"CREATE TABLE {table} (k VARCHAR PRIMARY KEY, v INT)",
+        f"CREATE TABLE {prices} (k VARCHAR, v INT)",
+        f"INSERT INTO {table} VALUES ('a', 1), ('b', 2) RETURNING *",
+        f"INSERT INTO {prices} VALUES ('b', 20), ('c', 30)",
+        f"INSERT INTO {table} VALUES ('a', 7), ('c', 3) ON CONFLICT (k) DO UPDATE SET v = {table}.v + EXCLUDED.v "
+        "RETURNING k, v",
+        f"INSERT INTO {table} VALUES ('a', 9) ON CONFLICT DO NOTHING RETURNING k",
+        f"UPDATE {table} AS t SET v = p.v FROM {prices} p WHERE t.k = p.k RETURNING t.k, t.v",
+        f"DELETE FROM {table} USING {prices} p WHERE {table}.k = p.k AND p.v > 20 RETURNING *",
+    ]
+    results = cluster.sql("; ".join(statements))
+    assert [sorted(result["rows"]) for result in results[2:]] == [
+        [["a", 1], ["b", 2]], [], [["a", 8], ["c", 3]], [], [["b", 20], ["c", 30]], [["c", 30]],
+    ]  # fmt: skip
+    assert rows(cluster, f"SELECT * FROM {table} ORDER BY k") == [["a", 8], ["b", 20]]
+    operations = [op for op, _ in logged(cluster, table)]
+    assert operations == [b"+", b"+", b"+", b"u", b"u", b"u", b"-"]
+
+
 def test_a_stream_waits_for_the_table_and_no_longer(cluster: Cluster, unique: str):
     cluster.sql(f"""
         CREATE TABLE {unique}Names (id INT PRIMARY KEY, name VARCHAR);
