@@ -19,6 +19,7 @@ _DAYS = {"DAY": 1, "WEEK": 7}
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _SHORT = {"S": "SECOND", "SEC": "SECOND", "M": "MINUTE", "MIN": "MINUTE", "H": "HOUR", "HR": "HOUR", "D": "DAY"}
 _SHORT |= {"MS": "MILLISECOND", "US": "MICROSECOND", "W": "WEEK", "MON": "MONTH", "Y": "YEAR"}
+_CLOCK = re.compile(r"\s*([+-]?)(\d+):([0-5]?\d)(?::([0-5]?\d(?:\.\d+)?))?\s*(?:,|and\b)?")
 _PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*(?:,|and\b)?")
 UNITS = (*_MICROSECONDS, *_DAYS, *_MONTHS)
 
@@ -31,6 +32,8 @@ def parse_interval(node: exp.Interval) -> Interval:
     Interval(months=0, days=1, microseconds=7200000000)
     >>> parse_interval(sqlglot.parse_one("INTERVAL 5 MINUTES")).microseconds // 10**6
     300
+    >>> parse_interval(sqlglot.parse_one("INTERVAL '1 day 00:01:30'")).microseconds // 10**6
+    90
     """
     text, unit = _amount(node), node.args.get("unit")
     if unit is not None:
@@ -38,6 +41,10 @@ def parse_interval(node: exp.Interval) -> Interval:
     totals = [0, 0, 0]
     position = 0
     while position < len(text):
+        if (clock := _CLOCK.match(text, position)) is not None:
+            position = clock.end()
+            totals[2] += _of_clock(clock)
+            continue
         match = _PART.match(text, position)
         if match is None:
             raise error_at(node, f'invalid interval "{text}"', hint="for example INTERVAL '1 day 2 hours'")
@@ -45,6 +52,13 @@ def parse_interval(node: exp.Interval) -> Interval:
         added = _parts(node, Decimal(match[1]), match[2])
         totals = [total + more for total, more in zip(totals, added, strict=True)]
     return Interval(*totals)
+
+
+def _of_clock(match: re.Match[str]) -> int:
+    """The microseconds of hours, minutes and seconds such as `-1:30` or `00:01:30.5`."""
+    sign, hours, minutes, seconds = match.groups()
+    total = int(hours) * 3_600_000_000 + int(minutes) * 60_000_000 + int(Decimal(seconds or 0) * 1_000_000)
+    return -total if sign == "-" else total
 
 
 def unit_name(word: str) -> str | None:

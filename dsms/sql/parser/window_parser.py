@@ -134,6 +134,12 @@ class WindowParser(PostgresParser):
         self._slide = outside
         return window
 
+    def _parse_interval_span(self, this: Any, parse_function_unit: bool = True) -> Any:
+        """A text with a time of day, `'1 day 02:03:04'`, has no unit behind it; sqlglot would leave the time out."""
+        if this is not None and this.is_string and ":" in this.name:
+            return self.expression(exp.Interval(this=this))
+        return super()._parse_interval_span(this, parse_function_unit)
+
     def _parse_alias(self, this: Any, explicit: bool = False) -> Any:
         """Also a name before OVER, as in example 15 of ESL: `sum(price) AS s OVER (…)`."""
         named = super()._parse_alias(this, explicit)
