@@ -32,7 +32,7 @@ def parse_interval(node: exp.Interval) -> Interval:
     Interval(months=0, days=1, microseconds=7200000000)
     >>> parse_interval(sqlglot.parse_one("INTERVAL 5 MINUTES")).microseconds // 10**6
     300
-    >>> parse_interval(sqlglot.parse_one("INTERVAL '1 day 00:01:30'")).microseconds // 10**6
+    >>> parse_interval(exp.Interval(this=exp.Literal.string("1 day 00:01:30"))).microseconds // 10**6
     90
     """
     text, unit = _amount(node), node.args.get("unit")
