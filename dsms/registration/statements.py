@@ -30,7 +30,7 @@ from dsms.sql.parser import parse as script
 from dsms.sql.parser import queries as query_syntax
 from dsms.sql.parser import tables as table_syntax
 from dsms.sql.parser.parse import Starts
-from dsms.sql.parser.summaries import create_summary
+from dsms.sql.parser.summaries import create_summary, replace_summary
 from dsms.sql.parser.understood import understood
 from operators.core.errors import UserError
 from operators.core.recursion import allow_deep_calls
@@ -68,7 +68,10 @@ STATEMENTS: Final = (
     ),
     StatementKind(
         statement=st.ReplaceQuery,
-        starts={("CREATE", "OR", "REPLACE"): query_syntax.create_or_replace},
+        starts={
+            ("CREATE", "OR", "REPLACE"): query_syntax.create_or_replace,
+            ("CREATE", "OR", "REPLACE", "SUMMARY"): replace_summary,
+        },
         apply=replacement.replace_query,
         changed_name=named,
     ),

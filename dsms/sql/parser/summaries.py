@@ -45,6 +45,13 @@ def create_summary(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
     return st.ContinuousQuery("view", name, tree, (), cursor.sql, text)
 
 
+def replace_summary(cursor: Cursor, label: st.Name | None) -> st.ReplaceQuery:
+    """`CREATE OR REPLACE SUMMARY …`."""
+    query = create_summary(cursor, label)
+    assert query.name is not None
+    return st.ReplaceQuery(query.name, query)
+
+
 def _column(cursor: Cursor) -> st.Name:
     cursor.expect("(")
     column = cursor.name("column name")

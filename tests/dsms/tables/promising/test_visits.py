@@ -246,6 +246,17 @@ def test_what_is_refused(many, statement) -> None:
     assert REFUSED[statement] in str(raised.value)
 
 
+def test_a_summary_is_replaced() -> None:
+    made = session(bids(500, 3), [])
+    made.execute("CREATE OR REPLACE SUMMARY BidsByAuction ON B (auction) WITH GRANULARITY 200 AND COLLAPSE(2, 3)")
+    assert "granularity 200" in str(made.execute("EXPLAIN BidsByAuction"))
+    made.push("Bids", [{"auction": 1, "price": 1, "channel": "c", "at": END, "ts": END}])
+    made.advance(2 * END)
+    (counted,) = made.execute("SELECT COUNT(*) AS n FROM B WITH PREFERENCE COUNT(auction)")
+    (held,) = made.execute("SELECT SUM(tuples) AS n FROM BidsByAuction WHERE granularity = 0")
+    assert counted == held
+
+
 def test_a_summary_is_dropped_by_its_own_name() -> None:
     made = session([], [])
     made.execute("DROP SUMMARY BidsByChannel")
