@@ -126,6 +126,7 @@ HOMES = {
     "prompt_toolkit": (("dsms/cli/",), "the SQL shell"),
     "pygments": (("dsms/cli/",), "colours of the SQL shell"),
     "packaging": (("operators/python/",), "requirements of functions in Python"),
+    "pytest": (("dsms/testing/",), "the plugin for tests of queries"),
     "psutil": (("dsms/local/",), "processes of this machine"),
     "opentelemetry": (("dsms/telemetry/",), "traces and metrics"),
     "prometheus_client": (("dsms/telemetry/",), "metrics as Prometheus reads them"),

@@ -1,0 +1,75 @@
+"""A pytest plugin: the fixture `dsms_session`, loaded by pytest wherever dsms is installed.
+
+`--dsms-batches 1,7` runs each test of the fixture once for each number of records a batch, since results must not
+depend on it: functions in Python could break that law. Where a test fails, its report shows the dead letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from dsms.testing.local_session import LocalSession
+
+_FIXTURE, _OPTION, _MARK = "dsms_session", "--dsms-batches", "dsms"
+_MOST_LETTERS = 20
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option."""
+    group = parser.getgroup("dsms", "unit tests of continuous queries")
+    group.addoption(_OPTION, metavar="N,…", help=f"run tests of {_FIXTURE} once for each number of records a batch")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the mark known, and checks the option."""
+    _sizes(config)
+    text = f"{_MARK}(partitions=1, batch_records=None): how the session of {_FIXTURE} works; no result depends on it"
+    config.addinivalue_line("markers", text)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for each number of records a batch."""
+    sizes = _sizes(metafunc.config)
+    if sizes and _FIXTURE in metafunc.fixturenames:
+        metafunc.parametrize(_FIXTURE, sizes, indirect=True, ids=[f"batches of {size}" for size in sizes])
+
+
+def _sizes(config: pytest.Config) -> list[int]:
+    """The sizes of the option; UsageError for one that is none."""
+    texts = [text.strip() for text in (config.getoption(_OPTION) or "").split(",") if text.strip()]
+    for text in texts:
+        if not text.isdecimal() or int(text) < 1:
+            raise pytest.UsageError(f'{_OPTION}: "{text}" is not a number of records')
+    return [int(text) for text in texts]
+
+
+@pytest.fixture
+def dsms_session(request: pytest.FixtureRequest) -> LocalSession:
+    """A new session in this process, without services: see docs/testing.md."""
+    from dsms.testing.local_session import LocalSession
+
+    mark = request.node.get_closest_marker(_MARK)
+    options = dict(mark.kwargs) if mark is not None else {}
+    if getattr(request, "param", None) is not None:
+        options["batch_records"] = request.param
+    return LocalSession(**options)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Shows what the session of a failed test has refused."""
+    report: Any = yield
+    session = getattr(item, "funcargs", {}).get(_FIXTURE)
+    if report.when == "call" and report.failed and session is not None:
+        letters = [
+            f"{source.name}: {letter}"
+            for source in session.catalog.sources()
+            for letter in session.dead_letters(source.name)
+        ]
+        if letters:
+            report.sections.append(("dead letters", "\n".join(letters[:_MOST_LETTERS])))
+    return report
