@@ -1,4 +1,4 @@
-"""A pytest plugin: the fixture `dsms_session`, loaded by pytest wherever dsms is installed.
+"""A pytest plugin: the fixture `dsms_session`, by `pytest_plugins = ["dsms.testing.pytest_plugin"]` in a conftest.py.
 
 `--dsms-batches 1,7` runs each test of the fixture once for each number of records a batch, since results must not
 depend on it: functions in Python could break that law. Where a test fails, its report shows the dead letters.

@@ -36,10 +36,11 @@ def test_that_fails(dsms_session):
 
 
 def run(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """A pytest of its own over `TESTS`, with the plugin loaded whether or not it is installed."""
+    """A pytest of its own over `TESTS`."""
+    (directory / "conftest.py").write_text('pytest_plugins = ["dsms.testing.pytest_plugin"]\n')
     (directory / "test_them.py").write_text(TESTS)
-    plugin = ["-p", "no:dsms", "-p", "dsms.testing.pytest_plugin", "-p", "no:cacheprovider", "--strict-markers"]
-    command = [sys.executable, "-m", "pytest", "-q", *plugin, *options, "test_them.py"]
+    strict = ["-p", "no:cacheprovider", "--strict-markers"]
+    command = [sys.executable, "-m", "pytest", "-q", *strict, *options, "test_them.py"]
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, check=False)
 
 
