@@ -12,7 +12,18 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import ROW_NUMBER, Table
 from dsms.registration.table_targets import check_values, column_of, columns_of, table_of
-from dsms.tables.effect import Content, Effect, divided, first_of_keys, inserted, key_rows, removed, replaced
+from dsms.tables.effect import (
+    Content,
+    Effect,
+    Key,
+    divided,
+    duplicate,
+    first_of_keys,
+    inserted,
+    key_rows,
+    removed,
+    replaced,
+)
 from dsms.tables.question import Asked, Question, names_of, question_of
 
 Write = st.Insert | st.Update | st.Delete
@@ -52,7 +63,12 @@ def _(statement: st.Insert, catalog: Catalog, rows: Rows, content: Content) -> t
     fresh, held = divided(table, given, content)
     if not statement.conflict.changes:
         return (inserted(table, first_of_keys(table, fresh), content, set()),)
-    return inserted(table, fresh, content, set()), _changed(statement.conflict, table, held, catalog, rows, content)
+    seen = set[Key]()
+    added = inserted(table, fresh, content, seen)
+    changed = _changed(statement.conflict, table, held, catalog, rows, content)
+    if taken := seen.intersection(key_rows(changed.upserts.select(list(table.keys)))):
+        raise duplicate(table, min(taken, key=repr))
+    return added, changed
 
 
 def _check_keys(conflict: st.Conflict, table: Table) -> None:
@@ -74,7 +90,7 @@ def _changed(
     changes = _changes(conflict.changes, table)
     values = [changes.get(name, exp.column(name, table=table.name, quoted=True)) for name in table.schema.names]
     keys = [exp.column(key, table=table.name, quoted=True) for key in table.keys]
-    same = [exp.EQ(this=key.copy(), expression=exp.column(key.name, table=_EXCLUDED)) for key in keys]
+    same = [exp.EQ(this=key.copy(), expression=exp.column(key.name, table=_EXCLUDED, quoted=True)) for key in keys]
     where = exp.and_(*same, *([conflict.where.copy()] if conflict.where is not None else []))
     sources = (exp.Table(this=exp.to_identifier(_EXCLUDED)),)
     selected = _select(table, [*values, *keys], where, sources, None)

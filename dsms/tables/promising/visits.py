@@ -65,8 +65,8 @@ class Promising:
     ) -> tuple[Answer, list[Seen]]:
         """The answer over the greatest part of the input that the budget allows for, and which part that is.
 
-        An answer is that of the whole SELECT over a part of each stream. Parts grow by half of themselves, and the last
-        one that is known to fit the budget counts; the first one counts in any case.
+        An answer is that of the whole SELECT over a part of each stream. Each part has about twice the tuples of the
+        one before and is expected to take twice its time; the first one is taken in any case.
         """
         parts, begun = self._parts(relation, now), clock()
         while True:

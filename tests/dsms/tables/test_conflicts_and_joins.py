@@ -96,6 +96,19 @@ def test_returning_shows_the_changed_rows(statement: str) -> None:
     assert sorted(result.rows) == sorted(answer.fetchall())
 
 
+def test_names_that_are_words_of_the_language() -> None:
+    session = LocalSession()
+    session.execute('CREATE TABLE "Order" ("group" INT PRIMARY KEY, "Select" INT); INSERT INTO "Order" VALUES (1, 2)')
+    rows = session.execute(
+        'INSERT INTO "Order" VALUES (1, 3) ON CONFLICT ("group") DO UPDATE SET "Select" = EXCLUDED."Select" + 1 '
+        "RETURNING *"
+    )
+    assert rows == [{"group": 1, "Select": 4}]
+    assert session.execute('UPDATE "Order" AS "from" SET "Select" = "from"."group" RETURNING "Select"') == [
+        {"Select": 1}
+    ]
+
+
 def test_what_is_seen_of_it_as_changes() -> None:
     session = LocalSession()
     session.execute(f"{TABLES[0]}; CREATE STREAMED VIEW V AS SELECT * FROM t; INSERT INTO t VALUES (1, 10, 'a')")
@@ -115,6 +128,7 @@ REFUSED = {
     "INSERT INTO t VALUES (7, 1, 'a') ON CONFLICT ON CONSTRAINT c DO NOTHING": "a conflict is one of the primary key",
     "INSERT INTO t VALUES (1, 2, 'a'), (1, 3, 'b') ON CONFLICT (k) DO UPDATE SET v = 5": "would change a row twice",
     "INSERT INTO t VALUES (1, 2, 'a') ON CONFLICT (k) DO UPDATE SET z = 5": "z",
+    "INSERT INTO t VALUES (1, 2, 'a'), (7, 3, 'b') ON CONFLICT (k) DO UPDATE SET k = 7": "duplicate key",
     "UPDATE t SET v = u.v FROM u WHERE t.k = u.k": "FROM has several rows for one",
     "UPDATE t SET v = x.v FROM missing x WHERE t.k = x.k": "missing",
     "DELETE FROM t RETURNING (SELECT MAX(v) FROM u)": "a subquery in RETURNING is not supported",
