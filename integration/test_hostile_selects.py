@@ -21,6 +21,8 @@ LIMITS = (
 )
 ENDLESS = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 OUT_OF_TIME = 408
+#: How often a short SELECT is asked that a busy machine did not answer in its time.
+_TRIES = 4
 CROSS = "FROM numbers a, numbers b, numbers c, numbers d"
 
 
@@ -38,8 +40,14 @@ def cluster(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def answered(cluster: Cluster, sql: str) -> list[list[object]]:
-    rows: list[list[object]] = cluster.sql(sql)[-1]["rows"]
-    return rows
+    """The rows of a SELECT that takes no time of its own; the tests beside this one may take the processors."""
+    for _ in range(_TRIES - 1):
+        try:
+            return list(cluster.sql(sql)[-1]["rows"])
+        except Refused as refused:
+            if refused.status != OUT_OF_TIME:
+                raise
+    return list(cluster.sql(sql)[-1]["rows"])
 
 
 def refusal(cluster: Cluster, sql: str) -> tuple[int, str, str]:
