@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dsms.introspection.entities import Report, concerns, listed
 from dsms.introspection.metrics import micros, short
 from dsms.introspection.operator_metrics import Operator
+from dsms.introspection.statistics import statistics_of
 from dsms.model import logical, properties
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
@@ -17,7 +18,8 @@ from dsms.model.objects import Object, Query, Source, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.optimizer.families import plan_of_members
 from dsms.physical.builder import Builder
-from dsms.physical.fragment_plan import Planned, planned
+from dsms.physical.cost.estimate import Statistics, estimated
+from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.physical.lower import lower
 from dsms.sql.binder.bind import plan_of
 
@@ -26,10 +28,13 @@ _COLUMNS = (
     "rows in",
     "rows out",
     "rows/s",
+    "rows out/s",
+    "expected",
     "selectivity",
     "µs/row",
     "time %",
     "state rows",
+    "expected state",
     "state bytes",
     "shared with",
     "id",
@@ -38,13 +43,15 @@ _SHARED = "the work of an operator that several queries share is counted once, a
 _SILENT = "no executor has reported measurements yet"
 
 
-def explain_analyze(statement: st.ExplainAnalyze, reports: Iterable[Report], catalog: Catalog) -> StatementResult:
+def explain_analyze(statement: st.ExplainAnalyze, reports: Sequence[Report], catalog: Catalog) -> StatementResult:
     """The plan of a running query, one operator a row; inputs are below their operator and indented."""
     target = catalog.find(statement.name.text, statement.name.place)
     if isinstance(target, Source):
         raise statement.name.place.error(f'"{target.name}" is a source', "ask for a view or query that reads it")
     operators = [operator for report in reports for operator in report.operators if concerns(operator, target.name)]
-    tree = _Tree(target.name, {operator.id: operator for operator in operators}, labels(_planned(target, catalog)))
+    query = _planned(target, catalog)
+    by_id = {operator.id: operator for operator in operators}
+    tree = _Tree(target.name, by_id, labels(query), expectations(query, statistics_of(reports)))
     shared = sum(len(operator.queries) > 1 for operator in operators)
     counts = f"{len(operators)} operators, {shared} of them shared, {tree.busy:.3g} s busy"
     message = f'{kind_of(target)} "{target.name}": {counts}'
@@ -56,6 +63,13 @@ def _planned(target: Object, catalog: Catalog) -> Planned:
     if isinstance(target, Query):
         return planned(target, catalog)
     return Planned(target.id, target.name, plan_of(target.name, catalog))
+
+
+def expectations(query: Planned, statistics: Statistics) -> dict[str, tuple[float, float]]:
+    """The rows out per second and the rows of state that the cost model expects of each vertex, by key."""
+    flow = compile_lane(query.id, [query]).flow
+    expected = zip(flow.keys, estimated(flow, statistics), strict=True)
+    return {key: (vertex.flow.rows * statistics.speed, vertex.state_rows) for key, vertex in expected if vertex}
 
 
 def labels(query: Planned) -> dict[str, str]:
@@ -85,6 +99,7 @@ class _Tree:
     query: str
     operators: Mapping[str, Operator]
     labels: Mapping[str, str]
+    expected: Mapping[str, tuple[float, float]]
     _seen: set[str] = field(default_factory=set)
 
     @property
@@ -109,16 +124,20 @@ class _Tree:
 
     def _row(self, operator: Operator, depth: int, note: str) -> tuple[object, ...]:
         others = tuple(name for name in operator.queries if name != self.query)
+        rate, rows = self.expected.get(operator.key, (None, None))
         share = short(100 * operator.busy_seconds / self.busy) if self.busy else None
         return (
             "  " * depth + self._called(operator) + note,
             sum(operator.rows_in),
             operator.rows_out,
             short(operator.rows_in_per_second),
+            short(operator.rows_out_per_second),
+            short(rate),
             short(operator.selectivity),
             micros(operator.seconds_per_row),
             share,
             operator.state_rows,
+            None if rows is None else round(rows),
             operator.state_bytes,
             listed(others),
             operator.id,

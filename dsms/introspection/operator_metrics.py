@@ -107,6 +107,14 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
             "bytes of the records read by `Source`, estimated from a sample of a long read; 0 for other operators",
         ),
     ] = 0
+    gap: Annotated[
+        float | None,
+        Metric(
+            lambda sample: sample.measured.gap,
+            "instants",
+            "instants between two rows out of `Source`; null for other operators",
+        ),
+    ] = None
 
 
 #: The type of each field of an operator, without its metric.

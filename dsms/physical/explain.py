@@ -8,17 +8,22 @@ from dsms.model import logical
 from dsms.model.labels import label
 from dsms.model.properties import inputs, keys
 from dsms.optimizer.optimize import rewritten
+from dsms.physical.cost.estimate import Statistics
+from dsms.physical.cost.load import expected_load
 from dsms.physical.dataflow import Routing, Vertex
 from dsms.physical.fragment_plan import Planned, compile_lane
 from dsms.physical.lane import Lane
 from operators.constraints.forget import Forget
 
 _EXPLAINED, _NAMED = "explain", 5
+_NOTHING_MEASURED = Statistics()
 
 
-def explain(node: logical.Node, queries: Iterable[Planned] = (), name: str = "") -> str:
-    """The optimised plan as a tree, the rules that were applied, how it runs, and which of its operators other queries
-    run already.
+def explain(
+    node: logical.Node, queries: Iterable[Planned] = (), name: str = "", statistics: Statistics = _NOTHING_MEASURED
+) -> str:
+    """The optimised plan as a tree, the rules that were applied, how it runs, what it is expected to take, and which of
+    its operators other queries run already.
 
     `queries` are all that run; `name` is the one to explain, if it is one of them. A member of a family is also shown
     as the family's plan, a query that is answered over others also as the plan over these.
@@ -32,8 +37,9 @@ def explain(node: logical.Node, queries: Iterable[Planned] = (), name: str = "")
     family = ["as a member of a family:", tree(explained.member.node), ""] if explained.member else []
     over = ["over queries that contain it:", tree(explained.optimized), ""] if explained.views else []
     others = [query for query in running if query is not itself]
-    shared = _shared(compile_lane(_EXPLAINED, [explained, *others]))
-    return "\n".join([*plan, *family, *over, *_stages(lane), *shared])
+    together = compile_lane(_EXPLAINED, [explained, *others])
+    load = expected_load(together, statistics)
+    return "\n".join([*plan, *family, *over, *_stages(lane), *_shared(together), *load])
 
 
 def _shared(lane: Lane) -> list[str]:

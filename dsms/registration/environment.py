@@ -12,6 +12,7 @@ from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.objects import FirstOffsets, Object, Query, Source, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import TopicRules, check_name
+from dsms.physical.cost.estimate import Statistics
 
 
 class Environment(Protocol):
@@ -30,6 +31,10 @@ class Environment(Protocol):
     def busy(self) -> Mapping[str, float]:
         """The fragments to which queries are assigned, in the order of their names, each with its measured utilization:
         busy seconds a second, 0 if unknown."""
+        ...
+
+    def statistics(self) -> Statistics:
+        """What was measured of what runs."""
         ...
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
@@ -87,6 +92,10 @@ class FixedEnvironment:
     def busy(self) -> Mapping[str, float]:
         """The only fragment, which has nothing to do."""
         return {"0": 0.0}
+
+    def statistics(self) -> Statistics:
+        """Nothing was measured."""
+        return Statistics()
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         """One partition, from its beginning."""

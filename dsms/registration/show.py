@@ -41,7 +41,8 @@ def explain_plan(statement: st.Explain, catalog: Catalog, environment: Environme
     )
     name = statement.name.text if statement.name is not None else ""
     running = plan_fragment(catalog, 1).queries.values()
-    text = explain(node, [query for query in running if environment.may_read(query.name)], name)
+    readable = [query for query in running if environment.may_read(query.name)]
+    text = explain(node, readable, name, environment.statistics())
     return catalog, StatementResult("EXPLAIN", "plan", ("plan",), tuple((line,) for line in text.splitlines()))
 
 

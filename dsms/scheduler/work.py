@@ -20,14 +20,15 @@ from operators.core.operator import Step
 HALF_LIFE_S = 10.0
 #: A lane, and the key of a vertex in it.
 Place = tuple[str, str]
-#: Sums of rows in, rows out, nanoseconds and bytes in.
-_Sums = tuple[float, float, float, float]
-_NOTHING: _Sums = (0.0, 0.0, 0.0, 0.0)
+#: Sums of rows in, rows out, nanoseconds, bytes in and instants.
+_Sums = tuple[float, float, float, float, float]
+_NOTHING: _Sums = (0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Work(msgspec.Struct, frozen=True, array_like=True):
     """One run of a vertex, or several (`runs`) together: the rows by input, the rows out, the duration, and the rows
-    and bytes of its state afterwards. `bytes_in` is known only for records."""
+    and bytes of its state afterwards. `bytes_in` is known only for records, as are `instants`: by how much the records
+    moved the greatest instant of their source on, as a mean over its partitions."""
 
     rows_in: tuple[int, ...]
     rows_out: int
@@ -38,6 +39,7 @@ class Work(msgspec.Struct, frozen=True, array_like=True):
     runs: int = 1
     #: How well all input so far kept a promise, if the vertex checks one.
     adherence: Adherence | None = None
+    instants: float = 0.0
 
 
 #: The work of a lane's vertices on a target, by their places in the dataflow.
@@ -70,6 +72,7 @@ class Measured(msgspec.Struct, frozen=True):
     rows_out: int = 0
     busy_ns: int = 0
     bytes_in: int = 0
+    instants: float = 0.0
     #: The decayed sums, as of `at`.
     recent: _Sums = _NOTHING
     #: The rows and bytes of state on each target.
@@ -80,7 +83,8 @@ class Measured(msgspec.Struct, frozen=True):
     def after(self, at: float, target: int, work: Work) -> Measured:
         """The measurements after one more run on a target. A time before the last one counts as the last one."""
         now, came = max(at, self.at), sum(work.rows_in)
-        fade, (rows, gave, busy, size) = _faded(now - self.at), self.recent
+        fade = _faded(now - self.at)
+        did = (came, work.rows_out, work.busy_ns, work.bytes_in, work.instants)
         state = self.state
         if state.get(target, (0, 0)) != (sizes := (work.state_rows, work.state_bytes)):
             state = {**state, target: sizes}
@@ -93,7 +97,8 @@ class Measured(msgspec.Struct, frozen=True):
             self.rows_out + work.rows_out,
             self.busy_ns + work.busy_ns,
             self.bytes_in + work.bytes_in,
-            (rows * fade + came, gave * fade + work.rows_out, busy * fade + work.busy_ns, size * fade + work.bytes_in),
+            self.instants + work.instants,
+            _summed(self.recent, did, fade, 1.0),
             state,
             kept,
         )
@@ -102,7 +107,6 @@ class Measured(msgspec.Struct, frozen=True):
         """With the sums of the same vertex in another lane, but without its state, which exists only once."""
         now = max(self.at, other.at)
         fade, other_fade = _faded(now - self.at), _faded(now - other.at)
-        recent = tuple(a * fade + b * other_fade for a, b in zip(self.recent, other.recent, strict=True))
         return msgspec.structs.replace(
             self,
             since=min(self.since, other.since),
@@ -112,7 +116,8 @@ class Measured(msgspec.Struct, frozen=True):
             rows_out=self.rows_out + other.rows_out,
             busy_ns=self.busy_ns + other.busy_ns,
             bytes_in=self.bytes_in + other.bytes_in,
-            recent=recent,
+            instants=self.instants + other.instants,
+            recent=_summed(self.recent, other.recent, fade, other_fade),
         )
 
     @property
@@ -130,6 +135,11 @@ class Measured(msgspec.Struct, frozen=True):
     def row_bytes(self) -> float | None:
         """Bytes per record; None if unknown."""
         return _ratio(self.recent[3], self.recent[0], self.bytes_in, sum(self.rows_in)) if self.bytes_in else None
+
+    @property
+    def gap(self) -> float | None:
+        """The instants between two rows that a source gives; None if unknown, as of any other vertex."""
+        return _ratio(self.recent[4], self.recent[1], self.instants, self.rows_out) if self.instants else None
 
     @property
     def state_rows(self) -> int:
@@ -151,7 +161,7 @@ class Measured(msgspec.Struct, frozen=True):
         >>> [round(rate, 1) for rate in steady.rates(3.0)]
         [299.9, 30.0, 0.5]
         """
-        rows, gave, busy, _ = self.recent
+        rows, gave, busy, *_ = self.recent
         scale = math.log(2) / HALF_LIFE_S * _faded(max(now - self.at, 0.0))
         scale /= 1 - _faded(max(now - self.since, 1e-3))
         return rows * scale, gave * scale, busy * scale / 1e9
@@ -221,6 +231,12 @@ def _added(rows: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     if len(rows) == len(other):
         return tuple([a + b for a, b in zip(rows, other, strict=True)])
     return tuple(a + b for a, b in zip_longest(rows, other, fillvalue=0)) if rows else other
+
+
+def _summed(sums: _Sums, others: _Sums, fade: float, other_fade: float) -> _Sums:
+    """Two decayed sums as one."""
+    rows, gave, busy, size, instants = (a * fade + b * other_fade for a, b in zip(sums, others, strict=True))
+    return rows, gave, busy, size, instants
 
 
 def _ratio(recent: float, over: float, total: float, total_over: float) -> float | None:

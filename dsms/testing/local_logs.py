@@ -44,7 +44,9 @@ class LogSlices:
             admitted = _intake(request.source).admit(arrivals, at.clock)
             admitted = replace(admitted, delta=admitted.delta.narrowed(request.columns))
             busy_ns = (time.perf_counter_ns() - began) // len(at.lanes)
-            yield request, SliceRead(admitted, Work((at.end - at.start,), len(admitted.delta), busy_ns))
+            passed = admitted.passed_since(at.clock)
+            work = Work((at.end - at.start,), len(admitted.delta), busy_ns, instants=passed)
+            yield request, SliceRead(admitted, work)
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
         """Nothing: a session keeps its records, so it needs no copies of them."""

@@ -12,12 +12,14 @@ from dsms.introspection.entities import Report
 from dsms.introspection.entity_sampling import Sampler, Waiting
 from dsms.introspection.explain_analyze import explain_analyze
 from dsms.introspection.show_tables import show
+from dsms.introspection.statistics import statistics_of
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
 from dsms.model.objects import Object, Query, Source, Stream, Table
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import TopicRules
+from dsms.physical.cost.estimate import Statistics
 from dsms.physical.explain import explain
 from dsms.physical.fragment_plan import FragmentPlan, Planned, plan_fragment, planned
 from dsms.physical.lane import Output
@@ -160,7 +162,7 @@ class LocalSession:
     def explain(self, name: str) -> str:
         """The plan of a stream, view or query as text."""
         node = plan_of(name, self.catalog)
-        return explain(node, plan_fragment(self.catalog, 1).queries.values(), name)
+        return explain(node, plan_fragment(self.catalog, 1).queries.values(), name, statistics_of(self.reports()))
 
     def key(self, name: str) -> tuple[str, ...]:
         """The key columns of a stream, view or query; none where its result is a bag."""
@@ -218,7 +220,8 @@ class LocalSession:
             table = writable(statement.insert.table, self.catalog)
             check_empty(table, len(self.relation(table.name)))
         self._retire()
-        self.catalog, result = apply(statement, self.catalog, _LocalEnvironment(self.runtime))
+        environment = _LocalEnvironment(self.runtime, self.reports)
+        self.catalog, result = apply(statement, self.catalog, environment)
         self.follow_catalog()
         self._advance_tables()
         return result
@@ -325,9 +328,12 @@ class _LocalEnvironment(FixedEnvironment):
     limits = Limits()
     topic_rules = TopicRules()
 
-    def __init__(self, runtime: LocalRuntime) -> None:
+    def __init__(self, runtime: LocalRuntime, reports: Callable[[], list[Report]]) -> None:
         super().__init__()
-        self._runtime = runtime
+        self._runtime, self._reports = runtime, reports
+
+    def statistics(self) -> Statistics:
+        return statistics_of(self._reports())
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         """The least instant that is after all records read from the sources, and not below their frontiers."""

@@ -317,6 +317,8 @@ def test_what_runs_is_told_as_tables_and_as_a_stream(client: Client, cluster: Cl
     ]
     (analyzed,) = client.execute(f"EXPLAIN ANALYZE {source}hot")
     assert analyzed.rows[-1][1:3] == (702 * times, 700 * times) and f"{source}avro" in str(analyzed.rows[-1])
+    (explained,) = client.execute(f"EXPLAIN {source}hot")
+    assert any(str(line).startswith("expected: ") and "% of a core" in str(line) for (line,) in explained.rows)
 
     told = next(change for change in client.changes(f"{source}told") if change.values["rows_out"])
     assert told.values["operator"] == "Filter" and told.values["id"] == by_name["Filter"]["id"]

@@ -11,6 +11,7 @@ from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.objects import FirstOffsets, Object, Query, Source
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import TopicRules
+from dsms.physical.cost.estimate import Statistics
 from dsms.registration.statements import apply, parse
 from operators.core.errors import UserError
 
@@ -28,6 +29,9 @@ class FakeEnvironment:
 
     def busy(self) -> dict[str, float]:
         return {str(number): 0.0 for number in range(self.fragments)}
+
+    def statistics(self) -> Statistics:
+        return Statistics()
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         if topic not in self.known and partitions is None:

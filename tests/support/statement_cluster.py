@@ -19,6 +19,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import FirstOffsets, Query, Source, Table
 from dsms.model.principal import ANYBODY, Caller, Principal
 from dsms.model.statement_result import StatementResult
+from dsms.physical.cost.estimate import Statistics
 from dsms.scheduler.leases import RUNNING, ExecutorStatus
 from operators.core.errors import ExternalError, Fenced
 
@@ -182,6 +183,9 @@ class StatementCluster:
 
     def busy(self) -> Mapping[str, float]:
         return {"0": 0.0}
+
+    def statistics(self) -> Statistics:
+        return Statistics()
 
     def states(self) -> States:
         return States(self.alive, {})

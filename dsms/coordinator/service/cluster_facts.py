@@ -17,8 +17,10 @@ from dsms.coordinator.statements.topics import Topics
 from dsms.coordinator.watcher.executors import living_executors
 from dsms.coordinator.watcher.object_states import States
 from dsms.coordinator.watcher.query_progress import QueryProgress
-from dsms.introspection.entities import load_by_fragment
+from dsms.introspection.entities import Report, load_by_fragment
+from dsms.introspection.statistics import statistics_of
 from dsms.model.catalog import Catalog
+from dsms.physical.cost.estimate import Statistics
 from dsms.scheduler.leases import ExecutorStatus, read_assignments
 from operators.core.alarms import Alarm, Alarms, together
 from operators.core.decoding import Broken
@@ -54,12 +56,19 @@ class CoordinatorFacts:
     def busy(self) -> Mapping[str, float]:
         """How busy the fragments that new queries are dealt out to were last measured to be, in seconds a second; 0
         where that is not known, also while Redis is away."""
-        try:
-            loads = load_by_fragment(last_reports(self.cluster, self.alarms))
-        except ExternalError as error:
-            log.warning("queries are placed by their weights alone", reason=str(error))
-            loads = {}
+        loads = load_by_fragment(self._reports())
         return {name: loads.get(name, 0.0) for name in map(str, range(self.fragments))}
+
+    def statistics(self) -> Statistics:
+        """What executors last measured; nothing while Redis is away."""
+        return statistics_of(self._reports())
+
+    def _reports(self) -> list[Report]:
+        try:
+            return last_reports(self.cluster, self.alarms)
+        except ExternalError as error:
+            log.warning("nothing is known of what runs", reason=str(error))
+            return []
 
     def status(self, catalog: Catalog) -> Document:
         """The executors with their last reports, the assignments, and how far queries are behind."""

@@ -13,6 +13,7 @@ from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.objects import FirstOffsets, Object, Query, Source
 from dsms.model.principal import Principal
 from dsms.model.topic_rules import TopicRules
+from dsms.physical.cost.estimate import Statistics
 
 
 class TopicMaker(Protocol):
@@ -77,6 +78,10 @@ class ClusterFacts(Protocol):
         """How busy each fragment was last measured to be, in seconds a second."""
         ...
 
+    def statistics(self) -> Statistics:
+        """What executors last measured."""
+        ...
+
     def states(self) -> States:
         """The states of objects, from one look at the cluster."""
         ...
@@ -101,6 +106,10 @@ class ClusterEnvironment:
     def busy(self) -> Mapping[str, float]:
         """The fragments that queries are dealt out to, and how busy each was measured to be."""
         return self._facts.busy()
+
+    def statistics(self) -> Statistics:
+        """What executors last measured."""
+        return self._facts.statistics()
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
         """The first offset of each partition; the topic is made when `partitions` is given, which takes the right to

@@ -62,6 +62,14 @@ class Admitted:
     clock: PartitionClock
     marks: Delta | None = None
 
+    def passed_since(self, clock: PartitionClock) -> int:
+        """By how much the elements moved on the greatest instant of the partition, whose clock was `clock` before; on
+        from the first of them if there was none yet."""
+        if not len(self.delta):
+            return 0
+        before = clock.high if clock.high > BEGINNING else cast(int, self.delta.frame[FROM].min())
+        return max(self.clock.high - before, 0)
+
 
 def in_sequence(parts: Sequence[Admitted]) -> Admitted:
     """What was admitted of consecutive pieces of a log, as one."""

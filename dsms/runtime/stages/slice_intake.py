@@ -48,7 +48,7 @@ class SliceIntake:
         self._intake = intake_of(source, writer)
         self._clock, self._heartbeats = slice_.clock, slice_.heartbeats
         self._parts: list[Admitted] = []
-        self._records = self._bytes = self._busy_ns = 0
+        self._records = self._bytes = self._busy_ns = self._passed = 0
 
     def readable(self, piece: LogPiece) -> LogPiece:
         """The records up to the first one whose schema has to be waited for, which `wait` names."""
@@ -69,6 +69,7 @@ class SliceIntake:
         heartbeats, self._heartbeats = self._heartbeats[:count], self._heartbeats[count:]
         part = self._intake.admit(arrivals_of(self._source, self._partition, piece, heartbeats), self._clock)
         self._parts.append(replace(part, delta=part.delta.narrowed(self._columns)))
+        self._passed += part.passed_since(self._clock)
         self._clock = part.clock
         self._records += len(piece)
         self._busy_ns += time.perf_counter_ns() - began
@@ -86,4 +87,5 @@ class SliceIntake:
     def work(self, lanes: int) -> Work:
         """The work of reading, for each of the lanes that share it."""
         rows = sum(len(part.delta) for part in self._parts)
-        return Work((self._records,), rows, self._busy_ns // lanes, bytes_in=self._bytes)
+        instants = self._passed / self._source.partitions
+        return Work((self._records,), rows, self._busy_ns // lanes, bytes_in=self._bytes, instants=instants)

@@ -122,7 +122,7 @@ def test_a_query_that_has_not_run_has_no_measurements() -> None:
     session = LocalSession()
     session.execute(SQL)
     (result,) = session.run("EXPLAIN ANALYZE Hot")
-    assert all(row[1] == 0 and row[4] is None for row in result.rows)
+    assert all(row[1] == 0 and row[5] is None for row in result.rows)
     for wrong, why in (
         ("EXPLAIN ANALYZE T", 'line 1, column 17: "T" is a source'),
         ("EXPLAIN ANALYZE Nope", '"Nope" not found'),

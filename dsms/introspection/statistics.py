@@ -1,0 +1,46 @@
+"""The statistics of the cost model, from the reports of executors."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from dsms.introspection.entities import Report
+from dsms.introspection.operator_metrics import Operator
+from dsms.physical.cost.estimate import USUAL_SPEED, Statistics
+from dsms.physical.cost.flow import Known
+
+
+def statistics_of(reports: Iterable[Report]) -> Statistics:
+    """What the reports say of vertices and kinds of operators. A vertex that runs in several places is known from the
+    place that has seen the most rows."""
+    operators = sorted((operator for report in reports for operator in report.operators), key=_rows)
+    known = {operator.key: _known(operator) for operator in operators if _rows(operator)}
+    return Statistics(known, _seconds_a_row(operators), _speed(operators))
+
+
+def _rows(operator: Operator) -> int:
+    return sum(operator.rows_in)
+
+
+def _known(operator: Operator) -> Known:
+    return Known(operator.selectivity, operator.state_rows, operator.gap, operator.rows_out)
+
+
+def _seconds_a_row(operators: Iterable[Operator]) -> dict[str, float]:
+    """The mean over the rows of all operators of a kind."""
+    rows, busy = defaultdict[str, int](int), defaultdict[str, float](float)
+    for operator in operators:
+        rows[operator.operator] += _rows(operator)
+        busy[operator.operator] += operator.busy_seconds
+    return {kind: busy[kind] / count for kind, count in rows.items() if count}
+
+
+def _speed(operators: Iterable[Operator]) -> float:
+    """The instants that pass in a second: those of the source with the most rows."""
+    speeds = (
+        (operator.rows_out_per_second, operator.rows_out_per_second * operator.gap)
+        for operator in operators
+        if operator.gap
+    )
+    return max(speeds, default=(0.0, 0.0))[1] or USUAL_SPEED

@@ -1,0 +1,46 @@
+"""The expected flows and state of all vertices of a dataflow, in one pass from the sources up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dsms.physical.cost.characteristics import Characteristics
+from dsms.physical.cost.flow import Expected, Flow, Known
+from dsms.physical.cost.operator_models import model
+from dsms.physical.dataflow import Dataflow
+
+#: The instants of a second, which are milliseconds unless a source numbers its records otherwise.
+USUAL_SPEED = 1000.0
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What was measured: vertices by their keys, the seconds that a row takes by kind of operator, and the instants
+    that pass in a second."""
+
+    vertices: Mapping[str, Known] = field(default_factory=dict)
+    seconds_a_row: Mapping[str, float] = field(default_factory=dict)
+    speed: float = USUAL_SPEED
+
+
+def estimated(flow: Dataflow, statistics: Statistics) -> tuple[Expected | None, ...]:
+    """The expected output and state of each vertex; None above a source of which nothing is known."""
+    expected: list[Expected | None] = []
+    for at, vertex in enumerate(flow.vertices):
+        known = statistics.vertices.get(flow.keys[at], Known())
+        if vertex.leaf is not None:
+            expected.append(_read(known))
+            continue
+        inputs = [expected[feed.vertex] for feed in vertex.inputs]
+        flows = [below.flow for below in inputs if below is not None]
+        expected.append(model(vertex.operator, flows, known) if len(flows) == len(inputs) else None)
+    return tuple(expected)
+
+
+def _read(known: Known) -> Expected | None:
+    """The rows of a source, which last."""
+    if not known.gap:
+        return None
+    age = known.gap * max(known.rows, 1)
+    return Expected(Flow(Characteristics(known.gap, age), age, lasting=True))

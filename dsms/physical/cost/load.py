@@ -1,0 +1,89 @@
+"""What a query is expected to take, before it runs: for EXPLAIN."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from dsms.physical.cost.estimate import Statistics, estimated
+from dsms.physical.lane import Lane
+
+#: The seconds that a row is assumed to take in a kind of operator that has not run yet.
+_SECONDS_A_ROW = 1e-6
+#: The bytes of an element beside its columns, those of a column of varying length, and those of its hash.
+_ELEMENT_BYTES, _TEXT_BYTES = 40, 24
+_UNKNOWN = "expected: unknown until records of all its sources were read by some query"
+
+
+def expected_load(lane: Lane, statistics: Statistics) -> list[str]:
+    """The expected results, state and processor time of the first query of a lane, and what of them is its own, as the
+    others share the rest. Nothing if no source was ever measured.
+
+    The law: they are sums over the query's vertices of `estimated`, and what is shared is counted for each query.
+    """
+    if not any(known.gap for known in statistics.vertices.values()):
+        return []
+    output, flow = lane.outputs[0], lane.flow
+    mine = flow.below[output.vertex]
+    others = frozenset[int]().union(*(flow.below[other.vertex] for other in lane.outputs[1:]))
+    expected = estimated(flow, statistics)
+    if any(expected[at] is None for at in mine):
+        return [_UNKNOWN]
+    results = expected[output.vertex]
+    assert results is not None
+    load = _Load(lane, statistics)
+    lines = [f"expected: {results.flow.rows * statistics.speed:.3g} changes a second; {load.of(mine)}"]
+    return [*lines, *([f"of that not shared: {load.of(mine - others)}"] if mine & others else [])]
+
+
+class _Load:
+    """The load of some vertices of a lane, as text."""
+
+    def __init__(self, lane: Lane, statistics: Statistics) -> None:
+        self._flow, self._statistics = lane.flow, statistics
+        self._expected = estimated(lane.flow, statistics)
+
+    def of(self, vertices: Collection[int]) -> str:
+        """Rows and bytes of state, and the part of a core."""
+        rows = [vertex.state_rows if (vertex := self._expected[at]) else 0.0 for at in vertices]
+        size = sum(count * _row_bytes(self._flow.vertices[at].schema) for at, count in zip(vertices, rows, strict=True))
+        busy = sum(map(self._busy, vertices))
+        return f"{sum(rows):.3g} rows of state, {_megabytes(size)}; {100 * busy:.3g} % of a core"
+
+    def _row_bytes(self, at: int) -> float:
+        """The bytes of a row of state: what an operator keeps are rows of its inputs, or is about as large."""
+        vertex = self._flow.vertices[at]
+        schemas = [self._flow.vertices[feed.vertex].schema for feed in vertex.inputs] or [vertex.schema]
+        return sum(map(_row_bytes, schemas)) / len(schemas)
+
+    def _busy(self, at: int) -> float:
+        """Seconds a second: those of the rows that come in; for a source those that it reads."""
+        vertex = self._flow.vertices[at]
+        feeds = [feed.vertex for feed in vertex.inputs] or [at]
+        rows = sum(below.flow.rows for feed in feeds if (below := self._expected[feed]))
+        kind = vertex.kind if vertex.operator is not None else "Source"
+        seconds = self._statistics.seconds_a_row.get(kind, _SECONDS_A_ROW)
+        return rows * self._statistics.speed * seconds
+
+
+def _row_bytes(schema: pa.Schema) -> int:
+    """The bytes of a stored row."""
+    widths = [field.type.bit_width // 8 if _is_fixed(field.type) else _TEXT_BYTES for field in schema]
+    return _ELEMENT_BYTES + sum(max(width, 1) for width in widths)
+
+
+def _is_fixed(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(type_) or pa.types.is_decimal(type_))
+
+
+def _megabytes(size: float) -> str:
+    """Bytes in the unit that gives up to three digits before the point.
+
+    >>> _megabytes(12_345_678), _megabytes(900)
+    ('12.3 MB', '900 bytes')
+    """
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size:.3g} bytes"
