@@ -20,7 +20,8 @@ from dsms.scheduler.shedding import Demand, Load, cost, decide
 from dsms.scheduler.spread import Observed
 from operators.core.delta import FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import Move
-from operators.streams.shed import SHARE, Shed, Value, rates_of
+from operators.streams.settings import settings_of
+from operators.streams.shed import SHARE, Shed, Value
 
 OUT = Path(__file__).parent / "out" / "shedding.json"
 BURST_S, CALM_S, STEP_S, WINDOW_S = 60.0, 40.0, 0.5, 5.0
@@ -116,7 +117,7 @@ def _read(
 ) -> None:  # fmt: skip
     at, start = place
     for query in QUERIES if records.height else ():
-        shed = query.shed.under(rates_of(0, [(start, rates[query.name])]))
+        shed = query.shed.under(settings_of(0, [(start, rates[query.name])]))
         stayed = shed.step(Delta(records), (), Move(0, 0)).delta
         kept[query.name].append(stayed.frame)
         seen = shed.seen(Delta(records), len(stayed))

@@ -80,7 +80,7 @@ def _plot(path: Path, figures: dict[str, experiments.Figure]) -> None:
 
 def _diagonal(axis: Axes, title: str) -> None:
     axis.set(title=title, xlabel="measured", ylabel="expected", xscale="log", yscale="log")
-    axis.axline((1, 1), slope=1, color="grey", linewidth=0.5)
+    axis.plot(axis.get_xlim(), axis.get_xlim(), color="grey", linewidth=0.5)
     axis.legend(fontsize=7)
 
 

@@ -14,7 +14,7 @@ from connectors.kafka.internal_log import Entry, InternalLog
 from connectors.kafka.names import transactional_id
 from operators.core.alarms import Alarms
 from operators.core.decoding import Broken, Natural, decoded, natural_of, text_of
-from operators.streams.shed import Rate
+from operators.streams.settings import Setting
 
 SHED = "shed"
 
@@ -30,11 +30,11 @@ class ShedLog:
         self._log = InternalLog(settings, cluster, SHED, alarms, fragment)
         self._writer = EpochWriter(settings, transactional_id(cluster, f"{fragment}.shed"))
         #: All rates by query and source partition, in the order of their offsets.
-        self.known: dict[str, dict[Place, list[Rate]]] = {}
+        self.known: dict[str, dict[Place, list[Setting]]] = {}
         for query, place, rate in self._log.read(read_rate):
             self._learn(query, place, rate)
 
-    def decide(self, decided: Mapping[str, Mapping[Place, Rate]]) -> None:
+    def decide(self, decided: Mapping[str, Mapping[Place, Setting]]) -> None:
         """Logs rates; they are in `known` once they are durable."""
         entries = [(query, place, rate) for query, rates in decided.items() for place, rate in rates.items()]
         keys = [f"{query}/{source}/{partition}".encode() for query, (source, partition), _ in entries]
@@ -48,11 +48,11 @@ class ShedLog:
         """Closes its producer."""
         self._writer.close()
 
-    def _learn(self, query: str, place: Place, rate: Rate) -> None:
+    def _learn(self, query: str, place: Place, rate: Setting) -> None:
         self.known.setdefault(query, {}).setdefault(place, []).append(rate)
 
 
-def read_rate(entry: Entry) -> tuple[str, Place, Rate]:
+def read_rate(entry: Entry) -> tuple[str, Place, Setting]:
     """The query, the place and the rate of a record. Raises Broken.
 
     >>> read_rate(Entry(b"o4/o1/0", b"[7,0.5]", 0, 0))

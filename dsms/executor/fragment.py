@@ -214,7 +214,7 @@ class Fragment:
             registry_url=settings.registry_url,
             cluster=settings.cluster,
             fragment=self.name,
-            rates=state.shedding.decision.rates,
+            settings=state.settings,
             held=revision.plan.held,
             waits={place: wait.offset for place, wait in state.waits.items()},
             link_rows=state.link_rows,
@@ -291,7 +291,7 @@ class Fragment:
             takes={lane_id: dict(takes) for lane_id, takes in revision.takes.items()},
             stages_s=round(computed - started, 3),
             rest_s=round(ended - computed, 3),
-            rates=dict(state.shedding.decision.rates),
+            settings=state.settings,
         )
 
     def _stages(self, state: FragmentState, revisions: tuple[Revision, ...], frames: Path | None) -> list[TargetTask]:

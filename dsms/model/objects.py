@@ -275,6 +275,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     error_columns: bool = False
     #: The condition that a record must satisfy to be shed.
     shed_where: str | None = None
+    #: The most memory of its state, in bytes, within which the sizes of its windows are chosen.
+    memory: int | None = None
     #: The query that it replaced, while still needed; `lasting`: as long as this query exists.
     former: Former | None = None
     lasting: bool = False
@@ -292,6 +294,11 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     def sheddable(self) -> bool:
         """Whether its input may be shed."""
         return self.max_error is not None
+
+    @property
+    def adjustable(self) -> bool:
+        """Whether something of it is decided while it runs."""
+        return self.sheddable or self.memory is not None
 
     @property
     def streams(self) -> bool:
@@ -318,6 +325,8 @@ class Former(msgspec.Struct, frozen=True):
     error_columns: bool = False
     shed_where: str | None = None
     first_offsets: FirstOffsets = {}
+    #: The most memory of its state.
+    memory: int | None = None
 
 
 class AggregatePart(msgspec.Struct, frozen=True):

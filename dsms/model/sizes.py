@@ -12,8 +12,8 @@ _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1024, 
 _DIGITS = 20
 
 
-def read_bytes(text: str) -> int | None:
-    """A number of bytes; None for `none`. Raises UserError for any other text.
+def read_bytes(text: str, name: str = "state_memory") -> int | None:
+    """A number of bytes; None for `none`. Raises UserError, which says what `name` needs, for any other text.
 
     >>> read_bytes("500 MB"), read_bytes("2GiB"), read_bytes("0"), read_bytes("none")
     (500000000, 2147483648, 0, None)
@@ -22,5 +22,5 @@ def read_bytes(text: str) -> int | None:
         return None
     size = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
     if size is None or len(size[1]) > _DIGITS or size[2].upper() not in _UNITS:
-        raise UserError(f'state_memory needs a size, not "{text}"', hint="have: 500 MB, 2 GiB, a number of bytes, none")
+        raise UserError(f'{name} needs a size, not "{text}"', hint="have: 500 MB, 2 GiB, a number of bytes, none")
     return int(float(size[1]) * _UNITS[size[2].upper()])

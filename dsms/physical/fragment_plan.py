@@ -83,7 +83,7 @@ class Planned:
     def template(self) -> Template | None:
         """The template that this query shares with those that differ from it in constants alone; None if its plan has
         none."""
-        if self.sink is None or self.sink.sheddable or self.part is not None:
+        if self.sink is None or self.sink.adjustable or self.part is not None:
             return None
         keys, append_only = properties.keys(self.node), properties.append_only(self.node)
         return template_of(self.optimized, visible(self.node), keys, append_only, self.sink.format)

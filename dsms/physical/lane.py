@@ -14,10 +14,10 @@ from functools import cached_property
 import pyarrow as pa
 
 from dsms.model.objects import Query, Source
+from dsms.physical.adjustable import Adjustable
 from dsms.physical.dataflow import Dataflow
 from dsms.physical.parts.links import LinkTarget, Share
 from operators.core.snapshot import Snapshot
-from operators.streams.shed import Shed
 
 
 @dataclass(frozen=True)
@@ -122,16 +122,22 @@ class Lane(Snapshot):
         return results
 
     @cached_property
-    def shed(self) -> frozenset[str]:
-        """The queries that have a Shed in the dataflow: sheddable ones, and those that a sheddable one replaced."""
+    def adjusted(self) -> frozenset[str]:
+        """The queries that have adjustable operators in the dataflow: also such that another one has replaced."""
         operators = (vertex.operator for vertex in self.flow.vertices)
-        return frozenset(operator.query for operator in operators if isinstance(operator, Shed))
+        return frozenset(operator.query for operator in operators if isinstance(operator, Adjustable))
 
     @cached_property
     def sheddable(self) -> frozenset[str]:
         """The queries that allow that some of their input is left out."""
         published = ((output.id, output.sink) for output in self.outputs)
         return frozenset(query for query, sink in published if sink is not None and sink.sheddable)
+
+    @cached_property
+    def adjustable(self) -> frozenset[str]:
+        """The queries with settings that are to be decided."""
+        published = ((output.id, output.sink) for output in self.outputs)
+        return frozenset(query for query, sink in published if sink is not None and sink.adjustable)
 
     def published_by_leaf(self, leaf: int) -> tuple[Output, ...]:
         """The results that depend on a source and have a topic."""

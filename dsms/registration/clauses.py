@@ -70,8 +70,16 @@ def _weight(clause: Clause) -> dict[str, object]:
 
 
 def _state_memory(clause: Clause) -> dict[str, object]:
+    return {"state_memory": _bytes(clause)}
+
+
+def _memory(clause: Clause) -> dict[str, object]:
+    return {"memory": _bytes(clause)}
+
+
+def _bytes(clause: Clause) -> int | None:
     try:
-        return {"state_memory": read_bytes(_word(clause))}
+        return read_bytes(_word(clause), clause.name)
     except UserError as error:
         raise _wrong(clause, error.message, error.hint) from error
 
@@ -280,6 +288,7 @@ _RESULT = {
     "error_columns": _error_columns,
     "shed_where": _shed_where,
     "state_memory": _state_memory,
+    "memory": _memory,
     "fragments": _fragments,
 }
 _SOURCE_DEFAULTS = {

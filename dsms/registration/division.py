@@ -83,7 +83,12 @@ def _alike(source: Source, query: Query) -> bool:
 
 def _check_settings(draft: Query) -> None:
     """Raises UserError for settings that need all of a query in one place."""
-    given = {"MAX_ERROR": draft.sheddable, "INSERT INTO": draft.fills, "STATE_MEMORY": draft.state_memory}
+    given = {
+        "MAX_ERROR": draft.sheddable,
+        "INSERT INTO": draft.fills,
+        "STATE_MEMORY": draft.state_memory,
+        "MEMORY": draft.memory,
+    }
     for name, value in given.items():
         if value:
             raise UserError(f"{name} needs a query that one fragment runs", hint="leave FRAGMENTS out")

@@ -18,6 +18,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_result
 from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.start_instants import started
+from dsms.optimizer.window_ranges import ranged
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.registration.clauses import LATEST, result_settings
 from dsms.registration.division import at_home, check_divisible, divided_among
@@ -26,11 +27,11 @@ from dsms.registration.gone_records import first_offsets, reads_of
 from dsms.registration.placement import placed
 from dsms.registration.query_limits import check_plan, check_registered
 from dsms.registration.view_matching import over_views
+from dsms.sql.binder.adjustable import adjustable_plan
 from dsms.sql.binder.bind import bind
 from dsms.sql.binder.clock import CLOCK, ClockView, clock_view
 from dsms.sql.binder.dependencies import names_in
 from dsms.sql.binder.expansion import default_windows, written_out
-from dsms.sql.binder.shed_where import with_shed
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.nodes import WholeQuery
 
@@ -67,7 +68,8 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     check_quality(statement, settings)
     derived = {"output": output, "partitions": _partitions(node), "first_offsets": first}
     draft = draft_of(statement, name, {**derived, **settings}, catalog)
-    node = with_shed(node, draft)
+    check_memory(statement, draft, node)
+    node = adjustable_plan(node, draft)
     if draft.fragments_by_load:
         check_divisible(draft, node)
     if shares > 1:
@@ -104,6 +106,21 @@ def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) ->
         raise given[0].place.error(f"{given[0].name.upper()} needs a query: {why}", "use CREATE QUERY …")
     if given and "max_error" not in settings:
         raise given[0].place.error(f"{given[0].name.upper()} needs MAX_ERROR: without it no input is shed")
+
+
+def check_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node) -> None:
+    """Raises SqlError for a bound on the memory of a query that has nothing to be adjusted."""
+    clause = next((clause for clause in statement.clauses if clause.name == "memory"), None)
+    if clause is None or draft.memory is None:
+        return
+    if statement.kind == "view":
+        why = "readers of a view expect windows of one size"
+        raise clause.place.error(f"MEMORY needs a query: {why}", "use CREATE QUERY …")
+    if draft.sheddable:
+        raise clause.place.error("MEMORY and MAX_ERROR do not go together", "leave one of them out")
+    if not ranged(node):
+        hint = "write one such as [Range Min 5 Minutes Max 1 Hour]; STATE_MEMORY moves state to disk"
+        raise clause.place.error("MEMORY needs a window with a range of sizes", hint)
 
 
 def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> dict[str, Any]:
@@ -198,6 +215,8 @@ def _gone_notices(node: logical.Node, first: FirstOffsets) -> Iterator[str]:
 
 
 def _quality_notices(query: Query) -> tuple[str, ...]:
+    if query.memory is not None:
+        return (f"the sizes of its windows are the greatest that {query.memory:,} bytes of state allow",)
     if query.max_error is None:
         return ()
     return (f"input may be shed: relative error at most {query.max_error:g}, DEADLINE {query.deadline} MS",)

@@ -24,7 +24,14 @@ from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.registration.clauses import result_settings
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.gone_records import check_all_there
-from dsms.registration.queries import check_quality, create_query, default_output, draft_of, settled
+from dsms.registration.queries import (
+    check_memory,
+    check_quality,
+    create_query,
+    default_output,
+    draft_of,
+    settled,
+)
 from dsms.registration.query_limits import check_plan
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_view
@@ -46,6 +53,7 @@ _DECLARED = (
     "deadline",
     "error_columns",
     "shed_where",
+    "memory",
 )
 
 
@@ -126,6 +134,7 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
     output = statement.output or default_output(statement, node)
     kept = {name: getattr(before, name) for name in (*_KEPT, *_CARRIED)}
     draft = draft_of(statement, st.Name(before.name), {"output": output, **kept, **settings}, catalog)
+    check_memory(statement, draft, node)
     return msgspec.structs.replace(
         draft, key_schema_id=before.key_schema_id, value_schema_id=before.value_schema_id, id=before.id
     )

@@ -24,7 +24,7 @@ def over_views(query: Planned, draft: Query, catalog: Catalog) -> tuple[Query, l
     This is decided once, so later changes of those queries do not matter. It is a hint from which the plan is derived
     each time; where it does not apply, the query's own plan is used.
     """
-    if draft.grouped or not draft.shared or draft.sheddable:
+    if draft.grouped or not draft.shared or draft.adjustable:
         return draft, []
     own_digests = match_digests(query.optimized)
     alike = (other for other in catalog.running() if not own_digests.isdisjoint(other.marks))

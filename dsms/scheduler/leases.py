@@ -39,16 +39,22 @@ class LaneStatus(msgspec.Struct, frozen=True):
     late: bool = False
     #: The instants that it has passed in its sources, by source id.
     reached: dict[str, int] = {}
+    #: The sizes of its windows as a fraction of their ranges (None: they have none), and whether its memory holds them.
+    size: float | None = None
+    fits: bool = True
 
     @property
     def shed(self) -> str:
-        """How its input is shed, in a few words.
+        """How its input is shed or its windows are smaller, in a few words.
 
         >>> LaneStatus(stays=0.25, left_out=300).shed, LaneStatus(late=True).shed, LaneStatus(left_out=300).shed
         ('shed to 25 %, 300 rows left out', 'late: max_error allows no more shedding', '300 rows left out')
         """
         words = [f"shed to {self.stays:.0%}".replace("%", " %")] if self.stays < 1 else []
         words += [f"{self.left_out} rows left out"] if self.left_out else []
+        words += [f"windows at {self.size:.0%} of their range".replace("%", " %")] if (self.size or 1) < 1 else []
+        words += ["windows at their least size"] if self.size == 0 else []
+        words += ["memory is too small for them"] if not self.fits else []
         return ", ".join([*words, *(["late: max_error allows no more shedding"] if self.late else [])])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar
@@ -11,10 +10,11 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from operators.core.delta import FROM, ORDER, ORDER_SHIFT, RESERVED, SOURCE_SHIFT, Delta
+from operators.core.delta import FROM, ORDER, RESERVED, Delta
 from operators.core.operator import Move, Step
 from operators.kernels.random_fraction import random_fractions
 from operators.state.trace import Trace
+from operators.streams.settings import Settings, settings_at
 
 #: The column that says how many elements a kept one stands for: the inverse of its probability of being kept.
 SHARE = "__share"
@@ -22,23 +22,7 @@ SHARE = "__share"
 _SALT = 1 << 20
 #: How many rows are sampled to estimate how values and groups are distributed.
 _SAMPLE_SIZE = 2048
-#: The bits of an order that are the place of the record: partition and offset.
-_PLACE = (1 << SOURCE_SHIFT) - 1
 _KEY, _OPEN = "\0key", "\0open"
-#: An offset of a partition, and the fraction of the records that is kept from there on.
-Rate = tuple[int, float]
-#: Rates by place (partition and offset as a single number), ascending.
-Rates = tuple[tuple[int, float], ...]
-
-
-def rates_of(partition: int, rates: Iterable[Rate]) -> Rates:
-    """The rates of a partition by place. Before the first rate all records are kept.
-
-    >>> rates_of(1, [(5, 0.5)]) == ((1 << 45, 1.0), ((1 << 45) + 5, 0.5))
-    True
-    """
-    first = partition << ORDER_SHIFT
-    return ((first, 1.0), *((first + offset, rate) for offset, rate in rates))
 
 
 class Spread(msgspec.Struct, frozen=True, array_like=True):
@@ -97,8 +81,9 @@ class Shed:
     they are those of `query`, decided while it runs. `keys` are the grouping columns and `values` what is added up for
     each group; they are sampled to estimate the error. Rows whose column `where` is not TRUE are always kept.
 
+    >>> from operators.streams.settings import settings_of
     >>> rows = Delta.of([("+", {"a": a}, a) for a in range(1000)])
-    >>> shed = Shed("o7").under(rates_of(0, [(500, 0.25)])).step(rows, (), Move(0, 9)).delta
+    >>> shed = Shed("o7").under(settings_of(0, [(500, 0.25)])).step(rows, (), Move(0, 9)).delta
     >>> len(shed), shed.frame[SHARE].unique().sort().to_list(), shed.frame[SHARE].sum()
     (626, [1.0, 4.0], 1004.0)
     """
@@ -108,20 +93,20 @@ class Shed:
     keys: tuple[str, ...] = ()
     values: tuple[Value, ...] = ()
     where: str | None = None
-    rates: Rates = field(default=(), repr=False, compare=False)
+    rates: Settings = field(default=(), repr=False, compare=False)
 
     def traces(self) -> tuple[Trace, ...]:
         """None: the operator is stateless."""
         return ()
 
-    def under(self, rates: Rates) -> Shed:
+    def under(self, settings: Settings) -> Shed:
         """The same operator with these rates."""
-        return replace(self, rates=rates)
+        return replace(self, rates=settings)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The elements that are kept, with their shares."""
         orders = delta.frame[ORDER].to_numpy()
-        rates = self._at(orders & _PLACE)
+        rates = settings_at(self.rates, orders)
         if self.where is not None:
             rates = np.where(self._open(delta.frame).to_numpy(), rates, 1.0)
         if (rates >= 1.0).all():
@@ -141,14 +126,6 @@ class Shed:
         """Which rows may be dropped."""
         always = pl.repeat(True, frame.height, eager=True)
         return always if self.where is None else frame[self.where].fill_null(False)
-
-    def _at(self, places: np.ndarray) -> np.ndarray:
-        if not self.rates:
-            return np.ones(len(places))
-        known, rates = (np.array(column) for column in zip(*self.rates, strict=True))
-        at = np.searchsorted(known, places, side="right") - 1
-        rates_at: np.ndarray = np.where(at >= 0, rates[np.maximum(at, 0)], 1.0)
-        return rates_at
 
     def _groups(self, frame: pl.DataFrame) -> dict[int, Spread]:
         """The groups, estimated from evenly spaced rows and scaled to all rows."""

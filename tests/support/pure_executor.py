@@ -24,7 +24,7 @@ from dsms.runtime.batching.offsets import (
     offsets_at,
     slices,
     unread,
-    with_rates,
+    with_settings,
 )
 from dsms.runtime.epoch.epoch import Epoch, assemble, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
@@ -32,7 +32,7 @@ from dsms.runtime.epoch.result_records import result_records
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, lanes_to_wake, revised, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
-from dsms.runtime.shedding.rates import new_rates, sheddable
+from dsms.runtime.shedding.settings import adjustable, new_settings
 from dsms.runtime.stages.frames import remove_files
 from dsms.runtime.stages.result_messages import ResultEncoding
 from dsms.runtime.stages.slice_intake import admit_slice
@@ -81,8 +81,8 @@ class World:
 
     def shed(self, revision: Revision, positions: Mapping, wanted: Mapping[str, float]) -> None:
         """Logs the rates of shedding, as the planner does before it plans a batch."""
-        floors = dict.fromkeys(sheddable(revision.lanes), self.floor)
-        for query, rates in new_rates(revision.lanes, positions, wanted, self.sheds, floors).items():
+        floors = dict.fromkeys(adjustable(revision.lanes), self.floor)
+        for query, rates in new_settings(revision.lanes, positions, wanted, self.sheds, floors).items():
             for place, rate in rates.items():
                 self.sheds.setdefault(query, {}).setdefault(place, []).append(rate)
 
@@ -145,7 +145,7 @@ def sent(
     ends = {(source, p): len(log) for source, topic in sources.items() for p, log in world.logs[topic].items()}
     positions = {lane_id: progress.places for lane_id, progress in running_lanes(revision, ()).items()}
     begin, upto = offsets_at(0, positions, {}), next_offsets(0, positions, ends, {}, limit, reads)
-    found = with_rates(slices(lanes, positions, begin, upto, {}), lanes, world.sheds)
+    found = with_settings(slices(lanes, positions, begin, upto, {}), lanes, world.sheds)
     batches = []
     told = lanes_to_wake(revision, positions), unread(positions, ends, upto)
     for part in [*distribute(found, tasks), ()]:

@@ -47,12 +47,13 @@ class Flow:
 
 class Known(NamedTuple):
     """What was measured of a vertex: rows out per row in, the rows of its state, and of a source the instants between
-    two rows and the number of its rows."""
+    two rows and the number of its rows; and of a window with a range of sizes the fraction of it to look at."""
 
     selectivity: float | None = None
     state_rows: int = 0
     gap: float | None = None
     rows: int = 0
+    fraction: float = 1.0
 
 
 class Expected(NamedTuple):

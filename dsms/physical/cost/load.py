@@ -7,6 +7,7 @@ from collections.abc import Collection
 import pyarrow as pa
 
 from dsms.physical.cost.estimate import Statistics, estimated
+from dsms.physical.dataflow import Dataflow
 from dsms.physical.lane import Lane
 
 #: The seconds that a row is assumed to take in a kind of operator that has not run yet.
@@ -47,15 +48,9 @@ class _Load:
     def of(self, vertices: Collection[int]) -> str:
         """Rows and bytes of state, and the part of a core."""
         rows = [vertex.state_rows if (vertex := self._expected[at]) else 0.0 for at in vertices]
-        size = sum(count * _row_bytes(self._flow.vertices[at].schema) for at, count in zip(vertices, rows, strict=True))
+        size = sum(bytes_of_state(self._flow, at, count) for at, count in zip(vertices, rows, strict=True))
         busy = sum(map(self._busy, vertices))
         return f"{sum(rows):.3g} rows of state, {_megabytes(size)}; {100 * busy:.3g} % of a core"
-
-    def _row_bytes(self, at: int) -> float:
-        """The bytes of a row of state: what an operator keeps are rows of its inputs, or is about as large."""
-        vertex = self._flow.vertices[at]
-        schemas = [self._flow.vertices[feed.vertex].schema for feed in vertex.inputs] or [vertex.schema]
-        return sum(map(_row_bytes, schemas)) / len(schemas)
 
     def _busy(self, at: int) -> float:
         """Seconds a second: those of the rows that come in; for a source those that it reads."""
@@ -65,6 +60,14 @@ class _Load:
         kind = vertex.kind if vertex.operator is not None else "Source"
         seconds = self._statistics.seconds_a_row.get(kind, _SECONDS_A_ROW)
         return rows * self._statistics.speed * seconds
+
+
+def bytes_of_state(flow: Dataflow, at: int, rows: float) -> float:
+    """The bytes of so many rows of a vertex's state: what an operator keeps are rows of its inputs, or is about as
+    large."""
+    vertex = flow.vertices[at]
+    schemas = [flow.vertices[feed.vertex].schema for feed in vertex.inputs] or [vertex.schema]
+    return rows * sum(map(_row_bytes, schemas)) / len(schemas)
 
 
 def _row_bytes(schema: pa.Schema) -> int:

@@ -30,6 +30,7 @@ from operators.streams.tagger import Tagger
 from operators.sync.synchronise import PeriodicSync
 from operators.sync.to_stream import Dstream, Istream, Rstream
 from operators.windows.assign import Assign
+from operators.windows.ranged_window import RangedWindow
 from operators.windows.row_window import RowWindow
 from operators.windows.time_window import TimeWindow
 
@@ -77,6 +78,12 @@ def _(operator: TimeWindow, inputs: Sequence[Flow], known: Known) -> Expected:
     if operator.length is None:
         return Expected(inputs[0].of(pipes.coarsened(inputs[0].stream, operator.slide)))
     windowed = pipes.time_windowed(inputs[0].stream, operator.length + 1, operator.slide)
+    return Expected(inputs[0].ending(windowed, changes=False))
+
+
+@model.register
+def _(operator: RangedWindow, inputs: Sequence[Flow], known: Known) -> Expected:
+    windowed = pipes.time_windowed(inputs[0].stream, operator.length(known.fraction) + 1)
     return Expected(inputs[0].ending(windowed, changes=False))
 
 

@@ -103,7 +103,8 @@ def _add_assign(node: logical.Assign, below: Port, builder: Builder) -> Port:
 def _(node: logical.Apply, builder: Builder) -> Port:
     below, function, columns = lower(node.input, builder), node.function, schema(node)
     if function.partition is None:
-        return stateless(function, below, columns, builder)
+        applied = stateless(function, below, columns, builder)
+        return replace(applied, ends=applied.ends or function.ends)
     return replace(stateful(function, below, function.partition, columns, builder), ends=function.ends)
 
 

@@ -16,11 +16,11 @@ from dsms.physical.lane import Lane
 from dsms.runtime.lanes.manifest import Position, SourcePartition
 from operators.core.clock import Heartbeat, PartitionClock
 from operators.core.errors import InternalError
-from operators.streams.shed import Rate
+from operators.streams.settings import Setting
 
 Beats = Mapping[SourcePartition, Sequence[Heartbeat]]
-#: The logged rates of shedding, by query and source partition, in the order of their offsets.
-Decisions = Mapping[str, Mapping[SourcePartition, Sequence[Rate]]]
+#: The logged settings of adjustable operators, by query and source partition, in the order of their offsets.
+Decisions = Mapping[str, Mapping[SourcePartition, Sequence[Setting]]]
 #: The positions of lanes, by lane.
 Positions = Mapping[str, Mapping[SourcePartition, Position]]
 Offsets = dict[str, Any]
@@ -44,7 +44,7 @@ class Slice:
     heartbeats: tuple[Heartbeat, ...]
     lanes: tuple[str, ...]
     #: For the queries whose input is shed, the part of the records that stays from an offset on.
-    rates: Mapping[str, tuple[Rate, ...]] = field(default_factory=dict)
+    settings: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -164,24 +164,24 @@ def _slice(lane: Lane, key: tuple[Any, ...], lanes: tuple[str, ...], beats: Beat
     return Slice(source_id, topic, partition, position.offset, end, position.clock, taken, lanes)
 
 
-def with_rates(planned: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisions) -> list[Slice]:
-    """The slices with the rates of the queries that read them."""
-    return [_with_rates(slice_, lanes, decided) for slice_ in planned]
+def with_settings(planned: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisions) -> list[Slice]:
+    """The slices with the settings of the queries that read them."""
+    return [_with_settings(slice_, lanes, decided) for slice_ in planned]
 
 
-def _with_rates(slice_: Slice, lanes: Mapping[str, Lane], decided: Decisions) -> Slice:
+def _with_settings(slice_: Slice, lanes: Mapping[str, Lane], decided: Decisions) -> Slice:
     place = (slice_.source_id, slice_.partition)
-    queries = {query for lane in slice_.lanes for query in lanes[lane].shed}
-    rates = {
-        query: _rates_within(slice_, decided[query][place]) for query in queries if place in decided.get(query, {})
+    queries = {query for lane in slice_.lanes for query in lanes[lane].adjusted}
+    settings = {
+        query: _settings_within(slice_, decided[query][place]) for query in queries if place in decided.get(query, {})
     }
-    return replace(slice_, rates=rates) if rates else slice_
+    return replace(slice_, settings=settings) if settings else slice_
 
 
-def _rates_within(slice_: Slice, rates: Sequence[Rate]) -> tuple[Rate, ...]:
-    """The rate at the start of a slice, and those that begin within it."""
-    first = max(bisect_right(rates, slice_.start, key=lambda rate: rate[0]) - 1, 0)
-    return tuple(rates[first : bisect_left(rates, slice_.end, key=lambda rate: rate[0])])
+def _settings_within(slice_: Slice, settings: Sequence[Setting]) -> tuple[Setting, ...]:
+    """The setting at the start of a slice, and those that begin within it."""
+    first = max(bisect_right(settings, slice_.start, key=lambda setting: setting[0]) - 1, 0)
+    return tuple(settings[first : bisect_left(settings, slice_.end, key=lambda setting: setting[0])])
 
 
 def distribute(planned: Sequence[Slice], tasks: int) -> list[list[Slice]]:

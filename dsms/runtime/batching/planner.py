@@ -29,12 +29,12 @@ from dsms.runtime.batching.offsets import (
     slices,
     unread,
     waiting,
-    with_rates,
+    with_settings,
 )
 from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.batching.topic_watch import TopicWatch
 from dsms.runtime.lanes.manifest import SourcePartition
-from dsms.runtime.shedding.rates import new_rates, sheddable
+from dsms.runtime.shedding.settings import adjustable, new_settings
 from dsms.runtime.stages.source_task import KafkaSourceTask
 from operators.core.alarms import Alarms
 from operators.core.delta import BEGINNING
@@ -66,7 +66,7 @@ class BatchPlanner:
         self._sheds: ShedLog | None = None
         #: Opening a log fences its former owner, so after `close` no log is opened.
         self._opening, self._closed = threading.Lock(), False
-        #: The ends of the logs when a query was first seen: its rates begin at or above them.
+        #: The ends of the logs when a query was first seen: its settings begin at or above them.
         self._floors: dict[str, Ends] = {}
         self._topics: TopicWatch | None = None
         #: How often records that wait were tried again, and when last.
@@ -116,7 +116,7 @@ class BatchPlanner:
             control.lanes, control.positions, start, end, self._heartbeats(control).known, control.read_again
         )
         if (sheds := self._shed_log(control)) is not None:
-            planned = with_rates(planned, control.lanes, sheds.known)
+            planned = with_settings(planned, control.lanes, sheds.known)
         tasks = [_task(control, tuple(part)) for part in distribute(planned, control.source_tasks)]
         wakes = control.wakes if start.get(TURN, 0) != end.get(TURN, 0) else ()
         first, *others = tasks or [_task(control, ())]
@@ -159,17 +159,17 @@ class BatchPlanner:
         return self._log
 
     def _shed(self, control: PlannerInput, positions: Positions) -> None:
-        """Logs the rates of shedding that have changed."""
+        """Logs the settings that have changed."""
         if (log := self._shed_log(control)) is None:
             return
-        for query in sheddable(control.lanes):
+        for query in adjustable(control.lanes):
             self._floors.setdefault(query, self._known)
-        if fresh := new_rates(control.lanes, positions, control.rates, log.known, self._floors):
+        if fresh := new_settings(control.lanes, positions, control.settings, log.known, self._floors):
             log.decide(fresh)
 
     def _shed_log(self, control: PlannerInput) -> ShedLog | None:
-        """The shed log; None as long as there is no sheddable query."""
-        if self._sheds is None and sheddable(control.lanes):
+        """The shed log; None as long as there is no adjustable query."""
+        if self._sheds is None and adjustable(control.lanes):
             with self._opening_log():
                 self._sheds = ShedLog(control.kafka, control.cluster, control.fragment, self._alarms)
         return self._sheds

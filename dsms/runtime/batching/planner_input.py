@@ -33,8 +33,8 @@ class PlannerInput:
     registry_url: str
     cluster: str
     fragment: str
-    #: The wanted rates of queries whose input is shed.
-    rates: Mapping[str, float] = field(default_factory=dict)
+    #: The wanted settings of queries: the rates of shedding, and the sizes of windows.
+    settings: Mapping[str, float] = field(default_factory=dict)
     #: The sources of which nothing is read for now.
     held: frozenset[str] = frozenset()
     #: The source partitions whose next record waits, with its offset.

@@ -18,7 +18,7 @@ from dsms.runtime.stages.wire import Envelope, ShedSeen, SlicePosition, SourceFa
 def can_read_ahead(planned: PlannerInput, revision: Revision) -> bool:
     """Whether the batch after one that was planned from `planned` may be read ahead: all that is read goes through
     all stages, no record waits, and none is shed. Frames have to be in files, since they pass through the driver."""
-    simple = not (planned.waits or planned.rates or planned.wakes or any(revision.takes.values()))
+    simple = not (planned.waits or planned.settings or planned.wakes or any(revision.takes.values()))
     return simple and planned.frames is not None
 
 

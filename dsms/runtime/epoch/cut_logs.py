@@ -65,7 +65,7 @@ def _reasons(query: tuple[Output, Lane, LaneManifest], published: Published, cut
         return
     if cut.heartbeats and _may_lack(output, lane, at, cut.heartbeats):
         yield f"its results would be computed again without the heartbeats that they depend on: {cut.heartbeats.error}"
-    if cut.shed and _sheds(sink):
+    if cut.shed and _is_adjusted(sink):
         yield f"its results would be computed again without the rates that they depend on: {cut.shed.error}"
 
 
@@ -80,5 +80,5 @@ def _may_lack(output: Output, lane: Lane, at: LaneManifest, log: CutLog) -> bool
     )
 
 
-def _sheds(sink: Query | None) -> bool:
-    return sink is not None and sink.sheddable
+def _is_adjusted(sink: Query | None) -> bool:
+    return sink is not None and sink.adjustable

@@ -21,6 +21,7 @@ from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import Manifest, SourcePartition
 from dsms.runtime.lanes.revision import Revision, lanes_to_wake, revised, running_lanes
 from dsms.runtime.shedding.load_shedding import Shedding
+from dsms.runtime.shedding.window_sizes import WindowSizes
 from dsms.runtime.stages.wire import SourceWaits
 from dsms.scheduler.ready import Moment
 from dsms.scheduler.registry import parse_policy
@@ -54,6 +55,7 @@ class FragmentState:
     link_rows: Mapping[SourcePartition, float] = field(default_factory=dict)
     schedule: Schedule = field(default_factory=Schedule)
     shedding: Shedding = field(default_factory=Shedding)
+    window_sizes: WindowSizes = field(default_factory=WindowSizes)
     run_locations: RunLocations = field(default_factory=lambda: RunLocations({}, {}))
     cut_logs: CutLogs = CutLogs()
 
@@ -61,6 +63,11 @@ class FragmentState:
     def revision(self) -> Revision:
         """The revision that the next batch runs."""
         return self.revisions[-1]
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The wanted settings of queries: the rates of shedding, and the sizes of windows."""
+        return {**self.shedding.decision.rates, **self.window_sizes.fractions}
 
     @property
     def batch_records(self) -> int:
@@ -213,6 +220,7 @@ def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Ins
         batch_size=state.batch_size.within(state.bounds).after(records=epoch.measured.records, seconds=seconds),
         schedule=state.schedule.after(epoch, revision, event.ended),
         shedding=state.shedding.after(epoch, revision, event.ended, seconds),
+        window_sizes=state.window_sizes.after(revision, state.measures, event.ended),
     )
     after, reports = _revised(measured, (), event.ended)
     keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in after.revision.lanes.items()}

@@ -60,6 +60,7 @@ def _lane_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentSt
         f"{source}/{partition}": place.offset for (source, partition), place in at.places.items() if source in read
     }
     observed, decision = state.shedding.observed.get(output.id), state.shedding.decision
+    size = state.window_sizes.sizes.get(output.id)
     return LaneStatus(
         None if frontier == BEGINNING else frontier,
         offsets,
@@ -67,6 +68,8 @@ def _lane_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentSt
         stays=decision.rates.get(output.id, 1.0),
         left_out=observed.dropped if observed else 0,
         late=output.id in decision.late,
+        size=None if size is None else size.fraction,
+        fits=size is None or size.fits,
         reached={source: min(part.frontier for part in at.positions[source].values()) for source in read},
     )
 

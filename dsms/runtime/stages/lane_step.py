@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 from polars.exceptions import PanicException
 
+from dsms.physical.adjustable import Adjustable
 from dsms.physical.dataflow import Exchange, Vertex, marks_of
 from dsms.physical.lane import Lane, Output
 from dsms.physical.parts.links import Link
@@ -19,7 +20,8 @@ from operators.core.delta import BEGINNING, ORDER, SOURCE_SHIFT, Delta, partitio
 from operators.core.errors import ExternalError, UserError
 from operators.core.operator import MEMBER, Move, State, Step
 from operators.state.trace import split_by_key
-from operators.streams.shed import Rates, Seen, Shed
+from operators.streams.settings import Settings
+from operators.streams.shed import Seen, Shed
 
 _ANY = Move(BEGINNING, BEGINNING)
 #: The frontier of each source of a lane, by number.
@@ -42,16 +44,16 @@ class StageStep:
 
 
 def read_stage(
-    lane: Lane, leaf: int, delta: Delta, marks: Delta | None = None, rates: Mapping[str, Rates] | None = None
+    lane: Lane, leaf: int, delta: Delta, marks: Delta | None = None, settings: Mapping[str, Settings] | None = None
 ) -> StageStep:
     """The source stage over elements of one source: stateless operators, which do not depend on the frontier. `marks`
-    are the lower bounds of its ordered columns, `rates` those of the queries whose input is shed. What a link brings
+    are the lower bounds of its ordered columns, `settings` those of adjustable operators by query. What a link brings
     has its order already."""
     read = delta.narrowed(lane.columns_read(leaf))
     if isinstance(lane.sources[leaf], Link):
         return _Running(lane, 0, 0, {leaf: read}, {}, leaf=leaf).step()
     arrived = {leaf: _placed(read, leaf)} | ({marks_of(leaf): _placed(marks, leaf)} if marks is not None else {})
-    return _Running(lane, 0, 0, arrived, {}, leaf=leaf, rates=rates or {}).step()
+    return _Running(lane, 0, 0, arrived, {}, leaf=leaf, settings=settings or {}).step()
 
 
 def _placed(delta: Delta, leaf: int) -> Delta:
@@ -110,7 +112,7 @@ class _Running:
     state: Mapping[int, tuple[State, ...]]
     moves: tuple[Frontiers, Frontiers] | None = None
     leaf: int | None = None
-    rates: Mapping[str, Rates] = field(default_factory=dict)
+    settings: Mapping[str, Settings] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
     values: dict[int, Delta] = field(default_factory=dict)
     traces: dict[int, tuple[State, ...]] = field(default_factory=dict)
@@ -145,7 +147,7 @@ class _Running:
         if at not in self.lane.result_vertices and _idle(inputs, traces, move):
             self.traces[at], self.values[at] = traces, vertex.empty()
             return
-        began, operator = time.perf_counter_ns(), self._with_rates(vertex.operator)
+        began, operator = time.perf_counter_ns(), self._with_settings(vertex.operator)
         try:
             step = operator.step(*inputs, traces, move)
             self._note_seen(operator, inputs, step)
@@ -161,9 +163,9 @@ class _Running:
                 self.faults[at] = step.faults
             self.work[at] = work_of(inputs, step, time.perf_counter_ns() - began)
 
-    def _with_rates(self, operator: Any) -> Any:
-        """The operator, with the rates of its query if it is a Shed."""
-        return operator.under(self.rates.get(operator.query, ())) if isinstance(operator, Shed) else operator
+    def _with_settings(self, operator: Any) -> Any:
+        """The operator, with the settings of its query if it has any."""
+        return operator.under(self.settings.get(operator.query, ())) if isinstance(operator, Adjustable) else operator
 
     def _note_seen(self, operator: Any, inputs: list[Delta], step: Step) -> None:
         if isinstance(operator, Shed) and (seen := operator.seen(inputs[0], len(step.delta))) is not None:

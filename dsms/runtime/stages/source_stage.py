@@ -40,7 +40,7 @@ from dsms.scheduler.work import Work
 from operators.core.delta import ORDER, origin
 from operators.core.errors import DsmsError
 from operators.core.operator import FAULT
-from operators.streams.shed import rates_of
+from operators.streams.settings import settings_of
 
 #: The stage that the source stage sends to.
 _FIRST = 1
@@ -173,8 +173,8 @@ class _Slice:
         slice_, clock, send = self.request.slice, read.admitted.clock, partial(self.outbox.send, lane.id)
         at, records = slice_.partition, sum(read.work.rows_in)
         send(SlicePosition(leaf, at, slice_.end, clock.frontier, clock.high, records, clock.orders))
-        rates = {query: rates_of(at, rates) for query, rates in slice_.rates.items()}
-        step = read_stage(lane, leaf, read.admitted.delta, read.admitted.marks, rates)
+        settings = {query: settings_of(at, found) for query, found in slice_.settings.items()}
+        step = read_stage(lane, leaf, read.admitted.delta, read.admitted.marks, settings)
         for query, seen in step.seen.items():
             send(ShedSeen(query, at, seen))
         send(VerticesWorked({lane.flow.leaf(leaf): read.work, **step.work}))

@@ -30,11 +30,11 @@ from dsms.model.schema import schema, visible
 from dsms.model.statements import Place
 from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.start_instants import started
+from dsms.sql.binder.adjustable import adjustable_plan
 from dsms.sql.binder.dependencies import below, query_of
 from dsms.sql.binder.python_functions import mark_functions
 from dsms.sql.binder.relation import Context, Named, Relation, bind_query, unnoticed
 from dsms.sql.binder.scope import Entry, Scope
-from dsms.sql.binder.shed_where import with_shed
 from dsms.sql.parser.table_names import name_and_place
 from operators.core.errors import SqlError
 from operators.expressions import column
@@ -62,7 +62,7 @@ def plan_over(target: Object | Former, *read: Object) -> logical.Node:
     if isinstance(target, Aggregate | Function):
         raise SqlError(f'"{target.name}" is not a stream')
     node = started(result_of(query_of(target.select), catalog, unnoticed), target.start)
-    return with_shed(reading_from(node, target.first_offsets), target)
+    return adjustable_plan(reading_from(node, target.first_offsets), target)
 
 
 def _as_seen(target: Object | Former, read: tuple[Object, ...]) -> Iterator[Object]:

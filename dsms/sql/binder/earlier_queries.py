@@ -34,6 +34,7 @@ def former_of(query: Query, catalog: Catalog) -> Former:
         error_columns=query.error_columns,
         shed_where=query.shed_where,
         first_offsets=query.first_offsets,
+        memory=query.memory,
     )
 
 

@@ -26,6 +26,7 @@ from operators.expressions import Column, Literal, call, column
 from operators.streams.tagger import TS
 from operators.sync.sync_points import Periodic
 from operators.windows.now_filter import NowRange
+from operators.windows.ranged_window import RangedWindow
 
 
 @bind_query.register
@@ -72,6 +73,8 @@ def _range(node: exp.Expr, stream: Relation, _: tuple[str, ...]) -> Relation:
     """A time window is the same with and without partitions (CQL section 6.1.3)."""
     size, slide = node.args.get("size"), node.args.get("slide")
     step = 1 if slide is None else positive(slide, "SLIDE")
+    if (least := node.args.get("least")) is not None:
+        return _range_of_sizes(node, stream, least)
     if node.args["notation"] == "cql":
         return stream.over(logical.TimeWindow(stream.node, None if size is None else instants_of(size), step))
     # PIPES: a row is valid for w instants including its own; a slide a ends at a-1, 2a-1, …
@@ -79,9 +82,22 @@ def _range(node: exp.Expr, stream: Relation, _: tuple[str, ...]) -> Relation:
     return stream.over(window if step == 1 else logical.Sync(window, Periodic(step, (step - 1,))))
 
 
+def _range_of_sizes(node: exp.Expr, stream: Relation, least: exp.Expr) -> Relation:
+    """A window between two sizes, both in the counting of its notation."""
+    if node.args.get("slide") is not None:
+        raise error_at(node, "a window with a range of sizes cannot have a SLIDE")
+    pipes = node.args["notation"] == "pipes"
+    lengths = [positive(size, "RANGE") - 1 if pipes else instants_of(size) for size in (least, node.args["size"])]
+    if lengths[0] > lengths[1]:
+        raise error_at(node, "MIN of a window is above its MAX")
+    return stream.over(logical.Apply(stream.node, RangedWindow("", lengths[0], lengths[1])))
+
+
 def _rows(node: exp.Expr, stream: Relation, partition: tuple[str, ...]) -> Relation:
     size, slide, within = node.args.get("size"), node.args.get("slide"), node.args.get("within")
     step = 1 if slide is None else rows_of(slide, "SLIDE")
+    if node.args.get("least") is not None:
+        raise error_at(node, "a range of sizes is one of time", hint="write RANGE MIN … MAX …")
     if within is not None:
         return _rows_within(node, stream, partition, step)
     if size is None and step == 1:

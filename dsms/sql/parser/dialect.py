@@ -64,13 +64,21 @@ def _window(generator: Any, node: exp.Expr) -> str:
     pipes, kind = node.args["notation"] == "pipes", node.args["kind"].upper()
     inside = _words(
         _clause(generator, node, "PARTITION BY", "partition"),
-        ("RANGE 1" if pipes else kind) if kind == "NOW" else _words(kind, generator.sql(node, "size") or "UNBOUNDED"),
+        ("RANGE 1" if pipes else kind) if kind == "NOW" else _words(kind, _sizes(generator, node)),
         _clause(generator, node, "RANGE", "within"),
         _clause(generator, node, "SLIDE", "slide"),
         _clause(generator, node, "WHERE", "where"),
     )
     window = f"WINDOW({inside})" if pipes else f"[{inside}]"
     return f"{generator.sql(node, 'this')} {window}{_joins(generator, node)}"
+
+
+def _sizes(generator: Any, node: exp.Expr) -> str:
+    size = generator.sql(node, "size") or "UNBOUNDED"
+    least = generator.sql(node, "least")
+    if not least:
+        return str(size)
+    return f"MIN {least}, MAX {size}" if node.args["notation"] == "pipes" else f"MIN {least} MAX {size}"
 
 
 def _frame(generator: Any, node: exp.Expr) -> str:

@@ -33,7 +33,8 @@ class Span(exp.Expression):
 class StreamWindow(Around):
     """`S [Range 5 Minutes Slide 1 Minute]` (notation cql), `S WINDOW(RANGE 5 MINUTES)` (notation pipes).
 
-    `kind` is range, rows or now; without `size` it is UNBOUNDED; `within` is the Range of a Rows window.
+    `kind` is range, rows or now; without `size` it is UNBOUNDED; with `least` it is the greatest of a range of sizes;
+    `within` is the Range of a Rows window.
     """
 
     arg_types = {
@@ -41,6 +42,7 @@ class StreamWindow(Around):
         "kind": True,
         "notation": True,
         "size": False,
+        "least": False,
         "slide": False,
         "partition": False,
         "within": False,

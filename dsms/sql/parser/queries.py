@@ -30,6 +30,7 @@ _RESULT_CLAUSES = (
     "ERROR_COLUMNS",
     "SHED_WHERE",
     "STATE_MEMORY",
+    "MEMORY",
     "FRAGMENTS",
 )
 _OUTPUT_WORDS: dict[str, st.Output] = {"STREAMED": "streamed", "COMPLETE": "complete"}

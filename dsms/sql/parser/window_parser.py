@@ -10,6 +10,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.sql.parser import nodes
 
+#: The words after a span that are not its unit.
+_AFTER_A_SPAN = ("SLIDE", "PRECEDING", "WHERE", "RANGE", "ROWS", "MAX")
 _ARGUMENT_NAMES = ("SIZE", "SLIDE", "STEP", "GAP", "OFFSET")
 _LENGTHS = {"tumble": ("SIZE",), "hop": ("SLIDE", "SIZE"), "cumulate": ("SLIDE", "SIZE"), "session": ("GAP",)}
 WINDOW_TABLES = tuple(name.upper() for name in _LENGTHS)
@@ -75,7 +77,7 @@ class WindowParser(PostgresParser):
         if not self._match_texts(("RANGE", "ROWS")):
             self.raise_error("expected a window: RANGE, ROWS, NOW or PARTITION BY")
         kind = self._prev.text.lower()
-        parts: dict[str, Any] = {"kind": kind, "size": self._extent()}
+        parts: dict[str, Any] = {"kind": kind, **self._sizes()}
         if kind == "rows" and self._match_text_seq("RANGE"):
             parts["within"] = self._extent()
         if self._match_text_seq("SLIDE"):
@@ -83,6 +85,16 @@ class WindowParser(PostgresParser):
         if self._match(TokenType.WHERE):
             parts["where"] = self._parse_disjunction()
         return parts
+
+    def _sizes(self) -> dict[str, Any]:
+        """One size, or the least and the greatest of a range: `MIN 5 MINUTES, MAX 1 HOUR`."""
+        if not self._match_text_seq("MIN"):
+            return {"size": self._extent()}
+        least = self._span()
+        self._match(TokenType.COMMA)
+        if not self._match_text_seq("MAX"):
+            self.raise_error("expected MAX")
+        return {"least": least, "size": self._span()}
 
     def _extent(self) -> exp.Expr | None:
         size = None if self._match_text_seq("UNBOUNDED") else self._span()
@@ -98,7 +110,7 @@ class WindowParser(PostgresParser):
         if number is None:
             self.raise_error("expected a number")
         word = self._ahead(0)
-        unit = None if word in ("SLIDE", "PRECEDING", "WHERE", "RANGE", "ROWS") else self._parse_var(any_token=False)
+        unit = None if word in _AFTER_A_SPAN else self._parse_var(any_token=False)
         return self.expression(nodes.Span(this=number, unit=unit), token=token)
 
     # --- windows of OVER

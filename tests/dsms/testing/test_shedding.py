@@ -20,7 +20,8 @@ from dsms.testing import LocalSession
 from operators.core.delta import Delta
 from operators.core.errors import UserError
 from operators.core.operator import Move
-from operators.streams.shed import SHARE, Shed, Value, rates_of
+from operators.streams.settings import settings_of
+from operators.streams.shed import SHARE, Shed, Value
 from tests.dsms.runtime.test_epoch import message
 from tests.dsms.runtime.test_life_epochs import Reached
 from tests.dsms.testing.test_sample import chance
@@ -257,7 +258,7 @@ def test_only_what_may_be_shed_is_repaired() -> None:
 def test_the_exact_sum_is_within_the_error_in_about_95_of_100_samples() -> None:
     """100 sources with the same 2 000 values: their orders differ, and so do their samples."""
     values = np.random.default_rng(5).gamma(2.0, 10.0, 2_000).round(3)
-    shed, hits, estimates = Shed("q").under(rates_of(0, [(0, 0.3)])), 0, []
+    shed, hits, estimates = Shed("q").under(settings_of(0, [(0, 0.3)])), 0, []
     frame = pl.DataFrame({"v": values, "__from": 0, "__to": 9, "__weight": 1, "__order": np.arange(2_000)})
     for number in range(100):
         placed = Delta(frame.with_columns(pl.col("__order") + (number << 55)))

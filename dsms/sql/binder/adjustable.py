@@ -13,6 +13,7 @@ from dsms.model.limits import Limits
 from dsms.model.objects import Former, Query
 from dsms.model.schema import schema
 from dsms.optimizer.shedding import shed
+from dsms.optimizer.window_ranges import with_ranges
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.parser.bounds import bounded, check_statement
@@ -21,8 +22,10 @@ from operators.core.errors import UserError
 from operators.expressions import Expression, column
 
 
-def with_shed(node: logical.Node, query: Query | Former) -> logical.Node:
-    """The bound plan of a query with a Shed operator if its input may be shed (see `dsms.optimizer.shedding.shed`)."""
+def adjustable_plan(node: logical.Node, query: Query | Former) -> logical.Node:
+    """The bound plan of a query with what is adjusted while it runs: the sizes of its windows, if its memory is bounded
+    (`dsms.optimizer.window_ranges`), or a Shed operator, if its input may be shed (`dsms.optimizer.shedding`)."""
+    node = with_ranges(node, query.id, bounded=query.memory is not None)
     if not query.sheddable:
         return node
     only = None if query.shed_where is None else partial(_bound, query.shed_where)

@@ -1,0 +1,40 @@
+"""Windows with a range of sizes: in a query with a bound on its memory their sizes are chosen while it runs; in any
+other they have their greatest size, and are shared as any window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dsms.model import logical
+from dsms.model.properties import append_only, inputs, walk
+from dsms.model.rebuild import with_inputs
+from operators.core.errors import UserError
+from operators.windows.ranged_window import RangedWindow
+
+
+def ranged(node: logical.Node) -> bool:
+    """Whether a plan has a window with a range of sizes."""
+    return any(isinstance(below, logical.Apply) and isinstance(below.function, RangedWindow) for below in walk(node))
+
+
+def with_ranges(node: logical.Node, query: str, *, bounded: bool) -> logical.Node:
+    """The plan in which windows with a range of sizes are those of `query`, or have their greatest size unless its
+    memory is `bounded`. Raises UserError where such a window is over anything but a stream of records."""
+    below = inputs(node)
+    changed = tuple(with_ranges(input_, query, bounded=bounded) for input_ in below)
+    same = all(new is old for new, old in zip(changed, below, strict=True))
+    rebuilt = node if same else with_inputs(node, changed)
+    if not isinstance(rebuilt, logical.Apply) or not isinstance(rebuilt.function, RangedWindow):
+        return rebuilt
+    if not bounded:
+        return logical.TimeWindow(rebuilt.input, rebuilt.function.most)
+    _check(rebuilt.input)
+    return replace(rebuilt, function=replace(rebuilt.function, query=query))
+
+
+def _check(node: logical.Node) -> None:
+    """Sizes are set by the place of a record, so each row has to be one of a record that was read."""
+    allowed = logical.Filter | logical.Project | logical.StreamScan
+    if not append_only(node) or not all(isinstance(below, allowed) for below in walk(node)):
+        why = "its size is set by the place of a record"
+        raise UserError(f"a window with a range of sizes needs a stream over a source: {why}", hint="leave MEMORY out")

@@ -1,0 +1,6 @@
+"""The operators with settings that are decided while they run: see `operators.streams.settings`."""
+
+from operators.streams.shed import Shed
+from operators.windows.ranged_window import RangedWindow
+
+Adjustable = Shed | RangedWindow

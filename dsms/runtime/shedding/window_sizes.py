@@ -1,0 +1,148 @@
+"""The sizes of the windows of queries with a bound on their memory, decided from epoch to epoch by the cost model and
+by what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from dsms.physical.cost.estimate import Statistics, estimated
+from dsms.physical.cost.flow import Known
+from dsms.physical.cost.load import bytes_of_state
+from dsms.physical.lane import Lane, Output
+from dsms.runtime.lanes.manifest import LaneManifest
+from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier
+from dsms.scheduler.window_sizes import fraction
+from dsms.scheduler.work import Measured, Measures
+from operators.windows.ranged_window import RangedWindow
+
+#: Sizes are decided this often, in seconds.
+_PERIOD_S = 1.0
+#: How much larger state is than its rows that are alive, until it is known: what has ended leaves when runs are merged.
+_USUAL_EXCESS = 1.25
+#: The excess is between these, and is measured while what is expected stays within this part of itself.
+_LEAST_EXCESS, _MOST_EXCESS, _STEADY = 0.5, 8.0, 0.2
+#: Fewer rows say nothing about the mean size of a row, or about a rate.
+_ENOUGH_ROWS = 100
+
+
+@dataclass(frozen=True)
+class Size:
+    """The sizes of a query's windows as a fraction of their ranges; what its state is expected to take at this
+    fraction, since when (an instant) that has been so, and how much more it was measured to take. `fits` is False where
+    even the least sizes take too much."""
+
+    fraction: float = 1.0
+    expected: float = 0.0
+    since: int | None = None
+    excess: float = _USUAL_EXCESS
+    fits: bool = True
+
+
+@dataclass(frozen=True)
+class WindowSizes:
+    """The sizes by query, as they were decided at the time `at`."""
+
+    at: float = float("-inf")
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    #: The measures at that time.
+    measures: Measures = Measures(0.0)
+
+    @property
+    def fractions(self) -> dict[str, float]:
+        """The fraction of each query."""
+        return {query: size.fraction for query, size in self.sizes.items()}
+
+    def after(self, revision: Revision, measures: Measures, at: float) -> WindowSizes:
+        """The sizes after an epoch of a revision that ended at the time `at`. A lane that catches up decides nothing:
+        its windows are as they were logged."""
+        bounded = list(_bounded(revision))
+        if not bounded:
+            return WindowSizes()
+        if at < self.at + _PERIOD_S:
+            return self
+        sizes = {
+            output.id: _Query(output, lane, progress, (measures, self.measures)).size(self.sizes.get(output.id, Size()))
+            for output, lane, progress in bounded
+        }
+        return WindowSizes(at, sizes, measures)
+
+
+def _bounded(revision: Revision) -> Iterator[tuple[Output, Lane, LaneManifest]]:
+    for output, lane, progress in queries_in_lanes(revision, revision.manifest):
+        if output.sink is not None and output.sink.memory is not None:
+            yield output, lane, progress
+
+
+@dataclass(frozen=True)
+class _Query:
+    output: Output
+    lane: Lane
+    progress: LaneManifest
+    #: Now, and when sizes were decided last.
+    measures: tuple[Measures, Measures]
+
+    def size(self, before: Size) -> Size:
+        """The size of the query's windows after the one before."""
+        assert self.output.sink is not None and self.output.sink.memory is not None
+        bound, size = float(self.output.sink.memory), self._compared(before)
+        if size.expected == 0:
+            return size
+        chosen = fraction(lambda part: size.excess * self._expected(part), bound, size.fraction)
+        fits = chosen > 0 or size.excess * self._expected(0.0) <= bound
+        if chosen == size.fraction:
+            return replace(size, fits=fits)
+        return replace(size, fraction=chosen, expected=self._expected(chosen), since=None, fits=fits)
+
+    def _compared(self, before: Size) -> Size:
+        """The size with the excess, measured once what is expected has been the same for as long as rows stay."""
+        expected, reached = self._expected(before.fraction), query_frontier(self.output, self.lane, self.progress)
+        steady = abs(expected - before.expected) <= _STEADY * before.expected
+        if before.since is None or not steady:
+            return replace(before, expected=expected, since=reached)
+        if expected == 0 or reached - before.since <= self._longest:
+            return before
+        measured = sum(self._measured(at).state_bytes for at in self._own)
+        return replace(before, excess=min(max(measured / expected, _LEAST_EXCESS), _MOST_EXCESS))
+
+    def _expected(self, part: float) -> float:
+        """The bytes of state that are expected for a fraction of the ranges; 0 while nothing is known of a source."""
+        vertices = estimated(self.lane.flow, Statistics(dict(self._known(part))))
+        own = ((at, vertices[at]) for at in self._own)
+        return sum(vertex.state_rows * self._row_bytes(at) for at, vertex in own if vertex is not None)
+
+    def _row_bytes(self, at: int) -> float:
+        """The bytes of a row of a vertex's state, as measured or else by its columns."""
+        measured = self._measured(at)
+        if measured.state_rows < _ENOUGH_ROWS:
+            return bytes_of_state(self.lane.flow, at, 1)
+        return measured.state_bytes / measured.state_rows
+
+    def _known(self, part: float) -> Iterator[tuple[str, Known]]:
+        for at, key in enumerate(self.lane.flow.keys):
+            measured = self._measured(at)
+            yield key, Known(measured.selectivity, measured.state_rows, self._gap(at), measured.rows_out, part)
+
+    def _gap(self, at: int) -> float | None:
+        """The gap of a source: a higher rate counts at once, a lower one as it is measured over the last seconds."""
+        measured = self._measured(at)
+        before = self.measures[1].of(self.lane.id, self.lane.flow.keys[at])
+        instants, rows = measured.instants - before.instants, measured.rows_out - before.rows_out
+        if not measured.gap or not before.instants or instants <= 0 or rows < _ENOUGH_ROWS:
+            return measured.gap
+        return min(measured.gap, instants / rows)
+
+    def _measured(self, at: int) -> Measured:
+        return self.measures[0].of(self.lane.id, self.lane.flow.keys[at])
+
+    @property
+    def _own(self) -> list[int]:
+        """The vertices that only this query needs."""
+        below = self.lane.flow.below[self.output.vertex]
+        return sorted(at for at in below if len(self.lane.by_vertex[at]) == 1)
+
+    @property
+    def _longest(self) -> int:
+        """The instants for which rows stay at most."""
+        windows = (self.lane.flow.vertices[at].operator for at in self._own)
+        return max((window.most for window in windows if isinstance(window, RangedWindow)), default=0)
