@@ -25,9 +25,7 @@ OUT = Path(__file__).parent.parent / "out" / "adaptation.json"
 def _results(figures: dict[str, experiments.Figure]) -> Iterator[Result]:
     accuracy, reduction = figures["accuracy"], figures["reduction"]
     for which in ("rows", "state"):
-        yield Result(
-            f"{which}: median error of what is expected", 100 * experiments.middle(accuracy, which), "%", "lower"
-        )
+        yield Result(f"{which}: median error", 100 * experiments.middle(accuracy, which), "%", "lower")
         yield Result(f"{which}: largest error", 100 * experiments.worst(accuracy, which), "%", "lower")
     for depth, error in figures["plans"]["median error"].items():
         yield Result(f"state of plans {depth} operators deep: median error", 100 * error, "%", "lower")

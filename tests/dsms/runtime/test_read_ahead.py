@@ -71,7 +71,7 @@ def test_only_batches_of_which_all_goes_through_all_stages_are_followed_by_one_t
     assert can_read_ahead(planned, revision)
     assert not can_read_ahead(replace(planned, frames=None), revision)
     assert not can_read_ahead(replace(planned, waits={("o1", 0): 3}), revision)
-    assert not can_read_ahead(replace(planned, rates={"o3": 0.5}), revision)
+    assert not can_read_ahead(replace(planned, settings={"o3": 0.5}), revision)
     assert not can_read_ahead(replace(planned, wakes=(lane,)), revision)
     assert not can_read_ahead(planned, replace(revision, takes={lane: {1: 0}}))
 
