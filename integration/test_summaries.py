@@ -75,3 +75,21 @@ def test_no_change_of_a_cell_is_published_twice_or_lost(cluster: Cluster) -> Non
         assert change.op in "+-"
     assert set(entered.values()) == {1}
     assert set(alive.values()) == {0, 1}
+
+
+def test_a_join_reads_the_tuples_of_both_streams(cluster: Cluster) -> None:
+    """The result topics of summaries are compacted, and one of them is ahead of the other."""
+    cluster.sql(
+        f"""CREATE STREAM Auction (id INT, seller INT, at BIGINT) ORDER BY at SOURCE '{cluster.name}auctions'
+            PARTITIONS 1 IDLE NEVER;
+        CREATE SUMMARY ById ON Auction (id) WITH GRANULARITY 100 AND COLLAPSE(4, 3) AND BUCKETS 8"""
+    )
+    rows = [json.dumps({"id": at % 200, "seller": at % 7, "at": at}).encode() for at in range(END - 200)]
+    write(cluster.kafka, f"{cluster.name}auctions", [Input(row, 0) for row in rows])
+    advance(cluster.kafka, f"{cluster.name}auctions", END - 150)
+    cluster.await_frontier(cluster.topic("ById"), END - 150)
+    (result,) = cluster.sql(
+        "SELECT seller, COUNT(*) AS n FROM Bid b JOIN Auction a ON b.auction = a.id GROUP BY seller"
+        " WITH PREFERENCE COUNT(b.auction), COUNT(a.id)"
+    )
+    assert {row[0] for row in result["rows"]} == set(range(7)), result

@@ -69,7 +69,7 @@ def question_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table]
     for table in list(resolved.find_all(exp.Table)):
         if not isinstance(table.this, exp.Func) and table.name in (given or {}):
             continue
-        if isinstance(table.this, exp.Func) or not _is_common(table):
+        if isinstance(table.this, exp.Func) or not is_common(table):
             read = catalog.find(_plain_name(table)).name
             names.setdefault(read, f"relation {len(names)}")
             _rename(table, names[read])
@@ -116,7 +116,7 @@ def _rename(table: exp.Table, name: str) -> None:
     table.set("this", exp.to_identifier(name, quoted=True))
 
 
-def _is_common(table: exp.Table) -> bool:
+def is_common(table: exp.Table) -> bool:
     """Whether a name is that of a common table where it stands: of a WITH around it, or before it in the same WITH."""
     if table.args.get("db"):
         return False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import fsum
+from fractions import Fraction
+from math import fsum, inf, isfinite
 
 import numpy as np
 import polars as pl
@@ -37,7 +38,8 @@ FIELDS = (
 KEY = (GRANULARITY, ZONE_FROM, BUCKET, FREQUENCY, PART)
 #: A row with more tuples, or with more bytes of them, is divided: it has to fit into a message.
 _MOST_TUPLES, _MOST_BYTES = 2_000, 400_000
-_HASH = "__hash_of_value"
+#: What is known of each tuple, beside the columns of the stream.
+_HASH, _BUCKET, _FREQUENCY, _AMOUNT = "__hash_of_value", "__bucket", "__frequency", "__amount"
 _INTERVAL = (FROM, TO, WEIGHT, ORDER)
 Row = dict[str, object]
 
@@ -55,19 +57,19 @@ class Cells:
         the value of a tuple occurs in the zone."""
         _, places, counts = np.unique(hashes, return_inverse=True, return_counts=True)
         known = tuples.drop(TO, WEIGHT, ORDER).rename({FROM: INSTANT}).with_columns(
-            pl.Series(BUCKET, (hashes >> np.uint64(40)) % np.uint64(self.buckets), pl.Int32),
-            pl.Series(FREQUENCY, np.log2(counts[places]).astype(np.int32)),
+            pl.Series(_BUCKET, (hashes >> np.uint64(40)) % np.uint64(self.buckets), pl.Int32),
+            pl.Series(_FREQUENCY, np.log2(counts[places]).astype(np.int32)),
             pl.Series(_HASH, hashes),
-            _amounts(tuples[self.column]).alias(TOTAL),
+            _amounts(tuples[self.column]).alias(_AMOUNT),
         )  # fmt: skip
-        sketches = sketches_of(hashes, known[BUCKET].to_numpy(), self.buckets)
+        sketches = sketches_of(hashes, known[_BUCKET].to_numpy(), self.buckets)
         shared: Row = {ZONE_FROM: zone.start, ZONE_TO: zone.end, FROM: zone.closed, WEIGHT: 1, ORDER: tuples[ORDER][-1]}
         until = self.granularities.stay(1, zone.start)[1]
-        for (bucket,), rows in known.group_by(BUCKET, maintain_order=True):
+        for (bucket,), rows in known.group_by(_BUCKET, maintain_order=True):
             place = {GRANULARITY: 1, BUCKET: bucket, FREQUENCY: 0, PART: 0, TO: until}
             yield shared | place | _figures(rows) | {CONTENT: to_bytes(sketches[bucket])}
         until = self.granularities.end(zone.start)
-        for (bucket, frequency), rows in known.group_by(BUCKET, FREQUENCY, maintain_order=True):
+        for (bucket, frequency), rows in known.group_by(_BUCKET, _FREQUENCY, maintain_order=True):
             for part, (some, content) in enumerate(_fitting(rows)):
                 place = {GRANULARITY: THE_TUPLES, BUCKET: bucket, FREQUENCY: frequency, PART: part, TO: until}
                 yield shared | place | _figures(some) | {CONTENT: content}
@@ -81,7 +83,7 @@ class Cells:
             zone = dict(zip((ZONE_FROM, ZONE_TO), self.granularities.span(granularity, int(str(start))), strict=True))
             stay = dict(zip((FROM, TO), self.granularities.stay(granularity, int(str(start))), strict=True))
             totals = some[TOTAL].drop_nulls().to_list()
-            total = fsum(totals) if totals else None
+            total = _sum(totals) if totals else None
             figures = {TUPLES: some[TUPLES].sum(), VALUES: None, TOTAL: total, ORDER: some[ORDER].max()}
             content = to_bytes(from_bytes(some[CONTENT].to_list()).sum(axis=0))
             yield place | zone | stay | figures | {CONTENT: content}
@@ -94,9 +96,28 @@ def frame_of(rows: list[Row]) -> pl.DataFrame:
 
 
 def _figures(rows: pl.DataFrame) -> Row:
-    amounts = rows[TOTAL].drop_nulls().to_numpy()
-    total = float(amounts.sum()) if len(amounts) else None
+    amounts = rows[_AMOUNT].drop_nulls().to_list()
+    total = _sum(amounts) if amounts else None
     return {TUPLES: rows.height, VALUES: rows[_HASH].n_unique(), TOTAL: total}
+
+
+def _sum(amounts: list[float]) -> float:
+    """The sum, whatever their order: infinite where it is beyond all numbers, NaN of opposite infinities.
+
+    >>> _sum([1e308, 1e308, -1e308]), _sum([1e308, 1e308]), _sum([float("inf"), float("-inf")])
+    (1e+308, inf, nan)
+    """
+    finite = [amount for amount in amounts if isfinite(amount)]
+    if len(finite) < len(amounts):
+        return sum(amount for amount in amounts if not isfinite(amount))
+    try:
+        return fsum(finite)
+    except OverflowError:
+        total = sum(map(Fraction, finite), Fraction())
+    try:
+        return float(total)
+    except OverflowError:
+        return inf if total > 0 else -inf
 
 
 def _amounts(values: pl.Series) -> pl.Series:
@@ -107,7 +128,7 @@ def _amounts(values: pl.Series) -> pl.Series:
 def _fitting(rows: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, bytes]]:
     """Rows in parts that fit into a message, with their bytes."""
     for some in rows.iter_slices(_MOST_TUPLES):
-        content = frame_to_ipc(some.drop(BUCKET, FREQUENCY, TOTAL, _HASH))
+        content = frame_to_ipc(some.drop(_BUCKET, _FREQUENCY, _AMOUNT, _HASH))
         if len(content) <= _MOST_BYTES or some.height == 1:
             yield some, content
         else:

@@ -18,6 +18,7 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 
+from operators.kernels.canonical_zero import canonical_zero
 from operators.kernels.random_fraction import splitmix
 
 #: Rows and columns of a sketch: the median of 5 rows is off by more than √(F2 / 64) for one value in ten.
@@ -29,7 +30,8 @@ _FEW = 32
 
 
 def value_hashes(values: pl.Series) -> np.ndarray:
-    """64 bits for each value, the same in every process and version, and for integers of any size; NULL is a value.
+    """64 bits for each value, the same in every process and version, and for integers of any size; NULL is a value, and
+    0.0 and -0.0 are one.
 
     >>> first, second = (value_hashes(pl.Series([7, None], dtype=kind)) for kind in (pl.Int32, pl.Int64))
     >>> (first == second).all()
@@ -38,6 +40,8 @@ def value_hashes(values: pl.Series) -> np.ndarray:
     if values.dtype.is_integer():
         numbers = values.cast(pl.Int64, strict=False).fill_null(-(2**63) + 1).to_numpy()
     else:
+        if values.dtype.is_float():
+            values = values.to_frame("value").select(canonical_zero(pl.col("value")))["value"]
         distinct = values.unique()
         texts = distinct.cast(pl.String) if distinct.dtype != pl.String else distinct
         checksums = pl.Series([-1 if text is None else crc32(text.encode()) for text in texts], dtype=pl.Int64)

@@ -40,6 +40,10 @@ _PARAMETERS = (
 )
 
 
+#: The zones of the last granularity end with this: so are their ends within the instants, and what is added to them.
+_LONGEST = 2**60
+
+
 @dataclass(frozen=True, slots=True)
 class Summarize:
     """summary(A) at τ = the cells of the zones of A that are closed by τ, each with the count sketch of a column's
@@ -58,7 +62,7 @@ class Summarize:
     [(4, 8, 4, 22.0)]
     """
 
-    operator_version: ClassVar[int] = 1
+    operator_version: ClassVar[int] = 2
     signature: ClassVar[str] = "DESCRIPTOR(column), granularity, rate, depth [, buckets [, zones]]"
     replaces: ClassVar[bool] = True
     ends: ClassVar[bool] = True
@@ -87,6 +91,10 @@ class Summarize:
             if not isinstance(value, int) or not parameter.least <= value <= parameter.most:
                 raise UserError(f"{parameter.name} must be an integer from {parameter.least} to {parameter.most}")
         length, rate, depth, buckets, zones = (int(str(value)) for value in values)
+        if length * rate ** (depth - 1) > _LONGEST:
+            raise UserError(
+                "the last granularity would be longer than all instants", hint="COLLAPSE with a lower rate or depth"
+            )
         return cls(arguments.columns[0].name, Granularities(length, rate, depth, zones), buckets)
 
     @property

@@ -56,9 +56,17 @@ class Relations:
         instants = [_last_instant(query, frontiers) for query in queries]
         return min([*instants, *([self._tables.last_instant(tables)] if tables else [])], default=None)
 
-    def at(self, instant: int | None, catalog: Catalog, budget: Budget) -> Relation:
-        """Reads objects by name as of one instant; tables as of now if it is None."""
-        return lambda name: self._rows(_readable(catalog.find(name)), instant, catalog, budget)
+    def at(
+        self, instant: int | None, catalog: Catalog, budget: Budget, apart: frozenset[str] = frozenset()
+    ) -> Relation:
+        """Reads objects by name as of one instant, those of `apart` each as of its own last one; tables as of now if it
+        is None."""
+
+        def rows(name: str) -> pa.Table:
+            own = self.final(name, None, catalog) if name in apart else instant
+            return self._rows(_readable(catalog.find(name)), own, catalog, budget)
+
+        return rows
 
     def now(self, names: Iterable[str], catalog: Catalog, budget: Budget) -> Relation:
         """What a statement that changes a table reads: tables as of now, everything else as of one final instant."""

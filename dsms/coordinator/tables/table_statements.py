@@ -179,7 +179,7 @@ class TableStatements:
             relation, seen = as_shown(read.rows.__getitem__, read.catalog), list[Seen]()
             if isinstance(read.asking, Promising):
                 answer = partial(self._selects.reply, form="json", budget=budget)
-                reply, seen = read.asking.answered(relation, read.instant, answer)
+                reply, seen = read.asking.answered(relation, read.instant, answer, check_size=budget.check_relation)
             else:
                 reply = self._selects.reply(read.asking.over(relation), "json", budget)
         when = "" if read.instant is None else f" at instant {read.instant}"
@@ -191,7 +191,7 @@ class TableStatements:
         asking: Asking = (question := question_of(statement.select, catalog))
         if statement.preference is not None:
             _readable(question.objects.values(), principal)
-            asking = promising_of(statement.select, statement.preference, question, catalog)
+            asking = promising_of(statement.select, statement.preference, question, catalog, principal.may_read)
         return asking, self._relations.common_instant(_readable(asking.objects.values(), principal), catalog)
 
     def _snapshot(self, ask: Callable[[Catalog], tuple[Asking, int | None]], budget: Budget) -> _Snapshot:
@@ -199,7 +199,8 @@ class TableStatements:
         with self._running:
             catalog = self._catalog()
             question, instant = ask(catalog)
-            relation, names = self._relations.at(instant, catalog, budget), list(question.objects.values())
+            apart = question.apart if isinstance(question, Promising) else frozenset()
+            relation, names = self._relations.at(instant, catalog, budget, apart), list(question.objects.values())
             tables = {name: relation(name) for name in names if isinstance(catalog.find(name), Table)}
             self._reads.begin()
         try:

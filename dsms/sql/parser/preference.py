@@ -22,7 +22,7 @@ def split_preference(cursor: Cursor) -> tuple[Cursor, Preference | None]:
         if (
             depth == 0
             and at > cursor.at
-            and [each.text.upper() for each in tokens[at : at + 2]] == ["WITH", "PREFERENCE"]
+            and [mark(each).upper() for each in tokens[at : at + 2]] == ["WITH", "PREFERENCE"]
         ):
             clause = Cursor(cursor.script, tokens[at:], cursor.limits)
             head = Cursor(cursor.script, tokens[:at], cursor.limits)
@@ -39,8 +39,13 @@ def _preference(cursor: Cursor) -> Preference:
     while cursor.accept(","):
         estimates.append(_estimate(cursor))
     fade, window, budget_s = 1.0, None, None
+    given: set[str] = set()
     while cursor.more():
+        place = place_of(cursor.peek())
         clause = cursor.one_of(_CLAUSES, "clause")
+        if clause in given:
+            raise place.error(f"{clause} is given twice")
+        given.add(clause)
         if clause == "FADE":
             cursor.expect("FACTOR")
             fade = _fade(cursor)
@@ -70,9 +75,12 @@ def _estimate(cursor: Cursor) -> Estimate:
 
 
 def _column(cursor: Cursor) -> tuple[str, str]:
+    quoted = not mark(cursor.peek())
     name = cursor.name("column name")
     if cursor.accept("."):
         return name.text, cursor.name("column name").text
+    if quoted:
+        return "", name.text
     alias, _, column = name.text.rpartition(".")
     return alias, column
 

@@ -116,12 +116,17 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
         return query
     if windows or query.select.find(nodes.StreamOf):
         return st.ContinuousQuery("query", name, query.select, (), query.sql, query.select_sql, "streamed")
-    others = (nodes.SyncRelation, nodes.WindowTable, nodes.TableFunction, nodes.RowPattern)
-    if only := query.select.find(*others):
+    _check_once(query.select)
+    return st.Select(query.select, query.select_sql, name)
+
+
+def _check_once(select: exp.Expr) -> None:
+    """Raises SqlError for what a SELECT that runs once cannot read."""
+    others = (nodes.SyncRelation, nodes.WindowTable, nodes.TableFunction, nodes.RowPattern, nodes.StreamOf)
+    if only := select.find(*others):
         hint = "use SELECT STREAMED or SELECT COMPLETE"
         listed = "windows, table functions, row patterns or synchronised relations"
         raise error_at(only, f"a one-time SELECT cannot read {listed}", hint=hint)
-    return st.Select(query.select, query.select_sql, name)
 
 
 def _preferring(query: st.ContinuousQuery, preference: st.Preference) -> st.Select:
@@ -131,6 +136,9 @@ def _preferring(query: st.ContinuousQuery, preference: st.Preference) -> st.Sele
         refused = windows or query.select
         hint = "let the SELECT run once; continuous queries leave input out by WITH (max_error = …)"
         raise error_at(refused, "WITH PREFERENCE is not supported in a continuous query", hint=hint)
+    if sample := query.select.find(nodes.StreamSample, exp.TableSample):
+        raise error_at(sample, "a SELECT with a preference cannot read a sample", hint="leave one of them out")
+    _check_once(query.select)
     return st.Select(query.select, query.select_sql, query.name, preference)
 
 

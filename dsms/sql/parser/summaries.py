@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from dsms.model import statements as st
 from dsms.sql.parser.cursor import Cursor
+from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.queries import parse_query
 
 FUNCTION = "SUMMARIZE"
@@ -38,7 +40,7 @@ def create_summary(cursor: Cursor, _: st.Name | None) -> st.ContinuousQuery:
     buckets = cursor.next().text if cursor.accept("AND", "BUCKETS") else _BUCKETS
     zones = cursor.next().text if cursor.accept("AND", "ZONES") else _ZONES
     cursor.end()
-    quoted = (exp.to_identifier(each.text).sql() for each in (stream, column))
+    quoted = (_identifier(each) for each in (stream, column))
     call = "TABLE {}, DESCRIPTOR({})".format(*quoted)
     text = f"SELECT * FROM {FUNCTION}({call}, {length}, {rate}, {depth}, {buckets}, {zones})"
     tree = parse_query("\n" * (stream.place.line - 1) + text, cursor.limits)
@@ -57,6 +59,13 @@ def _column(cursor: Cursor) -> st.Name:
     column = cursor.name("column name")
     cursor.expect(")")
     return column
+
+
+def _identifier(name: st.Name) -> str:
+    """A name as it is written in SQL: in quotes if it is a word of SQL, or no word."""
+    (token, *others) = Dsms().tokenize(name.text)
+    plain = not others and token.token_type == TokenType.VAR
+    return str(exp.to_identifier(name.text, quoted=not plain).sql())
 
 
 def _length(text: str) -> str:

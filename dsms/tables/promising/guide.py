@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
 
 import polars as pl
 import pyarrow as pa
 from sqlglot import exp
 
-from dsms.model import logical, properties
+from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
+from dsms.model.schema import schema
 from dsms.model.statements import Estimate, Preference
+from dsms.optimizer.algebra.column_projections import unchanged
+from dsms.optimizer.first_offsets import reading_from
 from dsms.registration.object_columns import schema_and_keys
 from dsms.sql.binder.bind import plan_of
-from dsms.sql.parser import nodes
-from dsms.sql.parser.queries import parse_query
 from dsms.sql.parser.summaries import FUNCTION
 from dsms.sql.parser.table_names import name_of
+from dsms.tables.question import is_common
 from operators.core.distinct_type import stored
 from operators.table_functions.summarize import Summarize
 
@@ -34,27 +35,37 @@ class Guide:
     columns: pa.Schema
     by_amount: bool = False
     wanted: pl.Series | None = None
+    #: The instant from which on the summary is the one that was asked for: it has replaced another one.
+    since: int | None = None
 
 
-def guides_of(query: exp.Expr, preference: Preference, catalog: Catalog) -> dict[str, Guide]:
-    """The guide to each stream that the preference is about, by the name of the stream.
+def guides_of(
+    query: exp.Expr, preference: Preference, catalog: Catalog, may_read: Callable[[str], bool]
+) -> dict[str, Guide]:
+    """The guide to each stream that the preference is about, by the name of the stream, of the summaries that may be
+    read.
 
     Raises SqlError for a name that is no stream of the query, and where there is no summary of its column.
     """
     guides: dict[str, Guide] = {}
-    aliases = {table.alias_or_name.lower(): table for table in query.find_all(exp.Table)}
+    aliases: dict[str, exp.Table] = {}
+    for table in query.find_all(exp.Table):  # breadth first, so an outer name comes before an inner one
+        if not is_common(table):
+            aliases.setdefault(table.alias_or_name.lower(), table)
     for estimate in preference.estimates:
         table = _table(estimate, aliases)
         stream = catalog.find(name_of(table), estimate.place).name
         if stream in guides:
             raise estimate.place.error(f'PREFERENCE has two estimates of "{stream}"')
-        summary, function = _summary(stream, estimate, catalog)
+        summary, function = _summary(stream, estimate, catalog, may_read)
         columns = schema_and_keys(catalog.find(stream), catalog)[0]
         kind = stored(columns.field(function.column).type)
-        if estimate.by_amount and not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        if estimate.by_amount and not (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        ):
             raise estimate.place.error(f'"{function.column}" is no number, so there is nothing to multiply')
         wanted = _wanted(query, table, function.column, kind)
-        guides[stream] = Guide(summary, function, columns, estimate.by_amount, wanted)
+        guides[stream] = Guide(summary.name, function, columns, estimate.by_amount, wanted, summary.since)
     return guides
 
 
@@ -67,32 +78,39 @@ def _table(estimate: Estimate, aliases: dict[str, exp.Table]) -> exp.Table:
     return aliases[estimate.alias.lower()]
 
 
-def _summary(stream: str, estimate: Estimate, catalog: Catalog) -> tuple[str, Summarize]:
+def _summary(
+    stream: str, estimate: Estimate, catalog: Catalog, may_read: Callable[[str], bool]
+) -> tuple[Query, Summarize]:
     known = []
-    for query, of in _summaries(catalog):
-        if of.lower() == stream.lower():
-            function = _function(query, catalog)
+    for query, function in _summaries(stream, catalog):
+        if may_read(query.name):
             if function.column.lower() == estimate.column.lower():
-                return query.name, function
+                return query, function
             known.append(function.column)
     hint = f"CREATE SUMMARY name ON {stream} ({estimate.column}) WITH GRANULARITY … AND COLLAPSE(…)"
     has = f"; it has summaries of {', '.join(known)}" if known else ""
     raise estimate.place.error(f'there is no summary of "{stream}" by "{estimate.column}"{has}', hint)
 
 
-def _summaries(catalog: Catalog) -> Iterator[tuple[Query, str]]:
-    """The summaries of a catalog, each with the name of its stream."""
+def _summaries(stream: str, catalog: Catalog) -> Iterator[tuple[Query, Summarize]]:
+    """The summaries of a stream with their operators: the views that are nothing but SUMMARIZE over all of it."""
     for query in catalog.queries():
-        if FUNCTION in query.select:
-            call = parse_query(query.select).find(nodes.TableFunction)
-            if call is not None and call.args["function"] == FUNCTION and isinstance(call.this, exp.Table):
-                yield query, name_of(call.this)
+        if query.kind == "view" and query.start is None and FUNCTION in query.select.upper():
+            applied = _unprojected(plan_of(query.name, catalog))
+            whole = reading_from(plan_of(stream, catalog), query.first_offsets)
+            if (
+                isinstance(applied, logical.Apply)
+                and isinstance(applied.function, Summarize)
+                and applied.input == whole
+            ):
+                yield query, applied.function
 
 
-def _function(query: Query, catalog: Catalog) -> Summarize:
-    """The operator of a summary."""
-    applied = next(node for node in properties.walk(plan_of(query.name, catalog)) if isinstance(node, logical.Apply))
-    return cast(Summarize, applied.function)
+def _unprojected(node: logical.Node) -> logical.Node:
+    """The input of a projection to all of its columns."""
+    if isinstance(node, logical.Project) and node.outputs == unchanged(schema(node.input)):
+        return node.input
+    return node
 
 
 def _wanted(query: exp.Expr, table: exp.Table, column: str, kind: pa.DataType) -> pl.Series | None:
@@ -107,7 +125,10 @@ def _wanted(query: exp.Expr, table: exp.Table, column: str, kind: pa.DataType) -
     found = next((constants for constants in asked if constants), [])
     if not found or any(constant.is_string is number for constant in found):
         return None
-    return pl.Series([int(constant.name) if number else constant.name for constant in found])
+    if not number:
+        return pl.Series([constant.name for constant in found])
+    possible = [value for constant in found if (value := int(constant.name)) < 2**63]
+    return pl.Series(possible, dtype=pl.Int64) if possible else None
 
 
 def _constants(condition: exp.Expr, table: exp.Table, column: str) -> list[exp.Literal]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,6 +30,8 @@ from operators.summaries.count_sketch import estimates, from_bytes, products
 
 _CELL = "cell"
 _SALT = 9
+#: So many values are looked up in the sketches of a bucket at once.
+_SOME = 256
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,21 @@ class Regions:
 
     def holding(self, hashes: np.ndarray) -> np.ndarray:
         """How much of each region are tuples with one of these values: their share in its cell."""
-        found = estimates(self.sketches, hashes)
-        buckets = (hashes >> np.uint64(40)) % np.uint64(self.buckets)
-        here = self.cells[BUCKET].to_numpy()[:, None] == buckets.astype(np.int64)[None, :]
-        shares = (found * here).sum(axis=1) / self.cells[TUPLES].to_numpy()
+        found, buckets = np.zeros(self.cells.height), self._buckets(hashes)
+        for bucket in np.unique(buckets):
+            cells = np.flatnonzero(self.cells[BUCKET].to_numpy() == bucket)
+            for some in np.array_split(hashes[buckets == bucket], len(hashes) // _SOME + 1):
+                found[cells] += estimates(self.sketches[cells], some).sum(axis=1)
+        shares = found / self.cells[TUPLES].to_numpy()
         return np.asarray(shares[self.regions[_CELL].to_numpy()])
+
+    def may_hold(self, hashes: np.ndarray) -> np.ndarray:
+        """Whether a region can have tuples with one of these values: whether it is in the bucket of one."""
+        return np.isin(self.regions[BUCKET].to_numpy(), self._buckets(hashes))
+
+    def _buckets(self, hashes: np.ndarray) -> np.ndarray:
+        """The bucket of each value."""
+        return ((hashes >> np.uint64(40)) % np.uint64(self.buckets)).astype(np.int64)
 
     def joining(self, others: np.ndarray) -> np.ndarray:
         """How many tuples of another stream a tuple of each region meets, for each time that its value occurs: the
@@ -98,9 +111,14 @@ class Regions:
         """A pseudo-random number in (0, 1] for each region, the same at every time."""
         return 1.0 - random_fractions(key_checksums(self.regions, KEY[1:]), _SALT)
 
-    def tuples(self, places: np.ndarray) -> pl.DataFrame:
-        """The tuples of at least one region."""
-        rows = pl.concat([frame_from_ipc(content) for content in self.regions[CONTENT].gather(places)])
+    def tuples(self, places: np.ndarray, check_size: Callable[[int], None]) -> pl.DataFrame:
+        """The tuples of at least one region. `check_size` is told the bytes of all that is decoded so far, and raises
+        where there are too many: what is encoded may be hundreds of times smaller."""
+        frames, size = list[pl.DataFrame](), 0
+        for content in self.regions[CONTENT].gather(places):
+            frames.append(frame_from_ipc(content))
+            check_size(size := size + int(frames[-1].estimated_size()))
+        rows = pl.concat(frames)
         return (rows if self.after is None else rows.filter(pl.col(INSTANT) > self.after)).drop(INSTANT)
 
     def _of(self, column: str) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar, cast
 
 import numpy as np
@@ -19,12 +19,17 @@ from dsms.tables.promising.guide import Guide, guides_of
 from dsms.tables.promising.regions import Regions
 from dsms.tables.question import Asked, Question, Relation
 from operators.core.distinct_type import stored_schema
+from operators.core.errors import UserError
 from operators.summaries.cells import TUPLES
 from operators.summaries.count_sketch import value_hashes
 
 Answer = TypeVar("Answer")
 #: The first part has at least so many tuples, and each further one so many times as many.
 _FIRST, _GROWTH = 1_000, 2
+
+
+def _any_size(_: str, __: int) -> None:
+    """Streams of any size are read."""
 
 
 @dataclass(frozen=True)
@@ -56,19 +61,30 @@ class Promising:
         named = self.question.objects.items()
         return {alias: self.guides[name].summary if name in self.guides else name for alias, name in named}
 
+    @property
+    def apart(self) -> frozenset[str]:
+        """The objects of which each is read at its own last instant: summaries, whose streams are read in parts anyway,
+        and which cannot be read at an instant before their last changes."""
+        return frozenset(guide.summary for guide in self.guides.values())
+
     def answered(
         self,
         relation: Relation,
         now: int | None,
         evaluate: Callable[[Asked], Answer],
         clock: Callable[[], float] = time.monotonic,
+        check_size: Callable[[str, int], None] = _any_size,
     ) -> tuple[Answer, list[Seen]]:
         """The answer over the greatest part of the input that the budget allows for, and which part that is.
 
         An answer is that of the whole SELECT over a part of each stream. Each part has about twice the tuples of the
-        one before and is expected to take twice its time; the first one is taken in any case.
+        one before and is expected to take twice its time; the first one is taken in any case. `check_size` is told the
+        bytes of each stream's part as they grow, and raises where there are too many.
+
+        UserError where a summary has replaced another one, of which the relation still is.
         """
-        parts, begun = self._parts(relation, now), clock()
+        self._check_replaced(now)
+        parts, begun = self._parts(relation, now, check_size), clock()
         while True:
             started = clock()
             part = next(parts)
@@ -78,8 +94,14 @@ class Promising:
             if part.last or late:
                 return answer, part.seen
 
-    def _parts(self, relation: Relation, now: int | None) -> Iterator[_Part]:
-        order = Order(self, relation, now)
+    def _check_replaced(self, now: int | None) -> None:
+        for guide in self.guides.values():
+            if guide.since is not None and (now is None or now < guide.since):
+                hint = "ask again when the stream has passed it, or without WITH PREFERENCE"
+                raise UserError(f'"{guide.summary}" is what was asked for from instant {guide.since} on', hint=hint)
+
+    def _parts(self, relation: Relation, now: int | None, check_size: Callable[[str, int], None]) -> Iterator[_Part]:
+        order = Order(self, relation, now, check_size)
         others = [name for name in dict.fromkeys(self.question.objects.values()) if name not in self.guides]
         rows = {name: relation(name) for name in others}
         for count, last in order.counts(everything=self.preference.budget_s is None):
@@ -90,9 +112,16 @@ class Promising:
             yield _Part(self.question.over(known.__getitem__), seen, last)
 
 
-def promising_of(query: exp.Expr, preference: Preference, question: Question, catalog: Catalog) -> Promising:
-    """A SELECT with its preference. Raises SqlError where the preference does not fit."""
-    return Promising(question, preference, guides_of(query, preference, catalog))
+def promising_of(
+    query: exp.Expr,
+    preference: Preference,
+    question: Question,
+    catalog: Catalog,
+    may_read: Callable[[str], bool] = lambda _: True,
+) -> Promising:
+    """A SELECT with its preference, by summaries that may be read. Raises SqlError where the preference does not
+    fit."""
+    return Promising(question, preference, guides_of(query, preference, catalog, may_read))
 
 
 @dataclass(frozen=True)
@@ -105,8 +134,15 @@ class _Part:
 class Order:
     """The regions of all streams in the order in which they are visited."""
 
-    def __init__(self, promising: Promising, relation: Relation, now: int | None) -> None:
+    def __init__(
+        self,
+        promising: Promising,
+        relation: Relation,
+        now: int | None,
+        check_size: Callable[[str, int], None] = _any_size,
+    ) -> None:
         self._promising, preference = promising, promising.preference
+        self._check_size = check_size
         window = preference.window
         after = None if window is None or now is None else now - window
         self._regions = {
@@ -150,21 +186,28 @@ class Order:
         shown = stored_schema(guide.columns)
         rows = shown.empty_table()
         if len(here):
-            rows = regions.tuples(places[here]).select(shown.names).to_arrow().cast(shown)
-        seen = Seen(name, rows.num_rows, int(tuples[own].sum()), len(here), int(own.sum()))
+            decoded = regions.tuples(places[here], partial(self._check_size, name))
+            rows = decoded.select(shown.names).to_arrow().cast(shown)
+        seen = Seen(name, int(tuples[here].sum()), int(tuples[own].sum()), len(here), int(own.sum()))
         return rows.cast(guide.columns), seen
 
     def _rank(self, name: str) -> np.ndarray:
         """The ranks of the regions of a stream; the least one is visited first."""
         guide, regions, preference = self._promising.guides[name], self._regions[name], self._promising.preference
         faded = regions.faded(preference.fade)
+        amounts = regions.amounts() if guide.by_amount else np.ones(len(faded))
+        hashes = None if guide.wanted is None else value_hashes(guide.wanted)
+        possible = np.ones(len(faded), bool) if hashes is None else regions.may_hold(hashes)
         if preference.direction == "weighted":
-            weights = regions.regions[TUPLES].to_numpy() * (np.abs(regions.amounts()) if guide.by_amount else 1.0)
-            return np.asarray(-np.log(regions.lots()) / np.maximum(weights * faded, 1e-300))
-        promise = regions.occurring() if guide.wanted is None else regions.holding(value_hashes(guide.wanted))
+            weights = regions.regions[TUPLES].to_numpy() * np.abs(amounts) * faded
+            ranks = -np.log(regions.lots()) / np.maximum(weights, 1e-300)
+            return np.where(possible, ranks, np.inf)
+        meets = np.ones(len(faded))
         for other, others in self._regions.items():
             if other != name and others.buckets == regions.buckets:
-                promise = promise * regions.joining(others.bucket_sketches(preference.fade))
-        if guide.by_amount:
-            promise = promise * regions.amounts()
-        return np.asarray(-promise * faded if preference.direction == "desc" else promise / faded)
+                meets = meets * regions.joining(others.bucket_sketches(preference.fade))
+        if preference.direction == "asc":
+            ranks = regions.occurring() * amounts / faded
+            return np.where(possible & (meets > 0), ranks, np.inf)
+        promise = regions.occurring() if hashes is None else regions.holding(hashes)
+        return np.asarray(-promise * meets * amounts * faded)

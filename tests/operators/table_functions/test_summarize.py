@@ -8,16 +8,20 @@ from itertools import pairwise
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.core.delta import Delta, union_all
+from operators.core.errors import UserError
 from operators.core.frame_ipc import frame_from_ipc
 from operators.core.operator import Move
+from operators.expressions import Column, Literal
 from operators.summaries.cells import INSTANT
 from operators.summaries.count_sketch import sketches_of, to_bytes, value_hashes
 from operators.summaries.granularity import TICKS, Granularities
+from operators.table_functions.function import Arguments
 from operators.table_functions.summarize import Summarize
 
 END = 400
@@ -158,3 +162,46 @@ def test_several_copies_of_a_row_are_several_tuples() -> None:
 def test_granularities_shorter_than_their_ticks(length: int) -> None:
     delta = run(Summarize("v", Granularities(length, 2, 2, zones=8), 1), [(at, at) for at in range(20)], [5, 11])
     assert delta.frame.filter(pl.col("granularity") == 1)["tuples"].sum() == 20
+
+
+@pytest.mark.parametrize(
+    ("values", "total"),
+    [
+        ([1.5e308] * 40, float("inf")),
+        ([-1.5e308] * 40, float("-inf")),
+        ([1.7e308] * 20 + [-1.7e308] * 20, float("nan")),
+        ([1.7e308, -1.7e308] * 20, 0.0),
+        ([float("inf"), float("-inf")] * 20, float("nan")),
+        ([float("nan"), 1.0] * 20, float("nan")),
+    ],
+)
+def test_sums_beyond_all_numbers_are_infinite(values: list[float], total: float) -> None:
+    """At the granularity in which all cells are added up."""
+    rows = Delta.of([("+", {"v": value}, 2 * at) for at, value in enumerate(values)])
+    summary = Summarize("v", Granularities(10, 8, 3, 8), buckets=1)
+    step = summary.step(rows, summary.traces(), Move(0, 200))
+    (found,) = step.delta.snapshot(170).filter(pl.col("granularity") == 3)["total"].to_list()
+    assert found == pytest.approx(total, nan_ok=True)
+
+
+def test_zeros_of_both_signs_are_one_value_however_the_stream_is_cut() -> None:
+    rows = [("+", {"v": -0.0}, 1), ("+", {"v": 0.0}, 21), ("+", {"v": 0.0}, 31)]
+    summary = Summarize("v", Granularities(10, 2, 2, 1), buckets=16)
+    whole = summary.step(Delta.of(rows), summary.traces(), Move(0, 60)).delta
+    traces, pieces = summary.traces(), []
+    for start, end in ((0, 20), (20, 30), (30, 60)):
+        some = Delta(Delta.of(rows).frame.filter((pl.col("__from") >= start) & (pl.col("__from") < end)))
+        step = summary.step(some, traces, Move(start, end))
+        traces = step.traces
+        pieces.append(step.delta.frame)
+    columns = ["granularity", "zone_from", "bucket", "tuples"]
+    assert pl.concat(pieces).select(columns).sort(columns).equals(whole.frame.select(columns).sort(columns))
+    assert whole.frame["bucket"].n_unique() == 1
+
+
+@pytest.mark.parametrize(("length", "rate", "depth"), [(86_400_000, 1000, 6), (3_600_000, 24, 11), (2**50, 2, 12)])
+def test_granularities_longer_than_all_instants_are_refused(length: int, rate: int, depth: int) -> None:
+    column = Column("v", pa.int64())
+    constants = tuple(Literal(value, pa.int64()) for value in (length, rate, depth))
+    with pytest.raises(UserError, match="longer than all instants"):
+        Summarize.bound(pa.schema([("v", pa.int64())]), Arguments((), (column,), constants))

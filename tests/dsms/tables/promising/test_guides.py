@@ -1,0 +1,185 @@
+"""Which views lead a SELECT with a preference to its tuples, and what else they must not do."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from dsms.model.limits import Limits
+from dsms.model.statements import Select
+from dsms.registration.statements import parse
+from dsms.sql.parser.queries import parse_query
+from dsms.tables.one_time import answer
+from dsms.tables.promising.guide import guides_of
+from dsms.tables.promising.visits import promising_of
+from dsms.tables.question import question_of
+from dsms.testing import LocalSession
+from operators.core.errors import SqlError, UserError
+
+STREAM = "CREATE STREAM S (v INT, at BIGINT) ORDER BY at;"
+SUMMARY = "CREATE SUMMARY Sm ON S (v) WITH GRANULARITY 10 AND COLLAPSE(4, 3);"
+SUMMARIZE = "SUMMARIZE(TABLE S, DESCRIPTOR(v), 10, 4, 3)"
+COUNT = "SELECT COUNT(*) AS n FROM S WITH PREFERENCE COUNT(v)"
+
+
+def session(statements: str = STREAM + SUMMARY, count: int = 50) -> LocalSession:
+    made = LocalSession()
+    made.execute(statements)
+    made.push("S_source", [{"v": at % 7, "at": at} for at in range(count)])
+    made.advance(100)
+    return made
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        f"CREATE VIEW Other AS SELECT * FROM {SUMMARIZE} WHERE granularity > 0;",
+        f"CREATE VIEW Other AS SELECT granularity, COUNT(*) AS n FROM {SUMMARIZE} GROUP BY granularity;",
+        f"CREATE VIEW Other AS SELECT * FROM {SUMMARIZE} UNION ALL SELECT * FROM {SUMMARIZE};",
+        f"CREATE VIEW Other WITH (start = 'latest') AS SELECT * FROM {SUMMARIZE};",
+        f"CREATE QUERY Other AS SELECT STREAMED * FROM {SUMMARIZE};",
+        "CREATE VIEW Few AS SELECT v, at FROM S WHERE v > 5;"
+        f"CREATE VIEW Other AS SELECT * FROM {SUMMARIZE.replace('TABLE S', 'TABLE Few')};",
+        f"CREATE VIEW Other AS WITH S AS (SELECT v FROM R(S) WHERE v > 5) SELECT * FROM {SUMMARIZE};",
+    ],
+)
+def test_a_view_that_is_no_summary_of_the_whole_stream_leads_nowhere(other: str) -> None:
+    assert session(STREAM + other + SUMMARY).execute(COUNT) == [{"n": 50}]
+
+
+def test_a_view_that_is_a_summary_is_one_however_it_is_written() -> None:
+    made = session(STREAM + f"CREATE VIEW Sm AS SELECT * FROM {SUMMARIZE.lower()};")
+    assert made.execute(COUNT) == [{"n": 50}]
+
+
+def test_a_summary_of_a_view_leads_to_the_rows_of_the_view() -> None:
+    few = "CREATE VIEW Few AS SELECT v, at FROM S WHERE v > 5;" + SUMMARY.replace("ON S", "ON Few")
+    assert session(STREAM + few).execute(COUNT.replace("FROM S", "FROM Few")) == [{"n": 7}]
+
+
+def test_a_common_table_is_no_stream() -> None:
+    made = session(STREAM + SUMMARY + "CREATE STREAM T (v INT, at BIGINT) ORDER BY at;")
+    with pytest.raises(SqlError, match='"T" is ambiguous or not in FROM'):
+        made.execute("WITH T AS (SELECT v FROM S) SELECT COUNT(*) AS n FROM T WITH PREFERENCE COUNT(T.v)")
+
+
+def test_an_alias_within_a_subquery_does_not_hide_an_outer_one() -> None:
+    made = session(STREAM + SUMMARY + "CREATE STREAM T (v INT, at BIGINT) ORDER BY at;")
+    (result,) = made.run("SELECT v FROM S WHERE v IN (SELECT v FROM T s) WITH PREFERENCE COUNT(s.v)")
+    assert result.notices == ('"S": 50 of 50 tuples in 10 of 10 regions',) or '"S": 50 of 50' in result.notices[0]
+
+
+def test_of_several_summaries_one_that_may_be_read_is_taken() -> None:
+    made = session(STREAM + SUMMARY + SUMMARY.replace("Sm", "Mine"))
+    (statement,) = parse(COUNT, Limits())
+    assert isinstance(statement, Select) and statement.preference is not None
+    guides = guides_of(statement.select, statement.preference, made.catalog, lambda name: name == "Mine")
+    assert guides["S"].summary == "Mine"
+    with pytest.raises(SqlError, match='there is no summary of "S" by "v"$|no summary of "S" by "v";'):
+        guides_of(statement.select, statement.preference, made.catalog, lambda name: False)
+
+
+def test_a_summary_that_replaced_another_one_is_not_used_before_its_instant() -> None:
+    """Until then its relation is that of the one before, here of another stream."""
+    made = session(STREAM + SUMMARY + "CREATE STREAM U (v INT, at BIGINT) ORDER BY at;")
+    made.push("U_source", [{"v": at % 3 + 100, "at": at} for at in range(100, 120)])
+    made.advance(120)
+    made.execute("CREATE OR REPLACE SUMMARY Sm ON U (v) WITH GRANULARITY 10 AND COLLAPSE(4, 3)")
+    ask = "SELECT COUNT(*) AS n, MIN(v) AS least FROM U WITH PREFERENCE COUNT(v)"
+    with pytest.raises(UserError, match='"Sm" is what was asked for from instant'):
+        made.execute(ask)
+    made.advance(130)
+    assert made.execute(ask) == [{"n": 20, "least": 100}]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("SELECT COUNT(*) FROM TUMBLE(TABLE S, DESCRIPTOR(TS), 10) WITH PREFERENCE COUNT(v)", "cannot read windows"),
+        (f"SELECT COUNT(*) FROM {SUMMARIZE} WITH PREFERENCE COUNT(v)", "cannot read windows, table functions"),
+        ("SELECT COUNT(*) FROM S TABLESAMPLE BERNOULLI(10) WITH PREFERENCE COUNT(v)", "cannot read a sample"),
+        ("SELECT v FROM S WITH PREFERENCE COUNT(v) WINDOW 20 WINDOW 40", "WINDOW is given twice"),
+        ("SELECT v FROM S WITH PREFERENCE COUNT(v) BUDGET 1 SECOND BUDGET 2 SECONDS", "BUDGET is given twice"),
+    ],
+)
+def test_what_does_not_go_with_a_preference_is_refused(statement: str, message: str) -> None:
+    with pytest.raises(SqlError, match=message):
+        session().execute(statement)
+
+
+@pytest.mark.parametrize("value", [10**19, 10**38])
+def test_constants_beyond_all_integers_are_only_no_hint(value: int) -> None:
+    made = session()
+    for condition, count in ((f"v IN (3, {value})", 7), (f"v = {value}", 0)):
+        asked = made.execute(f"SELECT COUNT(*) AS n FROM S WHERE {condition} WITH PREFERENCE COUNT(v)")
+        assert asked == [{"n": count}]
+
+
+@pytest.mark.parametrize("column", ['"select"', '"total"', '"bucket"', '"frequency"', '"part"', '"a.b"'])
+def test_columns_of_any_name_come_back(column: str) -> None:
+    made = LocalSession()
+    made.execute(f"""CREATE STREAM S (v INT, {column} INT, at BIGINT) ORDER BY at;
+        CREATE SUMMARY Sm ON S (v) WITH GRANULARITY 10 AND COLLAPSE(4, 3);""")
+    name = column.strip('"')
+    made.push("S_source", [{"v": at % 7, name: at, "at": at} for at in range(30)])
+    made.advance(100)
+    wanted = [{"n": 30, "t": sum(range(30))}]
+    assert made.execute(f"SELECT COUNT(*) AS n, SUM({column}) AS t FROM S WITH PREFERENCE COUNT(v)") == wanted
+    if "." not in name:
+        made.execute(f"CREATE SUMMARY Other ON S ({column}) WITH GRANULARITY 10 AND COLLAPSE(4, 3)")
+        made.advance(110)
+        assert made.execute(f"SELECT COUNT(*) AS n FROM S WITH PREFERENCE COUNT({column})") == [{"n": 30}]
+
+
+def test_words_in_quotes_are_no_clause() -> None:
+    (statement,) = parse("SELECT 'with' preference FROM S", Limits())
+    assert isinstance(statement, Select) and statement.preference is None
+
+
+def test_amounts_may_be_decimals() -> None:
+    made = LocalSession()
+    made.execute(f"CREATE STREAM S (v DECIMAL(9, 2), at BIGINT) ORDER BY at; {SUMMARY}")
+    made.push("S_source", [{"v": "1.25", "at": at} for at in range(30)])
+    made.advance(100)
+    assert made.execute("SELECT COUNT(*) AS n FROM S WITH PREFERENCE ASC COUNT(v) * v") == [{"n": 30}]
+
+
+@pytest.mark.parametrize("direction", ["ASC", "DESC", "WEIGHTED"])
+def test_values_that_are_asked_for_are_found_early_in_every_direction(direction: str) -> None:
+    """In a part of the input; all regions of other buckets come after those that can hold the value."""
+    made = LocalSession()
+    made.execute(STREAM + "CREATE SUMMARY Sm ON S (v) WITH GRANULARITY 1000 AND COLLAPSE(4, 3) AND BUCKETS 64")
+    made.push("S_source", [{"v": at * 7 % 2_000, "at": at // 20} for at in range(20_000)])
+    made.advance(2_000)
+    text = f"SELECT COUNT(*) AS n FROM S WHERE v = 3 WITH PREFERENCE {direction} COUNT(v) BUDGET 1 SECOND"
+    (statement,) = parse(text, Limits())
+    assert isinstance(statement, Select) and statement.preference is not None
+    question = question_of(statement.select, made.catalog)
+    promising = promising_of(statement.select, statement.preference, question, made.catalog)
+    ticks = itertools.count()
+    relation = made._rows
+    (_, rows), seen = promising.answered(relation, 1_999, answer, clock=lambda: float(next(ticks)))
+    assert rows == ((10,),) and seen[0].tuples < 5_000
+
+
+def test_what_is_decoded_is_bounded() -> None:
+    made = session()
+    (statement,) = parse(COUNT, Limits())
+    assert isinstance(statement, Select) and statement.preference is not None
+    question = question_of(statement.select, made.catalog)
+    promising = promising_of(statement.select, statement.preference, question, made.catalog)
+
+    def refuse(name: str, size: int) -> None:
+        if size > 100:
+            raise UserError(f"{name} is too large")
+
+    with pytest.raises(UserError, match="S is too large"):
+        promising.answered(made._rows, 99, answer, check_size=refuse)
+
+
+def test_a_written_summary_keeps_the_names_of_its_stream_and_column() -> None:
+    made = LocalSession()
+    made.execute('CREATE STREAM S ("select" INT, at BIGINT) ORDER BY at')
+    made.execute('CREATE SUMMARY Sm ON S ("select") WITH GRANULARITY 10 AND COLLAPSE(4, 3)')
+    assert parse_query(made.catalog.find("Sm").select) is not None
