@@ -73,6 +73,7 @@ COORDINATOR = (
     "dsms.coordinator.doctor",
     "dsms.coordinator.oidc",
     "dsms.coordinator.http",
+    "dsms.coordinator.postgres",
     "dsms.coordinator.election",
     "dsms.coordinator.__main__",
 )

@@ -81,6 +81,10 @@ def main(  # noqa: PLR0913 a parameter an option
         Path | None,
         typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, NAME=VALUE a line"),
     ] = None,
+    postgres_port: Annotated[
+        int | None,
+        typer.Option(envvar="DSMS_POSTGRES_PORT", help="port of the Postgres protocol, for psql and its like"),
+    ] = None,
     tls_cert: Annotated[Path | None, typer.Option(envvar="DSMS_TLS_CERT", help="certificate of HTTPS, PEM")] = None,
     tls_key: Annotated[Path | None, typer.Option(envvar="DSMS_TLS_KEY", help="its key, PEM")] = None,
     tls_client_ca: Annotated[
@@ -129,7 +133,8 @@ def main(  # noqa: PLR0913 a parameter an option
     make = partial(Coordinator, settings)
     access = read_access(tokens, oidc)
     telemetry = Telemetry("dsms-coordinator", id, os.environ)
-    service = Service(make, Address(host, http_port, tls_cert, tls_key, tls_client_ca, probe_port), access, telemetry)
+    address = Address(host, http_port, tls_cert, tls_key, tls_client_ca, probe_port)
+    service = Service(make, address, access, telemetry, postgres_port)
     stopping = stopped_by_signals()
     if lease is None:
         lead_alone(service, stopping)

@@ -17,7 +17,8 @@ class StatementResult:
 
     `statement` is its kind in capitals, `message` one line for a human. `columns` and `rows` are filled by SHOW,
     DESCRIBE, EXPLAIN and the one-time SELECT; `notices` are the defaults and decisions that were applied; `name` is the
-    object that was created, generated for an anonymous query.
+    object that was created, generated for an anonymous query. `types` are DuckDB's names of the types of the columns of
+    a one-time SELECT.
 
     >>> StatementResult("CREATE STREAM", 'stream "s" created', name="s").rows
     ()
@@ -29,6 +30,7 @@ class StatementResult:
     rows: Sequence[Row] = ()
     notices: tuple[str, ...] = ()
     name: str | None = None
+    types: tuple[str, ...] = ()
 
 
 class EncodedRows(Sequence[Row]):

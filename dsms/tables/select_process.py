@@ -38,11 +38,13 @@ class Ended(ExternalError):
 
 @dataclass(frozen=True)
 class Reply:
-    """The columns, the number of rows, and the rows as JSON or as an Arrow stream."""
+    """The columns, the number of rows, and the rows as JSON or as an Arrow stream; with JSON also DuckDB's names of the
+    types of the columns."""
 
     columns: tuple[str, ...]
     count: int
     rows: bytearray
+    types: tuple[str, ...] = ()
 
 
 class SelectProcess:
@@ -97,7 +99,7 @@ class SelectProcess:
         self.sound = outcome.failed != "memory"
         if outcome.failed:
             _refuse(outcome, budget)
-        return Reply(tuple(outcome.columns), outcome.rows, body)
+        return Reply(tuple(outcome.columns), outcome.rows, body, tuple(outcome.types))
 
     def _send(self, content: Any, budget: Budget) -> None:
         view = memoryview(content)

@@ -38,12 +38,14 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The columns and the number of the rows that follow; or what was exceeded (`sql`: DuckDB refuses the query)."""
+    """The columns, with DuckDB's names of their types, and the number of the rows that follow; or what was exceeded
+    (`sql`: DuckDB refuses the query)."""
 
     columns: list[str] = []
     rows: int = 0
     failed: Literal["", "sql", "memory", "rows", "bytes"] = ""
     reason: str = ""
+    types: list[str] = []
 
 
 def stream_of(table: pa.Table) -> pa.Buffer:

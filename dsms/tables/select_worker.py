@@ -73,6 +73,7 @@ def _answered(cursor: duckdb.DuckDBPyConnection, order: Order) -> tuple[Outcome,
         return Outcome(table.column_names, table.num_rows), stream_of(table)
     cursor.execute(order.sql)
     columns = [column[0] for column in cursor.description or []]
+    types = [str(column[1]) for column in cursor.description or []]
     rows, body = 0, bytearray(b"[")
     while chunk := cursor.fetchmany(_CHUNK_ROWS):
         for row in chunk:
@@ -80,7 +81,7 @@ def _answered(cursor: duckdb.DuckDBPyConnection, order: Order) -> tuple[Outcome,
             body += msgspec.json.encode(row, enc_hook=str)
             rows += 1
             _check(order, rows, len(body))
-    return Outcome(columns, rows), body + b"]"
+    return Outcome(columns, rows, types=types), body + b"]"
 
 
 def _check(order: Order, rows: int, size: int) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Object
+from dsms.model.objects import Object, Query, Stream, Table, kind_of, number_of
+from dsms.model.principal import Principal
+from dsms.registration.object_columns import schema_and_keys
 from operators.core.errors import UserError
 
 #: A JSON object as the interface serves it.
@@ -38,3 +42,22 @@ def object_named(catalog: Catalog, name: str) -> Object:
     if match is None:
         raise UnknownName("object", name, (item.name for item in catalog.objects.values()))
     return match
+
+
+class ReadableObject(NamedTuple):
+    """An object whose rows can be read: its name, its number, its columns, and its kind."""
+
+    name: str
+    number: int
+    schema: pa.Schema
+    kind: str
+
+
+def readable_objects(catalog: Catalog, principal: Principal) -> list[ReadableObject]:
+    """The streams, views, queries and tables that somebody may read, in the order in which they were made."""
+    items: list[Stream | Table | Query] = [*catalog.streams(), *catalog.tables(), *catalog.running()]
+    readable = sorted((item for item in items if principal.may_read(item.name)), key=lambda item: number_of(item.id))
+    return [
+        ReadableObject(item.name, number_of(item.id), schema_and_keys(item, catalog)[0], kind_of(item))
+        for item in readable
+    ]

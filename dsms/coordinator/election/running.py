@@ -11,8 +11,9 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -22,6 +23,7 @@ from dsms.coordinator.election.standby import standby_app
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.http.serving import Address, serve
+from dsms.coordinator.postgres.server import PostgresServer, serving
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.telemetry.telemetry import Telemetry
 from operators.core.errors import ExternalError
@@ -41,6 +43,8 @@ class Service:
     address: Address
     access: Access | None
     telemetry: Telemetry | None = None
+    #: The port of the Postgres protocol; None: it is not spoken.
+    postgres_port: int | None = None
 
 
 def lead(service: Service, coordinator: Coordinator, stopping: threading.Event, replaced: Callable[[], None]) -> None:
@@ -50,12 +54,25 @@ def lead(service: Service, coordinator: Coordinator, stopping: threading.Event, 
     watcher.start()
     try:
         app = create_app(coordinator, coordinator.registry, service.access, service.telemetry)
-        serve(app, service.address, stopping)
+        with _postgres(service, coordinator):
+            serve(app, service.address, stopping)
     finally:
         stopping.set()
         watcher.join()
         if service.telemetry is not None:
             service.telemetry.close()
+
+
+@contextmanager
+def _postgres(service: Service, coordinator: Coordinator) -> Iterator[None]:
+    """Serves clients of PostgreSQL while it lasts, if they have a port."""
+    if service.postgres_port is None:
+        yield
+        return
+    server = PostgresServer(coordinator, service.access, service.address.tls())
+    with serving(server, service.address.host, service.postgres_port) as port:
+        log.info("serves clients of PostgreSQL", port=port)
+        yield
 
 
 def _favour_calls() -> None:

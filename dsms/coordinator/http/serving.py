@@ -46,6 +46,20 @@ class Address:
         if self.client_authority and not self.certificate:
             raise ConfigError("clients show certificates over TLS alone", hint="give --tls-cert and --tls-key, too")
 
+    def tls(self) -> ssl.SSLContext | None:
+        """TLS with the same certificates, for another protocol on another port; None without a certificate."""
+        if self.certificate is None or self.key is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+            if self.client_authority is not None:
+                context.load_verify_locations(self.client_authority)
+                context.verify_mode = ssl.CERT_REQUIRED
+        except OSError as error:
+            raise ConfigError(f'cannot use the certificates in "{self.certificate}": {error}') from error
+        return context
+
     def config(self, app: Any) -> uvicorn.Config:
         """The settings of a server for the application; ConfigError where the certificates cannot be used."""
         config = uvicorn.Config(

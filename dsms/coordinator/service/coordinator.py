@@ -21,7 +21,7 @@ from connectors.redis.cluster_state import ClusterState
 from dsms.coordinator.audit.audit_log import AUDIT, AUDIT_TOPIC, RETENTION, AuditLog
 from dsms.coordinator.catalog.catalog_log import CatalogLog
 from dsms.coordinator.catalog.catalog_store import CatalogStore
-from dsms.coordinator.catalog.lookup import Document, object_named
+from dsms.coordinator.catalog.lookup import Document, ReadableObject, object_named, readable_objects
 from dsms.coordinator.catalog.system_objects import system_sources, with_system_objects
 from dsms.coordinator.idempotency.redis_answers import RedisAnswers
 from dsms.coordinator.registry.subjects import SchemaRegistry
@@ -51,6 +51,7 @@ from dsms.model.principal import ANYBODY, Caller
 from dsms.model.statement_result import StatementResult
 from dsms.registration.placement import fragments_of
 from dsms.runtime.epoch.progress_log import PROGRESS
+from dsms.tables.question import Asked
 from operators.core.decoding import Broken
 from operators.core.errors import UserError
 
@@ -110,6 +111,14 @@ class Coordinator:
         """Runs statements in the name of a caller; a failing one raises, those before it stay done. A SELECT fails once
         it is cancelled."""
         return self._runner.execute(sql, caller, cancelled)
+
+    def readable(self, caller: Caller) -> list[ReadableObject]:
+        """The streams, views, queries and tables that the caller may read."""
+        return readable_objects(self._catalog(), caller.principal)
+
+    def answered(self, asked: Asked, cancelled: threading.Event) -> StatementResult:
+        """What DuckDB answers to a question over relations that are given."""
+        return self._tables.answered(asked, cancelled)
 
     @property
     def limits(self) -> Limits:

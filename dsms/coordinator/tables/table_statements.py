@@ -32,7 +32,7 @@ from dsms.registration.table_targets import writable
 from dsms.tables.effect import Content, Effect, Key, counted, inserted
 from dsms.tables.loading import batches_of, rows_of_file
 from dsms.tables.promising.visits import Promising, Seen, promising_of
-from dsms.tables.question import Question, as_shown, question_of
+from dsms.tables.question import Asked, Question, as_shown, question_of
 from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
 from dsms.tables.select_process import Reply
@@ -185,7 +185,14 @@ class TableStatements:
         when = "" if read.instant is None else f" at instant {read.instant}"
         message = f"{reply.count} row{'' if reply.count == 1 else 's'}{when}"
         rows = EncodedRows(reply.rows, reply.count)
-        return StatementResult("SELECT", message, reply.columns, rows, notices=tuple(map(str, seen)))
+        return StatementResult("SELECT", message, reply.columns, rows, tuple(map(str, seen)), types=reply.types)
+
+    def answered(self, asked: Asked, cancelled: threading.Event) -> StatementResult:
+        """What DuckDB answers to a question over relations that are given."""
+        with self._selects.admitted(cancelled) as budget:
+            reply = self._selects.reply(asked, "json", budget)
+        rows = EncodedRows(reply.rows, reply.count)
+        return StatementResult("SELECT", f"{reply.count} rows", reply.columns, rows, types=reply.types)
 
     def _asked(self, statement: st.Select, principal: Principal, catalog: Catalog) -> tuple[Asking, int | None]:
         asking: Asking = (question := question_of(statement.select, catalog))

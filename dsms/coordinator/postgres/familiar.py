@@ -1,0 +1,97 @@
+"""What clients of PostgreSQL send for their own sake: transactions, settings, and questions about the server."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dsms.coordinator.postgres.parameters import without_comments, words
+from dsms.model.statement_result import StatementResult
+
+#: The version whose clients find what they expect; they ask for it to know what they may use.
+VERSION = "15.0"
+#: What the server says of itself when a session begins, and on SHOW.
+SETTINGS = {
+    "server_version": VERSION,
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "integer_datetimes": "on",
+    "standard_conforming_strings": "on",
+    "default_transaction_read_only": "off",
+    "in_hot_standby": "off",
+}
+_SHOWN = {name.lower(): value for name, value in SETTINGS.items()} | {
+    "transaction isolation level": "read committed",
+    "transaction_isolation": "read committed",
+    "default_transaction_isolation": "read committed",
+    "search_path": "public",
+    "is_superuser": "off",
+    "server_version_num": "150000",
+}
+_BEGIN = ("BEGIN", "START")
+_END = ("COMMIT", "END", "ROLLBACK", "ABORT")
+#: Statements without an effect here.
+_IDLE = ("SET", "RESET", "DISCARD", "DEALLOCATE", "SAVEPOINT", "RELEASE", "LISTEN", "UNLISTEN", "CLOSE")
+_NO_TRANSACTIONS = "every statement takes effect at once: there are no transactions, so ROLLBACK takes nothing back"
+_FUNCTIONS = {
+    "version": f"PostgreSQL {VERSION} (dsms)",
+    "current_schema": "public",
+    "current_database": "dsms",
+    "current_catalog": "dsms",
+    "pg_backend_pid": 1,
+    "pg_is_in_recovery": False,
+    "txid_current": 1,
+}
+_CALL = re.compile(r"select\s+(?:pg_catalog\s*\.\s*)?(\w+)\s*(?:\(\s*\))?(?:\s+as\s+\"?(\w+)\"?)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Familiar:
+    """The result of a statement that has one without the coordinator. `transaction`: whether the client thinks that it
+    is in a transaction afterwards; None: as before."""
+
+    result: StatementResult
+    transaction: bool | None = None
+
+
+def familiar(sql: str, user: str) -> Familiar | None:
+    """The answer to a statement that clients send for their own sake; None for any other.
+
+    >>> familiar("SELECT pg_catalog.version()", "ann").result.rows
+    (('PostgreSQL 15.0 (dsms)',),)
+    >>> familiar("BEGIN", "ann").transaction, familiar("SET x TO 1", "ann").result.statement
+    (True, 'SET')
+    """
+    first, *rest = words(sql) or ("",)
+    if first in _BEGIN and (not rest or rest[0] in ("TRANSACTION", "WORK", "ISOLATION", "READ", "DEFERRABLE")):
+        return Familiar(StatementResult("BEGIN", "", notices=(_NO_TRANSACTIONS,)), transaction=True)
+    if first in _END and "PREPARED" not in rest:
+        tag = "ROLLBACK" if first in ("ROLLBACK", "ABORT") else "COMMIT"
+        inside = bool(rest) and rest[0] == "TO"
+        return Familiar(StatementResult(tag, ""), transaction=None if inside else False)
+    if first in _IDLE:
+        return Familiar(StatementResult(first, ""))
+    if first == "SHOW":
+        return _shown(without_comments(sql).strip()[4:].strip().rstrip(";").lower())
+    return _function(sql, user) if first == "SELECT" else None
+
+
+def _shown(name: str) -> Familiar | None:
+    value = _SHOWN.get(name)
+    return None if value is None else Familiar(_one(name.replace(" ", "_"), value))
+
+
+def _function(sql: str, user: str) -> Familiar | None:
+    called = _CALL.fullmatch(without_comments(sql).strip())
+    if called is None:
+        return None
+    name = called[1].lower()
+    known: dict[str, object] = {**_FUNCTIONS, "current_user": user, "session_user": user, "user": user}
+    return Familiar(_one(called[2] or name, known[name])) if name in known else None
+
+
+def _one(name: str, value: object) -> StatementResult:
+    return StatementResult("SELECT", "1 row", (name,), ((value,),))

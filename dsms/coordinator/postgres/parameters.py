@@ -1,0 +1,72 @@
+"""Statements as clients send them: cut apart, and with their parameters filled in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+#: What is no place for a parameter or an end of a statement: texts, quoted names, comments; and what is.
+_PARTS = re.compile(
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$\$.*?\$\$|--[^\n]*|/\*.*?\*/|(?P<parameter>\$\d+)|(?P<end>;)""", re.DOTALL
+)
+
+
+def filled(sql: str, literals: Sequence[str]) -> str:
+    """The statement with `$1`, `$2`, … replaced by literals. Raises IndexError where one is missing.
+
+    >>> filled("SELECT '$1', $2 FROM t -- $3", ["7", "'x'"])
+    "SELECT '$1', 'x' FROM t -- $3"
+    """
+
+    def replaced(found: re.Match[str]) -> str:
+        parameter = found["parameter"]
+        if parameter is None:
+            return found[0]
+        number = int(parameter[1:])
+        if not 1 <= number <= len(literals):
+            raise IndexError(f"there is no parameter {parameter}")
+        return literals[number - 1]
+
+    return _PARTS.sub(replaced, sql)
+
+
+def parameters_in(sql: str) -> int:
+    """The greatest number of a parameter.
+
+    >>> parameters_in("SELECT $2, '$9'"), parameters_in("SELECT 1")
+    (2, 0)
+    """
+    return max((int(found["parameter"][1:]) for found in _PARTS.finditer(sql) if found["parameter"]), default=0)
+
+
+def statements_in(sql: str) -> list[str]:
+    """The statements of a script, without empty ones.
+
+    >>> statements_in("BEGIN; SELECT ';' ; ")
+    ['BEGIN', "SELECT ';'"]
+    """
+    cuts = [-1, *(found.start() for found in _PARTS.finditer(sql) if found["end"]), len(sql)]
+    parts = (sql[start + 1 : end].strip() for start, end in zip(cuts, cuts[1:], strict=False))
+    return [part for part in parts if without_comments(part).strip()]
+
+
+def without_comments(sql: str) -> str:
+    """The statement without comments before, in and after it.
+
+    >>> without_comments("/* a */ SELECT 1 -- b")
+    ' SELECT 1 '
+    """
+
+    def kept(found: re.Match[str]) -> str:
+        return "" if found[0].startswith(("--", "/*")) else found[0]
+
+    return _PARTS.sub(kept, sql)
+
+
+def words(sql: str, most: int = 4) -> tuple[str, ...]:
+    """The first words in capitals.
+
+    >>> words("set  Session characteristics as transaction")
+    ('SET', 'SESSION', 'CHARACTERISTICS', 'AS')
+    """
+    return tuple(without_comments(sql).upper().replace("=", " = ").split()[:most])

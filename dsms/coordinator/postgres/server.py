@@ -1,0 +1,204 @@
+"""Listening for clients of PostgreSQL: who they are, and their sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import ssl
+import struct
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import structlog
+
+from dsms.coordinator.audit.audit_log import Audit
+from dsms.coordinator.http.access import Access
+from dsms.coordinator.oidc.tokens import TokenRefused
+from dsms.coordinator.postgres import messages
+from dsms.coordinator.postgres.familiar import SETTINGS
+from dsms.coordinator.postgres.messages import Malformed, Reader, message
+from dsms.coordinator.postgres.session import Session
+from dsms.coordinator.postgres.statements import Executes, Outcome, Refused, outcome_of, refused
+from dsms.model.principal import ANYBODY, Caller, Principal
+from operators.core.errors import ConfigError, DsmsError, ExternalError
+
+log = structlog.get_logger()
+#: More clients are refused, a client has to say who it is within this time, and no message is longer than this.
+MOST_CLIENTS, LOGIN_S, LONGEST_MESSAGE = 100, 30.0, 16 * 1024 * 1024
+#: How long a wrong token has to wait for its refusal.
+_PAUSE_S = 0.5
+_NOBODY = Principal("", "reader")
+
+
+class Served(Executes, Protocol):
+    """What the clients use."""
+
+    @property
+    def audit(self) -> Audit:
+        """Where refused clients are noted."""
+        ...
+
+
+class Refusal(Exception):
+    """A client that is not let in: SQLSTATE and reason."""
+
+
+@dataclass
+class PostgresServer:
+    """Serves clients. A client is whoever has the token that it gives as its password; without `access` anybody is."""
+
+    service: Served
+    access: Access | None
+    tls: ssl.SSLContext | None = None
+    #: The statements that run, by the numbers that a client was told to cancel them.
+    _running: dict[tuple[int, int], threading.Event] = field(default_factory=dict)
+    _clients: int = 0
+
+    async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, from its first byte to its last."""
+        self._clients += 1
+        try:
+            await self._served(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError, TimeoutError):
+            log.debug("a client of the Postgres protocol has gone")
+        except Malformed as error:
+            with contextlib.suppress(ConnectionError):
+                await _say(writer, messages.fatal("08P01", str(error)))
+        except Refusal as error:
+            code, reason = error.args
+            with contextlib.suppress(ConnectionError):
+                await _say(writer, messages.fatal(code, reason))
+        finally:
+            self._clients -= 1
+            writer.close()
+
+    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(LOGIN_S):
+            settings = await self._greeted(reader, writer)
+            if settings is None:
+                return
+            if self._clients > MOST_CLIENTS:
+                raise Refusal("53300", f"there are {MOST_CLIENTS} clients already")
+            caller = Caller(await self._let_in(reader, writer), uuid.uuid4().hex)
+        key = (secrets.randbelow(2**31), secrets.randbelow(2**31))
+        session = Session(partial(self._run, caller, key), partial(_say, writer))
+        known = SETTINGS | {"application_name": settings.get("application_name", "")}
+        told = [message(b"S", messages.text(name) + messages.text(value)) for name, value in known.items()]
+        await _say(writer, message(b"R", struct.pack("!i", 0)) + b"".join(told))
+        await _say(writer, message(b"K", struct.pack("!ii", *key)))
+        await session.ready()
+        while (kind := await reader.readexactly(1)) != b"X":
+            await session.take(kind, await _content(reader))
+
+    async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, str] | None:
+        """What the client says of itself, after TLS has begun if it wants that; None if it only cancels something."""
+        while True:
+            content = Reader(await _content(reader))
+            match content.number(4):
+                case messages.SSL_REQUEST if self.tls is not None:
+                    await _say(writer, b"S")
+                    await writer.start_tls(self.tls)
+                case messages.SSL_REQUEST | messages.GSS_REQUEST:
+                    await _say(writer, b"N")
+                case messages.CANCEL_REQUEST:
+                    if (running := self._running.get((content.number(4), content.number(4)))) is not None:
+                        running.set()
+                    return None
+                case messages.VERSION_3:
+                    return dict(_settings(content))
+                case _:
+                    raise Refusal("0A000", "only version 3.0 of the protocol is spoken here")
+
+    async def _let_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Principal:
+        """Who the client is, by the token that is its password."""
+        if self.access is None:
+            return ANYBODY.principal
+        await _say(writer, message(b"R", struct.pack("!i", 3)))
+        if await reader.readexactly(1) != b"p":
+            raise Malformed("a password was expected")
+        token = Reader(await _content(reader)).text()
+        try:
+            principal = self.access.principal_of(token) or await self.access.issued(token)
+        except TokenRefused as error:
+            raise Refusal("28P01", error.message) from error
+        except ExternalError as error:
+            raise Refusal("57P03", error.message) from error
+        if principal is None:
+            await asyncio.to_thread(self.service.audit.refused, Caller(_NOBODY, ""), "Postgres", "unknown token", 0)
+            await asyncio.sleep(_PAUSE_S)
+            raise Refusal("28P01", "the password is not a token that is known here")
+        return principal
+
+    async def _run(self, caller: Caller, key: tuple[int, int], sql: str) -> Outcome | Refused:
+        cancelled = self._running[key] = threading.Event()
+        try:
+            return await asyncio.to_thread(outcome_of, sql, self.service, caller, cancelled)
+        except DsmsError as error:
+            return refused(error, sql)
+        except Exception:
+            log.exception("a statement has failed", sql=sql[:1_000])
+            return Refused("XX000", "an error of the coordinator, which its log tells of")
+        finally:
+            cancelled.set()
+            self._running.pop(key, None)
+
+
+def _settings(content: Reader) -> Iterator[tuple[str, str]]:
+    while name := content.text():
+        yield name, content.text()
+
+
+async def _say(writer: asyncio.StreamWriter, content: bytes) -> None:
+    writer.write(content)
+    await writer.drain()
+
+
+async def _content(reader: asyncio.StreamReader) -> bytes:
+    """The content of a message after its kind, or of one without a kind."""
+    size = int.from_bytes(await reader.readexactly(4), "big", signed=True)
+    if not 4 <= size <= LONGEST_MESSAGE:
+        raise Malformed(f"a message of {size} bytes")
+    return await reader.readexactly(size - 4)
+
+
+@contextmanager
+def serving(server: PostgresServer, host: str, port: int) -> Iterator[int]:
+    """Serves in a thread while it lasts; gives the port, which is a free one for 0. ConfigError where it cannot be
+    listened to."""
+    begun: list[int | OSError] = []
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    stopping = asyncio.Event()
+
+    async def serve() -> None:
+        try:
+            listening = await asyncio.start_server(server.client, host, port, limit=2**16)
+        except OSError as error:
+            begun.append(error)
+            ready.set()
+            return
+        begun.append(listening.sockets[0].getsockname()[1])
+        ready.set()
+        async with listening:
+            await stopping.wait()
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(serve())
+
+    thread = threading.Thread(target=run, name="postgres", daemon=True)
+    thread.start()
+    ready.wait()
+    if isinstance(begun[0], OSError):
+        thread.join()
+        raise ConfigError(f"cannot listen on {host}:{port}: {begun[0].strerror}", hint="choose another --postgres-port")
+    try:
+        yield begun[0]
+    finally:
+        loop.call_soon_threadsafe(stopping.set)
+        thread.join()

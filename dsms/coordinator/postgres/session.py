@@ -1,0 +1,255 @@
+"""One session of a client: the messages that it sends, and what is answered to each.
+
+Statements are run one after the other, in a thread; the session reads on when one has ended. As PostgreSQL does, it
+skips what follows an error of the extended protocol up to the next Sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from dsms.coordinator.postgres import messages
+from dsms.coordinator.postgres.messages import Field, Malformed, Reader, message
+from dsms.coordinator.postgres.parameters import filled, parameters_in, statements_in
+from dsms.coordinator.postgres.statements import Outcome, Refused, gives_rows, reads
+from dsms.coordinator.postgres.values import TEXT, Unwritable, literal, writer_of
+
+#: Runs a statement; the answer, or why there is none.
+Run = Callable[[str], Awaitable[Outcome | Refused]]
+_ROWS_A_PIECE = 256
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A statement with parameters of some types, by their numbers in pg_type; 0: any."""
+
+    sql: str
+    oids: tuple[int, ...] = ()
+
+    def with_values(self, values: Sequence[bytes | None], formats: list[int]) -> str:
+        """The statement with its parameters. Raises Malformed where one is missing."""
+        oids = [*self.oids, *[0] * (len(values) - len(self.oids))]
+        binary = [bool(form) for form in _each(formats, len(values))]
+        literals = [literal(value, oid, binary=form) for value, oid, form in zip(values, oids, binary, strict=True)]
+        try:
+            return filled(self.sql, literals)
+        except IndexError as error:
+            raise Malformed(str(error)) from error
+
+
+@dataclass
+class Portal:
+    """A statement that is ready to run, the forms in which its columns are wanted, and its outcome with the rows that
+    were sent so far."""
+
+    sql: str
+    formats: list[int]
+    outcome: Outcome | None = None
+    sent: int = 0
+
+
+@dataclass
+class Session:
+    """What a client has prepared, and how it gets answers: `send` takes the bytes of messages."""
+
+    run: Run
+    send: Callable[[bytes], Awaitable[None]]
+    prepared: dict[str, Prepared] = field(default_factory=dict)
+    portals: dict[str, Portal] = field(default_factory=dict)
+    state: bytes = messages.IDLE
+    _skipping: bool = False
+
+    async def take(self, kind: bytes, content: bytes) -> None:
+        """Answers one message. Raises Malformed for one that is none."""
+        if self._skipping and kind != b"S":
+            return
+        reader = Reader(content)
+        match kind:
+            case b"Q":
+                await self._query(reader.text())
+            case b"P":
+                await self._parse(reader)
+            case b"B":
+                await self._bind(reader)
+            case b"D":
+                await self._describe(reader.taken(1), reader.text())
+            case b"E":
+                await self._execute(reader.text(), reader.number(4))
+            case b"C":
+                await self._close(reader.taken(1), reader.text())
+            case b"S":
+                self._skipping = False
+                await self.ready()
+            case b"H":
+                return
+            case _:
+                await self._fail(Refused("0A000", f"messages of kind {kind.decode(errors='replace')!r} are not known"))
+
+    async def ready(self) -> None:
+        """Says that the next statement may come."""
+        await self.send(message(b"Z", self.state))
+
+    async def _query(self, script: str) -> None:
+        """The simple protocol: statements that run one by one until one fails."""
+        statements, at = statements_in(script), 0
+        if not statements:
+            await self.send(message(b"I"))
+        for sql in statements:
+            at = script.index(sql, at)
+            outcome = await self.run(sql)
+            if isinstance(outcome, Refused):
+                await self._tell(outcome.moved(at))
+                break
+            await self._answer(outcome)
+            at += len(sql)
+        await self.ready()
+
+    async def _answer(self, outcome: Outcome) -> None:
+        self._note(outcome)
+        for said in outcome.result.notices:
+            await self.send(messages.notice(said))
+        if outcome.types:
+            await self.send(messages.row_description(_fields(outcome, [])))
+            await self._rows(outcome, [], 0, len(outcome.result.rows))
+        await self.send(message(b"C", messages.text(outcome.tag)))
+
+    def _note(self, outcome: Outcome) -> None:
+        if outcome.transaction is not None:
+            self.state = messages.IN_TRANSACTION if outcome.transaction else messages.IDLE
+
+    async def _rows(self, outcome: Outcome, formats: list[int], first: int, end: int) -> None:
+        forms = _each(formats, len(outcome.types))
+        write = [writer_of(type_, binary=bool(form)) for type_, form in zip(outcome.types, forms, strict=True)]
+        for piece in _pieces(outcome, first, end):
+            rows = (messages.data_row([one(value) for one, value in zip(write, row, strict=True)]) for row in piece)
+            await self.send(b"".join(rows))
+
+    async def _parse(self, reader: Reader) -> None:
+        name, sql = reader.text(), reader.text()
+        oids = tuple(reader.number(4) for _ in range(reader.number(2)))
+        if len(statements_in(sql)) > 1:
+            await self._fail(Refused("42601", "a prepared statement is one statement", "send a script as a query"))
+            return
+        self.prepared[name] = Prepared(sql.strip().rstrip(";"), oids)
+        await self.send(message(b"1"))
+
+    async def _bind(self, reader: Reader) -> None:
+        portal, name = reader.text(), reader.text()
+        formats = reader.numbers(2)
+        values = [reader.value() for _ in range(reader.number(2))]
+        wanted = reader.numbers(2)
+        if (prepared := self.prepared.get(name)) is None:
+            await self._fail(Refused("26000", f'there is no prepared statement "{name}"'))
+            return
+        try:
+            self.portals[portal] = Portal(prepared.with_values(values, formats), wanted)
+        except Malformed as error:
+            await self._fail(Refused("08P01", str(error)))
+            return
+        await self.send(message(b"2"))
+
+    async def _describe(self, kind: bytes, name: str) -> None:
+        if kind == b"S":
+            await self._describe_statement(name)
+        elif (portal := self.portals.get(name)) is None:
+            await self._fail(Refused("34000", f'there is no portal "{name}"'))
+        elif not gives_rows(portal.sql):
+            await self.send(message(b"n"))
+        elif await self._ran(portal):
+            await self._tell_columns(portal.outcome, portal.formats)
+
+    async def _describe_statement(self, name: str) -> None:
+        """The parameters, and the columns as they are where all of these are NULL."""
+        if (prepared := self.prepared.get(name)) is None:
+            await self._fail(Refused("26000", f'there is no prepared statement "{name}"'))
+            return
+        count = max(parameters_in(prepared.sql), len(prepared.oids))
+        oids = [oid or TEXT.oid for oid in (*prepared.oids, *[0] * (count - len(prepared.oids)))]
+        content = count.to_bytes(2, "big") + b"".join(oid.to_bytes(4, "big") for oid in oids)
+        await self.send(message(b"t", content))
+        if not reads(prepared.sql):
+            await self.send(message(b"n"))
+            return
+        outcome = await self.run(filled(prepared.sql, ["NULL"] * count))
+        if isinstance(outcome, Refused):
+            await self._fail(outcome)
+        else:
+            await self._tell_columns(outcome, [])
+
+    async def _tell_columns(self, outcome: Outcome | None, formats: list[int]) -> None:
+        if outcome is None or not outcome.types:
+            await self.send(message(b"n"))
+        else:
+            await self.send(messages.row_description(_fields(outcome, formats)))
+
+    async def _ran(self, portal: Portal) -> bool:
+        """Runs the statement of a portal unless that was done; whether there is an outcome."""
+        if portal.outcome is None:
+            outcome = await self.run(portal.sql)
+            if isinstance(outcome, Refused):
+                await self._fail(outcome)
+                return False
+            self._note(outcome)
+            portal.outcome = outcome
+        return True
+
+    async def _execute(self, name: str, most: int) -> None:
+        if (portal := self.portals.get(name)) is None:
+            await self._fail(Refused("34000", f'there is no portal "{name}"'))
+            return
+        if not portal.sql.strip():
+            await self.send(message(b"I"))
+            return
+        if not await self._ran(portal):
+            return
+        outcome = portal.outcome
+        assert outcome is not None
+        for said in outcome.result.notices if not portal.sent else ():
+            await self.send(messages.notice(said))
+        count = len(outcome.result.rows) if outcome.types else 0
+        end = min(portal.sent + most, count) if most > 0 else count
+        try:
+            await self._rows(outcome, portal.formats, portal.sent, end)
+        except Unwritable as error:
+            await self._fail(Refused("0A000", str(error)))
+            return
+        portal.sent = end
+        done = messages.text(outcome.tag)
+        await self.send(message(b"s") if end < count else message(b"C", done))
+
+    async def _close(self, kind: bytes, name: str) -> None:
+        if kind == b"S":
+            self.prepared.pop(name, None)
+        else:
+            self.portals.pop(name, None)
+        await self.send(message(b"3"))
+
+    async def _fail(self, why: Refused) -> None:
+        """An error of the extended protocol: what follows is skipped up to the next Sync."""
+        self._skipping = True
+        await self._tell(why)
+
+    async def _tell(self, why: Refused) -> None:
+        await self.send(messages.failure(why.code, why.reason, why.hint, why.position))
+
+
+def _fields(outcome: Outcome, formats: list[int]) -> list[Field]:
+    forms = _each(formats, len(outcome.types))
+    named = zip(outcome.result.columns, outcome.types, forms, strict=True)
+    return [Field(name, type_.oid, type_.size, bool(form)) for name, type_, form in named]
+
+
+def _each(formats: list[int], count: int) -> list[int]:
+    """The form of each of so many values: none given is text for all, one given is that for all."""
+    if len(formats) == 1:
+        return formats * count
+    if formats and len(formats) != count:
+        raise Malformed(f"there are {len(formats)} formats for {count} values")
+    return formats or [0] * count
+
+
+def _pieces(outcome: Outcome, first: int, end: int) -> Iterator[list[tuple[object, ...]]]:
+    rows = list(outcome.result.rows[first:end])
+    for at in range(0, len(rows), _ROWS_A_PIECE):
+        yield rows[at : at + _ROWS_A_PIECE]

@@ -1,0 +1,139 @@
+"""What a statement of a client gives: by the coordinator, by what clients ask for their own sake, or by a catalog as
+PostgreSQL has it."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from dsms.coordinator.catalog.lookup import ReadableObject
+from dsms.coordinator.postgres.catalog import asked_of_catalog
+from dsms.coordinator.postgres.familiar import Familiar, familiar
+from dsms.coordinator.postgres.parameters import words
+from dsms.coordinator.postgres.values import Type, type_of, type_of_values
+from dsms.model.catalog import NotFound
+from dsms.model.principal import Caller, Forbidden
+from dsms.model.statement_result import StatementResult
+from dsms.tables.question import Asked
+from dsms.tables.select_budget import Cancelled, OutOfBounds, TookTooLong, TooManySelects
+from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
+
+_CATALOG = re.compile(r"\b(pg_catalog\s*\.|information_schema\s*\.|(from|join)\s+pg_\w+)", re.IGNORECASE)
+_READING = ("SELECT", "WITH", "VALUES", "SHOW", "DESCRIBE", "EXPLAIN")
+#: Classes of errors with their SQLSTATE; the first one that fits counts.
+_CODES: tuple[tuple[type[DsmsError], str], ...] = (
+    (NotFound, "42P01"),
+    (SqlError, "42601"),
+    (Forbidden, "42501"),
+    (TookTooLong, "57014"),
+    (Cancelled, "57014"),
+    (OutOfBounds, "54000"),
+    (TooManySelects, "53300"),
+    (UserError, "22023"),
+    (ExternalError, "57P03"),
+    (DsmsError, "XX000"),
+)
+
+
+class Executes(Protocol):
+    """What runs statements."""
+
+    def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
+        """The results of statements."""
+        ...
+
+    def readable(self, caller: Caller) -> list[ReadableObject]:
+        """The streams, views, queries and tables that the caller may read."""
+        ...
+
+    def answered(self, asked: Asked, cancelled: threading.Event) -> StatementResult:
+        """What DuckDB answers to a question over relations that are given."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a statement, with the types of its columns; and whether the client thinks that it is in a
+    transaction afterwards (None: as before)."""
+
+    result: StatementResult
+    types: tuple[Type, ...] = ()
+    transaction: bool | None = None
+
+    @property
+    def tag(self) -> str:
+        """How PostgreSQL calls what was done: `SELECT 3`, `INSERT 0 2`, `CREATE VIEW`.
+
+        >>> Outcome(StatementResult("INSERT", "2 rows at instant 7")).tag
+        'INSERT 0 2'
+        """
+        statement = self.result.statement
+        if self.result.columns and statement not in ("INSERT", "UPDATE", "DELETE"):
+            return f"SELECT {len(self.result.rows)}"
+        count = re.match(r"\d+", self.result.message)
+        if statement not in ("INSERT", "UPDATE", "DELETE") or count is None:
+            return statement
+        return f"INSERT 0 {count[0]}" if statement == "INSERT" else f"{statement} {count[0]}"
+
+
+def outcome_of(sql: str, service: Executes, caller: Caller, cancelled: threading.Event) -> Outcome:
+    """The outcome of one statement. Raises what the coordinator raises."""
+    if (known := familiar(sql, caller.principal.name)) is not None:
+        return _typed(known)
+    if words(sql, 1) == ("SELECT",) and _CATALOG.search(sql):
+        return _typed(Familiar(service.answered(asked_of_catalog(sql, service.readable(caller)), cancelled)))
+    results = service.execute(sql, caller, cancelled)
+    return _typed(Familiar(results[-1]))
+
+
+def _typed(known: Familiar) -> Outcome:
+    result = known.result
+    if result.types:
+        types = tuple(map(type_of, result.types))
+    else:
+        types = tuple(type_of_values([row[at] for row in result.rows]) for at in range(len(result.columns)))
+    return Outcome(result, types, known.transaction)
+
+
+def reads(sql: str) -> bool:
+    """Whether a statement gives rows and changes nothing, so that it may be run to learn what its columns are.
+
+    >>> reads("SELECT 1"), reads("INSERT INTO t VALUES (1)"), reads("BEGIN")
+    (True, False, False)
+    """
+    return words(sql, 1)[:1] != () and words(sql, 1)[0] in _READING
+
+
+def gives_rows(sql: str) -> bool:
+    """Whether a statement may give rows: one that reads, or one with RETURNING."""
+    return reads(sql) or "RETURNING" in sql.upper()
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An error as PostgreSQL tells it: SQLSTATE, reason, hint, and the place in the statement, from 1 on."""
+
+    code: str
+    reason: str
+    hint: str | None = None
+    position: int | None = None
+
+    def moved(self, offset: int) -> Refused:
+        """The same for a statement that begins so many characters later."""
+        return self if self.position is None else replace(self, position=self.position + offset)
+
+
+def refused(error: DsmsError, sql: str) -> Refused:
+    """An error of the coordinator.
+
+    >>> refused(SqlError("no such column", line=2, column=3, hint="have: a"), "SELECT\\n  b")
+    Refused(code='42601', reason='no such column', hint='have: a', position=10)
+    """
+    code = next(code for kind, code in _CODES if isinstance(error, kind))
+    if not isinstance(error, SqlError) or error.line is None or error.column is None:
+        return Refused(code, error.message, error.hint or None)
+    reason = error.message.removeprefix(f"line {error.line}, column {error.column}: ")
+    before = sum(len(line) + 1 for line in sql.split("\n")[: error.line - 1])
+    return Refused(code, reason, error.hint or None, before + error.column)

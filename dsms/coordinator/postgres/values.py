@@ -1,0 +1,140 @@
+"""Types and values as PostgreSQL has them: what a column of an answer is, how its values are written, and how a
+parameter becomes a literal."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from dsms.coordinator.postgres.messages import Malformed
+
+_INTEGERS: Final = {21: "!h", 23: "!i", 20: "!q"}
+_FLOATS: Final = {700: "!f", 701: "!d"}
+_BOOL, _TEXT, _JSON, _NUMERIC, _TIMESTAMP = 16, 25, 114, 1700, 1114
+#: Types whose literals need no quotes.
+_NUMBERS = frozenset({*_INTEGERS, *_FLOATS, 26, _NUMERIC})
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+class Type(NamedTuple):
+    """The number of a type in pg_type, and its size in bytes; -1: it varies."""
+
+    oid: int
+    size: int
+
+
+TEXT = Type(_TEXT, -1)
+#: PostgreSQL's types by DuckDB's names of them, up to a bracket; others are JSON.
+_BY_NAME = {
+    "BOOLEAN": Type(_BOOL, 1), "BOOL": Type(_BOOL, 1),
+    "TINYINT": Type(21, 2), "SMALLINT": Type(21, 2), "UTINYINT": Type(21, 2),
+    "INTEGER": Type(23, 4), "USMALLINT": Type(23, 4),
+    "BIGINT": Type(20, 8), "UINTEGER": Type(20, 8),
+    "HUGEINT": Type(_NUMERIC, -1), "UBIGINT": Type(_NUMERIC, -1), "UHUGEINT": Type(_NUMERIC, -1),
+    "DECIMAL": Type(_NUMERIC, -1),
+    "FLOAT": Type(700, 4), "DOUBLE": Type(701, 8),
+    "VARCHAR": TEXT, "STRING": TEXT, "DATE": Type(1082, 4), "TIME": Type(1083, 8),
+    "TIMESTAMP": Type(_TIMESTAMP, 8), "TIMESTAMP_S": Type(_TIMESTAMP, 8), "TIMESTAMP_MS": Type(_TIMESTAMP, 8),
+    "TIMESTAMP_NS": Type(_TIMESTAMP, 8), "TIMESTAMP WITH TIME ZONE": Type(1184, 8),
+    "INTERVAL": TEXT, "UUID": Type(2950, 16), "BLOB": TEXT, "NULL": TEXT, '"NULL"': TEXT,
+}  # fmt: skip
+
+
+def type_of(name: str) -> Type:
+    """The type of a column of a one-time SELECT.
+
+    >>> type_of("BIGINT"), type_of("DECIMAL(9,2)"), type_of("INTEGER[]")
+    (Type(oid=20, size=8), Type(oid=1700, size=-1), Type(oid=114, size=-1))
+    """
+    listed = name.endswith("]")
+    return Type(_JSON, -1) if listed else _BY_NAME.get(name.partition("(")[0].upper(), Type(_JSON, -1))
+
+
+def type_of_values(values: Sequence[object]) -> Type:
+    """The type of a column of which nothing but its values is known, as of SHOW.
+
+    >>> type_of_values([None, 3]), type_of_values([1, "a"])
+    (Type(oid=20, size=8), Type(oid=25, size=-1))
+    """
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {bool}:
+        return Type(_BOOL, 1)
+    if kinds == {int}:
+        return Type(20, 8)
+    return Type(701, 8) if kinds and kinds <= {int, float} else TEXT
+
+
+def writer_of(type_: Type, *, binary: bool) -> Callable[[object], bytes | None]:
+    """Writes values of a column, in the form that the client asks for. Raises Unwritable for a type that has no binary
+    form here.
+
+    >>> writer_of(Type(20, 8), binary=True)(7), writer_of(Type(16, 1), binary=False)(True)
+    (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x07', b't')
+    """
+    write = _binary(type_.oid) if binary else _as_text(type_.oid)
+    return lambda value: None if value is None else write(value)
+
+
+class Unwritable(Exception):
+    """A type without a binary form."""
+
+
+def _binary(oid: int) -> Callable[[object], bytes]:
+    if oid in _INTEGERS:
+        return lambda value: struct.pack(_INTEGERS[oid], int(str(value)))
+    if oid in _FLOATS:
+        return lambda value: struct.pack(_FLOATS[oid], float(str(value)))
+    if oid == _BOOL:
+        return lambda value: b"\1" if value else b"\0"
+    if oid == _TEXT:
+        return lambda value: str(value).encode()
+    raise Unwritable(f"values of type {oid} have no binary form here; ask for text")
+
+
+def _as_text(oid: int) -> Callable[[object], bytes]:
+    if oid == _BOOL:
+        return lambda value: b"t" if value else b"f"
+    if oid == _JSON:
+        return lambda value: (value if isinstance(value, str) else json.dumps(value)).encode()
+    if oid in (_TIMESTAMP, 1184):
+        return lambda value: str(value).replace("T", " ", 1).removesuffix("Z").encode()
+    return lambda value: str(value).encode()
+
+
+def literal(value: bytes | None, oid: int, *, binary: bool) -> str:
+    """A parameter as it is written in SQL; a number is one where its type says so, anything else is a text in quotes.
+
+    >>> literal(b"7", 20, binary=False), literal(b"O'Hara", 0, binary=False), literal(None, 0, binary=False)
+    ('7', "'O''Hara'", 'NULL')
+    >>> literal(b"\\0\\0\\0\\7", 23, binary=True), literal(b"t", 16, binary=False)
+    ('7', 'TRUE')
+    """
+    if value is None:
+        return "NULL"
+    shown = _from_binary(value, oid) if binary else _decoded(value)
+    if oid == _BOOL:
+        return "TRUE" if shown.lower() in ("t", "true", "1", "yes", "on") else "FALSE"
+    if oid in _NUMBERS and _NUMBER.fullmatch(shown):
+        return shown
+    return "'" + shown.replace("'", "''") + "'"
+
+
+def _from_binary(value: bytes, oid: int) -> str:
+    form = _INTEGERS.get(oid) or _FLOATS.get(oid) or ""
+    if form and len(value) == struct.calcsize(form):
+        return repr(struct.unpack(form, value)[0])
+    if oid == _BOOL:
+        return "t" if value == b"\1" else "f"
+    if oid in (0, _TEXT, 1043, 705):
+        return _decoded(value)
+    raise Malformed(f"parameters of type {oid} are taken as text alone")
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise Malformed("a parameter is not UTF-8") from error

@@ -1,0 +1,70 @@
+"""A session of one process, served to clients of PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsms.coordinator.catalog.lookup import ReadableObject, readable_objects
+from dsms.coordinator.http.access import Access
+from dsms.coordinator.postgres.server import PostgresServer, serving
+from dsms.model.principal import Caller
+from dsms.model.statement_result import StatementResult
+from dsms.tables.one_time import evaluate
+from dsms.tables.question import Asked
+from dsms.testing import LocalSession
+from operators.core.errors import UserError
+
+#: DuckDB's names of types by those of Arrow.
+_TYPES = {"int32": "INTEGER", "int64": "BIGINT", "string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN"}
+
+
+@dataclass
+class LocalServed:
+    """The statements that a session can run; those that begin with `SLEEP` last until they are cancelled."""
+
+    session: LocalSession = field(default_factory=LocalSession)
+    refusals: list[str] = field(default_factory=list)
+    callers: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def audit(self) -> Any:
+        """What was refused."""
+        return self
+
+    def refused(self, caller: Caller, what: str, why: str, more: int) -> None:
+        """Notes a client that was not let in."""
+        self.refusals.append(why)
+
+    def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
+        """The results of the session, one statement at a time."""
+        self.callers.append(caller.principal.name)
+        if sql.upper().startswith("SLEEP"):
+            assert cancelled is not None
+            assert cancelled.wait(20), "nobody has cancelled it"
+            raise UserError("it was cancelled")
+        with self._lock:
+            return self.session.run(sql)
+
+    def readable(self, caller: Caller) -> list[ReadableObject]:
+        """All objects."""
+        return readable_objects(self.session.catalog, caller.principal)
+
+    def answered(self, asked: Asked, cancelled: threading.Event) -> StatementResult:
+        """DuckDB's answer in this process."""
+        rows = evaluate(asked)
+        types = tuple(_TYPES.get(str(field.type), "VARCHAR") for field in rows.schema)
+        values = tuple(tuple(row.values()) for row in rows.to_pylist())
+        return StatementResult("SELECT", "", tuple(rows.column_names), values, types=types)
+
+
+@contextmanager
+def served(access: Access | None = None, **settings: Any) -> Iterator[tuple[LocalServed, int]]:
+    """A session that clients can connect to, and the port."""
+    service = LocalServed()
+    with serving(PostgresServer(service, access, **settings), "127.0.0.1", 0) as port:
+        yield service, port

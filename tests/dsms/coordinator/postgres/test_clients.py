@@ -1,0 +1,168 @@
+"""Clients of PostgreSQL as they are: psycopg and SQLAlchemy, over a session of one process."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import create_engine, inspect, text
+
+from dsms.coordinator.http.access import Access, new_token
+from tests.dsms.coordinator.postgres.local_served import LocalServed, served
+
+TABLE = "CREATE TABLE t (k INT PRIMARY KEY, name TEXT, price DOUBLE, sold BOOLEAN)"
+
+
+@pytest.fixture
+def service() -> Iterator[tuple[LocalServed, int]]:
+    with served() as (made, port):
+        made.session.execute(TABLE)
+        yield made, port
+
+
+def connected(port: int, **settings_: object) -> psycopg.Connection:
+    return psycopg.connect(host="127.0.0.1", port=port, user="ann", dbname="x", autocommit=True, **settings_)
+
+
+def test_rows_come_as_values_of_their_types(service) -> None:
+    with connected(service[1]) as connection:
+        made = connection.execute(
+            "INSERT INTO t VALUES (%s, %s, %s, %s), (2, NULL, 1.5, FALSE)", (1, "O'Hara; --", 2.5, True)
+        )
+        assert made.statusmessage == "INSERT 0 2"
+        for binary in (False, True):
+            cursor = connection.cursor(binary=binary)
+            found = cursor.execute("SELECT * FROM t WHERE k < %s ORDER BY k", (3,)).fetchall()
+            assert found == [(1, "O'Hara; --", 2.5, True), (2, None, 1.5, False)]
+            assert [column.name for column in cursor.description or []] == ["k", "name", "price", "sold"]
+
+
+def test_statements_are_tagged_as_those_of_postgres(service) -> None:
+    tags = [
+        ("CREATE VIEW v AS SELECT k FROM t", "CREATE STREAMED VIEW"),
+        ("INSERT INTO t (k) VALUES (7), (8)", "INSERT 0 2"),
+        ("UPDATE t SET name = 'x' WHERE k = 7", "UPDATE 1"),
+        ("DELETE FROM t WHERE k > 7", "DELETE 1"),
+        ("SELECT k FROM t", "SELECT 1"),
+        ("DROP VIEW v", "DROP VIEW"),
+        ("SET application_name = 'x'", "SET"),
+    ]
+    with connected(service[1]) as connection:
+        for statement, tag in tags:
+            done = connection.execute(statement).statusmessage or ""
+            assert done.split()[0] == tag.split()[0] and (done == tag or tag.startswith("CREATE") or "DROP" in tag)
+
+
+def test_a_script_runs_up_to_its_first_error_whose_place_is_that_in_the_script(service) -> None:
+    script = "INSERT INTO t (k) VALUES (1);\nSELECT x FROM nowhere;\nINSERT INTO t (k) VALUES (2)"
+    with connected(service[1]) as connection:
+        with pytest.raises(psycopg.errors.UndefinedTable) as caught:
+            connection.execute(script)
+        position = int(caught.value.diag.statement_position or 0)
+        assert script[position - 1 :].startswith("SELECT x"), position
+        assert connection.execute("SELECT k FROM t").fetchall() == [(1,)]
+
+
+def test_errors_have_states_reasons_and_hints(service) -> None:
+    with connected(service[1]) as connection:
+        with pytest.raises(psycopg.errors.SyntaxError) as caught:
+            connection.execute("CREATE VIEW v WITH (speed = 3) AS SELECT k FROM t")
+        assert "speed" in str(caught.value).lower()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_transactions_are_said_to_be_none(service) -> None:
+    said: list[str] = []
+    with connected(service[1]) as connection:
+        connection.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
+        with connection.transaction():
+            connection.execute("INSERT INTO t (k) VALUES (5)")
+        with pytest.raises(RuntimeError), connection.transaction():
+            connection.execute("INSERT INTO t (k) VALUES (6)")
+            raise RuntimeError
+        assert connection.execute("SELECT k FROM t ORDER BY k").fetchall() == [(5,), (6,)]
+    assert any("there are no transactions" in each for each in said)
+
+
+def test_a_client_is_whoever_has_the_token_that_is_its_password() -> None:
+    token, known = new_token("ann", "reader")
+    with served(Access((known,))) as (service, port):
+        with connected(port, password=token) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        assert service.callers == ["ann"]
+        for wrong in ("dsms_wrong", ""):
+            with pytest.raises(psycopg.OperationalError, match="not a token|no password"):
+                connected(port, password=wrong)
+        assert service.refusals == ["unknown token"] * len(service.refusals)
+
+
+def test_a_statement_ends_when_the_client_cancels_it(service) -> None:
+    with connected(service[1]) as connection:
+        threading.Timer(0.3, connection.cancel_safe).start()  # `cancel` would hold the lock of the interpreter
+        with pytest.raises(psycopg.Error, match="cancelled"):
+            connection.execute("SLEEP")
+
+
+def test_a_cursor_reads_on_where_it_stopped(service) -> None:
+    """Rows in pieces by the extended protocol, as drivers with a fetch size ask for them."""
+    values = ", ".join(f"({at})" for at in range(700))
+    with connected(service[1]) as connection:
+        connection.execute(f"INSERT INTO t (k) VALUES {values}")
+        found = list(connection.cursor().stream("SELECT k FROM t ORDER BY k"))
+    assert found == [(at,) for at in range(700)]
+
+
+def test_sqlalchemy_finds_tables_and_columns(service) -> None:
+    service[0].session.execute("CREATE VIEW big AS SELECT k, name FROM t WHERE k > 1")
+    engine = create_engine(f"postgresql+psycopg://ann@127.0.0.1:{service[1]}/x")
+    with engine.connect() as connection:
+        connection.execute(text("INSERT INTO t (k, name) VALUES (:k, :name)"), {"k": 7, "name": "x"})
+        connection.commit()
+        assert connection.execute(text("SELECT k, name FROM t")).all() == [(7, "x")]
+    found = inspect(engine)
+    assert found.get_table_names() == ["t"]
+    assert found.get_materialized_view_names() == ["big"]
+    columns = {column["name"]: (str(column["type"]), column["nullable"]) for column in found.get_columns("t")}
+    assert columns == {
+        "k": ("INTEGER", False),
+        "name": ("TEXT", True),
+        "price": ("DOUBLE PRECISION", True),
+        "sold": ("BOOLEAN", True),
+    }
+    engine.dispose()
+
+
+def test_the_information_schema_lists_what_may_be_read(service) -> None:
+    with connected(service[1]) as connection:
+        listed = connection.execute(
+            "SELECT column_name, data_type, is_nullable FROM information_schema.columns"
+            " WHERE table_name = %s ORDER BY ordinal_position",
+            ("t",),
+        ).fetchall()
+    assert listed[:2] == [("k", "integer", "NO"), ("name", "text", "YES")]
+
+
+STARTUP = struct.pack("!ii", 8 + 9, 196608) + b"user\0a\0\0"
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.sampled_from(b"QPBDECSHXp~"), st.binary(max_size=40)), max_size=6), st.booleans())
+def test_no_bytes_stop_the_server(sent: list[tuple[int, bytes]], whole: bool) -> None:
+    """Whatever a client sends, the next one is served."""
+    with served() as (_, port):
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+            client.settimeout(1)
+            client.sendall(STARTUP if whole else b"".join(content for _, content in sent) or b"\0")
+            for kind, content in sent if whole else []:
+                client.sendall(bytes([kind]) + struct.pack("!i", len(content) + 4) + content)
+            client.shutdown(socket.SHUT_WR)
+            while client.recv(4096):
+                pass
+        with connected(port) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
