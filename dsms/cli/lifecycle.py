@@ -27,6 +27,9 @@ def up(  # noqa: PLR0913 one parameter an option
     kafka_port: Annotated[int | None, _port("Kafka", 9092)] = None,
     redis_port: Annotated[int | None, _port("Redis", 6379)] = None,
     http_port: Annotated[int | None, _port("the coordinator", 8080)] = None,
+    postgres_port: Annotated[
+        int | None, typer.Option(help="Port for psql and other clients of PostgreSQL.", show_default=False)
+    ] = None,
     load_dir: Annotated[
         Path | None, typer.Option(help="Directory whose files COPY may read.", show_default=False)
     ] = None,
@@ -46,6 +49,7 @@ def up(  # noqa: PLR0913 one parameter an option
         "kafka_port": kafka_port,
         "redis_port": redis_port,
         "http_port": http_port,
+        "postgres_port": postgres_port,
         "load_dir": str(load_dir) if load_dir else None,
         "load_databases": load_databases,
     }

@@ -58,6 +58,7 @@ def coordinator_command(settings: LocalSettings) -> list[str]:
         *("--kafka", settings.kafka_address),
         *("--redis", settings.redis_url),
         *("--http-port", str(settings.http_port)),
+        *(["--postgres-port", str(settings.postgres_port)] if settings.postgres_port else []),
         *("--cluster", settings.cluster),
         *("--fragments", str(settings.executors)),
         *_registry(settings),

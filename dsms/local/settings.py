@@ -36,6 +36,8 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     kafka_port: Port = 9092
     redis_port: Port = 6379
     http_port: Port = 8080
+    postgres_port: Port | None = None
+    """A port for psql and other clients of PostgreSQL; none by default."""
     cluster: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]+$")] = "local"
     registry_url: str | None = None
     """An external schema registry, instead of the coordinator's own."""

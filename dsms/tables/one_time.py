@@ -77,6 +77,24 @@ def type_names(schema: pa.Schema) -> list[str]:
         ]
 
 
+def check_only_selects(sql: str) -> None:
+    """Raises SqlError for a text that is anything but one SELECT as DuckDB reads it, or none that it can read.
+
+    >>> check_only_selects("SELECT ';' AS a")
+    >>> check_only_selects("SELECT 1; DROP TABLE t")
+    Traceback (most recent call last):
+    ...
+    operators.core.errors.SqlError: only one SELECT can be asked here
+    """
+    with _connection() as database:
+        try:
+            kinds = [statement.type.name for statement in database.extract_statements(sql)]
+        except _refusal() as error:
+            raise SqlError(str(error).splitlines()[0]) from error
+    if kinds != ["SELECT"]:
+        raise SqlError("only one SELECT can be asked here")
+
+
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
     """The database of the process: creating one takes longer than most answers. Registered relations belong to a single

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dsms.coordinator.catalog.lookup import ReadableObject
 from dsms.coordinator.postgres.values import Type, type_of
-from dsms.tables.one_time import type_names
+from dsms.tables.one_time import check_only_selects, type_names
 from dsms.tables.question import Asked
 
 _PUBLIC, _PG_CATALOG, _OWNER = 2200, 11, 10
@@ -85,7 +85,8 @@ def _columns_of(item: ReadableObject) -> list[tuple[str, Type, bool]]:
 
 
 def asked_of_catalog(sql: str, objects: Iterable[ReadableObject]) -> Asked:
-    """The question of a client about the catalog, as DuckDB is asked it."""
+    """The question of a client about the catalog, as DuckDB is asked it. SqlError for anything but one SELECT: what
+    else a text may hold would be there for the questions of others."""
     known, relations = list(objects), dict[str, pa.Table]()
 
     def renamed(found: re.Match[str]) -> str:
@@ -99,6 +100,7 @@ def asked_of_catalog(sql: str, objects: Iterable[ReadableObject]) -> Asked:
     for pattern, by in _REWRITTEN:
         sql = pattern.sub(by, sql)
     text = _NAMED.sub(renamed, sql)
+    check_only_selects(text)
     macros = "".join(f"CREATE OR REPLACE TEMP MACRO {macro};" for each in _MACROS.split(";") if (macro := each.strip()))
     return Asked(macros + _format_type(known) + text, relations)
 

@@ -7,13 +7,24 @@ import json
 import re
 import struct
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from dsms.coordinator.postgres.messages import Malformed
 
 _INTEGERS: Final = {21: "!h", 23: "!i", 20: "!q"}
 _FLOATS: Final = {700: "!f", 701: "!d"}
 _BOOL, _TEXT, _JSON, _NUMERIC, _TIMESTAMP = 16, 25, 114, 1700, 1114
+_START = datetime(2000, 1, 1)  # noqa: DTZ001  instants are counted from here, in UTC where they have a zone
+#: How the numbers of dates and times are read, by type: days, or microseconds.
+_MOMENTS: Final[dict[int, Callable[[int], str]]] = {
+    1082: lambda days: str((_START + timedelta(days=days)).date()),
+    1083: lambda micros: str((_START + timedelta(microseconds=micros)).time()),
+    _TIMESTAMP: lambda micros: str(_START + timedelta(microseconds=micros)),
+    1184: lambda micros: f"{_START + timedelta(microseconds=micros)}+00",
+}
 #: Types whose literals need no quotes.
 _NUMBERS = frozenset({*_INTEGERS, *_FLOATS, 26, _NUMERIC})
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -130,7 +141,31 @@ def _from_binary(value: bytes, oid: int) -> str:
         return "t" if value == b"\1" else "f"
     if oid in (0, _TEXT, 1043, 705):
         return _decoded(value)
+    if (read := _MOMENTS.get(oid)) is not None and len(value) in (4, 8):
+        try:
+            return read(int.from_bytes(value, "big", signed=True))
+        except OverflowError as error:
+            raise Malformed("a date or time is outside the years 1 to 9999") from error
+    if oid == _NUMERIC and len(value) >= 8:
+        return _numeric(value)
+    if oid == 2950 and len(value) == 16:
+        return str(UUID(bytes=value))
     raise Malformed(f"parameters of type {oid} are taken as text alone")
+
+
+def _numeric(value: bytes) -> str:
+    """A number of digits to the base of 10 000, of which the first weighs 10 000 ** weight.
+
+    >>> _numeric(bytes.fromhex("0003 0001 4000 0003 0001 00e8 09c4"))
+    '-10232.250'
+    """
+    count, weight, sign, scale = struct.unpack_from("!hhHh", value)
+    if sign not in (0, 0x4000) or len(value) != 8 + 2 * count:
+        raise Malformed("a number is not finite, or shorter than it says")
+    digits = struct.unpack_from(f"!{count}h", value, 8)
+    total = sum((Decimal(digit).scaleb(4 * (weight - at)) for at, digit in enumerate(digits)), Decimal())
+    shown = f"{total:.{max(scale, 0)}f}"
+    return f"-{shown}" if sign else shown
 
 
 def _decoded(value: bytes) -> str:

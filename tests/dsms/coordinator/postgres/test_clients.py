@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
+import decimal
 import socket
 import struct
 import threading
+import uuid
 from collections.abc import Iterator
 
 import psycopg
@@ -41,6 +45,22 @@ def test_rows_come_as_values_of_their_types(service) -> None:
             found = cursor.execute("SELECT * FROM t WHERE k < %s ORDER BY k", (3,)).fetchall()
             assert found == [(1, "O'Hara; --", 2.5, True), (2, None, 1.5, False)]
             assert [column.name for column in cursor.description or []] == ["k", "name", "price", "sold"]
+
+
+def test_parameters_of_every_type_come_back_as_they_were(service) -> None:
+    """As literals in the SQL of the system; psycopg sends some as text and some in binary."""
+    moment = datetime.datetime(2024, 2, 29, 23, 59, 59, 123_456)  # noqa: DTZ001  a TIMESTAMP has no zone
+    values = [
+        7, -(2**40), 2.5, True, "a'b\\c\n", moment, moment.date(), moment.time(), decimal.Decimal("-10232.250"),
+        uuid.UUID(int=7), None,
+    ]  # fmt: skip
+    kinds = ["BIGINT", "BIGINT", "DOUBLE", "BOOLEAN", "VARCHAR", "TIMESTAMP", "DATE", "TIME", "DECIMAL(9, 3)", "UUID"]
+    with connected(service[1]) as connection:
+        for value, kind in zip(values, [*kinds, "INT"], strict=True):
+            shown = "NULL" if value is None else "'" + str(value).replace("'", "''") + "'"
+            for form in ("%s", "%b", "%t"):
+                asked = f"SELECT CAST({form} AS {kind}) IS NOT DISTINCT FROM CAST({shown} AS {kind}) AS same"
+                assert connection.execute(asked, (value,)).fetchone() == (True,), (value, form)
 
 
 def test_statements_are_tagged_as_those_of_postgres(service) -> None:
@@ -146,6 +166,18 @@ def test_the_information_schema_lists_what_may_be_read(service) -> None:
             ("t",),
         ).fetchall()
     assert listed[:2] == [("k", "integer", "NO"), ("name", "text", "YES")]
+
+
+@pytest.mark.parametrize(
+    "smuggled", [r"SELECT E'\'; CREATE MACRO sum(x) AS 0; --' FROM pg_class", "SELECT 1 FROM pg_class; DROP TABLE pg_class"]
+)
+def test_nothing_but_one_select_reaches_the_catalog(service, smuggled: str) -> None:
+    """Whatever the text is taken for, there is no macro afterwards."""
+    with connected(service[1]) as connection:
+        with contextlib.suppress(psycopg.Error):
+            connection.execute(smuggled)
+        asked = "SELECT sum(relnatts)::BIGINT FROM pg_catalog.pg_class"
+        assert connection.execute(asked).fetchone() == (4,)
 
 
 STARTUP = struct.pack("!ii", 8 + 9, 196608) + b"user\0a\0\0"

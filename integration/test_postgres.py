@@ -1,0 +1,116 @@
+"""Clients of PostgreSQL at a coordinator: psycopg and psql, with tokens and TLS, over Kafka and Spark."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+import pytest
+
+from dsms.coordinator.http.access import entry, new_token
+from dsms.local.ports import free_port
+from integration.cluster import Cluster, running
+from integration.kafka_log import Input, advance, write
+from integration.self_signed import certificate
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
+AT = datetime.datetime(2024, 5, 1, 12, 0, 0, 250_000)  # noqa: DTZ001  a TIMESTAMP has no zone
+ORDERS = """CREATE STREAM orders (id BIGINT, customer TEXT, amount DECIMAL(9, 2), at BIGINT) ORDER BY at
+    SOURCE '{topic}' PARTITIONS 1 IDLE NEVER;
+CREATE MATERIALIZED VIEW revenue AS SELECT customer, COUNT(*) AS n, SUM(amount) AS total FROM orders GROUP BY customer;
+CREATE TABLE customers (name TEXT PRIMARY KEY, since TIMESTAMP, tags TEXT[])"""
+
+
+class Open(NamedTuple):
+    """A cluster, and how clients connect to it."""
+
+    cluster: Cluster
+    conninfo: str
+
+    def connect(self) -> psycopg.Connection:
+        return psycopg.connect(self.conninfo, autocommit=True)
+
+
+@pytest.fixture(scope="module")
+def opened(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
+    port = free_port()
+    directory = tmp_path_factory.mktemp("postgres")
+    with running(kafka, redis_url, directory, environment={"DSMS_POSTGRES_PORT": str(port)}) as cluster:
+        made = Open(cluster, f"host=127.0.0.1 port={port} user=ann dbname=dsms")
+        with made.connect() as connection:
+            connection.execute(ORDERS.format(topic=f"{cluster.name}orders"))
+        cluster.start_executor()
+        rows = [{"id": at, "customer": "ab"[at % 2], "amount": "1.25", "at": at} for at in range(10)]
+        write(kafka, f"{cluster.name}orders", [Input(json.dumps(row).encode(), 0) for row in rows])
+        advance(kafka, f"{cluster.name}orders", 20)
+        cluster.await_frontier(cluster.topic("revenue"), 20)
+        yield made
+
+
+def test_a_view_is_read_as_values_of_its_types(opened: Open) -> None:
+    with opened.connect() as connection:
+        cursor = connection.execute("SELECT customer, n, total FROM revenue WHERE n > %s ORDER BY customer", (3,))
+        wanted = decimal.Decimal("6.25")
+        assert cursor.fetchall() == [("a", 5, wanted), ("b", 5, wanted)]
+        assert cursor.statusmessage == "SELECT 2"
+
+
+def test_a_table_is_written_and_read(opened: Open) -> None:
+    with opened.connect() as connection:
+        connection.execute("INSERT INTO customers VALUES (%s, %s, ARRAY['x', 'y'])", ("a", AT), prepare=True)
+        (row,) = connection.execute("SELECT name, since, tags, NULL AS nothing FROM customers").fetchall()
+        assert row == ("a", AT, ["x", "y"], None)
+
+
+def psql(opened: Open, *commands: str, password: str = "") -> subprocess.CompletedProcess[str]:
+    if shutil.which("psql") is None:
+        pytest.skip("psql is not installed: Debian's postgresql-client has it")
+    each = [part for command in commands for part in ("-c", command)]
+    return subprocess.run(
+        ["psql", opened.conninfo, "-X", "-A", "-t", *each],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"PGPASSWORD": password, "PATH": "/usr/bin:/bin"},
+    )
+
+
+def test_psql_runs_statements_and_describes_what_there_is(opened: Open) -> None:
+    done = psql(
+        opened, "SELECT customer, n FROM revenue ORDER BY 1", r"\d revenue", r"\d", "SELECT nothing FROM revenue"
+    )
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["a|5", "b|5"], done
+    assert "customer|text||not null|" in lines or "customer|text|||" in lines
+    assert {"public|revenue|materialized view|dsms", "public|customers|table|dsms"} <= set(lines)
+    assert "public|orders|foreign table|dsms" in lines
+    assert 'column "nothing" not found' in done.stderr and done.returncode == 1
+
+
+def test_with_tokens_and_tls(kafka: str, redis_url: str, tmp_path: Path) -> None:
+    token, known = new_token("ann", "reader")
+    (tmp_path / "tokens.toml").write_text(entry(known))
+    made, port = certificate(tmp_path), free_port()
+    environment = {
+        "DSMS_POSTGRES_PORT": str(port),
+        "DSMS_TOKENS": str(tmp_path / "tokens.toml"),
+        "DSMS_TLS_CERT": str(made.certificate),
+        "DSMS_TLS_KEY": str(made.key),
+        "DSMS_PROBE_PORT": str(free_port()),
+    }
+    with running(kafka, redis_url, tmp_path, environment=environment):
+        secured = f"host=127.0.0.1 port={port} user=x dbname=x sslmode=verify-full sslrootcert={made.certificate}"
+        with psycopg.connect(secured, password=token, autocommit=True) as connection:
+            assert connection.execute("SHOW SOURCES").fetchall()
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
+        with pytest.raises(psycopg.OperationalError, match="not a token"):
+            psycopg.connect(secured, password="dsms_wrong")
