@@ -21,6 +21,9 @@ class StatementResultModel(BaseModel):
     rows: list[list[Any]] = Field(description="the rows of SHOW, DESCRIBE, EXPLAIN and one-time SELECT")
     notices: list[str] = Field(description="defaults that were applied, and warnings")
     name: str | None = Field(description="the object that was made", examples=["hot"])
+    types: list[str] = Field(
+        description="types of the columns of a one-time SELECT, in DuckDB's names", examples=[["INTEGER"]]
+    )
 
 
 class ErrorDetail(BaseModel):

@@ -48,6 +48,7 @@ def test_statement_results(client, service):
                 "rows": [],
                 "notices": ["window: unbounded"],
                 "name": "s",
+                "types": [],
             }
         ]
     }
