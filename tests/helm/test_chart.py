@@ -263,3 +263,13 @@ def test_metrics_and_traces_go_where_the_values_say(render: Render):
     assert endpoint["scheme"] == "https"
     assert endpoint["tlsConfig"]["keySecret"] == {"name": "client-secret", "key": "tls.key"}
     assert endpoint["authorization"]["credentials"] == {"name": "reader", "key": "token"}
+
+
+def test_clients_of_postgres_have_a_port_where_one_is_set(render: Render):
+    documents = render({"api.postgresPort": 5432})
+    assert env(documents, COORDINATOR)["DSMS_POSTGRES_PORT"] == "5432"
+    (container,) = documents[COORDINATOR]["spec"]["template"]["spec"]["containers"]
+    assert {"name": "postgres", "containerPort": 5432, "protocol": "TCP"} in container["ports"]
+    service = documents[("Service", COORDINATOR[1])]
+    assert {"name": "postgres", "port": 5432, "targetPort": "postgres", "protocol": "TCP"} in service["spec"]["ports"]
+    assert "DSMS_POSTGRES_PORT" not in env(render({}), COORDINATOR)

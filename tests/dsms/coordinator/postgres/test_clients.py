@@ -169,7 +169,8 @@ def test_the_information_schema_lists_what_may_be_read(service) -> None:
 
 
 @pytest.mark.parametrize(
-    "smuggled", [r"SELECT E'\'; CREATE MACRO sum(x) AS 0; --' FROM pg_class", "SELECT 1 FROM pg_class; DROP TABLE pg_class"]
+    "smuggled",
+    [r"SELECT E'\'; CREATE MACRO sum(x) AS 0; --' FROM pg_class", "SELECT 1 FROM pg_class; DROP TABLE pg_class"],
 )
 def test_nothing_but_one_select_reaches_the_catalog(service, smuggled: str) -> None:
     """Whatever the text is taken for, there is no macro afterwards."""
