@@ -184,8 +184,8 @@ def serving(server: PostgresServer, host: str, port: int) -> Iterator[int]:
             return
         begun.append(listening.sockets[0].getsockname()[1])
         ready.set()
-        async with listening:
-            await stopping.wait()
+        await stopping.wait()
+        listening.close()  # the sessions end with the loop, which cancels them
 
     def run() -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
