@@ -14,7 +14,8 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.native.library import library
 from connectors.kafka.range_reader import read_whole
 from connectors.kafka.record_columns import RecordColumns, Records
-from connectors.kafka.topics import latest
+from connectors.kafka.topics import latest, written
+from dsms.local.waiting import wait_until
 from operators.core.errors import Fenced
 
 pytestmark = pytest.mark.services
@@ -45,8 +46,12 @@ def columns(topic: str, first: int, count: int, partitions: pl.Series | None = N
 
 
 def read(kafka: str, topic: str, partitions: int) -> list[Message]:
-    settings = KafkaSettings(kafka)
-    ends = latest(settings.admin(), [(topic, partition) for partition in range(partitions)])
+    """All committed messages. A commit is told before its markers are in all partitions: until then its messages are
+    those of an open transaction."""
+    settings, places = KafkaSettings(kafka), [(topic, partition) for partition in range(partitions)]
+    admin = settings.admin()
+    assert wait_until(lambda: latest(admin, places) == written(admin, places), 30), "a transaction stays open"
+    ends = latest(admin, places)
     return read_whole(settings, topic, [(partition, 0, end) for (_, partition), end in ends.items()])
 
 

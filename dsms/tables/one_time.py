@@ -84,7 +84,7 @@ def check_only_selects(sql: str) -> None:
     >>> check_only_selects("SELECT 1; DROP TABLE t")
     Traceback (most recent call last):
     ...
-    operators.core.errors.SqlError: only one SELECT can be asked here
+    operators.core.errors.SqlError: line 1, column 1: only one SELECT can be asked here
     """
     with _connection() as database:
         try:
