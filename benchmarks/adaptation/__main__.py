@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -25,8 +26,9 @@ OUT = Path(__file__).parent.parent / "out" / "adaptation.json"
 def _results(figures: dict[str, experiments.Figure]) -> Iterator[Result]:
     accuracy, reduction = figures["accuracy"], figures["reduction"]
     for which in ("rows", "state"):
-        yield Result(f"{which}: median error", 100 * experiments.middle(accuracy, which), "%", "lower")
-        yield Result(f"{which}: largest error", 100 * experiments.worst(accuracy, which), "%", "lower")
+        errors = experiments.errors(accuracy, which)
+        yield Result(f"{which}: median error", 100 * median(errors), "%", "lower")
+        yield Result(f"{which}: largest error", 100 * max(errors), "%", "lower")
     for depth, error in figures["plans"]["median error"].items():
         yield Result(f"state of plans {depth} operators deep: median error", 100 * error, "%", "lower")
     for way in ("half the window", "half the records"):

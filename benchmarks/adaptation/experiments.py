@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.adaptation.measured import Run, Vertex, arrivals, run
+from benchmarks.adaptation.measured import arrivals, run
 
 #: What the experiments call a figure.
 Figure = dict[str, Any]
@@ -18,7 +18,7 @@ _GAP = 10.0
 #: The operators, each as a view, the operator that is looked at, and the windows or numbers that vary.
 _OPERATORS: Mapping[str, tuple[str, str, tuple[int, ...]]] = {
     "filter": ("SELECT k FROM A WHERE v < {}", "Filter", (10, 25, 75)),
-    "union": ("SELECT k FROM A [Range {}] UNION ALL SELECT k FROM B [Range 300]", "Union", (300, 1000, 3000)),
+    "union": ("SELECT k FROM A [Range {}] UNION ALL SELECT k FROM B [Range 300]", "StreamOutput", (300, 1000, 3000)),
     "join": ("SELECT x.v, y.v AS w FROM A [Range {}] x, B [Range 300] y WHERE x.k = y.k", "Join", (300, 1000, 3000)),
     "distinct": ("SELECT DISTINCT k FROM A [Range {}]", "Distinct", (100, 300, 1000, 3000)),
     "aggregate": ("SELECT SUM(v) AS s FROM A [Range {}]", "GroupBy", (30, 100, 1000, 3000)),
@@ -36,7 +36,7 @@ def accuracy() -> Figure:
         if " B " in sql:
             logs["B"] = arrivals(2 * _GAP, 50, seed=2)
         runs = [run(sql.format(size), logs) for size in sizes]
-        found = [made.of(operator) if operator != "Union" else _united(made) for made in runs]
+        found = [made.of(operator) for made in runs]
         figure[name] = {
             "sizes": list(sizes),
             "rows": [vertex.rows for vertex in found],
@@ -45,21 +45,10 @@ def accuracy() -> Figure:
     return figure
 
 
-def _united(made: Run) -> Vertex:
-    """A union's vertex, or what it feeds where the planner made it one of another kind."""
-    return made.vertices[-1]
-
-
-def worst(figure: Figure, which: str) -> float:
-    """The largest relative error of the expected numbers, of those above 1 % of the largest."""
-    pairs = [pair for operator in figure.values() for pair in operator[which] if pair[1]]
-    return max(abs(expected - measured) / measured for expected, measured in pairs)
-
-
-def middle(figure: Figure, which: str) -> float:
-    """The median relative error."""
-    pairs = [pair for operator in figure.values() for pair in operator[which] if pair[1]]
-    return statistics.median(abs(expected - measured) / measured for expected, measured in pairs)
+def errors(figure: Figure, which: str) -> list[float]:
+    """The relative errors of the expected numbers, of all that were not measured to be 0."""
+    pairs = (pair for operator in figure.values() for pair in operator[which])
+    return [abs(expected - measured) / measured for expected, measured in pairs if measured]
 
 
 def window_sizes() -> Figure:

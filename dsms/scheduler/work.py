@@ -235,8 +235,15 @@ def _added(rows: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
 
 def _summed(sums: _Sums, others: _Sums, fade: float, other_fade: float) -> _Sums:
     """Two decayed sums as one."""
-    rows, gave, busy, size, instants = (a * fade + b * other_fade for a, b in zip(sums, others, strict=True))
-    return rows, gave, busy, size, instants
+    rows, gave, busy, size, instants = sums
+    more_rows, more_gave, more_busy, more_size, more_instants = others
+    return (
+        rows * fade + more_rows * other_fade,
+        gave * fade + more_gave * other_fade,
+        busy * fade + more_busy * other_fade,
+        size * fade + more_size * other_fade,
+        instants * fade + more_instants * other_fade,
+    )
 
 
 def _ratio(recent: float, over: float, total: float, total_over: float) -> float | None:

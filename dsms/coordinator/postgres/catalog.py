@@ -101,8 +101,7 @@ def asked_of_catalog(sql: str, objects: Iterable[ReadableObject]) -> Asked:
         sql = pattern.sub(by, sql)
     text = _NAMED.sub(renamed, sql)
     check_only_selects(text)
-    macros = "".join(f"CREATE OR REPLACE TEMP MACRO {macro};" for each in _MACROS.split(";") if (macro := each.strip()))
-    return Asked(macros + _format_type(known) + text, relations)
+    return Asked(_DEFINITIONS + text, relations)
 
 
 def _relation(schema: str, name: str, objects: list[ReadableObject]) -> pa.Table | None:
@@ -179,10 +178,16 @@ def _types(_: list[ReadableObject]) -> pa.Table:
     )  # fmt: skip
 
 
-def _format_type(_: list[ReadableObject]) -> str:
+def _format_type() -> str:
     cases = " ".join(f"WHEN {oid} THEN '{name}'" for oid, name in _TYPES.items())
     shown = f"CASE a::BIGINT {cases} ELSE '???' END"
-    return f"CREATE OR REPLACE TEMP MACRO format_type(a, b) AS {shown}, (a) AS {shown};"
+    return f"format_type(a, b) AS {shown}, (a) AS {shown}"
+
+
+#: The functions of PostgreSQL that clients call beside the relations, for DuckDB.
+_DEFINITIONS = "".join(
+    f"CREATE OR REPLACE TEMP MACRO {macro.strip()};" for macro in (*_MACROS.split(";"), _format_type()) if macro.strip()
+)
 
 
 def _tables(objects: list[ReadableObject]) -> pa.Table:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from dsms.coordinator.catalog.lookup import ReadableObject
 from dsms.coordinator.postgres.catalog import asked_of_catalog
-from dsms.coordinator.postgres.familiar import Familiar, familiar
+from dsms.coordinator.postgres.familiar import familiar
 from dsms.coordinator.postgres.parameters import words
 from dsms.coordinator.postgres.values import Type, type_of, type_of_values
 from dsms.model.catalog import NotFound
@@ -81,20 +81,18 @@ class Outcome:
 def outcome_of(sql: str, service: Executes, caller: Caller, cancelled: threading.Event) -> Outcome:
     """The outcome of one statement. Raises what the coordinator raises."""
     if (known := familiar(sql, caller.principal.name)) is not None:
-        return _typed(known)
+        return _typed(known.result, known.transaction)
     if words(sql, 1) == ("SELECT",) and _CATALOG.search(sql):
-        return _typed(Familiar(service.answered(asked_of_catalog(sql, service.readable(caller)), cancelled)))
-    results = service.execute(sql, caller, cancelled)
-    return _typed(Familiar(results[-1]))
+        return _typed(service.answered(asked_of_catalog(sql, service.readable(caller)), cancelled))
+    return _typed(service.execute(sql, caller, cancelled)[-1])
 
 
-def _typed(known: Familiar) -> Outcome:
-    result = known.result
+def _typed(result: StatementResult, transaction: bool | None = None) -> Outcome:
     if result.types:
         types = tuple(map(type_of, result.types))
     else:
         types = tuple(type_of_values([row[at] for row in result.rows]) for at in range(len(result.columns)))
-    return Outcome(result, types, known.transaction)
+    return Outcome(result, types, transaction)
 
 
 def reads(sql: str) -> bool:
@@ -103,7 +101,7 @@ def reads(sql: str) -> bool:
     >>> reads("SELECT 1"), reads("INSERT INTO t VALUES (1)"), reads("BEGIN")
     (True, False, False)
     """
-    return words(sql, 1)[:1] != () and words(sql, 1)[0] in _READING
+    return any(word in _READING for word in words(sql, 1))
 
 
 def gives_rows(sql: str) -> bool:

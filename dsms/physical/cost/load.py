@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
 from dsms.physical.cost.estimate import Statistics, estimated
+from dsms.physical.cost.flow import Expected
 from dsms.physical.dataflow import Dataflow
 from dsms.physical.lane import Lane
 
@@ -33,7 +34,7 @@ def expected_load(lane: Lane, statistics: Statistics) -> list[str]:
         return [_UNKNOWN]
     results = expected[output.vertex]
     assert results is not None
-    load = _Load(lane, statistics)
+    load = _Load(lane.flow, statistics, expected)
     lines = [f"expected: {results.flow.rows * statistics.speed:.3g} changes a second; {load.of(mine)}"]
     return [*lines, *([f"of that not shared: {load.of(mine - others)}"] if mine & others else [])]
 
@@ -41,9 +42,8 @@ def expected_load(lane: Lane, statistics: Statistics) -> list[str]:
 class _Load:
     """The load of some vertices of a lane, as text."""
 
-    def __init__(self, lane: Lane, statistics: Statistics) -> None:
-        self._flow, self._statistics = lane.flow, statistics
-        self._expected = estimated(lane.flow, statistics)
+    def __init__(self, flow: Dataflow, statistics: Statistics, expected: Sequence[Expected | None]) -> None:
+        self._flow, self._statistics, self._expected = flow, statistics, expected
 
     def of(self, vertices: Collection[int]) -> str:
         """Rows and bytes of state, and the part of a core."""

@@ -56,16 +56,15 @@ class WindowSizes:
     def after(self, revision: Revision, measures: Measures, at: float) -> WindowSizes:
         """The sizes after an epoch of a revision that ended at the time `at`. A lane that catches up decides nothing:
         its windows are as they were logged."""
-        bounded = list(_bounded(revision))
-        if not bounded:
+        if not any(lane.adjustable for lane in revision.lanes.values()):
             return WindowSizes()
         if at < self.at + _PERIOD_S:
             return self
         sizes = {
             output.id: _Query(output, lane, progress, (measures, self.measures)).size(self.sizes.get(output.id, Size()))
-            for output, lane, progress in bounded
+            for output, lane, progress in _bounded(revision)
         }
-        return WindowSizes(at, sizes, measures)
+        return WindowSizes(at, sizes, measures) if sizes else WindowSizes()
 
 
 def _bounded(revision: Revision) -> Iterator[tuple[Output, Lane, LaneManifest]]:

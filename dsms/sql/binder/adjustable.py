@@ -1,4 +1,5 @@
-"""SHED_WHERE: the condition that a record of a query's stream must satisfy to be shed."""
+"""Plans of queries of which something is adjusted while they run, and SHED_WHERE: the condition that a record of a
+query's stream must satisfy to be shed."""
 
 from __future__ import annotations
 

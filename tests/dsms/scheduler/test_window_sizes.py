@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,15 +13,17 @@ FRACTIONS = [at * STEP for at in range(round(1 / STEP) + 1)]
 SHAPES = st.tuples(st.floats(0, 100), st.floats(0, 1000), st.sampled_from([1, 2]))
 
 
+def memory_of(shape: tuple[float, float, int]) -> Callable[[float], float]:
+    """The memory that a fraction of the range takes."""
+    fixed, grows, power = shape
+    return lambda part: fixed + grows * part**power
+
+
 @given(SHAPES, st.floats(1, 2000), st.sampled_from(FRACTIONS))
 def test_the_expected_memory_is_within_the_bound_wherever_it_can_be(
     shape: tuple[float, float, int], bound: float, before: float
 ) -> None:
-    fixed, grows, power = shape
-
-    def memory(part: float) -> float:
-        return fixed + grows * part**power
-
+    memory = memory_of(shape)
     chosen = fraction(memory, bound, before)
     assert chosen in FRACTIONS
     fitting = [part for part in FRACTIONS if memory(part) <= 0.8 * bound]
@@ -33,10 +37,6 @@ def test_the_expected_memory_is_within_the_bound_wherever_it_can_be(
 def test_a_size_that_was_chosen_stays_as_long_as_nothing_changes(
     shape: tuple[float, float, int], bound: float, before: float
 ) -> None:
-    fixed, grows, power = shape
-
-    def memory(part: float) -> float:
-        return fixed + grows * part**power
-
+    memory = memory_of(shape)
     chosen = fraction(memory, bound, before)
     assert fraction(memory, bound, chosen) == chosen
