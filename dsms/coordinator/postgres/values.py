@@ -163,8 +163,8 @@ def _numeric(value: bytes) -> str:
     if sign not in (0, 0x4000) or len(value) != 8 + 2 * count:
         raise Malformed("a number is not finite, or shorter than it says")
     digits = struct.unpack_from(f"!{count}h", value, 8)
-    total = sum((Decimal(digit).scaleb(4 * (weight - at)) for at, digit in enumerate(digits)), Decimal())
-    shown = f"{total:.{max(scale, 0)}f}"
+    whole = sum(digit * 10_000 ** (count - 1 - at) for at, digit in enumerate(digits))
+    shown = f"{Decimal(f'{whole}E{4 * (weight - count + 1)}'):.{max(scale, 0)}f}"  # exact, however many digits there are
     return f"-{shown}" if sign else shown
 
 

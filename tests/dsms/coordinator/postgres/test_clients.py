@@ -52,9 +52,10 @@ def test_parameters_of_every_type_come_back_as_they_were(service) -> None:
     moment = datetime.datetime(2024, 2, 29, 23, 59, 59, 123_456)  # noqa: DTZ001  a TIMESTAMP has no zone
     values = [
         7, -(2**40), 2.5, True, "a'b\\c\n", moment, moment.date(), moment.time(), decimal.Decimal("-10232.250"),
-        uuid.UUID(int=7), None,
+        uuid.UUID(int=7), decimal.Decimal("12345678901234567890123456789012345.678"), None,
     ]  # fmt: skip
     kinds = ["BIGINT", "BIGINT", "DOUBLE", "BOOLEAN", "VARCHAR", "TIMESTAMP", "DATE", "TIME", "DECIMAL(9, 3)", "UUID"]
+    kinds += ["DECIMAL(38, 3)"]
     with connected(service[1]) as connection:
         for value, kind in zip(values, [*kinds, "INT"], strict=True):
             shown = "NULL" if value is None else "'" + str(value).replace("'", "''") + "'"
