@@ -164,7 +164,8 @@ def _numeric(value: bytes) -> str:
         raise Malformed("a number is not finite, or shorter than it says")
     digits = struct.unpack_from(f"!{count}h", value, 8)
     whole = sum(digit * 10_000 ** (count - 1 - at) for at, digit in enumerate(digits))
-    shown = f"{Decimal(f'{whole}E{4 * (weight - count + 1)}'):.{max(scale, 0)}f}"  # exact, however many digits there are
+    exact = Decimal(f"{whole}E{4 * (weight - count + 1)}")  # sums of Decimals would be rounded to 28 digits
+    shown = f"{exact:.{max(scale, 0)}f}"
     return f"-{shown}" if sign else shown
 
 
