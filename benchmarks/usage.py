@@ -21,6 +21,11 @@ def trees(roots: Sequence[int]) -> set[psutil.Process]:
     return processes
 
 
+def resident_bytes() -> int:
+    """The resident memory of this process."""
+    return int(psutil.Process().memory_info().rss)
+
+
 class Usage:
     """The CPU seconds and peak memory of process trees while a block runs.
 

@@ -267,7 +267,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     first_offsets: FirstOffsets = {}
     #: The instant at which it replaced another query, which published everything before.
     since: int | None = None
-    #: The largest allowed relative error of its results; None: its input is never shed.
+    #: The largest allowed relative error of its results; None: they are exact.
     max_error: float | None = None
     #: How far it may lag behind its sources before input is shed, in milliseconds.
     deadline: int | None = None
@@ -275,8 +275,10 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     error_columns: bool = False
     #: The condition that a record must satisfy to be shed.
     shed_where: str | None = None
-    #: The most memory of its state, in bytes, within which the sizes of its windows are chosen.
+    #: The most memory of its state, in bytes, within which the sizes of its windows are chosen, or its sketches.
     memory: int | None = None
+    #: The error of its sketches, which `memory` and `max_error` together ask for; None: its operators keep all.
+    sketch_error: float | None = None
     #: The query that it replaced, while still needed; `lasting`: as long as this query exists.
     former: Former | None = None
     lasting: bool = False
@@ -293,12 +295,17 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     @property
     def sheddable(self) -> bool:
         """Whether its input may be shed."""
-        return self.max_error is not None
+        return self.max_error is not None and self.sketch_error is None
+
+    @property
+    def sized(self) -> bool:
+        """Whether the sizes of its windows are chosen while it runs."""
+        return self.memory is not None and self.sketch_error is None
 
     @property
     def adjustable(self) -> bool:
         """Whether something of it is decided while it runs."""
-        return self.sheddable or self.memory is not None
+        return self.sheddable or self.sized
 
     @property
     def streams(self) -> bool:
@@ -325,8 +332,10 @@ class Former(msgspec.Struct, frozen=True):
     error_columns: bool = False
     shed_where: str | None = None
     first_offsets: FirstOffsets = {}
-    #: The most memory of its state.
+    #: The most memory of its state, within which the sizes of its windows were chosen.
     memory: int | None = None
+    #: The error of its sketches.
+    sketch_error: float | None = None
 
 
 class AggregatePart(msgspec.Struct, frozen=True):

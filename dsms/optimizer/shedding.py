@@ -118,7 +118,7 @@ def _rewrite_above(node: logical.Node, request: _Request) -> _Estimated:
             return replace(node, input=below, outputs=(*node.outputs, *more)), _estimates_above(node, estimates)
     if isinstance(node, logical.SemiJoin):
         raise _refused("the right side of a negation" if node.anti else "IN or EXISTS", _no_group())
-    raise _refused(_construct(node), _REASONS.get(type(node), _no_group()))
+    raise _refused(construct(node), _REASONS.get(type(node), _no_group()))
 
 
 def _estimates_above(node: logical.Project, estimates: frozenset[str]) -> frozenset[str]:
@@ -132,12 +132,13 @@ def _no_group() -> str:
     return "only COUNT, SUM and AVG over one stream have a known error"
 
 
-def _construct(node: logical.Node) -> str:
+def construct(node: logical.Node) -> str:
+    """What a user wrote that became this node."""
     return _CONSTRUCTS.get(type(node), "a query without an aggregate")
 
 
-def _refused(construct: str, why: str) -> UserError:
-    return UserError(f"max_error cannot be kept over {construct}: {why}", hint="leave max_error out")
+def _refused(what: str, why: str) -> UserError:
+    return UserError(f"max_error cannot be kept over {what}: {why}", hint="leave max_error out")
 
 
 # --- below the group-by
@@ -163,10 +164,10 @@ def _check_below(node: logical.Node, group: logical.GroupBy) -> None:
         case logical.Restamp() if append_only(node.input):
             pass
         case logical.SemiJoin():
-            construct = "the right side of a negation" if node.anti else "IN or EXISTS"
-            raise _refused(construct, "a row that is left out would change which others there are")
+            negated = "the right side of a negation" if node.anti else "IN or EXISTS"
+            raise _refused(negated, "a row that is left out would change which others there are")
         case _:
-            raise _refused(_construct(node), _REASONS.get(type(node), _no_group()))
+            raise _refused(construct(node), _REASONS.get(type(node), _no_group()))
     _check_below(node.input, group)
 
 

@@ -87,7 +87,7 @@ def _check_settings(draft: Query) -> None:
         "MAX_ERROR": draft.sheddable,
         "INSERT INTO": draft.fills,
         "STATE_MEMORY": draft.state_memory,
-        "MEMORY": draft.memory,
+        "MEMORY": draft.sized,
     }
     for name, value in given.items():
         if value:

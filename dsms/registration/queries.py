@@ -17,6 +17,7 @@ from dsms.model.position import error_at
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_result
 from dsms.optimizer.first_offsets import reading_from
+from dsms.optimizer.sketches import least_error, memory_of
 from dsms.optimizer.start_instants import started
 from dsms.optimizer.window_ranges import ranged
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
@@ -34,6 +35,8 @@ from dsms.sql.binder.dependencies import names_in
 from dsms.sql.binder.expansion import default_windows, written_out
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.nodes import WholeQuery
+from operators.core.errors import SqlError, UserError
+from operators.kernels.near_values import LEAST_ERROR
 
 RESULT_PREFIX = "dsms."
 #: How many queries that differ only in constants run separately before further ones run as a family.
@@ -68,7 +71,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     check_quality(statement, settings)
     derived = {"output": output, "partitions": _partitions(node), "first_offsets": first}
     draft = draft_of(statement, name, {**derived, **settings}, catalog)
-    check_memory(statement, draft, node)
+    draft = with_memory(statement, draft, node)
     node = adjustable_plan(node, draft)
     if draft.fragments_by_load:
         check_divisible(draft, node)
@@ -106,27 +109,46 @@ def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) ->
         raise given[0].place.error(f"{given[0].name.upper()} needs a query: {why}", "use CREATE QUERY …")
     if given and "max_error" not in settings:
         raise given[0].place.error(f"{given[0].name.upper()} needs MAX_ERROR: without it no input is shed")
+    others = [clause for clause in given if clause.name != "max_error"]
+    if others and "memory" in settings:
+        raise others[0].place.error(f"{others[0].name.upper()} does not go with MEMORY: then no input is shed")
 
 
-def check_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node) -> None:
-    """Raises SqlError for a bound on the memory of a query that has nothing to be adjusted."""
+def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node) -> Query:
+    """The query with the error of its sketches, if it bounds both its memory and its error. Raises SqlError for a bound
+    on the memory of a query that has nothing to be adjusted, and for one that is too small."""
     clause = next((clause for clause in statement.clauses if clause.name == "memory"), None)
     if clause is None or draft.memory is None:
-        return
+        return draft
     if statement.kind == "view":
-        why = "readers of a view expect windows of one size"
+        why = "readers of a view expect exact results"
         raise clause.place.error(f"MEMORY needs a query: {why}", "use CREATE QUERY …")
-    if draft.sheddable:
-        raise clause.place.error("MEMORY and MAX_ERROR do not go together", "leave one of them out")
+    if draft.max_error is not None:
+        return _with_sketches(draft, node, draft.memory, draft.max_error, clause.place)
     if not ranged(node):
-        hint = "write one such as [Range Min 5 Minutes Max 1 Hour]; STATE_MEMORY moves state to disk"
+        hint = "write one such as [Range Min 5 Minutes Max 1 Hour], or add MAX_ERROR; STATE_MEMORY moves state to disk"
         raise clause.place.error("MEMORY needs a window with a range of sizes", hint)
+    return draft
+
+
+def _with_sketches(draft: Query, node: logical.Node, memory: int, most: float, place: st.Place) -> Query:
+    try:
+        error = least_error(node, memory)
+        if error is None or error > most:
+            need = f"MAX_ERROR {most:g} needs {memory_of(node, max(most, LEAST_ERROR)):,} bytes for each group"
+            reached = "" if error is None else f"; with {memory:,} bytes the error is up to {error:g}"
+            raise place.error(f"MEMORY is too small: {need}{reached}", "allow for more of one of them")
+    except SqlError:
+        raise
+    except UserError as problem:
+        raise place.error(problem.message, problem.hint) from problem
+    return msgspec.structs.replace(draft, sketch_error=error)
 
 
 def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> dict[str, Any]:
     """The settings of the clauses, with START latest resolved to an instant."""
     settings = result_settings(statement.clauses)
-    if "max_error" in settings:
+    if "max_error" in settings and "memory" not in settings:
         settings.setdefault("deadline", DEFAULT_DEADLINE_MS)
     if settings.get("start") == LATEST:
         node = bind(WholeQuery(this=statement.select), catalog, environment.reads)
@@ -215,6 +237,8 @@ def _gone_notices(node: logical.Node, first: FirstOffsets) -> Iterator[str]:
 
 
 def _quality_notices(query: Query) -> tuple[str, ...]:
+    if query.sketch_error is not None:
+        return (f"sketches: an error of at most {query.sketch_error:g}, within {query.memory:,} bytes for each group",)
     if query.memory is not None:
         return (f"the sizes of its windows are the greatest that {query.memory:,} bytes of state allow",)
     if query.max_error is None:

@@ -25,12 +25,12 @@ from dsms.registration.clauses import result_settings
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.gone_records import check_all_there
 from dsms.registration.queries import (
-    check_memory,
     check_quality,
     create_query,
     default_output,
     draft_of,
     settled,
+    with_memory,
 )
 from dsms.registration.query_limits import check_plan
 from dsms.sql.binder.bind import bind, plan_of
@@ -134,7 +134,7 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
     output = statement.output or default_output(statement, node)
     kept = {name: getattr(before, name) for name in (*_KEPT, *_CARRIED)}
     draft = draft_of(statement, st.Name(before.name), {"output": output, **kept, **settings}, catalog)
-    check_memory(statement, draft, node)
+    draft = with_memory(statement, draft, node)
     return msgspec.structs.replace(
         draft, key_schema_id=before.key_schema_id, value_schema_id=before.value_schema_id, id=before.id
     )

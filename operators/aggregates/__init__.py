@@ -28,6 +28,7 @@ ALIASES: dict[str, str] = {
     "quantile_cont": "percentile_cont",
     "quantile_disc": "percentile_disc",
     "approx_distinct": "approx_count_distinct",
+    "approx_quantile": "approx_percentile",
     "listagg": "string_agg",
     "group_concat": "string_agg",
     "collect": "array_agg",

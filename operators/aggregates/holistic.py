@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from operators.aggregates.function import AggregateFunction, Holistic, Use
-from operators.aggregates.rules import fraction, integers, interpolated, listed, picked, same, strings
+from operators.aggregates.rules import fraction, integers, interpolated, listed, near, picked, same, strings
 from operators.core.delta import WEIGHT
 from operators.core.sort_key import SortKey
 from operators.expressions.arrow_types import polars_type, temporal
@@ -122,6 +122,14 @@ HOLISTIC: dict[str, AggregateFunction] = {
         "The first of the sorted values at or behind a fraction of them.",
         (1, 1),
         picked,
+        Holistic(_by_value, _argument, _discrete),
+    ),
+    "approx_percentile": AggregateFunction(
+        "approx_percentile",
+        "The first of the sorted values at or behind a fraction of them, within a relative error, the third argument "
+        "(0.01), in a state that does not grow with the values.",
+        (1, 1),
+        near,
         Holistic(_by_value, _argument, _discrete),
     ),
     "mode": AggregateFunction(

@@ -9,6 +9,10 @@ import pyarrow as pa
 from operators.aggregates.function import Parameters, Rule, Types
 from operators.core.errors import UserError
 from operators.expressions.arrow_types import decimal, digits, integer, numeric, temporal
+from operators.kernels.near_values import LEAST_ERROR
+
+#: The relative error of an approximate aggregate that names none.
+DEFAULT_ERROR = 0.01
 
 
 def always(type_: pa.DataType) -> Rule:
@@ -73,6 +77,32 @@ def fraction(parameters: Parameters) -> float:
     if not 0 <= value <= 1:
         raise UserError("the fraction of a percentile is a number from 0 to 1")
     return value
+
+
+def error_of(value: object = DEFAULT_ERROR) -> float:
+    """The error of an approximate aggregate. Raises UserError for what is none."""
+    try:
+        error = float(str(value))
+    except ValueError:
+        error = math.nan
+    if not LEAST_ERROR <= error <= 0.5:
+        raise UserError(f"the error of an approximate aggregate is a number from {LEAST_ERROR} to 0.5")
+    return error
+
+
+def counted_about(types: Types, parameters: Parameters) -> pa.DataType | None:
+    """A count, BIGINT, with an error as the constant, or none."""
+    error_of(*parameters)
+    return pa.int64()
+
+
+def near(types: Types, parameters: Parameters) -> pa.DataType | None:
+    """Numbers only, with a fraction and an error as constants; the result has the type of the argument."""
+    if not parameters:
+        raise UserError('"approx_percentile" takes a fraction: approx_percentile(x, 0.9)')
+    fraction(parameters)
+    error_of(*parameters[1:])
+    return types[0] if numeric(types[0]) else None
 
 
 def interpolated(types: Types, parameters: Parameters) -> pa.DataType | None:

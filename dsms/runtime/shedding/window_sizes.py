@@ -69,7 +69,7 @@ class WindowSizes:
 
 def _bounded(revision: Revision) -> Iterator[tuple[Output, Lane, LaneManifest]]:
     for output, lane, progress in queries_in_lanes(revision, revision.manifest):
-        if output.sink is not None and output.sink.memory is not None:
+        if output.sink is not None and output.sink.sized:
             yield output, lane, progress
 
 

@@ -14,6 +14,7 @@ from dsms.model.limits import Limits
 from dsms.model.objects import Former, Query
 from dsms.model.schema import schema
 from dsms.optimizer.shedding import shed
+from dsms.optimizer.sketches import approximated
 from dsms.optimizer.window_ranges import with_ranges
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.scope import Entry, Scope
@@ -24,9 +25,12 @@ from operators.expressions import Expression, column
 
 
 def adjustable_plan(node: logical.Node, query: Query | Former) -> logical.Node:
-    """The bound plan of a query with what is adjusted while it runs: the sizes of its windows, if its memory is bounded
-    (`dsms.optimizer.window_ranges`), or a Shed operator, if its input may be shed (`dsms.optimizer.shedding`)."""
-    node = with_ranges(node, query.id, bounded=query.memory is not None)
+    """The bound plan of a query as its options ask for it: with the sizes of its windows chosen while it runs, if its
+    memory is bounded (`dsms.optimizer.window_ranges`), with sketches, if it also allows for errors
+    (`dsms.optimizer.sketches`), or with a Shed operator, if its input may be shed (`dsms.optimizer.shedding`)."""
+    node = with_ranges(node, query.id, bounded=query.memory is not None and query.sketch_error is None)
+    if query.sketch_error is not None:
+        return approximated(node, query.sketch_error)
     if not query.sheddable:
         return node
     only = None if query.shed_where is None else partial(_bound, query.shed_where)

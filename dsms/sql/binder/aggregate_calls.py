@@ -30,7 +30,13 @@ _NAMES: dict[type[exp.Expr], str] = {
 _MARK = "written by a user"
 _NO_METHOD = Linear(lambda use: (), lambda use, columns: pl.lit(None))
 #: The number of constants that a function takes after its arguments, or before WITHIN GROUP.
-_CONSTANTS = {"percentile_cont": 1, "percentile_disc": 1, "string_agg": 1}
+_CONSTANTS = {
+    "percentile_cont": 1,
+    "percentile_disc": 1,
+    "string_agg": 1,
+    "approx_count_distinct": 1,
+    "approx_percentile": 2,
+}
 
 
 @dataclass(frozen=True)

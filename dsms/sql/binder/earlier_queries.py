@@ -34,7 +34,8 @@ def former_of(query: Query, catalog: Catalog) -> Former:
         error_columns=query.error_columns,
         shed_where=query.shed_where,
         first_offsets=query.first_offsets,
-        memory=query.memory,
+        memory=query.memory if query.sized else None,
+        sketch_error=query.sketch_error,
     )
 
 

@@ -10,6 +10,7 @@ from operators.expressions.functions.logic import LOGIC
 from operators.expressions.functions.math import NUMBERS
 from operators.expressions.functions.nested import NESTED
 from operators.expressions.functions.patterns import PATTERNS
+from operators.expressions.functions.sketches import SKETCHES
 from operators.expressions.functions.text import TEXTS
 from operators.expressions.functions.time import TIME
 
@@ -25,6 +26,7 @@ FUNCTIONS: dict[str, Function] = {
     **JSON,
     **NESTED,
     **CONVERSION,
+    **SKETCHES,
 }
 
 __all__ = ["FUNCTIONS"]

@@ -1,0 +1,271 @@
+"""Aggregates whose state is a sketch: of a fixed size however many values there are, with a bound on the error
+(STREAM: Motwani et al., CIDR 2003, sections 5.2.1 and 5.3).
+
+A sketch is a rewrite: instead of a value, what is kept of it goes into the group-by, and the aggregate is estimated
+from that. So it is exact arithmetic over a smaller relation: it follows rows that leave, is shared, divided, spilled
+and recovered as any other state, and is a function of the rows alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from dsms.model import logical
+from dsms.model.schema import schema
+from dsms.optimizer.algebra.column_projections import unchanged
+from dsms.optimizer.shedding import construct
+from operators.aggregates import ALIASES
+from operators.aggregates.aggregate import Aggregate
+from operators.aggregates.rules import error_of
+from operators.core.errors import UserError
+from operators.expressions import Call, Column, Expression, Literal, call, columns
+from operators.expressions.arrow_types import decimal, digits, floating, numeric
+from operators.kernels.distinct_cells import expected_cells, registers
+from operators.kernels.near_values import LEAST_ERROR, buckets
+
+#: About how many bytes of state what is kept of a value takes, with a group key of a number or a short text
+#: (`benchmarks.sketches` measures it).
+ENTRY_BYTES: Final = 32
+#: For so many distinct values the expected number of cells is counted.
+_VALUES = 1e9
+#: The greatest error that a sketch may have.
+_MOST_ERROR = 0.5
+_PERCENTILES = ("median", "percentile_cont", "percentile_disc")
+_KEPT = ("distinct_cell", "near_value")
+_DOUBLE = pa.float64()
+
+
+class Sketch(Protocol):
+    """What stands for the values of an aggregate."""
+
+    def kept(self, arguments: tuple[Column, ...]) -> Expression:
+        """What is kept of a row's arguments."""
+
+    def over(self, aggregate: Aggregate, name: str) -> Aggregate:
+        """The aggregate over the column `name` of what is kept."""
+
+    def estimate(self, value: Column) -> Expression:
+        """The result, from that of the aggregate over what is kept."""
+
+    def entries(self) -> int:
+        """The most that a group keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctCount:
+    """The cells that distinct values occupy (`operators.kernels.distinct_cells`): 95 of 100 are within the error."""
+
+    error: float
+
+    def kept(self, arguments: tuple[Column, ...]) -> Expression:
+        return call("distinct_cell", self._registers, *arguments)
+
+    def over(self, aggregate: Aggregate, name: str) -> Aggregate:
+        return replace(aggregate, function="count", arguments=(name,), distinct=True, parameters=())
+
+    def estimate(self, value: Column) -> Expression:
+        return call("distinct_estimate", self._registers, value)
+
+    def entries(self) -> int:
+        return math.ceil(expected_cells(_VALUES, registers(self.error)))
+
+    @property
+    def _registers(self) -> Literal:
+        return Literal(registers(self.error), pa.int64())
+
+
+@dataclass(frozen=True, slots=True)
+class Percentile:
+    """Numbers of a type rounded to few of them (`operators.kernels.near_values`): always within the error."""
+
+    error: float
+    type: pa.DataType
+
+    def kept(self, arguments: tuple[Column, ...]) -> Expression:
+        return call("near_value", Literal(self.error, _DOUBLE), *arguments)
+
+    def over(self, aggregate: Aggregate, name: str) -> Aggregate:
+        function = "percentile_disc" if aggregate.function == "approx_percentile" else aggregate.function
+        return replace(aggregate, function=function, arguments=(name,), parameters=aggregate.parameters[:1])
+
+    def estimate(self, value: Column) -> Expression:
+        return value
+
+    def entries(self) -> int:
+        error = self.error if floating(self.type) else self.error / 2
+        return 2 * buckets(error, _decades(self.type)) + 1
+
+
+def expanded(node: logical.GroupBy) -> logical.Node:
+    """The group-by with the sketches of those of its aggregates that are written as approximate.
+
+    >>> below = logical.Values(pa.schema([("x", pa.int64())]), ())
+    >>> about = Aggregate("n", "approx_count_distinct", ("x",), pa.int64(), False, parameters=(0.05,))
+    >>> above = expanded(logical.GroupBy(below, (), (about,)))
+    >>> above.input.aggregates[0].arguments, above.input.aggregates[0].distinct
+    (('__kept1',), True)
+    """
+    return _rewritten(node, _written)
+
+
+def approximated(node: logical.Node, error: float) -> logical.Node:
+    """The bound plan of a query with sketches of this error for all of its aggregates that can have one. Raises
+    UserError where the error of a result would not follow from theirs."""
+    return _rewrite_above(node, _within(error))[0]
+
+
+def least_error(node: logical.Node, memory: int) -> float | None:
+    """The least error for which the sketches of a group take at most so many bytes, between 0.001 and 0.5; None if none
+    of these is enough. What they take falls as the error grows, so the memory is divided with the least largest error
+    where all errors are one. Raises UserError as `approximated`, and where there is no sketch."""
+
+    def fits(error: float) -> bool:
+        return memory_of(node, error) <= memory
+
+    if not fits(_MOST_ERROR):
+        return None
+    enough, low = _MOST_ERROR, LEAST_ERROR
+    while enough > low * 1.0001:
+        middle = math.sqrt(enough * low)
+        enough, low = (middle, low) if fits(middle) else (enough, middle)
+    return float(f"{enough * 1.0005:.3g}") if enough > LEAST_ERROR * 1.001 else LEAST_ERROR
+
+
+def memory_of(node: logical.Node, error: float) -> int:
+    """The bytes that the sketches of a group take for an error. Raises UserError if there is no sketch."""
+    found: list[Sketch] = []
+
+    def seen(aggregate: Aggregate, below: logical.Node) -> Sketch | None:
+        sketch = _within(error)(aggregate, below)
+        found.extend([] if sketch is None else [sketch])
+        return sketch
+
+    _rewrite_above(node, seen)
+    if not found:
+        raise UserError("no aggregate of the query has a sketch", hint="MEMORY with MAX_ERROR is for " + _HAVE)
+    return ENTRY_BYTES * sum(sketch.entries() for sketch in found)
+
+
+# --- which aggregates have one
+
+#: The sketch of an aggregate over a relation; None: it is computed exactly.
+_Choice = Callable[[Aggregate, logical.Node], Sketch | None]
+_HAVE = "COUNT(DISTINCT …), MEDIAN and percentiles of numbers"
+
+
+def _written(aggregate: Aggregate, below: logical.Node) -> Sketch | None:
+    match aggregate.function, aggregate.parameters:
+        case "approx_count_distinct", (error,):
+            return DistinctCount(error_of(error))
+        case "approx_percentile", (_, *rest):
+            return Percentile(error_of(*rest), _type(aggregate, below))
+    return None
+
+
+def _within(error: float) -> _Choice:
+    def chosen(aggregate: Aggregate, below: logical.Node) -> Sketch | None:
+        if _has_one(aggregate, below):
+            return None
+        function = ALIASES.get(aggregate.function, aggregate.function)
+        if function == "approx_count_distinct" or (function == "count" and aggregate.distinct and aggregate.arguments):
+            return DistinctCount(error)
+        if function in _PERCENTILES and numeric(type_ := _type(aggregate, below)):
+            return Percentile(error, type_)
+        return None
+
+    return chosen
+
+
+def _type(aggregate: Aggregate, below: logical.Node) -> pa.DataType:
+    type_: pa.DataType = schema(below).field(aggregate.arguments[0]).type
+    return type_
+
+
+def _decades(type_: pa.DataType) -> float:
+    """How many powers of ten there are from the least to the greatest number above 0 of a type.
+
+    >>> round(_decades(pa.int32()), 1), round(_decades(pa.float64())), _decades(pa.decimal128(9, 2))
+    (9.3, 616, 9)
+    """
+    if decimal(type_):
+        return digits(type_)[0]
+    bits = 2046 if type_ == pa.float64() else 254 if floating(type_) else type_.bit_width - 1
+    return bits * math.log10(2)
+
+
+def _has_one(aggregate: Aggregate, below: logical.Node) -> bool:
+    """Whether an aggregate is over what a sketch keeps."""
+    outputs = dict(below.outputs) if isinstance(below, logical.Project) else {}
+    kept = [outputs.get(name) for name in aggregate.arguments]
+    return any(isinstance(value, Call) and value.function in _KEPT for value in kept)
+
+
+# --- the rewrite
+
+
+def _rewritten(node: logical.GroupBy, choice: _Choice) -> logical.Node:
+    below = schema(node.input)
+    chosen = [choice(aggregate, node.input) for aggregate in node.aggregates]
+    if not any(chosen):
+        return node
+    kept, over = list(unchanged(below)), []
+    for aggregate, sketch in zip(node.aggregates, chosen, strict=True):
+        if sketch is None:
+            over.append(aggregate)
+            continue
+        name = f"__kept{len(kept)}"
+        kept.append((name, sketch.kept(_arguments(aggregate, below))))
+        over.append(sketch.over(aggregate, name))
+    group = replace(node, input=logical.Project(node.input, tuple(kept)), aggregates=tuple(over))
+    return logical.Project(group, tuple(_estimates(group, chosen)))
+
+
+def _arguments(aggregate: Aggregate, below: pa.Schema) -> tuple[Column, ...]:
+    return tuple(Column(name, below.field(name).type, below.field(name).nullable) for name in aggregate.arguments)
+
+
+def _estimates(group: logical.GroupBy, chosen: list[Sketch | None]) -> Iterator[tuple[str, Expression]]:
+    results = dict(unchanged(schema(group)))
+    yield from ((key, results[key]) for key in group.keys)
+    for aggregate, sketch in zip(group.aggregates, chosen, strict=True):
+        value = results[aggregate.name]
+        assert isinstance(value, Column)
+        yield aggregate.name, value if sketch is None else sketch.estimate(value)
+
+
+def _rewrite_above(node: logical.Node, choice: _Choice) -> tuple[logical.Node, frozenset[str]]:
+    """The plan with sketches in its uppermost group-by, and which of its columns are estimates."""
+    match node:
+        case logical.GroupBy():
+            names = [aggregate.name for aggregate in node.aggregates if choice(aggregate, node.input) is not None]
+            return _rewritten(node, choice), frozenset(names)
+        case logical.Final() | logical.Filter() | logical.Project():
+            below_, estimates = _rewrite_above(node.input, choice)
+            return replace(node, input=below_), _above(node, estimates)
+    raise UserError(
+        f"MEMORY and MAX_ERROR cannot be kept together over {construct(node)}",
+        hint=f"they are for {_HAVE} in the select list; APPROX_COUNT_DISTINCT(x, error) may stand anywhere",
+    )
+
+
+def _above(node: logical.Final | logical.Filter | logical.Project, estimates: frozenset[str]) -> frozenset[str]:
+    match node:
+        case logical.Final():
+            return estimates
+        case logical.Filter():
+            if columns(node.predicate) & estimates:
+                why = "it may hold of the estimate and not of the exact value"
+                raise UserError(f"MAX_ERROR cannot be kept over HAVING: {why}", hint="leave MAX_ERROR and MEMORY out")
+            return estimates
+    for _, output in node.outputs:
+        if not isinstance(output, Column) and columns(output) & estimates:
+            why = "its error does not follow from that of the aggregate"
+            raise UserError(
+                f"MAX_ERROR cannot be kept over an expression over an aggregate: {why}", hint="SELECT it as it is"
+            )
+    return frozenset(name for name, output in node.outputs if isinstance(output, Column) and output.name in estimates)

@@ -1,0 +1,103 @@
+"""What plans compute for aggregates whose state is a sketch (`dsms.optimizer.sketches`). They have no examples, as
+nobody writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from operators.expressions.arrow_types import decimal, digits, floating, numeric, polars_type
+from operators.expressions.function import (
+    Arguments,
+    Compiled,
+    Evaluation,
+    Function,
+    Rule,
+    Signature,
+    first_fault,
+    literal_value,
+    total_call,
+)
+from operators.expressions.functions.entry import DOUBLE, LONG, constant
+from operators.expressions.tree import Call
+from operators.kernels.distinct_cells import cells_of, estimates
+from operators.kernels.near_values import near_floats, near_integers
+from operators.kernels.unscaled_decimals import as_decimals
+
+
+def _cell_rule(arguments: Arguments) -> Signature | None:
+    if len(arguments) < 2 or not constant(arguments[0]):
+        return None
+    return Signature((LONG, *(argument.type for argument in arguments[1:])), pa.int32())
+
+
+def _cell(call: Call, arguments: Sequence[Compiled]) -> Compiled:
+    count, fault = int(literal_value(call.arguments[0])), first_fault([argument.fault for argument in arguments])
+    values = [argument.value for argument in arguments[1:]]
+
+    def cells(columns: Sequence[pl.Series]) -> pl.Series:
+        return pl.Series(cells_of(columns, count)).cast(pl.Int32)
+
+    known = pl.all_horizontal([value.is_not_null() for value in values])
+    cell = pl.map_batches(values, cells, return_dtype=pl.Int32, returns_scalar=False)
+    return Compiled(pl.when(known).then(cell), fault)
+
+
+def _count_rule(arguments: Arguments) -> Signature | None:
+    return Signature((LONG, LONG), LONG) if len(arguments) == 2 and constant(arguments[0]) else None
+
+
+def _count(call: Call, _: pl.Expr, cells: pl.Expr) -> pl.Expr:
+    count = int(literal_value(call.arguments[0]))
+
+    def counted(column: pl.Series) -> pl.Series:
+        return pl.Series(column.name, estimates(column.fill_null(0).to_numpy(), count), pl.Int64)
+
+    return pl.when(cells.is_not_null()).then(cells.map_batches(counted, return_dtype=pl.Int64, is_elementwise=True))
+
+
+def _near_rule(arguments: Arguments) -> Signature | None:
+    if len(arguments) != 2 or not constant(arguments[0]) or not numeric(arguments[1].type):
+        return None
+    return Signature((DOUBLE, arguments[1].type), arguments[1].type)
+
+
+def _near(call: Call, _: pl.Expr, value: pl.Expr) -> pl.Expr:
+    error, type_ = float(literal_value(call.arguments[0])), call.type
+
+    def near(column: pl.Series) -> pl.Series:
+        numbers = column.to_physical() if decimal(type_) else column
+        values = numbers.cast(pl.Float64).fill_null(0.0).to_numpy()
+        if floating(type_):
+            return pl.Series(column.name, near_floats(values, error)).cast(column.dtype)
+        return _as_integers(column, near_integers(values, error), type_)
+
+    return pl.when(value.is_not_null()).then(
+        value.map_batches(near, return_dtype=polars_type(type_), is_elementwise=True)
+    )
+
+
+def _as_integers(column: pl.Series, rounded: np.ndarray, type_: pa.DataType) -> pl.Series:
+    """Integers, or the unscaled values of decimals, in the type of the column. Numbers that a float does not have
+    exactly may be rounded over its limits: they stay at them."""
+    exact = pl.Series(column.name, rounded).cast(pl.Int128)
+    if decimal(type_):
+        most, scale = digits(type_)
+        limit = 10**most - 1
+        return as_decimals(exact.clip(-limit, limit).cast(pl.Decimal(38, 0)), scale).cast(column.dtype)
+    most = 2 ** (type_.bit_width - 1)
+    return exact.clip(-most, most - 1).cast(polars_type(type_))
+
+
+def _entry(rule: Rule, evaluate: Evaluation, summary: str) -> Function:
+    return Function("sketches", "", summary, "", rule, evaluate)
+
+
+SKETCHES: dict[str, Function] = {
+    "distinct_cell": _entry(_cell_rule, _cell, "The cell of values among those of so many registers."),
+    "distinct_estimate": _entry(_count_rule, total_call(_count), "The distinct values that occupy so many cells."),
+    "near_value": _entry(_near_rule, total_call(_near), "A number within a relative error of the one given."),
+}

@@ -1,0 +1,60 @@
+"""Numbers rounded to few of them, each within a relative error of the number it stands for: a histogram whose buckets
+grow with the values, for percentiles (Masson, Rim, Lee: "DDSketch", VLDB 2019)."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+#: Floats nearer to 0 than this are 0.
+_LEAST = 2.0**-1022
+#: The part of an error that is used, so that rounding of floats does not exceed it.
+_INSIDE = 1 - 1e-12
+#: The least error, for which there are 700 000 buckets.
+LEAST_ERROR = 0.001
+
+
+def near_floats(values: np.ndarray, error: float) -> np.ndarray:
+    """A float within the relative error of each, never descending as the values ascend; NaN and the infinities are as
+    they are.
+
+    >>> near = near_floats(np.array([0.0, 1.0, 1.01, -7.5, np.inf]), 0.05)
+    >>> bool((np.abs(near[:4] - [0, 1, 1.01, -7.5]) <= [0, 0.05, 0.0505, 0.375]).all()), bool(near[1] == near[2])
+    (True, True)
+    """
+    bounds, size = _bounds(error), np.abs(values)
+    rounded = bounds[np.minimum(np.searchsorted(bounds, size), len(bounds) - 1)] * (1 - error * _INSIDE)
+    near: np.ndarray = np.where(np.isfinite(values) & (size >= _LEAST), np.copysign(rounded, values), values)
+    return np.where(size < _LEAST, 0.0, near)
+
+
+def near_integers(values: np.ndarray, error: float) -> np.ndarray:
+    """As `near_floats`, rounded to integers: half of the error is that of rounding, so small numbers stay as they are.
+
+    >>> near_integers(np.array([3.0, 19.0, 1000.0]), 0.05).tolist()
+    [3.0, 19.0, 1020.0]
+    """
+    rounded: np.ndarray = np.rint(near_floats(values, error / 2))
+    return rounded
+
+
+def buckets(error: float, decades: float) -> int:
+    """How many buckets the positive numbers of so many powers of ten have.
+
+    >>> buckets(0.01, 6)
+    691
+    """
+    return math.ceil(decades * math.log(10) / math.log((1 + error) / (1 - error)))
+
+
+@lru_cache(maxsize=16)
+def _bounds(error: float) -> np.ndarray:
+    """The upper bounds of the buckets. They are products of floats alone, which are the same on every machine."""
+    inside = error * _INSIDE
+    ratio, bound, found = (1 + inside) / (1 - inside), _LEAST, []
+    while math.isfinite(bound):
+        found.append(bound)
+        bound *= ratio
+    return np.array([*found, np.finfo(np.float64).max])
