@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.algebra import query_arrays as arrays
 from tests.algebra import query_joins as joins
+from tests.algebra import query_patterns as patterns
 from tests.algebra import query_recursion as recursion
 from tests.algebra import query_shapes as shapes
 from tests.algebra import query_times as times
@@ -48,6 +49,7 @@ UNARY = [
     shapes.project, shapes.grouped, shapes.grouped, shapes.grouped, shapes.now_filtered, shapes.windowed,
     tops.limited, tops.ranked, tops.qualified, tops.distinct_on, shapes.over, arrays.unnested, arrays.aggregated,
     joins.self_join, shapes.sessions, times.range_frame, recursion.recursive,
+    patterns.matched,
 ]  # fmt: skip
 BINARY = [
     joins.join, joins.join, joins.filtered_by_subquery, joins.filtered_by_subquery, joins.scalar_subquery,
@@ -56,7 +58,10 @@ BINARY = [
 #: What is read at the points of a clock alone changes at no other instant.
 NOT_AT_POINTS = (shapes.now_filtered,)
 #: What can be asked for by name: operators, and what is said of sources and leaves.
-OPERATORS = {"asof": times.asof, "band": times.banded, "frame": times.range_frame, "recursion": recursion.recursive}
+OPERATORS = {
+    "asof": times.asof, "band": times.banded, "frame": times.range_frame, "recursion": recursion.recursive,
+    "pattern": patterns.matched,
+}  # fmt: skip
 NAMES = (*OPERATORS, "final", "where", "table", "types")
 
 

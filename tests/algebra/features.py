@@ -48,6 +48,7 @@ PATTERNS = {
     "VALUES": r"VALUES",
     "WITH": r"\(WITH (?!REC)",
     "WITH RECURSIVE": r"WITH RECURSIVE",
+    "MATCH_RECOGNIZE": r"MATCH_RECOGNIZE",
     "predicates over Now": r"\bNow\b(?!\])",
     "[Range], [Now]": r"\[(Range|Now)",
     "[Rows], [Partition By]": r"\[(Rows|Partition)",

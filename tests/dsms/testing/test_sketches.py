@@ -92,7 +92,7 @@ def test_percentiles_are_within_their_error_at_every_instant(rows, batch) -> Non
 @settings(max_examples=examples(25))
 @given(st.lists(ROW, max_size=40), st.integers(1, 9))
 def test_counts_depend_on_the_values_that_are_there_alone(rows, batch) -> None:
-    """At every instant they are those over only the rows that are there; few values have nearly always cells of their
+    """At every instant they are those over only the rows that are there; few values have nearly always coupons of their
     own, so a count is at most the exact one, and rarely one less."""
     made = session(rows, ABOUT, batch)
     missed = 0

@@ -83,8 +83,8 @@ NUMBERS = [
     ("r + r", 3.0),
     ("XOR(5, 3)", 6),
     # what plans compute for sketches
-    ("DISTINCT_CELL(1, NULL, 'a')", None),
-    ("DISTINCT_CELL(1, 'a') < 33", True),
+    ("DISTINCT_COUPON(1, NULL, 'a')", None),
+    ("DISTINCT_COUPON(1, 'a') < 33", True),
     ("DISTINCT_ESTIMATE(64, 0)", 0),
     ("DISTINCT_ESTIMATE(64, 1)", 1),
     ("NEAR_VALUE(0.5, CAST(0 AS DOUBLE))", 0.0),

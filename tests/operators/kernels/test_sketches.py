@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.kernels.distinct_cells import LEVELS, STANDARD_ERROR, cells_of, estimates, numbers_of, registers
+from operators.kernels.distinct_coupons import LEVELS, STANDARD_ERROR, coupons_of, estimates, numbers_of, registers
 from operators.kernels.near_values import near_floats, near_integers
 
 ERRORS = st.sampled_from([0.002, 0.01, 0.05, 0.3])
@@ -31,7 +31,7 @@ def test_95_of_100_counts_are_within_the_error(error, values, kind) -> None:
             "texts": [("user " + numbers.cast(pl.String)).alias("x")],
             "pairs": [numbers // 7, numbers % 7],
         }[kind]
-        occupied = len(np.unique(cells_of(columns, count)))
+        occupied = len(np.unique(coupons_of(columns, count)))
         beyond += abs(int(estimates(np.array([occupied]), count)[0]) - values) > error * values
     assert beyond <= 10
 
@@ -39,15 +39,15 @@ def test_95_of_100_counts_are_within_the_error(error, values, kind) -> None:
 def test_the_standard_error_is_that_of_the_paper() -> None:
     count, found = 100, []
     for run in range(300):
-        occupied = len(np.unique(cells_of([pl.Series(np.arange(run * 5000, (run + 1) * 5000))], count)))
+        occupied = len(np.unique(coupons_of([pl.Series(np.arange(run * 5000, (run + 1) * 5000))], count)))
         found.append(int(estimates(np.array([occupied]), count)[0]) / 5000 - 1)
     assert np.std(found) == pytest.approx(STANDARD_ERROR / 10, rel=0.15)
     assert abs(np.mean(found)) < 0.015
 
 
 def test_levels_halve_and_registers_are_even() -> None:
-    cells = cells_of([pl.Series(np.arange(1 << 16))], 64)
-    levels, registers_ = np.bincount(cells % 64, minlength=LEVELS + 1), np.bincount(cells // 64)
+    coupons = coupons_of([pl.Series(np.arange(1 << 16))], 64)
+    levels, registers_ = np.bincount(coupons % 64, minlength=LEVELS + 1), np.bincount(coupons // 64)
     assert len(registers_) == 64 and registers_.min() > 900 and registers_.max() < 1150
     assert levels[0] == 0
     assert [int(levels[at]) for at in (1, 2, 3)] == pytest.approx([1 << 15, 1 << 14, 1 << 13], rel=0.03)
