@@ -25,18 +25,18 @@ from operators.aggregates.rules import error_of
 from operators.core.errors import UserError
 from operators.expressions import Call, Column, Expression, Literal, call, columns
 from operators.expressions.arrow_types import decimal, digits, floating, numeric
-from operators.kernels.distinct_cells import expected_cells, registers
+from operators.kernels.distinct_coupons import expected_coupons, registers
 from operators.kernels.near_values import LEAST_ERROR, buckets
 
 #: About how many bytes of state what is kept of a value takes, with a group key of a number or a short text
 #: (`benchmarks.sketches` measures it).
 ENTRY_BYTES: Final = 32
-#: For so many distinct values the expected number of cells is counted.
+#: For so many distinct values the expected number of coupons is counted.
 _VALUES = 1e9
 #: The greatest error that a sketch may have.
 _MOST_ERROR = 0.5
 _PERCENTILES = ("median", "percentile_cont", "percentile_disc")
-_KEPT = ("distinct_cell", "near_value")
+_KEPT = ("distinct_coupon", "near_value")
 _DOUBLE = pa.float64()
 
 
@@ -58,12 +58,12 @@ class Sketch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DistinctCount:
-    """The cells that distinct values occupy (`operators.kernels.distinct_cells`): 95 of 100 are within the error."""
+    """The coupons that distinct values occupy (`operators.kernels.distinct_coupons`): 95 of 100 are within the error."""
 
     error: float
 
     def kept(self, arguments: tuple[Column, ...]) -> Expression:
-        return call("distinct_cell", self._registers, *arguments)
+        return call("distinct_coupon", self._registers, *arguments)
 
     def over(self, aggregate: Aggregate, name: str) -> Aggregate:
         return replace(aggregate, function="count", arguments=(name,), distinct=True, parameters=())
@@ -72,7 +72,7 @@ class DistinctCount:
         return call("distinct_estimate", self._registers, value)
 
     def entries(self) -> int:
-        return math.ceil(expected_cells(_VALUES, registers(self.error)))
+        return math.ceil(expected_coupons(_VALUES, registers(self.error)))
 
     @property
     def _registers(self) -> Literal:

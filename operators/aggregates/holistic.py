@@ -126,8 +126,7 @@ HOLISTIC: dict[str, AggregateFunction] = {
     ),
     "approx_percentile": AggregateFunction(
         "approx_percentile",
-        "The first of the sorted values at or behind a fraction of them, within a relative error, the third argument "
-        "(0.01), in a state that does not grow with the values.",
+        "PERCENTILE_DISC within a relative error, the third argument (0.01).",
         (1, 1),
         near,
         Holistic(_by_value, _argument, _discrete),

@@ -171,8 +171,7 @@ LINEAR: dict[str, AggregateFunction] = {
     ),
     "approx_count_distinct": AggregateFunction(
         "approx_count_distinct",
-        "How many different values there are, NULL not counted: exactly, or, with an error as the second argument, "
-        "within it in 95 of 100 cases and in a state that does not grow with them.",
+        "How many different values there are; with an error as second argument within it in 95 of 100 cases.",
         (1, 1),
         counted_about,
         COUNT,

@@ -1,10 +1,9 @@
-"""How many distinct values there are, from the cells of a fixed number that they occupy: a sketch whose size does not
-grow with the values.
+"""How many distinct values there are, from how many coupons they have: a sketch that hardly grows with the values.
 
-A value has one of m registers and a level, both bits of its hash: level k with probability 2^-k. Its cell is (register,
-level). This is probabilistic counting (Flajolet, Martin 1985); the estimate from the number of occupied cells alone is
-ICON (Lang, "Back to the future: an even more nearly optimal cardinality estimation algorithm", 2017), whose standard
-error is ln 2 / √m. That number is a COUNT(DISTINCT cell), so it follows rows that leave as well as rows that come.
+A value has one of m registers and a level, both bits of its hash: level k with probability 2^-k. Its coupon is
+(register, level). This is probabilistic counting (Flajolet, Martin 1985); the estimate from the number of coupons alone
+is ICON (Lang, "Back to the future: an even more nearly optimal cardinality estimation algorithm", 2017), whose standard
+error is ln 2 / √m. That number is a COUNT(DISTINCT coupon), so it follows rows that leave as well as rows that come.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ STANDARD_ERROR = math.log(2)
 #: So many standard errors are the half-width of an interval with 95 of 100 estimates.
 _QUANTILE = 1.96
 _SALT, _LOW, _START = 91, np.uint64(2**32 - 1), np.zeros(1, np.uint64)
-#: The estimates at which the expected number of cells is tabulated: from 1 to 2^45, 64 for each doubling.
+#: The estimates at which the expected number of coupons is tabulated: from 1 to 2^45, 64 for each doubling.
 _STEPS, _MOST = 64, 45
 
 
@@ -41,37 +40,37 @@ def registers(error: float) -> int:
     return math.ceil((_QUANTILE * STANDARD_ERROR / error) ** 2)
 
 
-def expected_cells(values: float, count: int) -> float:
-    """The expected number of cells of `count` registers that distinct values occupy.
+def expected_coupons(values: float, count: int) -> float:
+    """The expected number of coupons of `count` registers that distinct values occupy.
 
-    >>> round(expected_cells(100, 1024), 1), round(expected_cells(10**6, 1024))
+    >>> round(expected_coupons(100, 1024), 1), round(expected_coupons(10**6, 1024))
     (98.4, 10511)
     """
     chances = np.append(2.0 ** -np.arange(1, LEVELS), 2.0 ** (1 - LEVELS)) / count
     return float(-count * np.expm1(values * np.log1p(-chances)).sum())
 
 
-def estimates(cells: np.ndarray, count: int) -> np.ndarray:
-    """The numbers of distinct values (int64) for which the expected number of cells is `cells`.
+def estimates(coupons: np.ndarray, count: int) -> np.ndarray:
+    """The numbers of distinct values (int64) for which the expected number of coupons is `coupons`.
 
     >>> estimates(np.array([0, 1, 98, 10511]), 1024).tolist()
     [0, 1, 100, 1000230]
     """
     expected, logarithms = _table(count)
-    found = np.exp2(np.interp(cells, expected, logarithms))
-    return np.where(cells < 2, cells, np.rint(found)).astype(np.int64)
+    found = np.exp2(np.interp(coupons, expected, logarithms))
+    return np.where(coupons < 2, coupons, np.rint(found)).astype(np.int64)
 
 
 @lru_cache(maxsize=64)
 def _table(count: int) -> tuple[np.ndarray, np.ndarray]:
     logarithms = np.linspace(0, _MOST, _STEPS * _MOST + 1)
-    return np.array([expected_cells(float(values), count) for values in np.exp2(logarithms)]), logarithms
+    return np.array([expected_coupons(float(values), count) for values in np.exp2(logarithms)]), logarithms
 
 
-def cells_of(columns: Sequence[pl.Series], count: int) -> np.ndarray:
-    """The cell (int64) of each row's values among those of `count` registers; that of NULL means nothing.
+def coupons_of(columns: Sequence[pl.Series], count: int) -> np.ndarray:
+    """The coupon (int64) of each row's values among those of `count` registers; that of NULL means nothing.
 
-    >>> cells_of([pl.Series(["a", "b", "a"])], 1024).tolist()
+    >>> coupons_of([pl.Series(["a", "b", "a"])], 1024).tolist()
     [41473, 6273, 41473]
     """
     hashes = reduce(lambda mixed, column: splitmix(mixed.view(np.int64) ^ numbers_of(column), _SALT), columns, _START)

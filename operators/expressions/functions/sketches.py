@@ -23,40 +23,40 @@ from operators.expressions.function import (
 )
 from operators.expressions.functions.entry import DOUBLE, LONG, constant
 from operators.expressions.tree import Call
-from operators.kernels.distinct_cells import cells_of, estimates
+from operators.kernels.distinct_coupons import coupons_of, estimates
 from operators.kernels.near_values import near_floats, near_integers
 from operators.kernels.unscaled_decimals import as_decimals
 
 
-def _cell_rule(arguments: Arguments) -> Signature | None:
+def _coupon_rule(arguments: Arguments) -> Signature | None:
     if len(arguments) < 2 or not constant(arguments[0]):
         return None
     return Signature((LONG, *(argument.type for argument in arguments[1:])), pa.int32())
 
 
-def _cell(call: Call, arguments: Sequence[Compiled]) -> Compiled:
+def _coupon(call: Call, arguments: Sequence[Compiled]) -> Compiled:
     count, fault = int(literal_value(call.arguments[0])), first_fault([argument.fault for argument in arguments])
     values = [argument.value for argument in arguments[1:]]
 
-    def cells(columns: Sequence[pl.Series]) -> pl.Series:
-        return pl.Series(cells_of(columns, count)).cast(pl.Int32)
+    def coupons(columns: Sequence[pl.Series]) -> pl.Series:
+        return pl.Series(coupons_of(columns, count)).cast(pl.Int32)
 
     known = pl.all_horizontal([value.is_not_null() for value in values])
-    cell = pl.map_batches(values, cells, return_dtype=pl.Int32, returns_scalar=False)
-    return Compiled(pl.when(known).then(cell), fault)
+    coupon = pl.map_batches(values, coupons, return_dtype=pl.Int32, returns_scalar=False)
+    return Compiled(pl.when(known).then(coupon), fault)
 
 
 def _count_rule(arguments: Arguments) -> Signature | None:
     return Signature((LONG, LONG), LONG) if len(arguments) == 2 and constant(arguments[0]) else None
 
 
-def _count(call: Call, _: pl.Expr, cells: pl.Expr) -> pl.Expr:
+def _count(call: Call, _: pl.Expr, coupons: pl.Expr) -> pl.Expr:
     count = int(literal_value(call.arguments[0]))
 
     def counted(column: pl.Series) -> pl.Series:
         return pl.Series(column.name, estimates(column.fill_null(0).to_numpy(), count), pl.Int64)
 
-    return pl.when(cells.is_not_null()).then(cells.map_batches(counted, return_dtype=pl.Int64, is_elementwise=True))
+    return pl.when(coupons.is_not_null()).then(coupons.map_batches(counted, return_dtype=pl.Int64, is_elementwise=True))
 
 
 def _near_rule(arguments: Arguments) -> Signature | None:
@@ -97,7 +97,7 @@ def _entry(rule: Rule, evaluate: Evaluation, summary: str) -> Function:
 
 
 SKETCHES: dict[str, Function] = {
-    "distinct_cell": _entry(_cell_rule, _cell, "The cell of values among those of so many registers."),
-    "distinct_estimate": _entry(_count_rule, total_call(_count), "The distinct values that occupy so many cells."),
+    "distinct_coupon": _entry(_coupon_rule, _coupon, "The coupon of values among those of so many registers."),
+    "distinct_estimate": _entry(_count_rule, total_call(_count), "The distinct values that occupy so many coupons."),
     "near_value": _entry(_near_rule, total_call(_near), "A number within a relative error of the one given."),
 }
