@@ -58,7 +58,7 @@ class Sketch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DistinctCount:
-    """The coupons that distinct values occupy (`operators.kernels.distinct_coupons`): 95 of 100 are within the error."""
+    """The coupons that distinct values occupy (`operators.kernels.distinct_coupons`): 95 of 100 within the error."""
 
     error: float
 

@@ -1,6 +1,7 @@
 """SQL function calls bound to functions of the catalogue, by node or name."""
 
 import difflib
+import re
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -29,7 +30,10 @@ ALIASES: dict[str, str] = {
     "ceiling": "ceil", "truncate": "trunc", "is_nan": "isnan", "regexp_matches": "regexp_like",
     "regexp_i_like": "regexp_like", "datetrunc": "date_trunc", "datediff": "date_diff", "date_part": "extract",
     "datepart": "extract", "date_format": "strftime", "array_length": "cardinality", "array_size": "cardinality",
-    "list_contains": "array_contains", "list_has": "array_contains", "xor": "bit_xor", "unix_to_time": "to_timestamp",
+    "array_cat": "array_concat", "list_concat": "array_concat", "string_split": "string_to_array",
+    "str_split": "string_to_array", "timestamp_from_parts": "make_timestamp", "list_position": "array_position",
+    "list_append": "array_append", "list_contains": "array_contains", "list_has": "array_contains",
+    "btrim": "trim", "xor": "bit_xor", "unix_to_time": "to_timestamp",
     "j_s_o_n_extract": "json_extract", "j_s_o_n_array_length": "json_array_length", "array_join": "array_to_string",
     "concat_strict": "", "widen": "",
 }  # fmt: skip
@@ -102,7 +106,8 @@ def function_name(node: exp.Expr) -> str:
 
 
 def _choices(name: str) -> str:
-    names = sorted(known for known in {*FUNCTIONS, *ALIASES} if ALIASES.get(known) != "")
+    listed = (known for known, function in FUNCTIONS.items() if function.kind != "sketches")
+    names = sorted(known for known in {*listed, *ALIASES} if ALIASES.get(known) != "")
     close = difflib.get_close_matches(name, names, n=3)
     return ", ".join([*close, *(known for known in names if known not in close)])
 
@@ -212,7 +217,54 @@ def _struct(node: exp.Expr, bind: Bind) -> Expression:
     return call("struct", *arguments)
 
 
+def _json_steps(name: str) -> Special:
+    """The operators #> and #>> of PostgreSQL, whose paths are arrays as text: '{a,0}'."""
+
+    def read(node: exp.Expr, bind: Bind) -> Expression:
+        path = node.expression
+        if not isinstance(path, exp.Literal) or not re.fullmatch(r"\{[^{}\"]*\}", path.name):
+            raise error_at(node, "the path of #> and #>> is a literal", hint="for example '{a,0,b}'")
+        steps = [step.strip() for step in path.name[1:-1].split(",") if step.strip()]
+        text = "".join(f"[{step}]" if step.isdigit() else f'."{step}"' for step in steps)
+        return call(name, bind(node.this), _text(f"${text}"))
+
+    return read
+
+
+def _format(node: exp.Expr, bind: Bind) -> Expression:
+    """FORMAT of PostgreSQL with a literal format: %s is the next argument as text, a NULL being empty, and %% is %."""
+    text, values = node.this, list(node.expressions)
+    if not isinstance(text, exp.Literal) or not text.is_string:
+        raise error_at(node, "FORMAT takes a literal format", hint="for example FORMAT('%s of %s', a, b)")
+    parts = re.split(r"(%.?)", text.name)
+    wanted = parts.count("%s")
+    if any(part not in ("%s", "%%") for part in parts[1::2]) or wanted != len(values):
+        raise error_at(node, f"FORMAT has {wanted} %s for {len(values)} values", hint="there are %s and %% alone")
+    bound = iter([bind(value) for value in values])
+    texts = [next(bound) if part == "%s" else _text("%" if part == "%%" else part) for part in parts if part]
+    return call("concat", *texts)
+
+
+def _overlay(node: exp.Expr, bind: Bind) -> Expression:
+    """The text before the place, the new text, and what is behind so many characters, else as many as it has."""
+    text, new, start = (bind(node.args[key]) for key in ("this", "expression", "from_"))
+    count = bind(node.args["for_"]) if node.args.get("for_") else call("length", new)
+    one = Literal(1, pa.int64())
+    before = call("substring", text, one, call("subtract", start, one))
+    behind = call("substring", text, call("add", start, count))
+    return call("concat_strict", call("concat_strict", before, new), behind)
+
+
 _SPECIAL: dict[type[exp.Expr], Special] = {
+    exp.JSONBExtract: _json_steps("json_extract"),
+    exp.JSONBExtractScalar: _json_steps("json_extract_string"),
+    exp.Format: _format,
+    exp.Overlay: _overlay,
+    exp.ArrayRemove: _only("array_remove", "this", "expression"),
+    exp.ArrayAppend: _only("array_append", "this", "expression"),
+    exp.ArrayPrepend: _only("array_prepend", "expression", "this"),
+    exp.StringToArray: _only("string_to_array", "this", "expression"),
+    exp.Split: _only("string_to_array", "this", "expression"),
     exp.Trim: _trim,
     exp.Pad: _pad,
     exp.Log: _log,

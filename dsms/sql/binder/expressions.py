@@ -40,7 +40,6 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.BitwiseXor: "bit_xor",
     exp.BitwiseLeftShift: "shift_left",
     exp.BitwiseRightShift: "shift_right",
-    exp.DPipe: "concat_strict",
 }
 _IS = {
     (exp.Null, False): "is_null",
@@ -80,6 +79,8 @@ def _bind(node: exp.Expr, scope: Scope) -> Expression:
         return same if isinstance(node, exp.EQ) else call("not", same)
     if isinstance(node, exp.EQ) and (listed := _any_of(node.expression)) is not None:
         return bind_expression(exp.In(this=node.this, expressions=listed), scope)
+    if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
+        return call("array_contains", bind_expression(node.expression.this, scope), bind_expression(node.this, scope))
     if (name := _BINARY.get(type(node))) is not None:
         return call(name, bind_expression(node.this, scope), bind_expression(node.expression, scope))
     if (defined := node.meta.get(PYTHON)) is not None:
@@ -340,10 +341,33 @@ def _(node: exp.Array, scope: Scope) -> Expression:
     return call("array", *[bind_expression(element, scope) for element in node.expressions])
 
 
+def _bound_of(node: exp.Expr | None, default: int, scope: Scope) -> Expression:
+    """The bound of a slice; without one the slice begins or ends where the array does."""
+    return Literal(default, pa.int64()) if node is None else bind_expression(node, scope)
+
+
+@_bind.register
+def _(node: exp.DPipe, scope: Scope) -> Expression:
+    left, right = bind_expression(node.this, scope), bind_expression(node.expression, scope)
+    arrays = isinstance(left.type, pa.ListType), isinstance(right.type, pa.ListType)
+    name = {(True, True): "array_concat", (True, False): "array_append", (False, True): "array_prepend"}
+    return call(name.get(arrays, "concat_strict"), left, right)
+
+
+@_bind.register
+def _(node: exp.Tuple, scope: Scope) -> Expression:
+    values = [bind_expression(value, scope) for value in node.expressions]
+    named = [(Literal(f"f{at}", pa.string()), value) for at, value in enumerate(values, 1)]
+    return call("struct", *(part for pair in named for part in pair))
+
+
 @_bind.register
 def _(node: exp.Bracket, scope: Scope) -> Expression:
-    if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
-        raise error_at(node, "a slice is not supported in a row expression", hint="a[1] is the first element")
+    if len(node.expressions) != 1:
+        raise error_at(node, "an array has one subscript", hint="a[1] is the first element")
+    if isinstance(part := node.expressions[0], exp.Slice):
+        bounds = [_bound_of(part.args.get(key), last, scope) for key, last in (("this", 1), ("expression", 2**31))]
+        return call("array_slice", bind_expression(node.this, scope), *bounds)
     index = bind_expression(node.expressions[0], scope)
     if isinstance(index, Literal) and isinstance(index.value, int) and _shifted(node.expressions[0]):
         index = Literal(index.value + 1, index.type)

@@ -2,6 +2,7 @@
 
 from operators.expressions.function import Function
 from operators.expressions.functions.arithmetic import ARITHMETIC
+from operators.expressions.functions.arrays import ARRAYS
 from operators.expressions.functions.comparison import COMPARISON
 from operators.expressions.functions.conditional import CONDITIONAL
 from operators.expressions.functions.conversion import CONVERSION
@@ -25,6 +26,7 @@ FUNCTIONS: dict[str, Function] = {
     **TIME,
     **JSON,
     **NESTED,
+    **ARRAYS,
     **CONVERSION,
     **SKETCHES,
 }

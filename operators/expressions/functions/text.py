@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -20,7 +21,7 @@ from operators.expressions.function import (
 )
 from operators.expressions.functions.comparison import masked
 from operators.expressions.functions.conversion import converted, convertible
-from operators.expressions.functions.entry import BOOLEAN, LONG, TEXT, Build, constant
+from operators.expressions.functions.entry import BOOLEAN, LONG, TEXT, Build, constant, with_constants
 from operators.expressions.functions.rules import exactly
 from operators.expressions.tree import Call, columns
 
@@ -166,14 +167,32 @@ def _concat_ws(call: Call, arguments: Sequence[Compiled]) -> Compiled:
     return masked(value, first_fault([argument.fault for argument in arguments]))
 
 
+def _translate(call: Call, text: pl.Expr, *_: pl.Expr) -> pl.Expr:
+    old, new = map(str, map(literal_value, call.arguments[1:]))
+    table: dict[int, str | None] = {}
+    for at, character in enumerate(old):
+        table.setdefault(ord(character), new[at] if at < len(new) else None)
+
+    return _by_value(text, lambda value: value.translate(table), pl.String())
+
+
+def _character(number: int) -> str | None:
+    return chr(number) if 0 < number < 0x110000 and not 0xD800 <= number < 0xE000 else None
+
+
+def _by_value(value: pl.Expr, change: Callable[[Any], object], dtype: pl.DataType) -> pl.Expr:
+    """What Python makes of each value that is not NULL."""
+
+    def changed(values: pl.Series) -> pl.Series:
+        return pl.Series(values.name, [None if each is None else change(each) for each in values], dtype)
+
+    return value.map_batches(changed, return_dtype=dtype, is_elementwise=True)
+
+
 def _digest(name: str) -> Build:
     """A digest by a Python loop over the batch, as Polars has no stable digests."""
 
-    def digests(texts: pl.Series) -> pl.Series:
-        values = [None if text is None else hashlib.new(name, text.encode()).hexdigest() for text in texts]
-        return pl.Series(texts.name, values, dtype=pl.String)
-
-    return lambda text: text.map_batches(digests, return_dtype=pl.String, is_elementwise=True)
+    return lambda text: _by_value(text, lambda each: hashlib.new(name, each.encode()).hexdigest(), pl.String())
 
 
 _ONE, _TWO = exactly(TEXT, result=TEXT), exactly(TEXT, TEXT, result=BOOLEAN)
@@ -295,6 +314,28 @@ TEXTS: dict[str, Function] = {
         "RPAD('7', 3, '0')",
         _PAD,
         partial(_pad(left=False), "text too long"),
+    ),
+    "chr": Function(
+        "text",
+        "a number",
+        "The character of a number in Unicode; a fault where there is none.",
+        "CHR(65)",
+        exactly(LONG, result=TEXT),
+        partial(lambda number: _by_value(number, _character, pl.String()), "no such character"),
+    ),
+    "ascii": _entry(
+        "The number of the first character in Unicode; 0 of an empty text.",
+        "ASCII('A')",
+        exactly(TEXT, result=LONG),
+        lambda text: _by_value(text, lambda value: ord(value[0]) if value else 0, pl.Int64()),
+    ),
+    "translate": Function(
+        "text",
+        "text and two literal texts",
+        "Each character of the second text replaced by that at its place in the third, or left out if it has none.",
+        "TRANSLATE('abc', 'ab', 'x')",
+        with_constants(exactly(TEXT, TEXT, TEXT, result=TEXT), 1, 2),
+        total_call(_translate),
     ),
     "md5": _entry("The MD5 digest in hexadecimal.", "MD5('a')", _ONE, _digest("md5")),
     "sha256": _entry("The SHA-256 digest in hexadecimal.", "SHA256('a')", _ONE, _digest("sha256")),

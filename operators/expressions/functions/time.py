@@ -151,6 +151,21 @@ def _parsed(call: Call, text: pl.Expr, _: pl.Expr) -> pl.Expr:
     return text.str.to_datetime(format_, time_unit="us", strict=False)
 
 
+def _date(year: pl.Expr, month: pl.Expr, day: pl.Expr) -> pl.Expr:
+    parts = [part.cast(pl.String).str.zfill(width) for part, width in ((year, 4), (month, 2), (day, 2))]
+    likely = year.is_between(1, 9999) & month.is_between(1, 12) & day.is_between(1, 31)
+    return pl.when(likely).then(pl.concat_str(parts, separator="-")).str.to_date("%Y-%m-%d", strict=False)
+
+
+def _timestamp(
+    year: pl.Expr, month: pl.Expr, day: pl.Expr, hours: pl.Expr, minutes: pl.Expr, seconds: pl.Expr
+) -> pl.Expr:
+    clock = hours.is_between(0, 23) & minutes.is_between(0, 59) & (seconds >= 0) & (seconds < 60)
+    whole = (hours.clip(0, 23) * 3600 + minutes.clip(0, 59) * 60) * 1_000_000
+    micros = whole + pl.when(clock).then((seconds * 1_000_000).round(0)).cast(pl.Int64, strict=False)
+    return _date(year, month, day).cast(pl.Datetime("us")) + micros.cast(pl.Duration("us"))
+
+
 def _unparsed(call: Call, text: pl.Expr, _: pl.Expr) -> pl.Expr:
     return pl.concat_str(lit_text('cannot read "'), text.str.slice(0, 80), lit_text(f'" in {quoted(call)}'))
 
@@ -213,6 +228,22 @@ TIME: dict[str, Function] = {
         "STRFTIME(t, '%Y-%m-%d')",
         with_constants(exactly(TIMESTAMP, TEXT, result=TEXT), 1),
         total_call(_formatted),
+    ),
+    "make_date": Function(
+        "time",
+        "a year, a month and a day",
+        "The date; a fault where there is none.",
+        "MAKE_DATE(2024, 2, 29)",
+        exactly(LONG, LONG, LONG, result=pa.date32()),
+        partial(_date, "no such date"),
+    ),
+    "make_timestamp": Function(
+        "time",
+        "a year, a month, a day, hours, minutes and seconds",
+        "The timestamp; a fault where there is none.",
+        "MAKE_TIMESTAMP(2024, 2, 29, 12, 30, 1.5)",
+        exactly(LONG, LONG, LONG, LONG, LONG, DOUBLE, result=TIMESTAMP),
+        partial(_timestamp, "no such time"),
     ),
     "strptime": Function(
         "time",

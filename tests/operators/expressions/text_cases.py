@@ -1,8 +1,32 @@
 """Texts: functions and patterns, and JSON in texts."""
 
+from operators.core.errors import SqlError
+
 TEXT = [
     ("UPPER(s)", "HÉLLO"),
     ("LOWER('ABC')", "abc"),
+    ("TRANSLATE(s, 'lhx', 'LH')", "HéLLo"),
+    ("TRANSLATE('aXbX', 'XX', 'y')", "ayby"),
+    ("TRANSLATE(s, 'lo', '')", "hé"),
+    ("TRANSLATE(n, 'a', 'b')", None),
+    ("OVERLAY('Txxxxas' PLACING 'hom' FROM 2 FOR 4)", "Thomas"),
+    ("OVERLAY('abcdef' PLACING 'XY' FROM 2)", "aXYdef"),
+    ("js #>> '{a,b,1}'", "x"),
+    ("js #> '{a, b}'", '[1,"x",null]'),
+    ("js #>> '{c}'", "1.5"),
+    ("js #>> '{a,nothing}'", None),
+    ("js #>> s", SqlError),
+    ("FORMAT('%s of %s: 5%%', i, s)", "7 of héllo: 5%"),
+    ("FORMAT('%s', n)", ""),
+    ("FORMAT('%d', i)", SqlError),
+    ("FORMAT('%s', i, i)", SqlError),
+    ("FORMAT(s, i)", SqlError),
+    ("BTRIM(' a ')", "a"),
+    ("CHR(233)", "é"),
+    ("CHR(0)", '!no such character in "CHR(0)"'),
+    ("CHR(NULL)", None),
+    ("ASCII('été')", 233),
+    ("ASCII('')", 0),
     ("LENGTH(s)", 5),
     ("CHAR_LENGTH(s)", 5),
     ("OCTET_LENGTH(s)", 6),

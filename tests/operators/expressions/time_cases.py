@@ -4,6 +4,12 @@ import datetime as dt
 
 at = dt.datetime
 TIME = [
+    ("MAKE_DATE(2024, 2, 29)", dt.date(2024, 2, 29)),
+    ("MAKE_DATE(2023, 2, 29)", '!no such date in "MAKE_DATE(2023, 2, 29)"'),
+    ("MAKE_DATE(i, 13, 1)", '!no such date in "MAKE_DATE(i, 13, 1)"'),
+    ("MAKE_DATE(z, NULL, 1)", None),
+    ("MAKE_TIMESTAMP(2024, 2, 29, 23, 59, 1.25)", at(2024, 2, 29, 23, 59, 1, 250_000)),
+    ("MAKE_TIMESTAMP(2024, 2, 29, 24, 0, 0)", '!no such time in "MAKE_TIMESTAMP(2024, 2, 29, 24, 0, 0.0)"'),
     ("t + INTERVAL '1 day'", at(2024, 3, 1, 13, 45, 30, 250_000)),
     ("d + INTERVAL '1' MONTH", at(2024, 2, 29)),
     ("t - INTERVAL 5 MINUTES", at(2024, 2, 29, 13, 40, 30, 250_000)),

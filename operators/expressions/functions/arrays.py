@@ -1,0 +1,154 @@
+"""What is made of arrays, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+import pyarrow as pa
+
+from operators.expressions.arrow_types import common_type, polars_type
+from operators.expressions.function import Arguments, Evaluation, Function, Rule, Signature, total, total_call
+from operators.expressions.functions.entry import LONG, TEXT, whole
+from operators.expressions.functions.nested import element_type
+from operators.expressions.functions.rules import exactly
+from operators.expressions.tree import Call
+
+
+def _slice_rule(arguments: Arguments) -> Signature | None:
+    if len(arguments) != 3 or element_type(arguments[0]) is None or not all(map(whole, arguments[1:])):
+        return None
+    return Signature((arguments[0].type, LONG, LONG), arguments[0].type)
+
+
+def _slice(array: pl.Expr, first: pl.Expr, last: pl.Expr) -> pl.Expr:
+    size = array.list.len().cast(pl.Int64)
+    start = pl.when(first < 0).then(size + first.clip(-(2**40)) + 1).otherwise(first).clip(1)
+    end = pl.when(last < 0).then(size + last.clip(-(2**40)) + 1).otherwise(pl.min_horizontal(last, size))
+    known = array.is_not_null() & first.is_not_null() & last.is_not_null()
+    return pl.when(known).then(array.list.slice(start.clip(1, 2**31) - 1, (end - start + 1).clip(0)))
+
+
+def _with_element(array: int, *, appended: bool) -> Rule:
+    """An array and an element, in the type that both have; the array is at the position `array`."""
+
+    def rule(arguments: Arguments) -> Signature | None:
+        if len(arguments) != 2 or (inner := element_type(arguments[array])) is None:
+            return None
+        shared = common_type([inner, arguments[1 - array].type])
+        if shared is None:
+            return None
+        types = (pa.list_(shared), shared) if array == 0 else (shared, pa.list_(shared))
+        return Signature(types, pa.list_(shared), False) if appended else Signature(types, pa.list_(shared))
+
+    return rule
+
+
+def _position_rule(arguments: Arguments) -> Signature | None:
+    signature = _with_element(0, appended=False)(arguments)
+    return signature and Signature(signature.arguments, LONG, True)
+
+
+def _concat_rule(arguments: Arguments) -> Signature | None:
+    inner = [element_type(argument) for argument in arguments]
+    if len(arguments) != 2 or (shared := common_type([type_ for type_ in inner if type_ is not None])) is None:
+        return None
+    return Signature((pa.list_(shared),) * 2, pa.list_(shared)) if None not in inner else None
+
+
+def _or_empty(array: pl.Expr) -> pl.Expr:
+    return array.fill_null(pl.lit([]))
+
+
+def _concat(first: pl.Expr, second: pl.Expr) -> pl.Expr:
+    there = first.is_not_null() | second.is_not_null()
+    return pl.when(there).then(pl.concat_list([_or_empty(first), _or_empty(second)]))
+
+
+def _compared(change: Callable[[list[object], object], object]) -> Evaluation:
+    """The result for each array and value that are not NULL, by a Python loop over the batch: Polars compares elements
+    with a constant alone."""
+
+    def build(call: Call, array: pl.Expr, value: pl.Expr) -> pl.Expr:
+        dtype = polars_type(call.type)
+
+        def changed(pairs: pl.Series) -> pl.Series:
+            rows = zip(*(pairs.struct.field(name).to_list() for name in ("array", "value")), strict=True)
+            found = [None if elements is None or one is None else change(elements, one) for elements, one in rows]
+            return pl.Series(pairs.name, found, dtype)
+
+        pairs = pl.struct(array.alias("array"), value.alias("value"))
+        return pairs.map_batches(changed, return_dtype=dtype, is_elementwise=True)
+
+    return total_call(build)
+
+
+def _same(left: object, right: object) -> bool:
+    """Whether two values are equal, as SQL compares them: NaN is equal to itself."""
+    return left == right or (left != left and right != right)
+
+
+def _position(elements: list[object], value: object) -> int | None:
+    return next((at for at, element in enumerate(elements, 1) if _same(element, value)), None)
+
+
+def _without(elements: list[object], value: object) -> list[object]:
+    return [element for element in elements if not _same(element, value)]
+
+
+def _entry(takes: str, summary: str, example: str, rule: Rule, evaluation: Evaluation) -> Function:
+    return Function("nested", takes, summary, example, rule, evaluation)
+
+
+_LIST = "an array and a value"
+ARRAYS: dict[str, Function] = {
+    "array_slice": _entry(
+        "an array and two positions",
+        "The elements from one position to another, both included; a negative one counts from the end; also a[1:2].",
+        "ARRAY_SLICE(a, 1, 2)",
+        _slice_rule,
+        total(_slice),
+    ),
+    "array_append": _entry(
+        _LIST,
+        "The array with the value at its end; a NULL array is an empty one.",
+        "ARRAY_APPEND(a, 1)",
+        _with_element(0, appended=True),
+        total(lambda array, value: pl.concat_list([_or_empty(array), value])),
+    ),
+    "array_prepend": _entry(
+        "a value and an array",
+        "The array with the value before it; a NULL array is an empty one.",
+        "ARRAY_PREPEND(1, a)",
+        _with_element(1, appended=True),
+        total(lambda value, array: pl.concat_list([value, _or_empty(array)])),
+    ),
+    "array_concat": _entry(
+        "two arrays",
+        "The elements of both; NULL counts as empty, unless both are; also ARRAY_CAT and the operator ||.",
+        "ARRAY_CONCAT(a, a)",
+        _concat_rule,
+        total(_concat),
+    ),
+    "array_position": _entry(
+        _LIST,
+        "The position of the first element that is equal to the value; NULL where there is none.",
+        "ARRAY_POSITION(a, 1)",
+        _position_rule,
+        _compared(_position),
+    ),
+    "array_remove": _entry(
+        _LIST,
+        "The array without the elements that are equal to the value.",
+        "ARRAY_REMOVE(a, 1)",
+        _with_element(0, appended=False),
+        _compared(_without),
+    ),
+    "string_to_array": _entry(
+        "text and a separator",
+        "The parts between the separators, or the characters where it is empty; also STRING_SPLIT.",
+        "STRING_TO_ARRAY('a,b', ',')",
+        exactly(TEXT, TEXT, result=pa.list_(TEXT)),
+        total(lambda text, separator: pl.when(separator.is_not_null()).then(text.str.split(separator))),
+    ),
+}
