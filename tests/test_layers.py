@@ -72,6 +72,7 @@ COORDINATOR = (
     "dsms.coordinator.service",
     "dsms.coordinator.doctor",
     "dsms.coordinator.oidc",
+    "dsms.coordinator.console",
     "dsms.coordinator.http",
     "dsms.coordinator.postgres",
     "dsms.coordinator.election",

@@ -113,7 +113,9 @@ def _document(state: LocalState) -> dict[str, Any]:
 
 def _print_addresses(state: LocalState) -> None:
     console = stdout()
-    for name, address in (("coordinator", state.coordinator), ("kafka", state.kafka), ("redis", state.redis)):
+    web = state.coordinator and f"{state.coordinator}/console/"
+    addresses = {"coordinator": state.coordinator, "console": web, "kafka": state.kafka, "redis": state.redis}
+    for name, address in addresses.items():
         if address:
             console.print(f"{name:<12}{address}", markup=False)
 

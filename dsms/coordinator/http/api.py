@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.checkpoints_api import checkpoints_router
+from dsms.coordinator.http.console_api import console_router
 from dsms.coordinator.http.control_api import control_router
 from dsms.coordinator.http.errors import (
     dsms_error_response,
@@ -51,6 +52,7 @@ ROUTERS: tuple[Callable[[Backend], APIRouter], ...] = (
     results_router,
     version_router,
     checkpoints_router,
+    console_router,
     registry_router,
 )
 

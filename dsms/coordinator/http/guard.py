@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dsms.coordinator.audit.audit_log import Audit, Event
 from dsms.coordinator.http.access import Access, declared_role, needed_for_call
 from dsms.coordinator.http.call_rates import CallRates
+from dsms.coordinator.http.console_api import is_console
 from dsms.coordinator.http.errors import error_document, json_response
 from dsms.coordinator.oidc.signing_keys import PAUSE_S
 from dsms.coordinator.oidc.tokens import TokenRefused
@@ -92,7 +93,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers or passes on one request."""
-        if scope["type"] != "http" or scope["path"] in OPEN:
+        if scope["type"] != "http" or scope["path"] in OPEN or is_console(scope["path"]):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)

@@ -1,0 +1,43 @@
+"""The files of the web console, read once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+#: The file that every address of the console begins with.
+START = "index.html"
+_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file: its content, its media type, and a tag that changes with the content."""
+
+    content: bytes
+    media_type: str
+    tag: str
+
+
+@cache
+def assets() -> Mapping[str, Asset]:
+    """The files by their paths below `static`.
+
+    >>> assets()[START].media_type, sorted(assets())[:2]
+    ('text/html', ['api.js', 'console.js'])
+    """
+    return dict(_below(files(__package__) / "static", ""))
+
+
+def _below(folder: Traversable, prefix: str) -> Iterator[tuple[str, Asset]]:
+    for item in folder.iterdir():
+        if item.is_dir():
+            yield from _below(item, f"{prefix}{item.name}/")
+        elif not item.name.endswith(".LICENSE"):
+            content = item.read_bytes()
+            tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+            yield f"{prefix}{item.name}", Asset(content, _TYPES[item.name.rpartition(".")[2]], tag)

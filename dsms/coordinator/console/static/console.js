@@ -1,0 +1,63 @@
+// The frame of the console: where one is, what there is to see, and signing in.
+
+import { html, render, useEffect, useState } from "./vendor/preact.js";
+import { signIn, token } from "./api.js";
+import { Overview } from "./overview.js";
+import { Query } from "./query.js";
+import { Plan } from "./plan.js";
+import { Sources } from "./sources.js";
+import { Resources } from "./resources.js";
+import { Editor } from "./editor.js";
+
+const PAGES = [
+  ["", "Queries", Overview],
+  ["plan", "Shared plan", Plan],
+  ["sources", "Sources", Sources],
+  ["resources", "Memory and load", Resources],
+  ["sql", "SQL", Editor],
+];
+
+const place = () => location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+
+function Console() {
+  const [path, setPath] = useState(place());
+  const [refused, setRefused] = useState(false);
+  const [session, setSession] = useState(0);
+  useEffect(() => {
+    const heard = { hashchange: () => setPath(place()), "dsms-refused": () => setRefused(true) };
+    heard["dsms-token"] = () => (setRefused(false), setSession((number) => number + 1));
+    for (const [name, listener] of Object.entries(heard)) addEventListener(name, listener);
+    return () => Object.entries(heard).forEach(([name, listener]) => removeEventListener(name, listener));
+  }, []);
+  const [first, name] = path;
+  const [, title, Page] = PAGES.find(([word]) => word === first) ?? ["queries", name, Query];
+  useEffect(() => void (document.title = `${title} · dsms`), [title]);
+  const link = ([word, text]) => html`<a
+    href=${`#/${word}`}
+    aria-current=${word === first || (word === "" && first === "queries") ? "page" : null}
+    >${text}</a
+  >`;
+  return html`<div>
+    <header>
+      <strong>dsms</strong>
+      <nav aria-label="Pages">${PAGES.map(link)}</nav>
+      ${token() && html`<button class="plain" onClick=${() => signIn("")}>Sign out</button>`}
+    </header>
+    <main>${refused ? html`<${SignIn} />` : html`<${Page} key=${`${session} ${path.join("/")}`} name=${name} />`}</main>
+  </div>`;
+}
+
+function SignIn() {
+  const submitted = (event) => (event.preventDefault(), signIn(new FormData(event.target).get("token")));
+  return html`<form onSubmit=${submitted}>
+    <h1>Sign in</h1>
+    <p class="faint">With a token of <code>dsms token</code>, or one of your identity provider. It is kept until this tab is closed.</p>
+    <div class="row">
+      <label for="token">Token</label>
+      <input id="token" name="token" type="password" autocomplete="off" required />
+      <button class="plain">Sign in</button>
+    </div>
+  </form>`;
+}
+
+render(html`<${Console} />`, document.body);

@@ -1,0 +1,79 @@
+// Statements: written with completion, errors shown where the parser found them.
+
+import { html, useRef, useState } from "./vendor/preact.js";
+import { statements } from "./api.js";
+import { Failure, Table, usePolled } from "./parts.js";
+
+const WORDS = (
+  "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT JOIN LEFT FULL ASOF ON AS AND OR NOT NULL CREATE STREAMED VIEW QUERY STREAM OVER KEY " +
+  "SOURCE REGISTER TAGGED NONE FORMAT JSON AVRO TIMESTAMP SLACK IDLE AFTER TABLE PRIMARY INSERT INTO VALUES UPDATE SET DELETE DROP SHOW " +
+  "QUERIES VIEWS SOURCES STREAMS TABLES OPERATORS DESCRIBE EXPLAIN ANALYZE PAUSE RESUME ALTER WITH COUNT SUM AVG MIN MAX MEDIAN DISTINCT " +
+  "TUMBLE HOP SESSION DESCRIPTOR RANGE ROWS PARTITION EMIT FINAL UNION EXCEPT INTERSECT CASE WHEN THEN ELSE END MATCH_RECOGNIZE"
+).split(" ");
+
+export function Editor() {
+  const area = useRef(null);
+  const [sql, setSql] = useState(sessionStorage.getItem("dsms-sql") ?? "SHOW QUERIES");
+  const [outcome, setOutcome] = useState({});
+  const [word, setWord] = useState({ text: "", choice: 0 });
+  const streams = usePolled("/v1/streams", 10), queries = usePolled("/v1/queries", 10);
+  const known = [...(streams.data ?? []), ...(queries.data ?? [])].flatMap(({ name, columns }) => [name, ...(columns ?? []).map((column) => column.name)]);
+  const choices = word.text.length < 2 ? [] : [...new Set([...known, ...WORDS])].filter((choice) => choice.toLowerCase().startsWith(word.text.toLowerCase()) && choice !== word.text).slice(0, 8);
+  const run = async () => {
+    setOutcome({ running: true });
+    try {
+      setOutcome({ results: await statements(sql) });
+    } catch (error) {
+      setOutcome({ error });
+      if (error.line) mark(area.current, sql, error);
+    }
+  };
+  const complete = (choice) => {
+    const at = area.current.selectionStart, start = at - word.text.length;
+    area.current.setRangeText(choice, start, at, "end");
+    changed();
+    area.current.focus();
+  };
+  const changed = () => {
+    const { value, selectionStart } = area.current;
+    setSql(value);
+    sessionStorage.setItem("dsms-sql", value);
+    setWord({ text: /[\w]*$/.exec(value.slice(0, selectionStart))[0], choice: 0 });
+  };
+  const pressed = (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) (event.preventDefault(), run());
+    else if (event.key === "Escape") setWord({ text: "", choice: 0 });
+    else if (choices.length && event.key === "Tab" && !event.shiftKey) (event.preventDefault(), complete(choices[word.choice]));
+    else if (choices.length && event.altKey && event.key === "ArrowDown") setWord({ ...word, choice: (word.choice + 1) % choices.length });
+  };
+  return html`<article>
+    <h1>SQL</h1>
+    <label for="sql" class="faint">Statements, separated by semicolons. Ctrl+Enter runs them, Tab completes, Escape gives Tab back.</label>
+    <textarea id="sql" ref=${area} spellcheck="false" value=${sql} onInput=${changed} onKeyDown=${pressed}></textarea>
+    <ul class="completions" aria-label="Completions">
+      ${choices.map((choice, at) => html`<li><button class="plain" aria-selected=${at === word.choice} tabindex="-1" onClick=${() => complete(choice)}>${choice}</button></li>`)}
+    </ul>
+    <div class="row"><button class="plain" onClick=${run} disabled=${outcome.running}>Run</button></div>
+    <${Failure} error=${outcome.error} />
+    ${(outcome.results ?? []).map((result) => html`<${Outcome} result=${result} />`)}
+  </article>`;
+}
+
+function Outcome({ result }) {
+  const columns = result.columns.map((name, at) => ({ name: String(at), title: name, show: (row) => shown(row[at]) }));
+  return html`<section aria-label=${result.statement}>
+    <h2>${result.message}</h2>
+    ${result.notices.map((notice) => html`<p class="faint">${notice}</p>`)}
+    ${result.columns.length > 0 && html`<${Table} caption=${result.statement} columns=${columns} rows=${result.rows} keyOf=${(row) => JSON.stringify(row)} />`}
+  </section>`;
+}
+
+const shown = (value) => (value === null ? html`<span class="faint">NULL</span>` : typeof value === "object" ? JSON.stringify(value) : String(value));
+
+// Selects the place of an error: from its line and column to the end of the word.
+function mark(area, sql, { line, column }) {
+  const start = sql.split("\n").slice(0, line - 1).reduce((sum, text) => sum + text.length + 1, 0) + column - 1;
+  const [word] = /^(\w+|.)?/.exec(sql.slice(start));
+  area.focus();
+  area.setSelectionRange(start, start + word.length);
+}

@@ -1,0 +1,98 @@
+// What pages share: asking again and again, tables, bars, numbers.
+
+import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
+import { get } from "./api.js";
+
+// The latest answer of a call that is made every so many seconds, while the page is visible.
+export function usePolled(path, seconds = 2) {
+  const [state, setState] = useState({});
+  useEffect(() => {
+    const control = new AbortController();
+    let timer;
+    const ask = async () => {
+      try {
+        if (!document.hidden) setState({ data: await get(path, { signal: control.signal }) });
+      } catch (error) {
+        if (!control.signal.aborted) setState((before) => ({ ...before, error }));
+      }
+      if (!control.signal.aborted) timer = setTimeout(ask, seconds * 1000);
+    };
+    ask();
+    return () => (control.abort(), clearTimeout(timer));
+  }, [path, seconds]);
+  return state;
+}
+
+export const Failure = ({ error }) =>
+  error &&
+  html`<div class="alert" role="alert">
+    <span class="bad">${error.line ? `line ${error.line}, column ${error.column}: ` : ""}${error.message}</span>
+    ${error.hint && html`<div class="faint">${error.hint}</div>`}
+  </div>`;
+
+const UNITS = ["", "k", "M", "G", "T"];
+
+export function short(number, unit = "") {
+  if (number === null || number === undefined) return "–";
+  if (number > 0 && number < 1) return `${number.toPrecision(2)}${unit && ` ${unit}`}`;
+  let power = 0;
+  while (Math.abs(number) >= 1000 && power < UNITS.length - 1) [number, power] = [number / 1000, power + 1];
+  const digits = number !== 0 && Math.abs(number) < 10 && (power || !Number.isInteger(number)) ? 1 : 0;
+  return `${number.toFixed(digits)}${power || unit ? " " : ""}${UNITS[power]}${unit}`;
+}
+
+export const percent = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`;
+
+const MOST_ROWS = 200;
+
+// A table that is sorted by a column, at first with some of its rows. A column: { name, title, show(row), number }.
+export function Table({ caption, columns, rows, keyOf, sortedBy }) {
+  const [{ by, down }, setOrder] = useState({ by: sortedBy, down: false });
+  const [most, setMost] = useState(MOST_ROWS);
+  const sorted = useMemo(() => {
+    const compared = (a, b) => (a ?? -Infinity) < (b ?? -Infinity) ? -1 : (a ?? -Infinity) > (b ?? -Infinity) ? 1 : 0;
+    return by ? [...rows].sort((a, b) => (down ? -1 : 1) * compared(a[by], b[by])) : rows;
+  }, [rows, by, down]);
+  const head = ({ name, title, number }) => html`<th
+    scope="col"
+    class=${number ? "number" : ""}
+    aria-sort=${by === name ? (down ? "descending" : "ascending") : "none"}
+  >
+    <button onClick=${() => setOrder({ by: name, down: by === name ? !down : !!number })}>${title}</button>
+  </th>`;
+  const cell = (row) => ({ name, show, number }) =>
+    html`<td class=${number ? "number" : ""}>${show ? show(row) : row[name]}</td>`;
+  return html`<div class="scroll">
+    <table aria-label=${caption}>
+      <thead><tr>${columns.map(head)}</tr></thead>
+      <tbody>${sorted.slice(0, most).map((row) => html`<tr key=${keyOf(row)}>${columns.map(cell(row))}</tr>`)}</tbody>
+    </table>
+    ${rows.length > most &&
+    html`<p>
+      <span class="faint">${most} of ${rows.length}</span>${" "}
+      <button class="plain" onClick=${() => setMost(Infinity)}>Show all</button>
+    </p>`}
+  </div>`;
+}
+
+// The parts of a whole as bars, the largest first.
+export function Bars({ title, parts, unit }) {
+  const total = parts.reduce((sum, { value }) => sum + value, 0);
+  const largest = Math.max(...parts.map(({ value }) => value), 1e-12);
+  const shown = parts.filter(({ value }) => value > 0).sort((a, b) => b.value - a.value).slice(0, 30);
+  return html`<section>
+    <h2>${title} <span class="faint">${short(total, unit)}</span></h2>
+    ${shown.length === 0 && html`<p class="faint">nothing</p>`}
+    <div class="bars" role="list">
+      ${shown.map(
+        ({ name, href, value }) => html`<div role="listitem" key=${name} style="display: contents">
+          <span>${href ? html`<a href=${href}>${name}</a>` : name}</span>
+          <span class="bar" style=${{ width: `${(100 * value) / largest}%` }}></span>
+          <span class="number">${short(value, unit)} <span class="faint">${percent(value / total)}</span></span>
+        </div>`,
+      )}
+    </div>
+  </section>`;
+}
+
+export const queryPath = (name) => `#/queries/${encodeURIComponent(name)}`;

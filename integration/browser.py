@@ -1,0 +1,34 @@
+"""Chromium without a window, for tests of the console."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, Error, sync_playwright
+
+#: The names of a browser, unless DSMS_CHROMIUM says where it is.
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def executable() -> str | None:
+    """The browser that is installed; None: none but Playwright's own, if there is one."""
+    return os.environ.get("DSMS_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser; the test is skipped where none is installed."""
+    found = executable()
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        except Error as error:
+            if found is not None:
+                raise
+            pytest.skip(f"no Chromium: install it, or name it in DSMS_CHROMIUM ({error.message.splitlines()[0]})")
+        yield browser
+        browser.close()

@@ -1,0 +1,161 @@
+"""The web console in Chromium, over a real cluster: what it shows of queries that run, and what can be done in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from dsms.coordinator.http.access import entry, new_token
+from integration.browser import chromium
+from integration.cluster import Cluster, running
+from integration.kafka_log import Input, advance, write
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
+ORDERS = """REGISTER SOURCE orders (id BIGINT, customer TEXT, amount INT) FROM '{topic}' PARTITIONS 1
+    TAGGED NONE IDLE NEVER;
+CREATE STREAM o OVER orders KEY NULL;
+CREATE STREAMED VIEW revenue AS SELECT customer, COUNT(*) AS n, SUM(amount) AS total FROM o GROUP BY customer;
+CREATE STREAMED VIEW many AS SELECT customer, COUNT(*) AS n FROM o GROUP BY customer HAVING COUNT(*) > 2"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running(kafka, redis_url, tmp_path_factory.mktemp("console")) as made:
+        made.sql(ORDERS.format(topic=f"{made.name}orders"))
+        made.start_executor()
+        publish(kafka, made, [("ann", 5), ("bob", 7), ("ann", 2)], 10)
+        made.await_frontier([made.topic("revenue"), made.topic("many")], 10)
+        yield made
+
+
+def publish(kafka: str, cluster: Cluster, orders: list[tuple[str, int]], upto: int) -> None:
+    rows = [{"id": at, "customer": customer, "amount": amount} for at, (customer, amount) in enumerate(orders)]
+    write(kafka, f"{cluster.name}orders", [Input(json.dumps(row).encode(), upto - 1) for row in rows])
+    advance(kafka, f"{cluster.name}orders", upto)
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page; whatever it complains of in its console fails the test."""
+    opened, complaints = browser.new_page(), []
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    yield opened
+    opened.close()
+    assert [text for text in complaints if "status of 4" not in text] == []
+
+
+def test_queries_are_listed_filtered_and_opened(cluster: Cluster, page: Page) -> None:
+    page.goto(f"{cluster.url}/console/")
+    rows = page.get_by_role("table", name="Queries and views").get_by_role("row")
+    expect(rows).to_have_count(3)
+    expect(page.get_by_text("executor-1")).to_be_visible()
+    page.get_by_label("Filter").fill("revenue")
+    expect(rows).to_have_count(2)
+    page.get_by_role("link", name="revenue").click()
+    expect(page.get_by_role("heading", name="revenue", exact=True)).to_be_visible()
+    expect(page.get_by_text("running", exact=True)).to_be_visible()
+    expect(page.get_by_role("table", name="Rows").get_by_role("row")).to_contain_text(["customer", "ann"])
+    page.get_by_text("EXPLAIN").click()
+    expect(page.get_by_text("GroupBy customer")).to_be_visible()
+
+
+def test_changes_appear_as_they_are_published(kafka: str, cluster: Cluster, page: Page) -> None:
+    page.goto(f"{cluster.url}/console/#/queries/revenue")
+    expect(page.get_by_text("waiting for the next change")).to_be_visible()
+    publish(kafka, cluster, [("eve", 3), ("ann", 1)], 20)
+    changes = page.get_by_role("table", name="Changes").get_by_role("row")
+    expect(changes.filter(has_text="eve")).to_contain_text("+")
+    expect(changes.filter(has_text="ann")).to_contain_text("u")
+    expect(page.get_by_role("table", name="Rows").get_by_role("row").filter(has_text="eve")).to_be_visible()
+
+
+def test_a_query_is_paused_and_resumed(cluster: Cluster, page: Page) -> None:
+    page.goto(f"{cluster.url}/console/#/queries/many")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=20_000)
+    assert cluster.get("queries/many")["paused"] is True
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("button", name="Pause")).to_be_visible(timeout=20_000)
+    assert cluster.get("queries/many")["paused"] is False
+
+
+def test_the_plan_shows_what_is_shared(cluster: Cluster, page: Page) -> None:
+    page.goto(f"{cluster.url}/console/#/plan")
+    graph = page.get_by_label("Graph of operators")
+    expect(graph.get_by_role("img").filter(has_text="2 queries").first).to_be_visible(timeout=20_000)
+    page.get_by_label("Highlight").select_option("revenue")
+    expect(graph.locator("g.off").first).to_be_attached()
+    page.get_by_role("link", name="Memory and load").click()
+    expect(page.get_by_role("heading", name="Memory by query")).to_be_visible()
+    expect(page.get_by_role("link", name="revenue").first).to_be_visible(timeout=20_000)
+
+
+def test_refused_records_are_shown_with_their_reason(kafka: str, cluster: Cluster, page: Page) -> None:
+    write(kafka, f"{cluster.name}orders", [Input(b"{no JSON", 25)])
+    advance(kafka, f"{cluster.name}orders", 30)
+    page.goto(f"{cluster.url}/console/#/sources")
+    page.get_by_role("button", name="Dead letters of orders", exact=True).click()
+    expect(page.get_by_role("table", name="Dead letters")).to_contain_text("{no JSON", timeout=20_000)
+
+
+def test_statements_are_completed_run_and_corrected(cluster: Cluster, page: Page) -> None:
+    page.goto(f"{cluster.url}/console/#/sql")
+    editor = page.get_by_role("textbox")
+    editor.fill("SELECT customer, total FROM reve")
+    editor.press("End")
+    editor.press("Backspace")
+    expect(page.get_by_role("button", name="revenue")).to_be_visible()
+    editor.press("Tab")
+    expect(editor).to_have_value("SELECT customer, total FROM revenue")
+    editor.press("Control+Enter")
+    expect(page.get_by_role("table", name="SELECT")).to_contain_text("bob")
+    editor.fill("CREATE VIEW v AS SELECT customer,\n  nothing FROM o")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_role("alert")).to_contain_text('line 2, column 3: column "nothing" not found')
+    marked = "area => area.value.slice(area.selectionStart, area.selectionEnd)"
+    assert editor.evaluate(marked) == "nothing"
+
+
+def test_the_page_is_used_by_keyboard_and_is_dark_where_that_is_wished(cluster: Cluster, browser: Browser) -> None:
+    page = browser.new_page(color_scheme="dark")
+    page.goto(f"{cluster.url}/console/")
+    expect(page.get_by_role("link", name="revenue")).to_be_visible()
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert max(map(int, colour.removeprefix("rgb(").removesuffix(")").split(","))) < 40
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Shared plan")).to_be_visible()
+    assert page.evaluate("document.querySelectorAll('input:not([id]), img:not([alt])').length") == 0
+    page.close()
+
+
+def test_with_tokens_one_signs_in(kafka: str, redis_url: str, tmp_path: Path, browser: Browser) -> None:
+    token, known = new_token("ann", "reader")
+    (tmp_path / "tokens.toml").write_text(entry(known))
+    with running(kafka, redis_url, tmp_path, environment={"DSMS_TOKENS": str(tmp_path / "tokens.toml")}) as secured:
+        page = browser.new_page()
+        page.goto(f"{secured.url}/console/")
+        page.get_by_label("Token").fill("wrong")
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_text("No query yet")).to_be_visible()
+        page.goto(f"{secured.url}/console/#/sql")
+        page.get_by_role("textbox").fill("CREATE TABLE t (a INT)")
+        page.get_by_role("button", name="Run").click()
+        expect(page.get_by_role("alert")).to_contain_text("needs the role writer")
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_label("Token")).to_be_visible()
+        page.close()

@@ -1,0 +1,68 @@
+"""The files of the web console: they are all there, need no token, and ask nothing of another server."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from fastapi.testclient import TestClient
+
+from dsms.coordinator.console.assets import START, assets
+from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.http.api import create_app
+from dsms.coordinator.registry.subjects import SchemaRegistry
+from tests.support.fake_service import FakeService
+
+#: What a file names as another file of the console.
+_NAMES = re.compile(r'from "\./([^"]+)"|src="([^"]+)"|rel="stylesheet" href="([^"]+)"')
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    _, kept = new_token("ann", "reader")
+    return TestClient(create_app(FakeService(), SchemaRegistry(lambda _: None), Access((kept,))))
+
+
+def test_it_is_served_to_whoever_has_no_token_while_data_is_not(client: TestClient) -> None:
+    answer = client.get("/console", follow_redirects=True)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.url.path == "/console/"
+    assert client.get("/v1/queries").status_code == 401
+    assert client.get("/consoles").status_code == 401
+
+
+@pytest.mark.parametrize("name", sorted(assets()))
+def test_every_file_is_served_as_what_it_is(client: TestClient, name: str) -> None:
+    answer = client.get(f"/console/{name}")
+    kinds = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
+    assert answer.headers["content-type"].startswith(kinds[name.rpartition(".")[2]])
+    assert answer.content == assets()[name].content
+    again = client.get(f"/console/{name}", headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_every_file_that_is_named_exists(client: TestClient) -> None:
+    named = {
+        next(filter(None, groups))
+        for name, asset in assets().items()
+        if not name.startswith("vendor/")
+        for groups in _NAMES.findall(asset.content.decode())
+    }
+    assert len(named) > 8
+    assert named <= set(assets())
+    assert named | {START} == set(assets())
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(assets()) if not name.startswith("vendor/")])
+def test_nothing_is_asked_of_another_server(client: TestClient, name: str) -> None:
+    assert b"://" not in assets()[name].content
+    policy = client.get(f"/console/{name}").headers["content-security-policy"]
+    assert policy.startswith("default-src 'self';") and "frame-ancestors 'none'" in policy
+
+
+@pytest.mark.parametrize("name", ["nothing.js", "../assets.py", "%2e%2e/assets.py", "vendor", "vendor/dagre.LICENSE"])
+def test_what_is_no_file_of_it_is_not_found(client: TestClient, name: str) -> None:
+    answer = client.get(f"/console/{name}")
+    assert answer.status_code in (401, 404)
+    assert "error" in answer.json()
