@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from typer.testing import CliRunner
 
+from dsms.cli.main import app as cli
 from dsms.coordinator.http.access import entry, new_token
 from integration.browser import chromium
 from integration.cluster import Cluster, running
@@ -125,6 +127,16 @@ def test_statements_are_completed_run_and_corrected(cluster: Cluster, page: Page
     expect(page.get_by_role("alert")).to_contain_text('line 2, column 3: column "nothing" not found')
     marked = "area => area.value.slice(area.selectionStart, area.selectionEnd)"
     assert editor.evaluate(marked) == "nothing"
+
+
+def test_a_terminal_shows_the_same(cluster: Cluster) -> None:
+    answer = CliRunner().invoke(cli, ["top", "--once", "--format", "json", "--coordinator", cluster.url])
+    seen = json.loads(answer.output)
+    assert [executor["state"] for executor in seen["executors"]] == ["running"]
+    assert {query["query"]: query["unread"] for query in seen["queries"]} == {"many": 0, "revenue": 0}
+    assert seen["queries"] == sorted(seen["queries"], key=lambda query: -query["load"])
+    drawn = CliRunner().invoke(cli, ["top", "--once", "--sort", "name", "--coordinator", cluster.url]).output
+    assert drawn.index("executor-1") < drawn.index("many") < drawn.index("revenue")
 
 
 def test_the_page_is_used_by_keyboard_and_is_dark_where_that_is_wished(cluster: Cluster, browser: Browser) -> None:

@@ -9,6 +9,7 @@ from dsms.client.calls import Call
 from dsms.client.documents import Document
 
 _document = msgspec.json.Decoder(Document).decode
+_documents = msgspec.json.Decoder(list[Document]).decode
 
 
 class ApiClient(Client):
@@ -21,6 +22,10 @@ class ApiClient(Client):
     def plan(self, form: str) -> bytes:
         """All objects and plans as a document in `form`, "json" or "xml"."""
         return self._do(Call("GET", "/v1/plan", bytes, params={"format": form}))
+
+    def control(self, kind: str) -> list[Document]:
+        """The entities of a kind of what runs, such as "queries"."""
+        return self._do(Call("GET", f"/v1/control/{kind}", _documents))
 
     def request_checkpoint(self) -> int:
         """Asks executors for checkpoints; returns the number that they report once it is served."""

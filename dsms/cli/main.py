@@ -18,6 +18,7 @@ from dsms.cli.plan import plan
 from dsms.cli.publish import publish
 from dsms.cli.sql import sql
 from dsms.cli.token import token
+from dsms.cli.top import top
 from operators.core.errors import DsmsError, ExternalError
 from operators.core.secrets import take_files
 
@@ -36,6 +37,7 @@ app = typer.Typer(
 COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "up": up,
     "status": status,
+    "top": top,
     "down": down,
     "sql": sql,
     "publish": publish,

@@ -120,7 +120,9 @@ def test_dead_letters(dsms):
     assert "not JSON" in dsms("dead-letters", "readings")[1]
 
 
-@pytest.mark.parametrize("command", ["up", "status", "down", "sql", "publish", "consume", "explain", "dead-letters"])
+@pytest.mark.parametrize(
+    "command", ["up", "status", "top", "down", "sql", "publish", "consume", "explain", "dead-letters"]
+)
 def test_every_help_has_an_example(command):
     answer = CliRunner().invoke(app, [command, "--help"])
     assert answer.exit_code == 0

@@ -1,0 +1,128 @@
+"""`dsms top`: what runs and what it takes, drawn again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Group
+from rich.live import Live
+
+from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
+from dsms.cli.output import print_json, stdout, table
+from dsms.client.documents import Document
+
+Sort = Literal["load", "state", "unread", "rate", "name"]
+_EXECUTORS = ("executor", "state", "fragments", "epoch", "in Redis", "on disk")
+_QUERIES = ("query", "state", "unread", "records/s", "load", "state bytes", "frontier")
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def top(  # noqa: PLR0913 (the options of a command line)
+    sort: Annotated[Sort, typer.Option("--sort", help="What the first queries have most of.")] = "load",
+    rows: Annotated[int, typer.Option("--rows", min=1, help="How many queries are shown.")] = 25,
+    every: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    output: OutputFormat = "text",
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    coordinator: Coordinator = None,
+) -> None:
+    """Show executors and queries with their rates, load and state, until Ctrl-C.
+
+    Example: dsms top --sort state --rows 10
+    """
+    with connect(coordinator, data_dir) as api:
+
+        def looked() -> tuple[list[Document], list[Document]]:
+            status = api.status()
+            return executors(status), queries(api.queries(), api.control("queries"), status, sort)[:rows]
+
+        if output == "json":
+            while True:
+                print_json(dict(zip(("executors", "queries"), looked(), strict=True)))
+                if once:
+                    return
+                time.sleep(every)
+        if once:
+            stdout().print(_drawn(*looked()))
+            return
+        with Live(_drawn(*looked()), console=stdout(), screen=stdout().is_terminal, auto_refresh=False) as live:
+            while True:
+                time.sleep(every)
+                live.update(_drawn(*looked()), refresh=True)
+
+
+def executors(status: Mapping[str, Any]) -> list[Document]:
+    """A line for each executor.
+
+    >>> executors({"executors": {"a": {"state": "running", "fragments": {"0": "running"}, "epoch": 7}}})
+    [{'executor': 'a', 'state': 'running', 'fragments': 1, 'epoch': 7, 'in Redis': None, 'on disk': None}]
+    """
+    return [
+        {
+            "executor": name,
+            "state": executor.get("state"),
+            "fragments": len(executor.get("fragments", ())),
+            "epoch": executor.get("epoch"),
+            "in Redis": executor.get("redis_bytes"),
+            "on disk": executor.get("disk_bytes"),
+        }
+        for name, executor in sorted(status.get("executors", {}).items())
+    ]
+
+
+def queries(
+    listed: Sequence[Document], running: Sequence[Document], status: Mapping[str, Any], sort: Sort
+) -> list[Document]:
+    """A line for each query, in the order of `sort`: the most first, names from a to z.
+
+    >>> known = [{"name": "a", "state": "running", "progress": {"records_per_second": 3}}, {"name": "b"}]
+    >>> [query["query"] for query in queries(known, [{"id": "b", "load": 0.5}], {"lag": {"a": 9}}, "load")]
+    ['b', 'a']
+    """
+    loads, lag = {each["id"]: each for each in running}, status.get("lag", {})
+    lines = [
+        {
+            "query": query["name"],
+            "state": query.get("state"),
+            "unread": lag.get(query["name"]),
+            "records/s": (query.get("progress") or {}).get("records_per_second"),
+            "load": loads.get(query["name"], {}).get("load"),
+            "state bytes": loads.get(query["name"], {}).get("state_bytes"),
+            "frontier": query.get("frontier"),
+        }
+        for query in listed
+    ]
+    by = {"load": "load", "state": "state bytes", "unread": "unread", "rate": "records/s"}.get(sort)
+    return sorted(lines, key=lambda line: (-(line[by] or 0) if by else 0, line["query"]))
+
+
+def _drawn(executors_: Sequence[Document], queries_: Sequence[Document]) -> Group:
+    return Group(
+        table(_EXECUTORS, [_shown(line) for line in executors_]), table(_QUERIES, [_shown(line) for line in queries_])
+    )
+
+
+def _shown(line: Document) -> list[object]:
+    sizes = {"in Redis", "on disk", "state bytes"}
+    return [size(value) if name in sizes else _rounded(value) for name, value in line.items()]
+
+
+def _rounded(value: object) -> object:
+    return f"{value:.3g}" if isinstance(value, float) else value
+
+
+def size(number: int | None) -> str | None:
+    """Bytes with a unit.
+
+    >>> size(512), size(37_500), size(None)
+    ('512 B', '37.5 kB', None)
+    """
+    if number is None:
+        return None
+    scaled, unit = float(number), 0
+    while scaled >= 1000 and unit < len(_UNITS) - 1:
+        scaled, unit = scaled / 1000, unit + 1
+    return f"{scaled:.3g} {_UNITS[unit]}"
