@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +13,9 @@ from yaml import safe_load
 
 import dsms.coordinator.__main__ as coordinator
 import dsms.executor.__main__ as executor
+from dsms.telemetry import instruments
 from operators.core.client_tls import CERTIFICATE, KEY
+from tests.helm.conftest import ROOT
 
 Render = Callable[..., dict[tuple[str, str], dict[str, Any]]]
 COORDINATOR, EXECUTOR = ("Deployment", "rel-dsms-coordinator"), ("StatefulSet", "rel-dsms-executor")
@@ -263,6 +267,77 @@ def test_metrics_and_traces_go_where_the_values_say(render: Render):
     assert endpoint["scheme"] == "https"
     assert endpoint["tlsConfig"]["keySecret"] == {"name": "client-secret", "key": "tls.key"}
     assert endpoint["authorization"]["credentials"] == {"name": "reader", "key": "token"}
+
+
+#: The names of metrics as Prometheus has them, those of histograms with what is added to them.
+METRICS = {
+    name + added
+    for name in (
+        value.in_prometheus for value in vars(instruments).values() if isinstance(value, instruments.Instrument)
+    )
+    for added in ("", "_bucket", "_sum", "_count")
+}
+
+
+def test_alerts_and_the_dashboard_ask_for_metrics_that_there_are(render: Render):
+    assert not {"PrometheusRule", "ConfigMap"} & {kind for kind, _ in render({})}
+    values = {
+        "telemetry.alerts.enabled": True, "telemetry.alerts.labels": {"release": "prometheus"},
+        "telemetry.alerts.behindRecords": 5, "telemetry.dashboard.enabled": True, "executor.replicas": 3,
+    }  # fmt: skip
+    documents = render(values)
+    rule = documents["PrometheusRule", "rel-dsms"]
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    (group,) = rule["spec"]["groups"]
+    alerts = {each["alert"]: each for each in group["rules"]}
+    assert len(alerts) == len(group["rules"]) >= 6
+    assert alerts["DsmsExecutorsMissing"]["expr"].endswith("< 3")
+    assert " > 5 and deriv(" in alerts["DsmsQueryBehind"]["expr"]
+    assert "{{ $labels.query }}" in alerts["DsmsQueryBehind"]["annotations"]["summary"]
+    dashboard = documents["ConfigMap", "rel-dsms-dashboard"]
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    panels = json.loads(dashboard["data"]["dsms.json"])["panels"]
+    assert len({panel["title"] for panel in panels}) == len(panels) >= 10
+    asked = [each["expr"] for each in group["rules"]] + [t["expr"] for panel in panels for t in panel["targets"]]
+    for expression in asked:
+        named = set(re.findall(r"\bdsms_\w+", expression))
+        assert named and named <= METRICS, expression
+        for opening, closing in ("()", "{}", "[]"):
+            assert expression.count(opening) == expression.count(closing), expression
+        assert expression.count("namespace=") >= len(named)
+
+
+def test_every_alert_has_advice(render: Render):
+    (group,) = render({"telemetry.alerts.enabled": True})["PrometheusRule", "rel-dsms"]["spec"]["groups"]
+    advice = (ROOT / "docs" / "operations.md").read_text()
+    assert all(f"| `{alert['alert']}` |" in advice for alert in group["rules"])
+
+
+def test_the_network_policy_lets_in_who_is_named(render: Render):
+    assert not any(kind == "NetworkPolicy" for kind, _ in render({}))
+    peer = {"namespaceSelector": {"matchLabels": {"team": "shop"}}}
+    values = {"networkPolicy.enabled": True, "networkPolicy.clients": [peer], "api.postgresPort": 5432}
+    policy = render(values)["NetworkPolicy", "rel-dsms"]["spec"]
+    assert policy["policyTypes"] == ["Ingress"]
+    own, clients, monitoring = policy["ingress"]
+    assert own["from"] == [{"podSelector": policy["podSelector"]}]
+    assert clients["from"] == [peer]
+    assert [port["port"] for port in clients["ports"]] == ["http", "postgres"]
+    assert "from" not in monitoring and monitoring["ports"] == [{"protocol": "TCP", "port": "health"}]
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING])
+def test_helm_test_asks_the_coordinator_as_an_executor_does(render: Render, values: dict[str, Any]):
+    documents = render(values)
+    pod = documents["Pod", "rel-dsms-test"]
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    (container,) = pod["spec"]["containers"]
+    assert container["command"] == ["/opt/dsms/bin/dsms", "sql", "-e", "SHOW EXECUTORS"]
+    given = {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container["env"]}
+    assert given.items() <= env(documents, EXECUTOR).items()
+    assert {mount["name"] for mount in container["volumeMounts"]} == {each["name"] for each in pod["spec"]["volumes"]}
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
 
 
 def test_clients_of_postgres_have_a_port_where_one_is_set(render: Render):

@@ -31,6 +31,8 @@ WRONG: dict[str, tuple[Any, str]] = {
     "api.executorTlsSecret": ("alone", "needs api.tlsSecret"),
     "telemetry.otlpEndpoint": ("collector:4318", "at '/telemetry/otlpEndpoint'"),
     "telemetry.serviceMonitor.interval": ("often", "at '/telemetry/serviceMonitor/interval'"),
+    "telemetry.alerts.behindRecords": (0, "at '/telemetry/alerts/behindRecords'"),
+    "networkPolicy.clients": ([{"pods": {}}], "'pods' not allowed"),
     "executor.replicas": (0, "at '/executor/replicas'"),
     "executor.resources.limits.gpu": ("1", "'gpu' not allowed"),
     "executor.cache.size": ("much", "at '/executor/cache/size'"),

@@ -121,6 +121,60 @@ affinity:
 {{- end }}
 {{- end }}
 
+{{- /* How a pod calls the coordinator: the certificate authority that it trusts, who it is, and its token. */}}
+{{- define "dsms.callerEnv" -}}
+- name: DSMS_COORDINATOR
+  value: {{ include "dsms.coordinatorUrl" . }}
+{{- if .Values.api.tlsSecret }}
+- name: SSL_CERT_FILE
+  value: /etc/dsms/tls/ca.crt
+{{- end }}
+{{- if .Values.api.executorTlsSecret }}
+- name: DSMS_TLS_CLIENT_CERT
+  value: /etc/dsms/client/tls.crt
+- name: DSMS_TLS_CLIENT_KEY
+  value: /etc/dsms/client/tls.key
+{{- end }}
+{{- if .Values.api.executorTokenSecret.name }}
+- name: DSMS_TOKEN
+  valueFrom:
+    secretKeyRef:
+      name: {{ .Values.api.executorTokenSecret.name }}
+      key: {{ .Values.api.executorTokenSecret.key }}
+{{- end }}
+{{- end }}
+
+{{- define "dsms.callerMounts" -}}
+{{- if .Values.api.tlsSecret }}
+- name: tls
+  mountPath: /etc/dsms/tls
+  readOnly: true
+{{- end }}
+{{- if .Values.api.executorTlsSecret }}
+- name: client-tls
+  mountPath: /etc/dsms/client
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "dsms.callerVolumes" -}}
+{{- with .Values.api.tlsSecret }}
+- name: tls
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+    items:
+      - key: ca.crt
+        path: ca.crt
+{{- end }}
+{{- with .Values.api.executorTlsSecret }}
+- name: client-tls
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+{{- end }}
+{{- end }}
+
 {{- define "dsms.secretVolumes" -}}
 {{- with .Values.kafka.propertiesSecret }}
 {{- if .name }}
