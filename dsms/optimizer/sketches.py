@@ -9,7 +9,7 @@ and recovered as any other state, and is a function of the rows alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -34,7 +34,7 @@ ENTRY_BYTES: Final = 32
 #: For so many distinct values the expected number of coupons is counted.
 _VALUES = 1e9
 #: The greatest error that a sketch may have.
-_MOST_ERROR = 0.5
+MOST_ERROR: Final = 0.5
 _PERCENTILES = ("median", "percentile_cont", "percentile_disc")
 _KEPT = ("distinct_coupon", "near_value")
 _DOUBLE = pa.float64()
@@ -97,8 +97,7 @@ class Percentile:
         return value
 
     def entries(self) -> int:
-        error = self.error if floating(self.type) else self.error / 2
-        return 2 * buckets(error, _decades(self.type)) + 1
+        return 2 * buckets(self.error, _decades(self.type), whole=not floating(self.type)) + 1
 
 
 def expanded(node: logical.GroupBy) -> logical.Node:
@@ -110,45 +109,37 @@ def expanded(node: logical.GroupBy) -> logical.Node:
     >>> above.input.aggregates[0].arguments, above.input.aggregates[0].distinct
     (('__kept1',), True)
     """
-    return _rewritten(node, _written)
+    return _rewritten(node, _chosen(node, _written))
 
 
 def approximated(node: logical.Node, error: float) -> logical.Node:
     """The bound plan of a query with sketches of this error for all of its aggregates that can have one. Raises
     UserError where the error of a result would not follow from theirs."""
-    return _rewrite_above(node, _within(error))[0]
+    return _rewrite_above(node, error)[0]
 
 
 def least_error(node: logical.Node, memory: int) -> float | None:
-    """The least error for which the sketches of a group take at most so many bytes, between 0.001 and 0.5; None if none
-    of these is enough. What they take falls as the error grows, so the memory is divided with the least largest error
-    where all errors are one. Raises UserError as `approximated`, and where there is no sketch."""
-
-    def fits(error: float) -> bool:
-        return memory_of(node, error) <= memory
-
-    if not fits(_MOST_ERROR):
+    """The least error, to three digits, for which the sketches of a group take at most so many bytes, between 0.001
+    and 0.5; None if none of these is enough. What they take falls as the error grows, so the memory is divided with the
+    least largest error where all errors are one. Raises UserError as `memory_of`."""
+    if memory_of(node, MOST_ERROR) > memory:
         return None
-    enough, low = _MOST_ERROR, LEAST_ERROR
+    if memory_of(node, LEAST_ERROR) <= memory:
+        return LEAST_ERROR
+    enough, low = MOST_ERROR, LEAST_ERROR
     while enough > low * 1.0001:
         middle = math.sqrt(enough * low)
-        enough, low = (middle, low) if fits(middle) else (enough, middle)
-    return float(f"{enough * 1.0005:.3g}") if enough > LEAST_ERROR * 1.001 else LEAST_ERROR
+        enough, low = (middle, low) if memory_of(node, middle) <= memory else (enough, middle)
+    step = 10.0 ** (math.floor(math.log10(enough)) - 2)
+    return min(MOST_ERROR, round(math.ceil(enough / step) * step, 6))
 
 
 def memory_of(node: logical.Node, error: float) -> int:
     """The bytes that the sketches of a group take for an error. Raises UserError if there is no sketch."""
-    found: list[Sketch] = []
-
-    def seen(aggregate: Aggregate, below: logical.Node) -> Sketch | None:
-        sketch = _within(error)(aggregate, below)
-        found.extend([] if sketch is None else [sketch])
-        return sketch
-
-    _rewrite_above(node, seen)
-    if not found:
-        raise UserError("no aggregate of the query has a sketch", hint="MEMORY with MAX_ERROR is for " + _HAVE)
-    return ENTRY_BYTES * sum(sketch.entries() for sketch in found)
+    sketches = [sketch for sketch in _chosen(_group(node), _within(error)) if sketch is not None]
+    if not sketches:
+        raise UserError("no aggregate of the query has a sketch", hint=f"MEMORY with MAX_ERROR is for {_HAVE}")
+    return ENTRY_BYTES * sum(sketch.entries() for sketch in sketches)
 
 
 # --- which aggregates have one
@@ -168,13 +159,16 @@ def _written(aggregate: Aggregate, below: logical.Node) -> Sketch | None:
 
 
 def _within(error: float) -> _Choice:
+    """The sketches of this error, for aggregates that are not over one already."""
+
     def chosen(aggregate: Aggregate, below: logical.Node) -> Sketch | None:
-        if _has_one(aggregate, below):
-            return None
         function = ALIASES.get(aggregate.function, aggregate.function)
+        if _is_over_sketch(aggregate, below):
+            return None
         if function == "approx_count_distinct" or (function == "count" and aggregate.distinct and aggregate.arguments):
-            return DistinctCount(error)
-        if function in _PERCENTILES and numeric(type_ := _type(aggregate, below)):
+            plain = not any(pa.types.is_nested(schema(below).field(name).type) for name in aggregate.arguments)
+            return DistinctCount(error) if plain else None
+        if function in _PERCENTILES and not aggregate.distinct and numeric(type_ := _type(aggregate, below)):
             return Percentile(error, type_)
         return None
 
@@ -198,8 +192,8 @@ def _decades(type_: pa.DataType) -> float:
     return bits * math.log10(2)
 
 
-def _has_one(aggregate: Aggregate, below: logical.Node) -> bool:
-    """Whether an aggregate is over what a sketch keeps."""
+def _is_over_sketch(aggregate: Aggregate, below: logical.Node) -> bool:
+    """Whether the arguments of an aggregate are what a sketch keeps."""
     outputs = dict(below.outputs) if isinstance(below, logical.Project) else {}
     kept = [outputs.get(name) for name in aggregate.arguments]
     return any(isinstance(value, Call) and value.function in _KEPT for value in kept)
@@ -208,11 +202,15 @@ def _has_one(aggregate: Aggregate, below: logical.Node) -> bool:
 # --- the rewrite
 
 
-def _rewritten(node: logical.GroupBy, choice: _Choice) -> logical.Node:
-    below = schema(node.input)
-    chosen = [choice(aggregate, node.input) for aggregate in node.aggregates]
+def _chosen(node: logical.GroupBy, choice: _Choice) -> list[Sketch | None]:
+    return [choice(aggregate, node.input) for aggregate in node.aggregates]
+
+
+def _rewritten(node: logical.GroupBy, chosen: Sequence[Sketch | None]) -> logical.Node:
+    """The group-by with the chosen sketch of each of its aggregates."""
     if not any(chosen):
         return node
+    below = schema(node.input)
     kept, over = list(unchanged(below)), []
     for aggregate, sketch in zip(node.aggregates, chosen, strict=True):
         if sketch is None:
@@ -229,7 +227,7 @@ def _arguments(aggregate: Aggregate, below: pa.Schema) -> tuple[Column, ...]:
     return tuple(Column(name, below.field(name).type, below.field(name).nullable) for name in aggregate.arguments)
 
 
-def _estimates(group: logical.GroupBy, chosen: list[Sketch | None]) -> Iterator[tuple[str, Expression]]:
+def _estimates(group: logical.GroupBy, chosen: Sequence[Sketch | None]) -> Iterator[tuple[str, Expression]]:
     results = dict(unchanged(schema(group)))
     yield from ((key, results[key]) for key in group.keys)
     for aggregate, sketch in zip(group.aggregates, chosen, strict=True):
@@ -238,19 +236,27 @@ def _estimates(group: logical.GroupBy, chosen: list[Sketch | None]) -> Iterator[
         yield aggregate.name, value if sketch is None else sketch.estimate(value)
 
 
-def _rewrite_above(node: logical.Node, choice: _Choice) -> tuple[logical.Node, frozenset[str]]:
-    """The plan with sketches in its uppermost group-by, and which of its columns are estimates."""
-    match node:
-        case logical.GroupBy():
-            names = [aggregate.name for aggregate in node.aggregates if choice(aggregate, node.input) is not None]
-            return _rewritten(node, choice), frozenset(names)
-        case logical.Final() | logical.Filter() | logical.Project():
-            below_, estimates = _rewrite_above(node.input, choice)
-            return replace(node, input=below_), _above(node, estimates)
+def _group(node: logical.Node) -> logical.GroupBy:
+    """The uppermost group-by of a query. Raises UserError if something else stands there."""
+    while isinstance(node, logical.Final | logical.Filter | logical.Project):
+        node = node.input
+    if isinstance(node, logical.GroupBy):
+        return node
     raise UserError(
         f"MEMORY and MAX_ERROR cannot be kept together over {construct(node)}",
         hint=f"they are for {_HAVE} in the select list; APPROX_COUNT_DISTINCT(x, error) may stand anywhere",
     )
+
+
+def _rewrite_above(node: logical.Node, error: float) -> tuple[logical.Node, frozenset[str]]:
+    """The plan with sketches in its uppermost group-by, and which of its columns are estimates."""
+    if isinstance(node, logical.Final | logical.Filter | logical.Project):
+        below, estimates = _rewrite_above(node.input, error)
+        return replace(node, input=below), _above(node, estimates)
+    group = _group(node)
+    chosen = _chosen(group, _within(error))
+    names = [aggregate.name for aggregate, sketch in zip(group.aggregates, chosen, strict=True) if sketch is not None]
+    return _rewritten(group, chosen), frozenset(names)
 
 
 def _above(node: logical.Final | logical.Filter | logical.Project, estimates: frozenset[str]) -> frozenset[str]:

@@ -17,7 +17,7 @@ from dsms.model.position import error_at
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_result
 from dsms.optimizer.first_offsets import reading_from
-from dsms.optimizer.sketches import least_error, memory_of
+from dsms.optimizer.sketches import MOST_ERROR, least_error, memory_of
 from dsms.optimizer.start_instants import started
 from dsms.optimizer.window_ranges import ranged
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
@@ -124,6 +124,9 @@ def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node)
         why = "readers of a view expect exact results"
         raise clause.place.error(f"MEMORY needs a query: {why}", "use CREATE QUERY …")
     if draft.max_error is not None:
+        if ranged(node):
+            hint = "its sizes are chosen within MEMORY alone, and sketches do not make it smaller"
+            raise clause.place.error("MAX_ERROR does not go with a window with a range of sizes", hint)
         return _with_sketches(draft, node, draft.memory, draft.max_error, clause.place)
     if not ranged(node):
         hint = "write one such as [Range Min 5 Minutes Max 1 Hour], or add MAX_ERROR; STATE_MEMORY moves state to disk"
@@ -132,10 +135,12 @@ def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node)
 
 
 def _with_sketches(draft: Query, node: logical.Node, memory: int, most: float, place: st.Place) -> Query:
+    if most < LEAST_ERROR:
+        raise place.error(f"the least MAX_ERROR that goes with MEMORY is {LEAST_ERROR:g}")
     try:
         error = least_error(node, memory)
         if error is None or error > most:
-            need = f"MAX_ERROR {most:g} needs {memory_of(node, max(most, LEAST_ERROR)):,} bytes for each group"
+            need = f"MAX_ERROR {most:g} needs {memory_of(node, min(most, MOST_ERROR)):,} bytes for each group"
             reached = "" if error is None else f"; with {memory:,} bytes the error is up to {error:g}"
             raise place.error(f"MEMORY is too small: {need}{reached}", "allow for more of one of them")
     except SqlError:

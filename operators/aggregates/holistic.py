@@ -130,6 +130,7 @@ HOLISTIC: dict[str, AggregateFunction] = {
         (1, 1),
         near,
         Holistic(_by_value, _argument, _discrete),
+        distinct=False,
     ),
     "mode": AggregateFunction(
         "mode", "The most frequent value; of several the least.", (1, 1), same, Holistic(_by_value, _argument, _mode)

@@ -93,7 +93,7 @@ def error_of(value: object = DEFAULT_ERROR) -> float:
 def counted_about(types: Types, parameters: Parameters) -> pa.DataType | None:
     """A count, BIGINT, with an error as the constant, or none."""
     error_of(*parameters)
-    return pa.int64()
+    return None if parameters and pa.types.is_nested(types[0]) else pa.int64()
 
 
 def near(types: Types, parameters: Parameters) -> pa.DataType | None:

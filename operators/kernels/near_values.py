@@ -40,12 +40,13 @@ def near_integers(values: np.ndarray, error: float) -> np.ndarray:
     return rounded
 
 
-def buckets(error: float, decades: float) -> int:
-    """How many buckets the positive numbers of so many powers of ten have.
+def buckets(error: float, decades: float, *, whole: bool = False) -> int:
+    """How many buckets the positive numbers of so many powers of ten have; `whole`: those of `near_integers`.
 
-    >>> buckets(0.01, 6)
-    691
+    >>> buckets(0.01, 6), buckets(0.01, 6, whole=True)
+    (691, 1382)
     """
+    error = error / 2 if whole else error
     return math.ceil(decades * math.log(10) / math.log((1 + error) / (1 - error)))
 
 

@@ -37,7 +37,7 @@ def _below(folder: Traversable, prefix: str) -> Iterator[tuple[str, Asset]]:
     for item in folder.iterdir():
         if item.is_dir():
             yield from _below(item, f"{prefix}{item.name}/")
-        elif not item.name.endswith(".LICENSE"):
+        elif media_type := _TYPES.get(item.name.rpartition(".")[2]):
             content = item.read_bytes()
             tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-            yield f"{prefix}{item.name}", Asset(content, _TYPES[item.name.rpartition(".")[2]], tag)
+            yield f"{prefix}{item.name}", Asset(content, media_type, tag)

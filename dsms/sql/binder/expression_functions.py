@@ -106,7 +106,7 @@ def function_name(node: exp.Expr) -> str:
 
 
 def _choices(name: str) -> str:
-    listed = (known for known, function in FUNCTIONS.items() if function.kind != "sketches")
+    listed = (known for known, function in FUNCTIONS.items() if function.example)
     names = sorted(known for known in {*listed, *ALIASES} if ALIASES.get(known) != "")
     close = difflib.get_close_matches(name, names, n=3)
     return ", ".join([*close, *(known for known in names if known not in close)])
@@ -217,6 +217,14 @@ def _struct(node: exp.Expr, bind: Bind) -> Expression:
     return call("struct", *arguments)
 
 
+def _split(node: exp.Expr, bind: Bind) -> Expression:
+    """The calls of other systems with a limit or a text that stands for NULL are refused."""
+    given = [key for key, value in node.args.items() if isinstance(value, exp.Expr)]
+    if given != ["this", "expression"]:
+        raise error_at(node, "STRING_TO_ARRAY takes text and a separator")
+    return call("string_to_array", bind(node.this), bind(node.expression))
+
+
 def _json_steps(name: str) -> Special:
     """The operators #> and #>> of PostgreSQL, whose paths are arrays as text: '{a,0}'."""
 
@@ -225,7 +233,7 @@ def _json_steps(name: str) -> Special:
         if not isinstance(path, exp.Literal) or not re.fullmatch(r"\{[^{}\"]*\}", path.name):
             raise error_at(node, "the path of #> and #>> is a literal", hint="for example '{a,0,b}'")
         steps = [step.strip() for step in path.name[1:-1].split(",") if step.strip()]
-        text = "".join(f"[{step}]" if step.isdigit() else f'."{step}"' for step in steps)
+        text = "".join(f"[{step}]" if re.fullmatch("[0-9]+", step) else f'."{step}"' for step in steps)
         return call(name, bind(node.this), _text(f"${text}"))
 
     return read
@@ -240,6 +248,8 @@ def _format(node: exp.Expr, bind: Bind) -> Expression:
     wanted = parts.count("%s")
     if any(part not in ("%s", "%%") for part in parts[1::2]) or wanted != len(values):
         raise error_at(node, f"FORMAT has {wanted} %s for {len(values)} values", hint="there are %s and %% alone")
+    if not parts[0] and len(parts) == 1:
+        return _text("")
     bound = iter([bind(value) for value in values])
     texts = [next(bound) if part == "%s" else _text("%" if part == "%%" else part) for part in parts if part]
     return call("concat", *texts)
@@ -263,8 +273,8 @@ _SPECIAL: dict[type[exp.Expr], Special] = {
     exp.ArrayRemove: _only("array_remove", "this", "expression"),
     exp.ArrayAppend: _only("array_append", "this", "expression"),
     exp.ArrayPrepend: _only("array_prepend", "expression", "this"),
-    exp.StringToArray: _only("string_to_array", "this", "expression"),
-    exp.Split: _only("string_to_array", "this", "expression"),
+    exp.StringToArray: _split,
+    exp.Split: _split,
     exp.Trim: _trim,
     exp.Pad: _pad,
     exp.Log: _log,

@@ -80,7 +80,7 @@ def _bind(node: exp.Expr, scope: Scope) -> Expression:
     if isinstance(node, exp.EQ) and (listed := _any_of(node.expression)) is not None:
         return bind_expression(exp.In(this=node.this, expressions=listed), scope)
     if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
-        return call("array_contains", bind_expression(node.expression.this, scope), bind_expression(node.this, scope))
+        return call("equals_any", bind_expression(node.expression.this, scope), bind_expression(node.this, scope))
     if (name := _BINARY.get(type(node))) is not None:
         return call(name, bind_expression(node.this, scope), bind_expression(node.expression, scope))
     if (defined := node.meta.get(PYTHON)) is not None:

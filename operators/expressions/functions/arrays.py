@@ -30,13 +30,14 @@ def _slice(array: pl.Expr, first: pl.Expr, last: pl.Expr) -> pl.Expr:
 
 
 def _with_element(array: int, *, appended: bool) -> Rule:
-    """An array and an element, in the type that both have; the array is at the position `array`."""
+    """An array and an element, in the type that both have; the array is at the position `array`. Polars would take an
+    array that is appended for its elements."""
 
     def rule(arguments: Arguments) -> Signature | None:
         if len(arguments) != 2 or (inner := element_type(arguments[array])) is None:
             return None
         shared = common_type([inner, arguments[1 - array].type])
-        if shared is None:
+        if shared is None or (appended and pa.types.is_nested(shared)):
             return None
         types = (pa.list_(shared), shared) if array == 0 else (shared, pa.list_(shared))
         return Signature(types, pa.list_(shared), False) if appended else Signature(types, pa.list_(shared))
@@ -100,8 +101,22 @@ def _entry(takes: str, summary: str, example: str, rule: Rule, evaluation: Evalu
     return Function("nested", takes, summary, example, rule, evaluation)
 
 
+def _equals_any(array: pl.Expr, value: pl.Expr) -> pl.Expr:
+    """NULL where no element is equal, but one is NULL."""
+    found = array.list.contains(value)
+    unknown = array.list.len() > array.list.drop_nulls().list.len()
+    return pl.when(value.is_not_null()).then(pl.when(found).then(True).when(~unknown).then(found))
+
+
+def _any_rule(arguments: Arguments) -> Signature | None:
+    signature = _with_element(0, appended=False)(arguments)
+    return signature and Signature(signature.arguments, pa.bool_(), True)
+
+
 _LIST = "an array and a value"
 ARRAYS: dict[str, Function] = {
+    # what `value = ANY(array)` is bound to
+    "equals_any": _entry(_LIST, "Whether an element is equal to the value.", "", _any_rule, total(_equals_any)),
     "array_slice": _entry(
         "an array and two positions",
         "The elements from one position to another, both included; a negative one counts from the end; also a[1:2].",

@@ -29,7 +29,8 @@ from operators.kernels.unscaled_decimals import as_decimals
 
 
 def _coupon_rule(arguments: Arguments) -> Signature | None:
-    if len(arguments) < 2 or not constant(arguments[0]):
+    nested = any(pa.types.is_nested(argument.type) for argument in arguments)
+    if len(arguments) < 2 or not constant(arguments[0]) or nested:
         return None
     return Signature((LONG, *(argument.type for argument in arguments[1:])), pa.int32())
 
@@ -72,7 +73,11 @@ def _near(call: Call, _: pl.Expr, value: pl.Expr) -> pl.Expr:
         numbers = column.to_physical() if decimal(type_) else column
         values = numbers.cast(pl.Float64).fill_null(0.0).to_numpy()
         if floating(type_):
-            return pl.Series(column.name, near_floats(values, error)).cast(column.dtype)
+            most = np.finfo(np.float32 if type_ == pa.float32() else np.float64).max
+            near_ = near_floats(values, error)
+            return pl.Series(column.name, np.where(np.isfinite(near_), np.clip(near_, -most, most), near_)).cast(
+                column.dtype
+            )
         return _as_integers(column, near_integers(values, error), type_)
 
     return pl.when(value.is_not_null()).then(

@@ -163,7 +163,8 @@ def _timestamp(
     clock = hours.is_between(0, 23) & minutes.is_between(0, 59) & (seconds >= 0) & (seconds < 60)
     whole = (hours.clip(0, 23) * 3600 + minutes.clip(0, 59) * 60) * 1_000_000
     micros = whole + pl.when(clock).then((seconds * 1_000_000).round(0)).cast(pl.Int64, strict=False)
-    return _date(year, month, day).cast(pl.Datetime("us")) + micros.cast(pl.Duration("us"))
+    moment = _date(year, month, day).cast(pl.Datetime("us")) + micros.cast(pl.Duration("us"))
+    return pl.when(moment.dt.year() <= 9999).then(moment)
 
 
 def _unparsed(call: Call, text: pl.Expr, _: pl.Expr) -> pl.Expr:

@@ -6,11 +6,15 @@ from decimal import Decimal
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dsms.model import logical
+from dsms.optimizer.sketches import ENTRY_BYTES, MOST_ERROR, DistinctCount, least_error, memory_of
 from dsms.testing import LocalSession
+from operators.aggregates.aggregate import Aggregate
 from operators.core.errors import UserError
 from tests.support.strategies import examples
 
@@ -155,6 +159,14 @@ def test_many_values_are_counted_within_the_error_in_a_state_of_fixed_size() -> 
         ),
         ("memory = '1 MB', max_error = 0.1, deadline = '1 s'", "COUNT(DISTINCT u) AS n FROM A", "DEADLINE does not go"),
         ("memory = '1 MB'", "COUNT(DISTINCT u) AS n FROM A", "needs a window with a range of sizes"),
+        ("memory = '1 MB', max_error = 0.0005", "COUNT(DISTINCT u) AS n FROM A", "the least MAX_ERROR"),
+        (
+            "memory = '1 MB', max_error = 0.1",
+            "MEDIAN(DISTINCT v) AS n FROM A",
+            "no aggregate of the query has a sketch",
+        ),
+        ("weight = 1", "approx_percentile(DISTINCT v, 0.5) AS n FROM A", "does not take DISTINCT"),
+        ("weight = 1", "approx_count_distinct(ARRAY[v], 0.1) AS n FROM A", "does not take"),
         ("weight = 1", "approx_percentile(v) AS n FROM A", "takes a fraction"),
         ("weight = 1", "approx_percentile(u, 0.5) AS n FROM A", "does not take"),
         ("weight = 1", "approx_count_distinct(v, 2) AS n FROM A", "a number from 0.001 to 0.5"),
@@ -166,6 +178,25 @@ def test_what_cannot_be_kept_is_refused_with_the_reason(options: str, select: st
     made.execute(SOURCES)
     with pytest.raises(UserError, match=message):
         made.execute(f"CREATE QUERY q WITH ({options}) AS SELECT STREAMED {select}")
+
+
+@pytest.mark.parametrize("memory", [20_000, 99_999, 250_000, 1_234_567, 9_000_000])
+def test_the_memory_that_is_promised_is_kept(memory: int) -> None:
+    """What sketches of the least error take is within the memory, and nearly all of it."""
+    below = logical.Values(pa.schema([("u", pa.string()), ("x", pa.float64())]), ())
+    count = Aggregate("n", "count", ("u",), pa.int64(), False, distinct=True)
+    median = Aggregate("m", "median", ("x",), pa.float64())
+    for aggregates in ((count,), (median,), (count, median)):
+        plan = logical.GroupBy(below, (), aggregates)
+        error = least_error(plan, memory)
+        if error is None:
+            assert memory_of(plan, MOST_ERROR) > memory
+        else:
+            assert 0.9 * memory < memory_of(plan, error) <= memory or error in (0.001, MOST_ERROR)
+    alone = logical.GroupBy(below, (), (count,))
+    both = logical.GroupBy(below, (), (count, median))
+    assert memory_of(both, 0.1) == memory_of(alone, 0.1) + memory_of(logical.GroupBy(below, (), (median,)), 0.1)
+    assert memory_of(alone, 0.1) == ENTRY_BYTES * DistinctCount(0.1).entries()
 
 
 def test_the_notice_says_what_the_error_is_and_a_select_that_runs_once_has_none() -> None:

@@ -2,6 +2,8 @@
 
 from decimal import Decimal
 
+from operators.core.errors import SqlError
+
 NESTED = [
     ("l[1]", 10),
     ("l[2]", 20),
@@ -14,7 +16,11 @@ NESTED = [
     ("ARRAY_CONTAINS(l, 20)", True),
     ("ARRAY_CONTAINS(l, 21)", False),
     ("20 = ANY(l)", True),
-    ("i = ANY(l)", False),
+    ("i = ANY(l)", None),
+    ("i = ANY(l[1:2])", False),
+    ("i = ANY(ARRAY[7, NULL])", True),
+    ("NULL = ANY(l)", None),
+    ("ARRAY_APPEND(ARRAY[l], l)", SqlError),
     ("ARRAY[1, i, NULL]", [1, 7, None]),
     ("ARRAY[1, 2][2]", 2),
     ("st.city", "Bonn"),

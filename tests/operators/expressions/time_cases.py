@@ -9,6 +9,11 @@ TIME = [
     ("MAKE_DATE(i, 13, 1)", '!no such date in "MAKE_DATE(i, 13, 1)"'),
     ("MAKE_DATE(z, NULL, 1)", None),
     ("MAKE_TIMESTAMP(2024, 2, 29, 23, 59, 1.25)", at(2024, 2, 29, 23, 59, 1, 250_000)),
+    ("MAKE_TIMESTAMP(9999, 12, 31, 23, 59, 59.5)", at(9999, 12, 31, 23, 59, 59, 500_000)),
+    (
+        "MAKE_TIMESTAMP(9999, 12, 31, 23, 59, 59.9999999)",
+        '!no such time in "MAKE_TIMESTAMP(9999, 12, 31, 23, 59, 59.9999999)"',
+    ),
     ("MAKE_TIMESTAMP(2024, 2, 29, 24, 0, 0)", '!no such time in "MAKE_TIMESTAMP(2024, 2, 29, 24, 0, 0.0)"'),
     ("t + INTERVAL '1 day'", at(2024, 3, 1, 13, 45, 30, 250_000)),
     ("d + INTERVAL '1' MONTH", at(2024, 2, 29)),

@@ -18,10 +18,10 @@ ERRORS = st.sampled_from([0.002, 0.01, 0.05, 0.3])
 
 
 @pytest.mark.parametrize("error", [0.05, 0.2])
-@pytest.mark.parametrize("values", [20, 1000, 20_000])
+@pytest.mark.parametrize("values", [9, 39, 1000, 20_000])
 @pytest.mark.parametrize("kind", ["numbers", "floats", "texts", "pairs"])
 def test_95_of_100_counts_are_within_the_error(error, values, kind) -> None:
-    """60 counts of values that no other count has; by chance 7 or more are beyond in one of 70 000 sets."""
+    """60 counts of values that no other count has; by chance 11 or more are beyond in one of 2 000 sets."""
     count, beyond = registers(error), 0
     for run in range(60):
         numbers = pl.Series(np.arange(run * values, (run + 1) * values))
@@ -32,7 +32,7 @@ def test_95_of_100_counts_are_within_the_error(error, values, kind) -> None:
             "pairs": [numbers // 7, numbers % 7],
         }[kind]
         occupied = len(np.unique(coupons_of(columns, count)))
-        beyond += abs(int(estimates(np.array([occupied]), count)[0]) - values) > error * values
+        beyond += abs(int(estimates(np.array([occupied]), count)[0]) - values) > max(1, error * values)
     assert beyond <= 10
 
 
@@ -60,7 +60,7 @@ def test_equal_values_have_one_number_in_any_type_of_their_kind() -> None:
     assert nan == other
     small, large = (numbers_of(pl.Series([7], dtype=dtype)).tolist() for dtype in (pl.Int8, pl.Int64))
     assert small == large
-    for different in ([[1], [1, 2]], ["a", "b"], [True, False], [Decimal("1.5"), Decimal("1.50001")], [b"x", b"y"]):
+    for different in (["a", "b"], [True, False], [Decimal("1.5"), Decimal("1.50001")], [b"\xff", b"\xfe"]):
         first, second = numbers_of(pl.Series(different)).tolist()
         assert first != second
 

@@ -5,7 +5,8 @@ const KEY = "dsms-token";
 export const token = () => sessionStorage.getItem(KEY) ?? "";
 
 export function signIn(text) {
-  sessionStorage.setItem(KEY, text.trim());
+  if (text.trim()) sessionStorage.setItem(KEY, text.trim());
+  else sessionStorage.clear();
   dispatchEvent(new Event("dsms-token"));
 }
 
@@ -27,14 +28,22 @@ async function answer(path, { body, ...options } = {}) {
   throw new ApiError(response.status, document?.error ?? { message: `the coordinator answers ${response.status}` });
 }
 
-export const get = async (path, options) => (await answer(path, options)).json();
+// JSON in which integers that a number does not have exactly stay as they are written, as text.
+export const parsed = (text) =>
+  JSON.parse(text, (_, value, context) =>
+    typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) ? (context?.source ?? value) : value,
+  );
+
+const document_ = async (response) => parsed(await response.text());
+
+export const get = async (path, options) => document_(await answer(path, options));
 
 export const statements = async (sql, signal) =>
-  (await (await answer("/v1/statements", { method: "POST", body: { sql }, signal })).json()).results;
+  (await document_(await answer("/v1/statements", { method: "POST", body: { sql }, signal }))).results;
 
-export const change = async (path, body) => (await answer(path, { method: "PATCH", body })).json();
+export const change = async (path, body) => document_(await answer(path, { method: "PATCH", body }));
 
-// The lines of an answer that does not end, each as a document.
+// The documents of an answer that does not end, one a line: those that have come, again and again.
 export async function* lines(path, signal) {
   const { body } = await answer(path, { signal, accept: "application/x-ndjson" });
   let rest = "";
@@ -44,7 +53,8 @@ export async function* lines(path, signal) {
     if (done) return;
     const parts = (rest + value).split("\n");
     rest = parts.pop();
-    for (const part of parts) if (part) yield JSON.parse(part);
+    const documents = parts.filter(Boolean).map(parsed);
+    if (documents.length > 0) yield documents;
   }
 }
 

@@ -17,20 +17,27 @@ const PAGES = [
   ["sql", "SQL", Editor],
 ];
 
-const place = () => location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+function place() {
+  try {
+    return location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  } catch {
+    return [""];
+  }
+}
 
 function Console() {
   const [path, setPath] = useState(place());
   const [refused, setRefused] = useState(false);
   const [session, setSession] = useState(0);
   useEffect(() => {
-    const heard = { hashchange: () => setPath(place()), "dsms-refused": () => setRefused(true) };
+    const heard = { hashchange: () => setPath(place()), "dsms-refused": () => setRefused(token() ? "The coordinator does not know this token." : " ") };
     heard["dsms-token"] = () => (setRefused(false), setSession((number) => number + 1));
     for (const [name, listener] of Object.entries(heard)) addEventListener(name, listener);
     return () => Object.entries(heard).forEach(([name, listener]) => removeEventListener(name, listener));
   }, []);
   const [first, name] = path;
-  const [, title, Page] = PAGES.find(([word]) => word === first) ?? ["queries", name, Query];
+  const known = first === "queries" && name ? ["queries", name, Query] : PAGES.find(([word]) => word === first);
+  const [, title, Page] = known ?? PAGES[0];
   useEffect(() => void (document.title = `${title} · dsms`), [title]);
   const link = ([word, text]) => html`<a
     href=${`#/${word}`}
@@ -43,15 +50,16 @@ function Console() {
       <nav aria-label="Pages">${PAGES.map(link)}</nav>
       ${token() && html`<button class="plain" onClick=${() => signIn("")}>Sign out</button>`}
     </header>
-    <main>${refused ? html`<${SignIn} />` : html`<${Page} key=${`${session} ${path.join("/")}`} name=${name} />`}</main>
+    <main>${refused ? html`<${SignIn} why=${refused} />` : html`<${Page} key=${`${session} ${path.join("/")}`} name=${name} />`}</main>
   </div>`;
 }
 
-function SignIn() {
+function SignIn({ why }) {
   const submitted = (event) => (event.preventDefault(), signIn(new FormData(event.target).get("token")));
   return html`<form onSubmit=${submitted}>
     <h1>Sign in</h1>
     <p class="faint">With a token of <code>dsms token</code>, or one of your identity provider. It is kept until this tab is closed.</p>
+    <p class="bad" role="alert">${why}</p>
     <div class="row">
       <label for="token">Token</label>
       <input id="token" name="token" type="password" autocomplete="off" required />

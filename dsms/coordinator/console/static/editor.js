@@ -1,8 +1,8 @@
 // Statements: written with completion, errors shown where the parser found them.
 
 import { html, useRef, useState } from "./vendor/preact.js";
-import { statements } from "./api.js";
-import { Failure, Table, usePolled } from "./parts.js";
+import { quoted, statements } from "./api.js";
+import { Failure, Table, shown, usePolled } from "./parts.js";
 
 const WORDS = (
   "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT JOIN LEFT FULL ASOF ON AS AND OR NOT NULL CREATE STREAMED VIEW QUERY STREAM OVER KEY " +
@@ -18,8 +18,9 @@ export function Editor() {
   const [word, setWord] = useState({ text: "", choice: 0 });
   const streams = usePolled("/v1/streams", 10), queries = usePolled("/v1/queries", 10);
   const known = [...(streams.data ?? []), ...(queries.data ?? [])].flatMap(({ name, columns }) => [name, ...(columns ?? []).map((column) => column.name)]);
-  const choices = word.text.length < 2 ? [] : [...new Set([...known, ...WORDS])].filter((choice) => choice.toLowerCase().startsWith(word.text.toLowerCase()) && choice !== word.text).slice(0, 8);
+  const choices = word.text.length < 2 || word.closed ? [] : [...new Set([...known, ...WORDS])].filter((choice) => choice.toLowerCase().startsWith(word.text.toLowerCase()) && choice !== word.text).slice(0, 8);
   const run = async () => {
+    if (outcome.running) return;
     setOutcome({ running: true });
     try {
       setOutcome({ results: await statements(sql) });
@@ -29,27 +30,30 @@ export function Editor() {
     }
   };
   const complete = (choice) => {
-    const at = area.current.selectionStart, start = at - word.text.length;
-    area.current.setRangeText(choice, start, at, "end");
+    const at = area.current.selectionStart, start = at - wordBefore(area.current).length;
+    area.current.setRangeText(/^[a-z_]\w*$/i.test(choice) ? choice : quoted(choice), start, at, "end");
     changed();
     area.current.focus();
   };
   const changed = () => {
-    const { value, selectionStart } = area.current;
-    setSql(value);
-    sessionStorage.setItem("dsms-sql", value);
-    setWord({ text: /[\w]*$/.exec(value.slice(0, selectionStart))[0], choice: 0 });
+    setSql(area.current.value);
+    sessionStorage.setItem("dsms-sql", area.current.value);
+    moved();
+  };
+  const moved = () => {
+    const text = wordBefore(area.current);
+    if (text !== word.text) setWord({ text, choice: 0 });
   };
   const pressed = (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) (event.preventDefault(), run());
-    else if (event.key === "Escape") setWord({ text: "", choice: 0 });
+    else if (event.key === "Escape") setWord({ ...word, closed: true });
     else if (choices.length && event.key === "Tab" && !event.shiftKey) (event.preventDefault(), complete(choices[word.choice]));
     else if (choices.length && event.altKey && event.key === "ArrowDown") setWord({ ...word, choice: (word.choice + 1) % choices.length });
   };
   return html`<article>
     <h1>SQL</h1>
     <label for="sql" class="faint">Statements, separated by semicolons. Ctrl+Enter runs them, Tab completes, Escape gives Tab back.</label>
-    <textarea id="sql" ref=${area} spellcheck="false" value=${sql} onInput=${changed} onKeyDown=${pressed}></textarea>
+    <textarea id="sql" ref=${area} spellcheck="false" value=${sql} onInput=${changed} onClick=${moved} onKeyUp=${moved} onKeyDown=${pressed}></textarea>
     <ul class="completions" aria-label="Completions">
       ${choices.map((choice, at) => html`<li><button class="plain" aria-selected=${at === word.choice} tabindex="-1" onClick=${() => complete(choice)}>${choice}</button></li>`)}
     </ul>
@@ -60,7 +64,7 @@ export function Editor() {
 }
 
 function Outcome({ result }) {
-  const columns = result.columns.map((name, at) => ({ name: String(at), title: name, show: (row) => shown(row[at]) }));
+  const columns = result.columns.map((name, at) => ({ name: String(at), title: name, value: (row) => row[at] }));
   return html`<section aria-label=${result.statement}>
     <h2>${result.message}</h2>
     ${result.notices.map((notice) => html`<p class="faint">${notice}</p>`)}
@@ -68,7 +72,7 @@ function Outcome({ result }) {
   </section>`;
 }
 
-const shown = (value) => (value === null ? html`<span class="faint">NULL</span>` : typeof value === "object" ? JSON.stringify(value) : String(value));
+const wordBefore = ({ value, selectionStart }) => /\w*$/.exec(value.slice(0, selectionStart))[0];
 
 // Selects the place of an error: from its line and column to the end of the word.
 function mark(area, sql, { line, column }) {

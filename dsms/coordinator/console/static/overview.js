@@ -38,7 +38,7 @@ export function Overview() {
   const executors = Object.entries(status.data?.executors ?? {});
   return html`<article>
     <h1>Queries</h1>
-    <${Failure} error=${queries.error ?? status.error} />
+    <${Failure} error=${queries.error ?? running.error ?? status.error} />
     <div class="cards">
       ${executors.map(
         ([name, executor]) => html`<div class="card" key=${name}>
@@ -50,7 +50,11 @@ export function Overview() {
         </div>`,
       )}
       ${(status.data?.alarms ?? []).map(
-        (alarm) => html`<div class="card bad" role="alert">${typeof alarm === "string" ? alarm : JSON.stringify(alarm)}</div>`,
+        (alarm) => html`<div class="card" role="alert">
+          <span class="faint">${`${alarm.place}${alarm.partition === undefined ? "" : ` / ${alarm.partition}`}`}</span>
+          <b class="bad">${alarm.reason}</b>
+          <span class="faint">${alarm.count === undefined ? "" : `${alarm.count} records`}</span>
+        </div>`,
       )}
     </div>
     <div class="row">

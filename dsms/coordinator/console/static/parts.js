@@ -44,14 +44,31 @@ export function short(number, unit = "") {
 export const percent = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`;
 
 const MOST_ROWS = 200;
+const valueOf = ({ name, value }, row) => (value ? value(row) : row[name]);
 
-// A table that is sorted by a column, at first with some of its rows. A column: { name, title, show(row), number }.
+// Whether a value comes before another: numbers, and texts that are numbers, by size, the rest as text; NULL last.
+function compared(a, b) {
+  if (a === b) return 0;
+  if (a === null || a === undefined) return 1;
+  if (b === null || b === undefined) return -1;
+  const [left, right] = [Number(a), Number(b)];
+  if (a !== "" && b !== "" && !Number.isNaN(left) && !Number.isNaN(right)) return left - right;
+  return String(a) < String(b) ? -1 : 1;
+}
+
+export const shown = (value) =>
+  value === null || value === undefined
+    ? html`<span class="faint">NULL</span>`
+    : typeof value === "object" ? JSON.stringify(value) : String(value);
+
+// A table that is sorted by a column, at first with some of its rows. A column: { name, title, value(row), show(row),
+// number }; without `value` it is the field `name`, without `show` the value as text.
 export function Table({ caption, columns, rows, keyOf, sortedBy }) {
   const [{ by, down }, setOrder] = useState({ by: sortedBy, down: false });
   const [most, setMost] = useState(MOST_ROWS);
   const sorted = useMemo(() => {
-    const compared = (a, b) => (a ?? -Infinity) < (b ?? -Infinity) ? -1 : (a ?? -Infinity) > (b ?? -Infinity) ? 1 : 0;
-    return by ? [...rows].sort((a, b) => (down ? -1 : 1) * compared(a[by], b[by])) : rows;
+    const column = columns.find(({ name }) => name === by);
+    return column ? [...rows].sort((a, b) => (down ? -1 : 1) * compared(valueOf(column, a), valueOf(column, b))) : rows;
   }, [rows, by, down]);
   const head = ({ name, title, number }) => html`<th
     scope="col"
@@ -60,8 +77,8 @@ export function Table({ caption, columns, rows, keyOf, sortedBy }) {
   >
     <button onClick=${() => setOrder({ by: name, down: by === name ? !down : !!number })}>${title}</button>
   </th>`;
-  const cell = (row) => ({ name, show, number }) =>
-    html`<td class=${number ? "number" : ""}>${show ? show(row) : row[name]}</td>`;
+  const cell = (row) => (column) =>
+    html`<td class=${column.number ? "number" : ""}>${column.show ? column.show(row) : shown(valueOf(column, row))}</td>`;
   return html`<div class="scroll">
     <table aria-label=${caption}>
       <thead><tr>${columns.map(head)}</tr></thead>
@@ -75,20 +92,20 @@ export function Table({ caption, columns, rows, keyOf, sortedBy }) {
   </div>`;
 }
 
-// The parts of a whole as bars, the largest first.
-export function Bars({ title, parts, unit }) {
+// Amounts as bars, the largest first. If they are `parts` of a whole, it and their shares are shown.
+export function Bars({ title, parts, unit, whole }) {
   const total = parts.reduce((sum, { value }) => sum + value, 0);
   const largest = Math.max(...parts.map(({ value }) => value), 1e-12);
   const shown = parts.filter(({ value }) => value > 0).sort((a, b) => b.value - a.value).slice(0, 30);
   return html`<section>
-    <h2>${title} <span class="faint">${short(total, unit)}</span></h2>
+    <h2>${title} <span class="faint">${whole && short(total, unit)}</span></h2>
     ${shown.length === 0 && html`<p class="faint">nothing</p>`}
     <div class="bars" role="list">
       ${shown.map(
         ({ name, href, value }) => html`<div role="listitem" key=${name} style="display: contents">
           <span>${href ? html`<a href=${href}>${name}</a>` : name}</span>
           <span class="bar" style=${{ width: `${(100 * value) / largest}%` }}></span>
-          <span class="number">${short(value, unit)} <span class="faint">${percent(value / total)}</span></span>
+          <span class="number">${short(value, unit)} <span class="faint">${whole && percent(value / total)}</span></span>
         </div>`,
       )}
     </div>

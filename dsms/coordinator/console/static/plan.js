@@ -7,9 +7,12 @@ import { Failure, short, usePolled } from "./parts.js";
 const WIDTH = 168, HEIGHT = 58, MOST = 400;
 
 export function Plan() {
-  const { data, error } = usePolled("/v1/control/operators");
   const [query, setQuery] = useState("");
+  const { data, error } = usePolled("/v1/control/operators");
   const names = [...new Set((data ?? []).flatMap(({ queries }) => queries))].sort();
+  const own = (operator) => !query || operator.queries.includes(query);
+  const all = data ?? [];
+  const first = all.length > MOST ? [...all].sort((a, b) => own(b) - own(a)) : all;
   return html`<article>
     <h1>Shared plan</h1>
     <${Failure} error=${error} />
@@ -21,7 +24,7 @@ export function Plan() {
       </select>
       <span class="faint">${(data ?? []).length} operators, ${(data ?? []).filter(({ queries }) => queries.length > 1).length} of them shared</span>
     </div>
-    <${PlanGraph} operators=${data ?? []} query=${query} />
+    <${PlanGraph} operators=${first} query=${query} />
   </article>`;
 }
 

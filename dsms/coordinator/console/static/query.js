@@ -16,7 +16,7 @@ export function Query({ name }) {
   const toggle = () => change(`/v1/control/queries/${path}`, { paused: !paused }).then(() => setFailure(null), setFailure);
   return html`<article>
     <h1>${name}</h1>
-    <${Failure} error=${failure ?? error} />
+    <${Failure} error=${failure ?? error ?? operators.error} />
     ${data &&
     html`<div>
       <div class="row">
@@ -49,43 +49,68 @@ function Explained({ name }) {
 }
 
 function Results({ name, columns }) {
-  const [changes, setChanges] = useState([]);
-  const rows = usePolled(`/v1/queries/${encodeURIComponent(name)}/relation?limit=100`, 3).data;
-  const [error, setError] = useState(null);
-  useEffect(() => {
-    const control = new AbortController();
-    const path = `/v1/queries/${encodeURIComponent(name)}/changes?from=latest`;
-    const follow = async () => {
-      let number = 0;
-      for await (const line of lines(path, control.signal))
-        if (line.op) setChanges((before) => [{ ...line, number: number++ }, ...before].slice(0, MOST_CHANGES));
-    };
-    follow().catch((problem) => control.signal.aborted || setError(problem));
-    return () => control.abort();
-  }, [name]);
-  const shown = columns.map(({ name: column }) => ({ name: column, title: column, show: (row) => text(row[column]) }));
-  const changed = columns.map(({ name: column }) => ({
-    name: column, title: column, show: ({ row, key }) => text((row ?? key)?.[column]),
-  }));
+  const path = `/v1/queries/${encodeURIComponent(name)}`;
+  const { changes, ended, error } = useChanges(path);
+  const rows = usePolled(`${path}/relation?limit=100`, 3);
+  const column = (name_, value) => ({ name: `value ${name_}`, title: name_, value });
+  const kinds = [
+    { name: "op", title: "Change", show: ({ op }) => html`<b class=${op === "-" ? "bad" : "good"}>${op}</b>` },
+    { name: "ts", title: "Instant", number: true },
+    ...columns.map((each) => column(each.name, ({ row, key }) => (row ?? key)[each.name])),
+  ];
   return html`<section>
     <h2>Changes as they come</h2>
     <${Failure} error=${error} />
+    ${ended && html`<p class="warn" role="alert">${ended}; following again</p>`}
     <p class="faint" role="status">${changes.length === 0 ? "waiting for the next change" : `the last ${changes.length}`}</p>
     ${changes.length > 0 &&
-    html`<${Table}
-      caption="Changes"
-      columns=${[{ name: "op", title: "Change", show: ({ op }) => html`<b class=${op === "-" ? "bad" : "good"}>${op}</b>` }, { name: "ts", title: "Instant", number: true }, ...changed]}
-      rows=${changes}
-      keyOf=${({ number }) => number}
-    />`}
-    ${rows &&
+    html`<${Table} caption="Changes" columns=${kinds} rows=${changes} keyOf=${({ number }) => number} />`}
+    <${Failure} error=${rows.error} />
+    ${rows.data &&
     html`<div>
-      <h2>Rows at ${rows.at ?? rows.instant ?? "the last final instant"}</h2>
-      <${Table} caption="Rows" columns=${shown} rows=${rows.rows.map(asObject(rows.columns))} keyOf=${(row) => JSON.stringify(row)} />
+      <h2>Rows at ${rows.data.at}</h2>
+      <${Table}
+        caption="Rows"
+        columns=${rows.data.columns.map((each, at) => column(each, (row) => row[at]))}
+        rows=${rows.data.rows}
+        keyOf=${(row) => JSON.stringify(row)}
+      />
     </div>`}
   </section>`;
 }
 
-const text = (value) => (value === null || value === undefined ? html`<span class="faint">NULL</span>` : typeof value === "object" ? JSON.stringify(value) : String(value));
-
-const asObject = (columns) => (row) => (Array.isArray(row) ? Object.fromEntries(columns.map((column, at) => [column.name ?? column, row[at]])) : row);
+// The last changes of a query, drawn at most once a frame; where following ends, it begins again after the last one.
+function useChanges(path) {
+  const [state, setState] = useState({ changes: [] });
+  useEffect(() => {
+    const control = new AbortController();
+    let number = 0, token = "", waiting = [], frame = 0, timer = 0;
+    const draw = () => {
+      const newest = waiting.slice(-MOST_CHANGES).reverse();
+      [waiting, frame] = [[], 0];
+      setState(({ changes }) => ({ changes: [...newest, ...changes].slice(0, MOST_CHANGES) }));
+    };
+    const take = (documents) => {
+      for (const document of documents) {
+        if (document.token) token = document.token;
+        if (document.op) waiting.push({ ...document, number: number++ });
+        if (document.event === "end") setState((before) => ({ ...before, ended: document.message }));
+      }
+      if (waiting.length > 0) frame ||= requestAnimationFrame(draw);
+    };
+    const follow = async () => {
+      try {
+        const from = token ? `after=${encodeURIComponent(token)}` : "from=latest";
+        for await (const documents of lines(`${path}/changes?${from}`, control.signal)) take(documents);
+      } catch (error) {
+        if (control.signal.aborted) return;
+        if (error.status === 410) token = "";
+        setState((before) => ({ ...before, error }));
+      }
+      timer = setTimeout(follow, 3000);
+    };
+    follow();
+    return () => (control.abort(), clearTimeout(timer), cancelAnimationFrame(frame));
+  }, [path]);
+  return state;
+}

@@ -13,9 +13,10 @@ export function Resources() {
       title="Processor by query, in cores"
       parts=${of(queries, ({ id, load }) => ({ name: id, href: queryPath(id), value: load ?? 0 }))}
       unit=""
+      whole
     />
     <${Bars}
-      title="Memory by query"
+      title="Memory by query, with what it shares"
       parts=${of(queries, ({ id, state_bytes }) => ({ name: id, href: queryPath(id), value: state_bytes ?? 0 }))}
       unit="B"
     />
@@ -23,11 +24,13 @@ export function Resources() {
       title="Memory by synopsis"
       parts=${of(synopses, ({ id, operator, queries, bytes }) => ({ name: `${operator} of ${queries.join(", ")} (${id.slice(-6)})`, value: bytes ?? 0 }))}
       unit="B"
+      whole
     />
     <${Bars}
       title="Memory by queue"
       parts=${of(queues, ({ id, source, partition, bytes }) => ({ name: source ? `${source}/${partition}` : id, value: bytes ?? 0 }))}
       unit="B"
+      whole
     />
   </article>`;
 }

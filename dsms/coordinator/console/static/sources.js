@@ -1,7 +1,7 @@
 // Sources: what waits in them, and what they refused.
 
 import { html, useState } from "./vendor/preact.js";
-import { Failure, Table, short, usePolled } from "./parts.js";
+import { Failure, Table, short, shown, usePolled } from "./parts.js";
 
 export function Sources() {
   const sources = usePolled("/v1/sources", 5), queues = usePolled("/v1/control/queues"), status = usePolled("/v1/status");
@@ -29,7 +29,7 @@ export function Sources() {
   ];
   return html`<article>
     <h1>Sources</h1>
-    <${Failure} error=${sources.error} />
+    <${Failure} error=${sources.error ?? queues.error ?? status.error} />
     <${Table} caption="Sources" columns=${columns} rows=${rows} keyOf=${({ name }) => name} sortedBy="name" />
     ${chosen && html`<${DeadLetters} key=${chosen} source=${chosen} />`}
   </article>`;
@@ -41,7 +41,7 @@ function DeadLetters({ source }) {
     { name: "reason", title: "Reason" },
     { name: "partition", title: "Partition", number: true },
     { name: "offset", title: "Offset", number: true },
-    { name: "value", title: "Record", show: ({ value }) => html`<code>${typeof value === "string" ? value : JSON.stringify(value)}</code>` },
+    { name: "value", title: "Record", show: ({ value }) => html`<code>${shown(value)}</code>` },
   ];
   return html`<section>
     <h2>Dead letters of ${source}</h2>
