@@ -116,6 +116,17 @@ class CreateTable(Statement):
 
 
 @dataclass(frozen=True)
+class CreateTableAs(Statement):
+    """`CREATE TABLE name [(PRIMARY KEY (…))] AS select`: the table; an INSERT of the same rows follows it."""
+
+    name: Name
+    keys: tuple[Name, ...]
+    select: exp.Expr
+    select_sql: str
+    sql: str
+
+
+@dataclass(frozen=True)
 class Conflict:
     """`ON CONFLICT [(keys)] DO NOTHING`, or with `changes` `DO UPDATE SET column = expression, … [WHERE predicate]`."""
 

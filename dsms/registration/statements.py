@@ -13,6 +13,7 @@ from dsms.registration.environment import Applied, Environment
 from dsms.registration.kinds import (
     create_aggregate,
     create_index,
+    create_table_as,
     describe,
     drop,
     functions,
@@ -82,6 +83,7 @@ STATEMENTS: Final = (
         changed_name=named,
         words=("PRIMARY", "KEY"),
     ),
+    create_table_as.KIND,
     StatementKind(
         statement=st.Insert,
         starts={("INSERT", "INTO"): table_syntax.insert},
@@ -185,7 +187,7 @@ def parse(text: str, limits: Limits = NO_LIMITS) -> list[st.Statement]:
     """
     allow_deep_calls()
     with understood():
-        return script.parse(text, _STARTS, limits)
+        return [part for statement in script.parse(text, _STARTS, limits) for part in create_table_as.parts(statement)]
 
 
 def kind_of_statement(statement: st.Statement) -> StatementKind:

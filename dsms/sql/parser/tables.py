@@ -24,19 +24,32 @@ _PARTS = {
 }
 
 
-def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable:
-    """`CREATE TABLE name (column type [NOT NULL] [PRIMARY KEY], …, [PRIMARY KEY (columns)])`."""
+def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable | st.CreateTableAs:
+    """`CREATE TABLE name (column type [NOT NULL] [PRIMARY KEY], …, [PRIMARY KEY (columns)])`, or `CREATE TABLE name
+    [(PRIMARY KEY (columns))] AS select`."""
     name = cursor.name("table name")
     columns: list[st.ColumnDefinition] = []
     keys: list[st.Name] = []
+    if cursor.accept("AS"):
+        return _as_select(cursor, name, keys)
     cursor.expect("(")
     while True:
         _element(cursor, columns, keys)
         if not cursor.accept(","):
             break
     cursor.expect(")")
+    if not columns and cursor.accept("AS"):
+        return _as_select(cursor, name, keys)
     cursor.end()
     return st.CreateTable(name, tuple(_not_null(columns, keys)), tuple(keys), cursor.sql)
+
+
+def _as_select(cursor: Cursor, name: st.Name, keys: list[st.Name]) -> st.CreateTableAs:
+    text, _ = cursor.rest_without("")
+    select = parse_query(text, cursor.limits)
+    if not isinstance(select, exp.Query):
+        raise error_at(select, "a query is expected behind AS", hint="CREATE TABLE name AS SELECT …")
+    return st.CreateTableAs(name, tuple(keys), select, text.strip(), cursor.sql)
 
 
 def _element(cursor: Cursor, columns: list[st.ColumnDefinition], keys: list[st.Name]) -> None:

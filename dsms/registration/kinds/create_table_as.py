@@ -1,0 +1,56 @@
+"""CREATE TABLE … AS SELECT …: a table with the columns of a query, into which an INSERT then writes its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.schema import schema
+from dsms.model.types import type_sql
+from dsms.registration.environment import Applied, Environment
+from dsms.registration.statement_kind import StatementKind, named
+from dsms.registration.tables import create_table
+from dsms.sql.binder.bind import bind
+from dsms.sql.parser.nodes import WholeQuery
+
+
+def parts(statement: st.Statement) -> Iterator[st.Statement]:
+    """The statements as which one is run: the table, then its rows."""
+    yield statement
+    if isinstance(statement, st.CreateTableAs):
+        sql = f"INSERT INTO {_quoted(statement.name)} {statement.select_sql}"
+        yield st.Insert(statement.name, (), statement.select, sql)
+
+
+def _apply(statement: st.CreateTableAs, catalog: Catalog, environment: Environment) -> Applied:
+    fields = schema(bind(WholeQuery(this=statement.select.copy()), catalog, environment.reads))
+    of_key = {key.text.lower() for key in statement.keys}
+    have = {field.name.lower() for field in fields}
+    for key in statement.keys:
+        if key.text.lower() not in have:
+            raise key.place.error(f'key column "{key.text}" not found', f"have: {', '.join(fields.names)}")
+    columns = tuple(
+        st.ColumnDefinition(
+            st.Name(field.name, statement.name.place),
+            type_sql(field.type),
+            field.nullable and field.name.lower() not in of_key,
+        )
+        for field in fields
+    )
+    sql = _written(statement, columns)
+    return create_table(st.CreateTable(statement.name, columns, statement.keys, sql), catalog, environment)
+
+
+def _written(statement: st.CreateTableAs, columns: tuple[st.ColumnDefinition, ...]) -> str:
+    """The statement without the query, as which the table is kept and shown."""
+    listed = [f"{_quoted(each.name)} {each.type}{'' if each.nullable else ' NOT NULL'}" for each in columns]
+    keys = [f"PRIMARY KEY ({', '.join(map(_quoted, statement.keys))})"] if statement.keys else []
+    return f"CREATE TABLE {_quoted(statement.name)} ({', '.join([*listed, *keys])})"
+
+
+def _quoted(name: st.Name) -> str:
+    return '"' + name.text.replace('"', '""') + '"'
+
+
+KIND = StatementKind(statement=st.CreateTableAs, apply=_apply, changed_name=named)
