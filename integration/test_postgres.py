@@ -38,6 +38,10 @@ class Open(NamedTuple):
         return psycopg.connect(self.conninfo, autocommit=True)
 
 
+def order(number: int, customer: str, at: int) -> Input:
+    return Input(json.dumps({"id": number, "customer": customer, "amount": "1.25", "at": at}).encode(), 0)
+
+
 @pytest.fixture(scope="module")
 def opened(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
     port = free_port()
@@ -60,6 +64,40 @@ def test_a_view_is_read_as_values_of_its_types(opened: Open) -> None:
         wanted = decimal.Decimal("6.25")
         assert cursor.fetchall() == [("a", 5, wanted), ("b", 5, wanted)]
         assert cursor.statusmessage == "SELECT 2"
+
+
+def test_changes_are_copied_as_they_are_committed(kafka: str, opened: Open) -> None:
+    wanted = 'COPY (SUBSCRIBE TO "revenue") TO STDOUT'
+    with opened.connect() as connection, connection.cursor().copy(wanted) as copied:
+        lines = iter(copied.rows())
+        first = [next(lines) for _ in range(2)]
+        assert {(line[1], line[2]) for line in first} == {("+", "a"), ("+", "b")}
+        write(kafka, f"{opened.cluster.name}orders", [order(20, "x\ty", 25), order(21, "a", 25)])
+        advance(kafka, f"{opened.cluster.name}orders", 30)
+        seen: dict[str, tuple[str | None, ...]] = {}
+        while not {"x\ty", "a"} <= {who for who, line in seen.items() if line[0] == "25"}:
+            line = next(lines)
+            seen[str(line[2])] = line
+        assert seen["x\ty"] == ("25", "+", "x\ty", "1", "1.25")
+        assert seen["a"] == ("25", "u", "a", "6", "7.50")
+        connection.cancel()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            list(lines)
+
+
+def test_what_has_been_is_copied_and_errors_are_those_of_statements(opened: Open) -> None:
+    with opened.connect() as connection:
+        with connection.cursor().copy("COPY (SUBSCRIBE revenue WITH (FOLLOW = false)) TO STDOUT") as copied:
+            assert len(list(copied.rows())) >= 2
+        assert connection.execute("SELECT 1 AS a").fetchone() == (1,)
+        for text, error in (("nothing", "not found"), ("revenue WITH (SPEED)", "no option of SUBSCRIBE")):
+            with (
+                pytest.raises(psycopg.Error, match=error),
+                connection.cursor().copy(f"COPY (SUBSCRIBE {text}) TO STDOUT") as copied,
+            ):
+                list(copied.rows())
+    done = psql(opened, "COPY (SUBSCRIBE revenue WITH (FOLLOW = false)) TO STDOUT")
+    assert any(line.split("\t")[1:3] == ["+", "b"] for line in done.stdout.splitlines()), done
 
 
 def test_a_table_is_written_and_read(opened: Open) -> None:

@@ -67,6 +67,11 @@ def fatal(code: str, reason: str, hint: str | None = None) -> bytes:
     return _report(b"E", "FATAL", {"C": code, "M": reason, "H": hint})
 
 
+def copy_out(columns: int) -> bytes:
+    """Lines of COPY follow, with so many columns as text."""
+    return message(b"H", b"\0" + columns.to_bytes(2, "big") + b"\0\0" * columns)
+
+
 def notice(reason: str) -> bytes:
     """A notice beside a result."""
     return _report(b"N", "NOTICE", {"C": "00000", "M": reason})

@@ -9,8 +9,8 @@ import ssl
 import struct
 import threading
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -25,6 +25,9 @@ from dsms.coordinator.postgres.familiar import SETTINGS
 from dsms.coordinator.postgres.messages import Malformed, Reader, message
 from dsms.coordinator.postgres.session import Session
 from dsms.coordinator.postgres.statements import Executes, Outcome, Refused, outcome_of, refused
+from dsms.coordinator.postgres.subscriptions import SETTINGS as SUBSCRIPTIONS
+from dsms.coordinator.postgres.subscriptions import Results, Subscribed, Subscription, subscribed
+from dsms.coordinator.results.feed import Feeds
 from dsms.model.principal import ANYBODY, Caller, Principal
 from operators.core.errors import ConfigError, DsmsError, ExternalError
 
@@ -44,6 +47,11 @@ class Served(Executes, Protocol):
         """Where refused clients are noted."""
         ...
 
+    @property
+    def results(self) -> Results:
+        """What clients subscribe to."""
+        ...
+
 
 class Refusal(Exception):
     """A client that is not let in: SQLSTATE and reason."""
@@ -59,6 +67,13 @@ class PostgresServer:
     #: The statements that run, by the numbers that a client was told to cancel them.
     _running: dict[tuple[int, int], threading.Event] = field(default_factory=dict)
     _clients: int = 0
+    #: Of the server's own event loop, from the first subscription on.
+    _feeds: Feeds | None = None
+
+    def close(self) -> None:
+        """Ends the threads of subscriptions."""
+        if self._feeds is not None:
+            self._feeds.close()
 
     async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from its first byte to its last."""
@@ -87,7 +102,8 @@ class PostgresServer:
                 raise Refusal("53300", f"there are {MOST_CLIENTS} clients already")
             caller = Caller(await self._let_in(reader, writer), uuid.uuid4().hex)
         key = (secrets.randbelow(2**31), secrets.randbelow(2**31))
-        session = Session(partial(self._run, caller, key), partial(_say, writer))
+        follow = partial(self._followed, caller, key)
+        session = Session(partial(self._run, caller, key), partial(_say, writer), follow)
         known = SETTINGS | {"application_name": settings.get("application_name", "")}
         told = [message(b"S", messages.text(name) + messages.text(value)) for name, value in known.items()]
         await _say(writer, message(b"R", struct.pack("!i", 0)) + b"".join(told))
@@ -148,6 +164,29 @@ class PostgresServer:
             cancelled.set()
             self._running.pop(key, None)
 
+    async def _followed(
+        self, caller: Caller, key: tuple[int, int], wanted: Subscription
+    ) -> AsyncGenerator[Subscribed | list[bytes] | Refused, None]:
+        """How a result is subscribed to, then its changes, until the client cancels; or why not."""
+        cancelled = self._running[key] = threading.Event()
+        try:
+            caller.principal.check_read(wanted.name)
+            result = await asyncio.to_thread(self.service.results.result, wanted.name)
+            self._feeds = self._feeds or self.service.results.more_feeds(SUBSCRIPTIONS)
+            subscription = await subscribed(wanted, result, self._feeds, caller.principal)
+            yield subscription
+            async with aclosing(subscription.lines) as parts:
+                async for lines in parts:
+                    if cancelled.is_set():
+                        yield Refused("57014", "the subscription was cancelled")
+                        return
+                    yield lines
+        except DsmsError as error:
+            yield refused(error, "")
+        finally:
+            cancelled.set()
+            self._running.pop(key, None)
+
 
 def _settings(content: Reader) -> Iterator[tuple[str, str]]:
     while name := content.text():
@@ -202,3 +241,4 @@ def serving(server: PostgresServer, host: str, port: int) -> Iterator[int]:
     finally:
         loop.call_soon_threadsafe(stopping.set)
         thread.join()
+        server.close()

@@ -6,17 +6,22 @@ skips what follows an error of the extended protocol up to the next Sync.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from dsms.coordinator.postgres import messages
 from dsms.coordinator.postgres.messages import Field, Malformed, Reader, message
-from dsms.coordinator.postgres.parameters import filled, parameters_in, statements_in
-from dsms.coordinator.postgres.statements import Outcome, Refused, gives_rows, reads
+from dsms.coordinator.postgres.parameters import filled, parameters_in, statements_in, without_comments
+from dsms.coordinator.postgres.statements import Outcome, Refused, gives_rows, reads, refused
+from dsms.coordinator.postgres.subscriptions import Subscribed, Subscription, subscription_of
 from dsms.coordinator.postgres.values import TEXT, Unwritable, literal, writer_of
+from operators.core.errors import SqlError
 
 #: Runs a statement; the answer, or why there is none.
 Run = Callable[[str], Awaitable[Outcome | Refused]]
+#: Follows a result: how it is subscribed to, then lines of its changes, or at any time why there are no more.
+Follow = Callable[[Subscription], AsyncGenerator[Subscribed | list[bytes] | Refused, None]]
 _ROWS_A_PIECE = 256
 
 
@@ -55,6 +60,7 @@ class Session:
 
     run: Run
     send: Callable[[bytes], Awaitable[None]]
+    follow: Follow
     prepared: dict[str, Prepared] = field(default_factory=dict)
     portals: dict[str, Portal] = field(default_factory=dict)
     state: bytes = messages.IDLE
@@ -97,6 +103,13 @@ class Session:
             await self.send(message(b"I"))
         for sql in statements:
             at = script.index(sql, at)
+            if (wanted := _subscription(sql)) is not None:
+                refusal = wanted if isinstance(wanted, Refused) else await self._copied(wanted)
+                if refusal is not None:
+                    await self._tell(refusal)
+                    break
+                at += len(sql)
+                continue
             outcome = await self.run(sql)
             if isinstance(outcome, Refused):
                 await self._tell(outcome.moved(at))
@@ -104,6 +117,22 @@ class Session:
             await self._answer(outcome)
             at += len(sql)
         await self.ready()
+
+    async def _copied(self, wanted: Subscription) -> Refused | None:
+        """Sends the changes of a result by COPY until they end; what has ended them before."""
+        count = 0
+        async with aclosing(self.follow(wanted)) as parts:
+            async for part in parts:
+                match part:
+                    case Refused():
+                        return part
+                    case Subscribed(columns=columns):
+                        await self.send(messages.copy_out(2 + len(columns)))
+                    case lines:
+                        count += len(lines)
+                        await self.send(b"".join(message(b"d", line) for line in lines))
+        await self.send(message(b"c") + message(b"C", messages.text(f"COPY {count}")))
+        return None
 
     async def _answer(self, outcome: Outcome) -> None:
         self._note(outcome)
@@ -232,6 +261,13 @@ class Session:
 
     async def _tell(self, why: Refused) -> None:
         await self.send(messages.failure(why.code, why.reason, why.hint, why.position))
+
+
+def _subscription(sql: str) -> Subscription | Refused | None:
+    try:
+        return subscription_of(without_comments(sql))
+    except SqlError as error:
+        return refused(error, sql)
 
 
 def _fields(outcome: Outcome, formats: list[int]) -> list[Field]:

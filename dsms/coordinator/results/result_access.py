@@ -16,7 +16,7 @@ from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.change_documents import Followed, followed
 from dsms.coordinator.results.coverage import Cover, Coverage, CoverageQuestion, SharedLaneReports
-from dsms.coordinator.results.feed import Feeds
+from dsms.coordinator.results.feed import Feeds, FeedSettings
 from dsms.coordinator.results.positions import parse_records
 from dsms.coordinator.results.publishing import Published, RecordPublisher
 from dsms.coordinator.results.result_log import KafkaResultLog
@@ -55,6 +55,10 @@ class ResultAccess:
         self.feeds = Feeds(log, self._current_id, alarms=around.alarms)
         self._publisher = RecordPublisher(around.kafka, self._schema_id)
         self._coverage = Coverage(log, SharedLaneReports(around.executors), self.letters, self._writer)
+
+    def more_feeds(self, settings: FeedSettings) -> Feeds:
+        """Feeds for the event loop of another server than that of `feeds`; whoever asks for them closes them."""
+        return Feeds(KafkaResultLog(self._around.kafka), self._current_id, settings, self._around.alarms)
 
     def result(self, name: str) -> Followed:
         """How to follow a view, a query or a table."""

@@ -29,6 +29,8 @@ class LocalServed:
     session: LocalSession = field(default_factory=LocalSession)
     refusals: list[str] = field(default_factory=list)
     callers: list[str] = field(default_factory=list)
+    #: It has no topics to subscribe to.
+    results: Any = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property

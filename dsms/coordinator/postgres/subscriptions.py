@@ -1,0 +1,122 @@
+"""`COPY (SUBSCRIBE result) TO STDOUT`: the changes of a result as lines of COPY, as they are committed.
+
+A line has the instant of a change, its operation (`+`, `u` or `-`) and the values of the row; what a removed row of a
+result with a key had beside the key is \\N.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from dsms.coordinator.http.results_api import while_permitted
+from dsms.coordinator.results.change_documents import Followed
+from dsms.coordinator.results.feed import FeedRequest, Feeds, FeedSettings, From
+from dsms.model.principal import Principal
+from operators.core.errors import ExternalError, SqlError
+
+#: A client that cancels, or has gone, is noticed after so many seconds without a change.
+SETTINGS = FeedSettings(beat_s=1.0)
+_COPY = re.compile(
+    r"""\s* copy \s* \( \s* (subscribe|tail) \s+ (to\s+)? (?P<name> "(?:[^"]|"")+" | \w+ ) \s*
+        (with \s* \( (?P<options> [^()]* ) \) )? \s* \) \s* to \s+ stdout \s* ;? \s* """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_OPTION = re.compile(r"\s*(snapshot|follow)\s*(?:=\s*)?(true|false)?\s*", re.IGNORECASE)
+_ESCAPED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A result, whether its changes so far come first, and whether those to come follow."""
+
+    name: str
+    snapshot: bool = True
+    follow: bool = True
+
+
+def subscription_of(sql: str) -> Subscription | None:
+    """What a statement subscribes to; None if it does not. Raises SqlError for options that are not known.
+
+    >>> subscription_of('COPY (SUBSCRIBE "Hot" WITH (SNAPSHOT = false)) TO STDOUT')
+    Subscription(name='Hot', snapshot=False, follow=True)
+    >>> subscription_of("SELECT 1")
+    """
+    found = _COPY.fullmatch(sql)
+    if found is None:
+        return None
+    written, options = found["name"], {}
+    for option in filter(str.strip, (found["options"] or "").split(",")):
+        if (read := _OPTION.fullmatch(option)) is None:
+            raise SqlError(
+                f'"{option.strip()}" is no option of SUBSCRIBE', hint="have: SNAPSHOT, FOLLOW"
+            )
+        options[read[1].lower()] = (read[2] or "true").lower() == "true"
+    name = written[1:-1].replace('""', '"') if written.startswith('"') else written
+    return Subscription(name, **options)
+
+
+class Results(Protocol):
+    """What gives results, and feeds of them for the event loop of a server."""
+
+    def result(self, name: str) -> Followed:
+        """How to follow a result."""
+        ...
+
+    def more_feeds(self, settings: FeedSettings) -> Feeds:
+        """Feeds that nobody else uses."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """The columns of a result, and its changes as lines of COPY, some at a time; none where there was no change for a
+    while."""
+
+    columns: tuple[str, ...]
+    lines: AsyncGenerator[list[bytes], None]
+
+
+async def subscribed(wanted: Subscription, result: Followed, feeds: Feeds, principal: Principal) -> Subscribed:
+    """The changes of a result, as long as the token of its reader is good. Raises DsmsError where they cannot be
+    followed."""
+    start: From = "earliest" if wanted.snapshot else "latest"
+    text = await feeds.opened(FeedRequest(result, "ndjson", None, start, wanted.follow))
+    names = tuple(result.schema.names)
+
+    async def lines() -> AsyncGenerator[list[bytes], None]:
+        async with aclosing(text):
+            async for part in while_permitted(text, principal.until, time.time):
+                documents = [msgspec.json.decode(line) for line in part.splitlines() if line.strip()]
+                for document in documents:
+                    if document.get("event") == "end" and document["reason"] != "end":
+                        raise ExternalError(document["message"])
+                yield [copy_line(document, names) for document in documents if "op" in document]
+
+    return Subscribed(names, lines())
+
+
+def copy_line(change: dict[str, Any], columns: Sequence[str]) -> bytes:
+    """A change in the text format of COPY.
+
+    >>> copy_line({"op": "u", "ts": 5, "row": {"a": "x\\ty", "b": None}}, ["a", "b"])
+    b'5\\tu\\tx\\\\ty\\t\\\\N\\n'
+    """
+    row = change.get("row") or change.get("key") or {}
+    values = [change.get("ts"), change["op"], *(row.get(name) for name in columns)]
+    return ("\t".join(map(_written, values)) + "\n").encode()
+
+
+def _written(value: object) -> str:
+    if value is None:
+        return "\\N"
+    if isinstance(value, bool):
+        return "t" if value else "f"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return "".join(_ESCAPED.get(character, character) for character in text)
