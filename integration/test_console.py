@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
 ORDERS = """REGISTER SOURCE orders (id BIGINT, customer TEXT, amount INT) FROM '{topic}' PARTITIONS 1
     TAGGED NONE IDLE NEVER;
 CREATE STREAM o OVER orders KEY NULL;
-CREATE STREAMED VIEW revenue AS SELECT customer, COUNT(*) AS n, SUM(amount) AS total FROM o GROUP BY customer;
-CREATE STREAMED VIEW many AS SELECT customer, COUNT(*) AS n FROM o GROUP BY customer HAVING COUNT(*) > 2"""
+CREATE STREAMED VIEW takings AS SELECT customer, COUNT(*) AS n, SUM(amount) AS total FROM o GROUP BY customer;
+CREATE STREAMED VIEW regulars AS SELECT customer, COUNT(*) AS n FROM o GROUP BY customer HAVING COUNT(*) > 2"""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
         made.sql(ORDERS.format(topic=f"{made.name}orders"))
         made.start_executor()
         publish(kafka, made, [("ann", 5), ("bob", 7), ("ann", 2)], 10)
-        made.await_frontier([made.topic("revenue"), made.topic("many")], 10)
+        made.await_frontier([made.topic("takings"), made.topic("regulars")], 10)
         yield made
 
 
@@ -62,10 +62,10 @@ def test_queries_are_listed_filtered_and_opened(cluster: Cluster, page: Page) ->
     rows = page.get_by_role("table", name="Queries and views").get_by_role("row")
     expect(rows).to_have_count(3)
     expect(page.get_by_text("executor-1")).to_be_visible()
-    page.get_by_label("Filter").fill("revenue")
+    page.get_by_label("Filter").fill("takings")
     expect(rows).to_have_count(2)
-    page.get_by_role("link", name="revenue").click()
-    expect(page.get_by_role("heading", name="revenue", exact=True)).to_be_visible()
+    page.get_by_role("link", name="takings").click()
+    expect(page.get_by_role("heading", name="takings", exact=True)).to_be_visible()
     expect(page.get_by_text("running", exact=True)).to_be_visible()
     expect(page.get_by_role("table", name="Rows").get_by_role("row")).to_contain_text(["customer", "ann"])
     page.get_by_text("EXPLAIN").click()
@@ -73,7 +73,7 @@ def test_queries_are_listed_filtered_and_opened(cluster: Cluster, page: Page) ->
 
 
 def test_changes_appear_as_they_are_published(kafka: str, cluster: Cluster, page: Page) -> None:
-    page.goto(f"{cluster.url}/console/#/queries/revenue")
+    page.goto(f"{cluster.url}/console/#/queries/takings")
     expect(page.get_by_text("waiting for the next change")).to_be_visible()
     publish(kafka, cluster, [("eve", 3), ("ann", 1)], 20)
     changes = page.get_by_role("table", name="Changes").get_by_role("row")
@@ -83,24 +83,24 @@ def test_changes_appear_as_they_are_published(kafka: str, cluster: Cluster, page
 
 
 def test_a_query_is_paused_and_resumed(cluster: Cluster, page: Page) -> None:
-    page.goto(f"{cluster.url}/console/#/queries/many")
+    page.goto(f"{cluster.url}/console/#/queries/regulars")
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=20_000)
-    assert cluster.get("queries/many")["paused"] is True
+    assert cluster.get("queries/regulars")["paused"] is True
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Pause")).to_be_visible(timeout=20_000)
-    assert cluster.get("queries/many")["paused"] is False
+    assert cluster.get("queries/regulars")["paused"] is False
 
 
 def test_the_plan_shows_what_is_shared(cluster: Cluster, page: Page) -> None:
     page.goto(f"{cluster.url}/console/#/plan")
     graph = page.get_by_label("Graph of operators")
     expect(graph.get_by_role("img").filter(has_text="2 queries").first).to_be_visible(timeout=20_000)
-    page.get_by_label("Highlight").select_option("revenue")
+    page.get_by_label("Highlight").select_option("takings")
     expect(graph.locator("g.off").first).to_be_attached()
     page.get_by_role("link", name="Memory and load").click()
     expect(page.get_by_role("heading", name="Memory by query")).to_be_visible()
-    expect(page.get_by_role("link", name="revenue").first).to_be_visible(timeout=20_000)
+    expect(page.get_by_role("link", name="takings").first).to_be_visible(timeout=20_000)
 
 
 def test_refused_records_are_shown_with_their_reason(kafka: str, cluster: Cluster, page: Page) -> None:
@@ -114,12 +114,12 @@ def test_refused_records_are_shown_with_their_reason(kafka: str, cluster: Cluste
 def test_statements_are_completed_run_and_corrected(cluster: Cluster, page: Page) -> None:
     page.goto(f"{cluster.url}/console/#/sql")
     editor = page.get_by_role("textbox")
-    editor.fill("SELECT customer, total FROM reve")
+    editor.fill("SELECT customer, total FROM taki")
     editor.press("End")
     editor.press("Backspace")
-    expect(page.get_by_role("button", name="revenue")).to_be_visible()
+    expect(page.get_by_role("button", name="takings")).to_be_visible()
     editor.press("Tab")
-    expect(editor).to_have_value("SELECT customer, total FROM revenue")
+    expect(editor).to_have_value("SELECT customer, total FROM takings")
     editor.press("Control+Enter")
     expect(page.get_by_role("table", name="SELECT")).to_contain_text("bob")
     editor.fill("CREATE VIEW v AS SELECT customer,\n  nothing FROM o")
@@ -133,16 +133,16 @@ def test_a_terminal_shows_the_same(cluster: Cluster) -> None:
     answer = CliRunner().invoke(cli, ["top", "--once", "--format", "json", "--coordinator", cluster.url])
     seen = json.loads(answer.output)
     assert [executor["state"] for executor in seen["executors"]] == ["running"]
-    assert {query["query"]: query["unread"] for query in seen["queries"]} == {"many": 0, "revenue": 0}
+    assert {query["query"]: query["unread"] for query in seen["queries"]} == {"regulars": 0, "takings": 0}
     assert seen["queries"] == sorted(seen["queries"], key=lambda query: -query["load"])
     drawn = CliRunner().invoke(cli, ["top", "--once", "--sort", "name", "--coordinator", cluster.url]).output
-    assert drawn.index("executor-1") < drawn.index("many") < drawn.index("revenue")
+    assert drawn.index("executor-1") < drawn.index("regulars") < drawn.index("takings")
 
 
 def test_the_page_is_used_by_keyboard_and_is_dark_where_that_is_wished(cluster: Cluster, browser: Browser) -> None:
     page = browser.new_page(color_scheme="dark")
     page.goto(f"{cluster.url}/console/")
-    expect(page.get_by_role("link", name="revenue")).to_be_visible()
+    expect(page.get_by_role("link", name="takings")).to_be_visible()
     colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert max(map(int, colour.removeprefix("rgb(").removesuffix(")").split(","))) < 40
     for _ in range(2):

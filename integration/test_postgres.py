@@ -72,14 +72,12 @@ def test_changes_are_copied_as_they_are_committed(kafka: str, opened: Open) -> N
         lines = iter(copied.rows())
         first = [next(lines) for _ in range(2)]
         assert {(line[1], line[2]) for line in first} == {("+", "a"), ("+", "b")}
-        write(kafka, f"{opened.cluster.name}orders", [order(20, "x\ty", 25), order(21, "a", 25)])
+        write(kafka, f"{opened.cluster.name}orders", [order(20, "x\ty", 25), order(21, "x\ty", 26)])
         advance(kafka, f"{opened.cluster.name}orders", 30)
-        seen: dict[str, tuple[str | None, ...]] = {}
-        while not {"x\ty", "a"} <= {who for who, line in seen.items() if line[0] == "25"}:
-            line = next(lines)
-            seen[str(line[2])] = line
-        assert seen["x\ty"] == ("25", "+", "x\ty", "1", "1.25")
-        assert seen["a"] == ("25", "u", "a", "6", "7.50")
+        seen: list[tuple[str | None, ...]] = []
+        while len(seen) < 2:
+            seen += [line for line in [next(lines)] if line[2] == "x\ty"]
+        assert seen == [("25", "+", "x\ty", "1", "1.25"), ("26", "u", "x\ty", "2", "2.50")]
         connection.cancel()
         with pytest.raises(psycopg.errors.QueryCanceled):
             list(lines)

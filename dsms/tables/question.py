@@ -13,6 +13,7 @@ from dsms.model.objects import ROW_NUMBER, Table
 from dsms.model.position import error_at
 from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_written_functions
 from dsms.sql.parser.table_names import name_of
+from dsms.tables.spelling import spelled
 
 #: Gives the rows of a stream, view or table that a query names.
 Relation = Callable[[str], pa.Table]
@@ -75,30 +76,8 @@ def question_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table]
             _rename(table, names[read])
     refuse_written_functions(resolved, catalog)
     refuse_unknown_functions(resolved)
-    resolved = resolved.transform(_not_null).transform(_exact)
-    text = resolved.sql(dialect="duckdb", comments=False)
+    text = spelled(resolved).sql(dialect="duckdb", comments=False)
     return Question(text, {alias: name for name, alias in names.items()}, given or {})
-
-
-def _not_null(node: exp.Expr) -> exp.Expr:
-    """DuckDB has no NOT_NULL."""
-    if not isinstance(node, exp.Anonymous) or node.name.upper() != "NOT_NULL" or len(node.expressions) != 1:
-        return node
-    value = node.expressions[0]
-    refused = exp.Anonymous(this="error", expressions=[exp.Literal.string("NOT_NULL of a NULL")])
-    return exp.Case(ifs=[exp.If(this=exp.Is(this=value.copy(), expression=exp.Null()), true=refused)], default=value)
-
-
-def _exact(node: exp.Expr) -> exp.Expr:
-    """A query that runs once has all values at hand: its approximate aggregates are exact."""
-    match node:
-        case exp.ApproxDistinct():
-            return exp.Count(this=exp.Distinct(expressions=[node.this]))
-        case exp.ApproxQuantile():
-            return exp.Anonymous(this="quantile_disc", expressions=[node.this, node.args["quantile"]])
-        case exp.Anonymous() if node.name.upper() == "APPROX_PERCENTILE":
-            return exp.Anonymous(this="quantile_disc", expressions=node.expressions[:2])
-    return node
 
 
 def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:

@@ -13,6 +13,7 @@ from dsms.model.objects import Aggregate, Object, Query, Source, Stream, Table, 
 from dsms.sql.binder.expression_functions import function_name
 from dsms.sql.parser.bounds import balance
 from dsms.sql.parser.dialect import Dsms
+from dsms.sql.parser.queries import without_public
 from dsms.sql.parser.table_names import name_of
 
 _CALL = re.compile(r"\b(\w+)\s*\(")
@@ -72,7 +73,7 @@ def query_of(select: str) -> exp.Expr:
 @lru_cache(32)
 def _parsed(select: str) -> exp.Expr:
     """A small cache: a query is parsed for its dependencies just before it is planned, and trees are large."""
-    tree = sqlglot.parse_one(select, read=Dsms)
+    tree = without_public(sqlglot.parse_one(select, read=Dsms))
     balance(tree)
     return tree
 

@@ -32,7 +32,8 @@ ALIASES: dict[str, str] = {
     "datepart": "extract", "date_format": "strftime", "array_length": "cardinality", "array_size": "cardinality",
     "array_cat": "array_concat", "list_concat": "array_concat", "string_split": "string_to_array",
     "str_split": "string_to_array", "timestamp_from_parts": "make_timestamp", "list_position": "array_position",
-    "list_append": "array_append", "list_contains": "array_contains", "list_has": "array_contains",
+    "list_append": "array_append", "list_prepend": "array_prepend",
+    "list_contains": "array_contains", "list_has": "array_contains",
     "btrim": "trim", "xor": "bit_xor", "unix_to_time": "to_timestamp",
     "j_s_o_n_extract": "json_extract", "j_s_o_n_array_length": "json_array_length", "array_join": "array_to_string",
     "concat_strict": "", "widen": "",
@@ -227,20 +228,27 @@ def _split(node: exp.Expr, bind: Bind) -> Expression:
 
 def _json_steps(name: str) -> Special:
     """The operators #> and #>> of PostgreSQL, whose paths are arrays as text: '{a,0}'."""
+    return lambda node, bind: call(name, bind(node.this), _text(json_path(node)))
 
-    def read(node: exp.Expr, bind: Bind) -> Expression:
-        path = node.expression
-        if not isinstance(path, exp.Literal) or not re.fullmatch(r"\{[^{}\"]*\}", path.name):
-            raise error_at(node, "the path of #> and #>> is a literal", hint="for example '{a,0,b}'")
-        steps = [step.strip() for step in path.name[1:-1].split(",") if step.strip()]
-        text = "".join(f"[{step}]" if re.fullmatch("[0-9]+", step) else f'."{step}"' for step in steps)
-        return call(name, bind(node.this), _text(f"${text}"))
 
-    return read
+def json_path(node: exp.Expr) -> str:
+    """The path of #> or #>> as a path of JSON_EXTRACT. Raises SqlError where it is no literal."""
+    path = node.expression
+    if not isinstance(path, exp.Literal) or not re.fullmatch(r"\{[^{}\"]*\}", path.name):
+        raise error_at(node, "the path of #> and #>> is a literal", hint="for example '{a,0,b}'")
+    steps = [step.strip() for step in path.name[1:-1].split(",") if step.strip()]
+    return "$" + "".join(f"[{step}]" if re.fullmatch("[0-9]+", step) else f'."{step}"' for step in steps)
 
 
 def _format(node: exp.Expr, bind: Bind) -> Expression:
-    """FORMAT of PostgreSQL with a literal format: %s is the next argument as text, a NULL being empty, and %% is %."""
+    bound = iter([bind(value) for value in node.expressions])
+    texts = [next(bound) if part is None else _text(part) for part in format_parts(node)]
+    return call("concat", *(texts or [_text("")]))
+
+
+def format_parts(node: exp.Expr) -> list[str | None]:
+    """FORMAT of PostgreSQL with a literal format: %s is the next argument as text (None here), a NULL being empty, and
+    %% is %. Raises SqlError for anything else."""
     text, values = node.this, list(node.expressions)
     if not isinstance(text, exp.Literal) or not text.is_string:
         raise error_at(node, "FORMAT takes a literal format", hint="for example FORMAT('%s of %s', a, b)")
@@ -248,11 +256,7 @@ def _format(node: exp.Expr, bind: Bind) -> Expression:
     wanted = parts.count("%s")
     if any(part not in ("%s", "%%") for part in parts[1::2]) or wanted != len(values):
         raise error_at(node, f"FORMAT has {wanted} %s for {len(values)} values", hint="there are %s and %% alone")
-    if not parts[0] and len(parts) == 1:
-        return _text("")
-    bound = iter([bind(value) for value in values])
-    texts = [next(bound) if part == "%s" else _text("%" if part == "%%" else part) for part in parts if part]
-    return call("concat", *texts)
+    return [None if part == "%s" else part.replace("%%", "%") for part in parts if part]
 
 
 def _overlay(node: exp.Expr, bind: Bind) -> Expression:

@@ -115,7 +115,7 @@ def _row(name: str, function: Function) -> str:
 
 
 def _public(name: str) -> bool:
-    return ALIASES[name] != "" and not name.startswith(("j_s_o_n", "str_", "unix_to", "is_nan", "regexp_i"))
+    return ALIASES[name] != "" and not name.startswith(("j_s_o_n", "str_position", "unix_to", "is_nan", "regexp_i"))
 
 
 if __name__ == "__main__":

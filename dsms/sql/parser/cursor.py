@@ -14,6 +14,9 @@ from operators.core.errors import UserError
 
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, TokenType.RAW_STRING)
 
+#: The schema in which all names are, for those who write it.
+PUBLIC = "PUBLIC"
+
 
 def place_of(token: Token) -> Place:
     """The position where a token starts; sqlglot's column is that of its last character."""
@@ -78,7 +81,8 @@ class Cursor:
         return word
 
     def name(self, what: str) -> Name:
-        """Consumes an identifier; `what` it names is for the error."""
+        """Consumes an identifier, behind `public.` or not; `what` it names is for the error."""
+        self.accept(PUBLIC, ".")
         return self.name_of(self.next(), what)
 
     def last_name(self, what: str, after: tuple[str, ...] = ()) -> Name:

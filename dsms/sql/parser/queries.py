@@ -13,7 +13,7 @@ from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.position import error_at
 from dsms.sql.parser import nodes
 from dsms.sql.parser.bounds import bounded
-from dsms.sql.parser.cursor import Cursor, place_of
+from dsms.sql.parser.cursor import PUBLIC, Cursor, place_of
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.preference import split_preference
 from operators.core.errors import SqlError
@@ -149,7 +149,24 @@ def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
         tree = sqlglot.parse_one(text, read=Dsms)
     except ParseError as error:
         raise _readable(error, text) from error
-    return bounded(tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree, limits)
+    return without_public(bounded(tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree, limits))
+
+
+def without_public(tree: exp.Expr) -> exp.Expr:
+    """The query with plain names of relations, all of which are in the one schema that there is.
+
+    >>> parse_query('SELECT public.t.a FROM public.t, s').sql()
+    'SELECT t.a FROM t, s'
+    """
+    plain = {table.name for table in tree.find_all(exp.Table) if _in_public(table)}
+    for part in [*tree.find_all(exp.Table), *(tree.find_all(exp.Column) if plain else ())]:
+        if _in_public(part) and (isinstance(part, exp.Table) or part.table in plain):
+            part.set("db", None)
+    return tree
+
+
+def _in_public(part: exp.Table | exp.Column) -> bool:
+    return part.db.upper() == PUBLIC and not part.catalog
 
 
 def _readable(error: ParseError, text: str) -> SqlError:

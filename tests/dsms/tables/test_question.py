@@ -164,3 +164,19 @@ def test_what_users_wrote_is_refused_with_the_alternative_even_if_it_hides_a_bui
     with pytest.raises(SqlError, match=f'"{name}" is not built in.*CREATE VIEW v AS SELECT {name}'):
         session.execute(sql)
     assert session.execute("SELECT min(id) AS least FROM Hot") == [{"least": 1}]
+
+
+def test_calls_that_duckdb_spells_otherwise_mean_the_same() -> None:
+    made = LocalSession()
+    made.execute("CREATE TABLE public.Calls (id INT PRIMARY KEY, n TEXT, a INT[], j TEXT)")
+    made.execute("INSERT INTO public.Calls VALUES (1, 'abcdef', ARRAY[1, 2], '{\"a\":[5,6]}')")
+    calls = {
+        "format('%s of %s: 5%%', id, n)": "1 of abcdef: 5%", "format('')": "",
+        "overlay(n PLACING 'XY' FROM 2)": "aXYdef",
+        "overlay(n PLACING 'hom' FROM 2 FOR 4)": "ahomf", "j #>> '{a,1}'": "6", "array_remove(a, 1)": [2],
+        "array_position(a, 2)": 2, "array_prepend(0, a)": [0, 1, 2], "list_prepend(0, a)": [0, 1, 2],
+        "translate(n, 'ab', 'x')": "xcdef", "a[1:1]": [1], "2 = ANY(a)": True, "string_to_array(n, 'c')": ["ab", "def"],
+        "str_split(n, 'c')": ["ab", "def"], "chr(65)": "A", "ascii(n)": 97,
+    }  # fmt: skip
+    for call, value in calls.items():
+        assert asked(made, f"SELECT {call} AS x FROM public.calls") == [(value,)], call
