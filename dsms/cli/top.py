@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 import typer
@@ -13,11 +14,12 @@ from rich.live import Live
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import print_json, stdout, table
 from dsms.client.documents import Document
+from dsms.model.sizes import written_bytes
 
 Sort = Literal["load", "state", "unread", "rate", "name"]
 _EXECUTORS = ("executor", "state", "fragments", "epoch", "in Redis", "on disk")
 _QUERIES = ("query", "state", "unread", "records/s", "load", "state bytes", "frontier")
-_UNITS = ("B", "kB", "MB", "GB", "TB")
+_SIZES = frozenset({"in Redis", "on disk", "state bytes"})
 
 
 def top(  # noqa: PLR0913 (the options of a command line)
@@ -39,19 +41,23 @@ def top(  # noqa: PLR0913 (the options of a command line)
             status = api.status()
             return executors(status), queries(api.queries(), api.control("queries"), status, sort)[:rows]
 
-        if output == "json":
-            while True:
-                print_json(dict(zip(("executors", "queries"), looked(), strict=True)))
-                if once:
-                    return
+        with _shower(output, once=once) as show:
+            show(*looked())
+            while not once:
                 time.sleep(every)
-        if once:
-            stdout().print(_drawn(*looked()))
-            return
-        with Live(_drawn(*looked()), console=stdout(), screen=stdout().is_terminal, auto_refresh=False) as live:
-            while True:
-                time.sleep(every)
-                live.update(_drawn(*looked()), refresh=True)
+                show(*looked())
+
+
+@contextmanager
+def _shower(output: str, *, once: bool) -> Iterator[Callable[[list[Document], list[Document]], None]]:
+    """Shows what was seen: as a line of JSON, or as tables, which are drawn over unless there is one look alone."""
+    if output == "json":
+        yield lambda executors_, queries_: print_json({"executors": executors_, "queries": queries_})
+    elif once:
+        yield lambda executors_, queries_: stdout().print(_drawn(executors_, queries_))
+    else:
+        with Live(console=stdout(), screen=stdout().is_terminal, auto_refresh=False) as live:
+            yield lambda executors_, queries_: live.update(_drawn(executors_, queries_), refresh=True)
 
 
 def executors(status: Mapping[str, Any]) -> list[Document]:
@@ -106,23 +112,10 @@ def _drawn(executors_: Sequence[Document], queries_: Sequence[Document]) -> Grou
 
 
 def _shown(line: Document) -> list[object]:
-    sizes = {"in Redis", "on disk", "state bytes"}
-    return [size(value) if name in sizes else _rounded(value) for name, value in line.items()]
+    return [_written(name, value) for name, value in line.items()]
 
 
-def _rounded(value: object) -> object:
+def _written(name: str, value: Any) -> object:
+    if value is not None and name in _SIZES:
+        return written_bytes(value)
     return f"{value:.3g}" if isinstance(value, float) else value
-
-
-def size(number: int | None) -> str | None:
-    """Bytes with a unit.
-
-    >>> size(512), size(37_500), size(None)
-    ('512 B', '37.5 kB', None)
-    """
-    if number is None:
-        return None
-    scaled, unit = float(number), 0
-    while scaled >= 1000 and unit < len(_UNITS) - 1:
-        scaled, unit = scaled / 1000, unit + 1
-    return f"{scaled:.3g} {_UNITS[unit]}"

@@ -1,4 +1,4 @@
-"""Sizes in bytes as written in options."""
+"""Sizes in bytes as they are written, in options and for people."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1024, 
 
 #: More would be beyond any memory.
 _DIGITS = 20
+
+
+def written_bytes(size: float) -> str:
+    """Bytes in the unit that gives up to three digits before the point.
+
+    >>> written_bytes(12_345_678), written_bytes(900)
+    ('12.3 MB', '900 bytes')
+    """
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size:.3g} bytes"
 
 
 def read_bytes(text: str, name: str = "state_memory") -> int | None:

@@ -123,12 +123,13 @@ def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node)
     if statement.kind == "view":
         why = "readers of a view expect exact results"
         raise clause.place.error(f"MEMORY needs a query: {why}", "use CREATE QUERY …")
+    sized = ranged(node)
+    if sized and draft.max_error is not None:
+        hint = "its sizes are chosen within MEMORY alone, and sketches do not make it smaller"
+        raise clause.place.error("MAX_ERROR does not go with a window with a range of sizes", hint)
     if draft.max_error is not None:
-        if ranged(node):
-            hint = "its sizes are chosen within MEMORY alone, and sketches do not make it smaller"
-            raise clause.place.error("MAX_ERROR does not go with a window with a range of sizes", hint)
         return _with_sketches(draft, node, draft.memory, draft.max_error, clause.place)
-    if not ranged(node):
+    if not sized:
         hint = "write one such as [Range Min 5 Minutes Max 1 Hour], or add MAX_ERROR; STATE_MEMORY moves state to disk"
         raise clause.place.error("MEMORY needs a window with a range of sizes", hint)
     return draft

@@ -5,6 +5,8 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 
+from operators.expressions.rendering import quoted_identifier
+
 
 def connect(memory_mb: int | None = None) -> duckdb.DuckDBPyConnection:
     """A database in memory, from which a query reaches neither files nor the network, nor Python objects by name."""
@@ -27,14 +29,9 @@ def register(database: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, cas
         return
     source = f"stored {name}"
     database.register(source, rows)
-    columns = ", ".join(f"CAST({quoted(column)} AS {kind}) AS {quoted(column)}" for column, kind in casts.items())
-    database.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT * REPLACE ({columns}) FROM {quoted(source)}")
-
-
-def quoted(name: str) -> str:
-    """The name as a quoted identifier.
-
-    >>> quoted("a b")
-    '"a b"'
-    """
-    return '"' + name.replace('"', '""') + '"'
+    columns = ", ".join(
+        f"CAST({quoted_identifier(column)} AS {kind}) AS {quoted_identifier(column)}" for column, kind in casts.items()
+    )
+    database.execute(
+        f"CREATE TEMP VIEW {quoted_identifier(name)} AS SELECT * REPLACE ({columns}) FROM {quoted_identifier(source)}"
+    )

@@ -83,7 +83,16 @@ def simple_type(name: str) -> pa.DataType | None:
 def identifier(name: str) -> str:
     """Returns the name, in double quotes unless it is a plain word."""
     plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    return name if plain else quoted_identifier(name)
+
+
+def quoted_identifier(name: str) -> str:
+    """The name in double quotes.
+
+    >>> quoted_identifier("a b")
+    '"a b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
 
 
 def to_sql(expression: Expression) -> str:

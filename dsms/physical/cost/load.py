@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
+from dsms.model.sizes import written_bytes
 from dsms.physical.cost.estimate import Statistics, estimated
 from dsms.physical.cost.flow import Expected
 from dsms.physical.dataflow import Dataflow
@@ -50,7 +51,7 @@ class _Load:
         rows = [vertex.state_rows if (vertex := self._expected[at]) else 0.0 for at in vertices]
         size = sum(bytes_of_state(self._flow, at, count) for at, count in zip(vertices, rows, strict=True))
         busy = sum(map(self._busy, vertices))
-        return f"{sum(rows):.3g} rows of state, {_megabytes(size)}; {100 * busy:.3g} % of a core"
+        return f"{sum(rows):.3g} rows of state, {written_bytes(size)}; {100 * busy:.3g} % of a core"
 
     def _busy(self, at: int) -> float:
         """Seconds a second: those of the rows that come in; for a source those that it reads."""
@@ -78,15 +79,3 @@ def _row_bytes(schema: pa.Schema) -> int:
 
 def _is_fixed(type_: pa.DataType) -> bool:
     return bool(pa.types.is_primitive(type_) or pa.types.is_decimal(type_))
-
-
-def _megabytes(size: float) -> str:
-    """Bytes in the unit that gives up to three digits before the point.
-
-    >>> _megabytes(12_345_678), _megabytes(900)
-    ('12.3 MB', '900 bytes')
-    """
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= scale:
-            return f"{size / scale:.3g} {unit}"
-    return f"{size:.3g} bytes"

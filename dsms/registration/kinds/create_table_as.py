@@ -13,13 +13,14 @@ from dsms.registration.statement_kind import StatementKind, named
 from dsms.registration.tables import create_table
 from dsms.sql.binder.bind import bind
 from dsms.sql.parser.nodes import WholeQuery
+from operators.expressions.rendering import quoted_identifier
 
 
 def parts(statement: st.Statement) -> Iterator[st.Statement]:
     """The statements as which one is run: the table, then its rows."""
     yield statement
     if isinstance(statement, st.CreateTableAs):
-        sql = f"INSERT INTO {_quoted(statement.name)} {statement.select_sql}"
+        sql = f"INSERT INTO {quoted_identifier(statement.name.text)} {statement.select_sql}"
         yield st.Insert(statement.name, (), statement.select, sql)
 
 
@@ -44,13 +45,13 @@ def _apply(statement: st.CreateTableAs, catalog: Catalog, environment: Environme
 
 def _written(statement: st.CreateTableAs, columns: tuple[st.ColumnDefinition, ...]) -> str:
     """The statement without the query, as which the table is kept and shown."""
-    listed = [f"{_quoted(each.name)} {each.type}{'' if each.nullable else ' NOT NULL'}" for each in columns]
-    keys = [f"PRIMARY KEY ({', '.join(map(_quoted, statement.keys))})"] if statement.keys else []
-    return f"CREATE TABLE {_quoted(statement.name)} ({', '.join([*listed, *keys])})"
-
-
-def _quoted(name: st.Name) -> str:
-    return '"' + name.text.replace('"', '""') + '"'
+    listed = [
+        f"{quoted_identifier(each.name.text)} {each.type}{'' if each.nullable else ' NOT NULL'}" for each in columns
+    ]
+    keys = (
+        [f"PRIMARY KEY ({', '.join(quoted_identifier(key.text) for key in statement.keys)})"] if statement.keys else []
+    )
+    return f"CREATE TABLE {quoted_identifier(statement.name.text)} ({', '.join([*listed, *keys])})"
 
 
 KIND = StatementKind(statement=st.CreateTableAs, apply=_apply, changed_name=named)

@@ -59,7 +59,7 @@ def bind_function(node: exp.Expr, bind: Bind) -> Expression:
     if (special := _SPECIAL.get(type(node))) is not None:
         return special(node, bind)
     if name == "row":
-        return _struct(node, bind)
+        return struct_of(node, bind)
     arguments = [bind(argument) for argument in arguments_of(node)]
     if name in _PARTS and len(arguments) == 1:
         return call("extract", _text(_PARTS[name]), arguments[0])
@@ -208,7 +208,8 @@ def _formatted(name: str) -> Special:
     return bound
 
 
-def _struct(node: exp.Expr, bind: Bind) -> Expression:
+def struct_of(node: exp.Expr, bind: Bind) -> Expression:
+    """The row of the values of a node, named or f1, f2, …."""
     arguments: list[Expression] = []
     for position, field in enumerate(node.expressions, 1):
         named = isinstance(field, exp.PropertyEQ | exp.Alias)
@@ -309,5 +310,5 @@ _SPECIAL: dict[type[exp.Expr], Special] = {
     exp.StrToTime: _formatted("strptime"),
     exp.SHA2: _only("sha256", "this"),
     exp.SHA2Digest: _only("sha256", "this"),
-    exp.Struct: _struct,
+    exp.Struct: struct_of,
 }

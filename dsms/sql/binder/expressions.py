@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dsms.model.position import error_at, position_of
 from dsms.model.types import parse_type
-from dsms.sql.binder.expression_functions import PYTHON, bind_function
+from dsms.sql.binder.expression_functions import PYTHON, bind_function, struct_of
 from dsms.sql.binder.python_functions import bind_defined
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.interval import parse_interval
@@ -356,9 +356,7 @@ def _(node: exp.DPipe, scope: Scope) -> Expression:
 
 @_bind.register
 def _(node: exp.Tuple, scope: Scope) -> Expression:
-    values = [bind_expression(value, scope) for value in node.expressions]
-    named = [(Literal(f"f{at}", pa.string()), value) for at, value in enumerate(values, 1)]
-    return call("struct", *(part for pair in named for part in pair))
+    return struct_of(node, lambda child: bind_expression(child, scope))
 
 
 @_bind.register

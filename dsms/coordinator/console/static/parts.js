@@ -92,16 +92,16 @@ export function Table({ caption, columns, rows, keyOf, sortedBy }) {
   </div>`;
 }
 
-// Amounts as bars, the largest first. If they are `parts` of a whole, it and their shares are shown.
+// Amounts as bars, the largest first. With `whole` they are the parts of one, and their sum and shares are shown.
 export function Bars({ title, parts, unit, whole }) {
   const total = parts.reduce((sum, { value }) => sum + value, 0);
   const largest = Math.max(...parts.map(({ value }) => value), 1e-12);
-  const shown = parts.filter(({ value }) => value > 0).sort((a, b) => b.value - a.value).slice(0, 30);
+  const first = parts.filter(({ value }) => value > 0).sort((a, b) => b.value - a.value).slice(0, 30);
   return html`<section>
     <h2>${title} <span class="faint">${whole && short(total, unit)}</span></h2>
-    ${shown.length === 0 && html`<p class="faint">nothing</p>`}
+    ${first.length === 0 && html`<p class="faint">nothing</p>`}
     <div class="bars" role="list">
-      ${shown.map(
+      ${first.map(
         ({ name, href, value }) => html`<div role="listitem" key=${name} style="display: contents">
           <span>${href ? html`<a href=${href}>${name}</a>` : name}</span>
           <span class="bar" style=${{ width: `${(100 * value) / largest}%` }}></span>
