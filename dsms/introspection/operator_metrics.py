@@ -115,6 +115,14 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
             "instants between two rows out of `Source`; null for other operators",
         ),
     ] = None
+    distinct_keys: Annotated[
+        tuple[float, ...],
+        Metric(
+            lambda sample: sample.measured.distinct_keys,
+            "keys",
+            "about how many different keys each side of a join holds; none for other operators",
+        ),
+    ] = ()
 
 
 #: The type of each field of an operator, without its metric.

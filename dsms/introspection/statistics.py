@@ -24,7 +24,8 @@ def _rows(operator: Operator) -> int:
 
 
 def _known(operator: Operator) -> Known:
-    return Known(operator.selectivity, operator.state_rows, operator.gap, operator.rows_out)
+    known = Known(operator.selectivity, operator.state_rows, operator.gap, operator.rows_out)
+    return known._replace(keys=operator.distinct_keys)
 
 
 def _seconds_a_row(operators: Iterable[Operator]) -> dict[str, float]:

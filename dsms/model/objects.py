@@ -21,6 +21,8 @@ DEFAULT_DEADLINE_MS = 5_000
 
 #: Offsets by source id and partition.
 FirstOffsets = dict[str, dict[int, int]]
+#: For each tree of inner joins of a plan, from the top, the places of its inputs in the order in which they are joined.
+JoinOrders = tuple[tuple[int, ...], ...]
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -284,6 +286,12 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     lasting: bool = False
     #: The id of the table whose log its results are: a continuous INSERT.
     fills: str | None = None
+    #: The order in which the inputs of each of its join trees are joined; () is the one that follows from its text.
+    join_orders: JoinOrders = ()
+    #: The orders that it is changing to, while their state is being built beside the old one; None: it is not changing.
+    next_join_orders: JoinOrders | None = None
+    #: Whether measured statistics may change the orders.
+    orders_by_statistics: bool = True
     #: The name of the token that created it; empty where the coordinator knows no tokens.
     owner: str = ""
 

@@ -12,10 +12,12 @@ from dsms.model.rebuild import with_inputs
 from dsms.model.schema import schema
 from dsms.optimizer.algebra.arrival_order import depends_on_arrival
 from dsms.optimizer.rules import REORDERING, RULES, WHOLE_PLAN_RULES, Rule
+from dsms.optimizer.rules.join_order import join_order
 
 #: Bounds that no plan should reach; one that does is left as it is then, which is still an equal plan.
 _MOST_STEPS, _MOST_ROUNDS = 5_000, 5
 _KEEP_ORDER = tuple(rule for rule in RULES if rule not in REORDERING)
+_KEEP_JOINS = tuple(rule for rule in RULES if rule is not join_order)
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,10 @@ class Optimized:
 
 @dataclass
 class _Run:
-    """The number of steps, the rules that were used, and the nodes that no rule applies to any more: by the identity of
-    the node that became them, and by whether the order of their rows must stay."""
+    """The rules that may be applied, the number of steps, the rules that were used, and the nodes that no rule applies
+    to any more: by the identity of the node that became them, and by whether the order of their rows must stay."""
 
+    rules: tuple[Rule, ...] = RULES
     steps: int = 0
     used: dict[str, None] = field(default_factory=dict)
     finished: dict[tuple[int, bool], tuple[logical.Node, logical.Node]] = field(default_factory=dict)
@@ -49,7 +52,15 @@ def optimize(node: logical.Node) -> logical.Node:
 
 def rewritten(node: logical.Node) -> Optimized:
     """The optimised plan with the rules that were applied, inputs first, until none applies."""
-    run = _Run()
+    return _rewritten(node, _Run())
+
+
+def keeping_joins(node: logical.Node) -> logical.Node:
+    """The optimised plan in which joins stay in their order."""
+    return _rewritten(node, _Run(_KEEP_JOINS)).node
+
+
+def _rewritten(node: logical.Node, run: _Run) -> Optimized:
     for _ in range(_MOST_ROUNDS):
         before, steps = node, run.steps
         node = _rewrite(node, run, keep_order=False)
@@ -77,7 +88,7 @@ def _rewrite(node: logical.Node, run: _Run, *, keep_order: bool) -> logical.Node
 
 def _apply_first_rule(node: logical.Node, run: _Run, *, keep_order: bool) -> logical.Node | None:
     """The node rewritten by the first rule that applies; None if none does."""
-    for rule in _KEEP_ORDER if keep_order else RULES:
+    for rule in _KEEP_ORDER if keep_order else run.rules:
         rewrite = rule(node)
         if rewrite is not None and _accepted(rule, node, rewrite, run):
             return rewrite

@@ -26,16 +26,19 @@ def explain(
     its operators other queries run already.
 
     `queries` are all that run; `name` is the one to explain, if it is one of them. A member of a family is also shown
-    as the family's plan, a query that is answered over others also as the plan over these.
+    as the family's plan, a query that is answered over others also as the plan over these, and one whose joins have a
+    chosen order also in that.
     """
     running = list(queries)
     itself = next((query for query in running if query.name.lower() == name.lower()), None)
-    special = itself if itself is not None and (itself.member or itself.views) else None
+    special = itself if itself is not None and (itself.member or itself.views or itself.join_orders) else None
     explained = special or Planned(_EXPLAINED, _EXPLAINED, node)
     optimized, lane = rewritten(node), compile_lane(_EXPLAINED, [explained])
     plan = [tree(optimized.node), f"rules: {', '.join(optimized.rules) or 'none'}", ""]
     family = ["as a member of a family:", tree(explained.member.node), ""] if explained.member else []
-    over = ["over queries that contain it:", tree(explained.optimized), ""] if explained.views else []
+    over = ["over queries that contain it:", tree(explained.usual), ""] if explained.views else []
+    if explained.join_orders:
+        over.append(f"in a chosen order:\n{tree(explained.optimized)}\n")
     others = [query for query in running if query is not itself]
     together = compile_lane(_EXPLAINED, [explained, *others])
     load = expected_load(together, statistics)

@@ -12,11 +12,12 @@ import pyarrow as pa
 from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.identity_memo import memoized_by_identity
-from dsms.model.objects import FirstOffsets, Former, Query, Source
+from dsms.model.objects import FirstOffsets, Former, JoinOrders, Query, Source
 from dsms.model.schema import visible
 from dsms.optimizer.algebra.column_projections import order_columns
 from dsms.optimizer.families import Template, plan_of_members, template_of
 from dsms.optimizer.first_offsets import reading_from
+from dsms.optimizer.join_orders import reordered
 from dsms.optimizer.optimize import optimize
 from dsms.optimizer.view_matching import answered_over
 from dsms.physical.builder import Builder, Port
@@ -52,6 +53,11 @@ class Planned:
     part: Part | None = None
     #: Whether rows in fault become dead letters; not those of a source that is read for the dead letters of others.
     reports: bool = True
+    #: The orders in which its join trees are joined; () is what follows from its text.
+    join_orders: JoinOrders = ()
+    #: The id of the query of which this is the next plan: it builds its state beside the plan that runs, and publishes
+    #: nothing.
+    next_of: str | None = None
 
     @property
     def sources(self) -> Iterable[Source]:
@@ -61,7 +67,7 @@ class Planned:
     @property
     def places(self) -> dict[str, ResultPlaces]:
         """Where it publishes, by its id."""
-        if self.sink is None:
+        if self.sink is None or self.next_of is not None:
             return {}
         if self.part is None:
             return places_of(self.sink)
@@ -76,7 +82,12 @@ class Planned:
 
     @cached_property
     def optimized(self) -> logical.Node:
-        """The optimised plan, over the views where these contain it."""
+        """The optimised plan, over the views where these contain it, with its joins in their order."""
+        return reordered(self.usual, self.join_orders)
+
+    @cached_property
+    def usual(self) -> logical.Node:
+        """The optimised plan with joins in the order that follows from its text."""
         return answered_over(optimize(self.node), self.views).node
 
     @cached_property
@@ -92,6 +103,11 @@ class Planned:
     def shared(self) -> bool:
         """Whether it may run together with others."""
         return self.sink is None or self.sink.shared or self.part is not None
+
+    @property
+    def query(self) -> str:
+        """Its id, or that of the query of which it is the next plan."""
+        return self.next_of or self.id
 
     @property
     def still(self) -> bool:
@@ -158,7 +174,7 @@ def plan_fragment(
     the queries that are assigned to it; None runs all."""
     known = before.queries if before else {}
     running = [query for query in catalog.running() if fragment in _fragments(query, fragment)]
-    queries = [planned(query, catalog, known.get(query.id)) for query in running]
+    queries = [plan for query in running for plan in plans_of(query, catalog, known)]
     if fragment is not None:
         queries += _shared(catalog, fragment, known)
     unread = [] if fragment is None else _read_elsewhere(catalog, fragment, queries)
@@ -233,6 +249,23 @@ def _first_read(source: str, catalog: Catalog) -> FirstOffsets:
     return {source: least}
 
 
+def plans_of(query: Query, catalog: Catalog, known: Mapping[str, Planned]) -> Iterator[Planned]:
+    """The plan of a view or query, and the next one if it is changing to another. `known` is what was planned before,
+    by id."""
+    current = planned(query, catalog, known.get(query.id))
+    yield current
+    if query.next_join_orders is not None:
+        after = next_plan(current, query.next_join_orders)
+        before = known.get(after.id)
+        yield before if before is not None and before.sink is current.sink else after
+
+
+def next_plan(current: Planned, orders: JoinOrders) -> Planned:
+    """The next plan of a query, with the orders in its id: other orders are another plan, which begins anew."""
+    id, name = f"{current.id}+{orders}".replace(" ", ""), f"{current.name} (next plan)"
+    return replace(current, id=id, name=name, join_orders=orders, next_of=current.id, reports=False)
+
+
 def planned(query: Query, catalog: Catalog, known: Planned | None = None) -> Planned:
     """A view or query of a catalog with its plan; `known` is how it was planned before."""
     if known is not None and not _same_partitions(known.node, catalog):
@@ -241,7 +274,7 @@ def planned(query: Query, catalog: Catalog, known: Planned | None = None) -> Pla
         return known
     node = known.node if known is not None else plan_of(query.name, catalog)
     views = tuple(map(_optimized_view, query.over))
-    return Planned(query.id, query.name, node, query, former_plan(query), views)
+    return Planned(query.id, query.name, node, query, former_plan(query), views, join_orders=query.join_orders)
 
 
 def _same_partitions(node: logical.Node, catalog: Catalog) -> bool:
@@ -290,6 +323,11 @@ def _add_family(members: list[tuple[Planned, Template]], builder: Builder) -> di
     }
 
 
+def add_result(query: Planned, builder: Builder) -> Port:
+    """Adds the vertices of a query's result."""
+    return _result(query, query.optimized, builder)
+
+
 def _add_output(query: Planned, node: logical.Node, builder: Builder, *member_columns: str) -> Output:
     keys, append_only = properties.keys(query.node), query.append_only
     output_keys = (*keys, *member_columns) if keys else ()
@@ -297,7 +335,18 @@ def _add_output(query: Planned, node: logical.Node, builder: Builder, *member_co
     below = _gathered(result, output_keys, append_only, builder)
     port = builder.add(StreamOutput(output_keys, append_only), [below], result.schema)
     columns = visible(query.node)
-    return Output(query.id, query.name, port.vertex, columns, keys, append_only, query.sink, reports=query.reports)
+    current = query.next_of is None
+    return Output(
+        query.id,
+        query.name,
+        port.vertex,
+        columns,
+        keys,
+        append_only,
+        query.sink if current else None,
+        reports=query.reports,
+        publishes=current,
+    )
 
 
 def _result(query: Planned, node: logical.Node, builder: Builder) -> Port:

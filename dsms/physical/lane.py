@@ -39,6 +39,8 @@ class Output:
     share: Share | None = None
     #: Whether rows in fault become dead letters.
     reports: bool = True
+    #: Whether its changes are published; not those of a query's next plan.
+    publishes: bool = True
 
     @property
     def places(self) -> list[tuple[str, int]]:
@@ -101,9 +103,11 @@ class Lane(Snapshot):
 
     @cached_property
     def endings(self) -> tuple[Ending, ...]:
-        """The results, grouped by how they are encoded."""
+        """The results that are published, grouped by how they are encoded."""
         groups: dict[object, list[int]] = {}
         for number, output in enumerate(self.outputs):
+            if not output.publishes:
+                continue
             groups.setdefault(_encoding(number, output), []).append(number)
         return tuple(Ending(self.outputs[numbers[0]].vertex, tuple(numbers)) for numbers in groups.values())
 

@@ -94,6 +94,27 @@ def _fragments(clause: Clause) -> dict[str, object]:
     return {"fragments": count, "fragments_by_load": False}
 
 
+def _join_order(clause: Clause) -> dict[str, object]:
+    """AUTO, FIXED, DEFAULT, or for each tree of joins the numbers of its inputs, the first being 1."""
+    text = _word(clause)
+    match text.upper():
+        case "AUTO":
+            return {"orders_by_statistics": True}
+        case "FIXED":
+            return {"orders_by_statistics": False}
+        case "DEFAULT":
+            return {"orders_by_statistics": False, "next_join_orders": ()}
+    orders = tuple(tuple(_place(clause, number.strip()) for number in part.split(",")) for part in text.split(";"))
+    return {"orders_by_statistics": False, "next_join_orders": orders}
+
+
+def _place(clause: Clause, number: str) -> int:
+    if not number.isdecimal() or len(number) > _DIGITS or int(number) < 1:
+        hint = "have: AUTO, FIXED, DEFAULT, or for each tree of joins the numbers of its inputs, as '3, 1, 2'"
+        raise _wrong(clause, f'JOIN_ORDER has no "{_word(clause)}"', hint)
+    return int(number) - 1
+
+
 def _max_error(clause: Clause) -> dict[str, object]:
     error = _real(clause)
     if not 0.0 < error < 1.0:
@@ -290,6 +311,7 @@ _RESULT = {
     "state_memory": _state_memory,
     "memory": _memory,
     "fragments": _fragments,
+    "join_order": _join_order,
 }
 _SOURCE_DEFAULTS = {
     "format": "FORMAT JSON",

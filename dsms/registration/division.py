@@ -50,7 +50,7 @@ def run_by(count: int, query: Query, catalog: Catalog, environment: Environment)
         )
     alone = msgspec.structs.replace(
         query, shares=(), family=None, constants=None, grouped=False, marks=(), over=(), shared=False,
-        halted=False, divided=catalog.version + 1,
+        halted=False, divided=catalog.version + 1, join_orders=(), next_join_orders=None,
     )  # fmt: skip
     node = plan_of(query.name, catalog)
     if count == 1:

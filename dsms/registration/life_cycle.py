@@ -11,6 +11,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import result_settings
 from dsms.registration.division import at_home, check_divisible, run_by
 from dsms.registration.environment import Applied, Environment
+from dsms.registration.join_orders import order_text, ordered
 from dsms.sql.binder.bind import plan_of
 
 
@@ -18,8 +19,10 @@ def alter_query(statement: st.AlterQuery, catalog: Catalog, environment: Environ
     """Sets the options of a query that may change while it runs. One that is to be run by other fragments is halted
     meanwhile."""
     query, settings = query_of(catalog, statement.name), result_settings(statement.clauses)
-    count = settings.pop("fragments", None)
+    count, orders = settings.pop("fragments", None), settings.pop("next_join_orders", None)
     changed = msgspec.structs.replace(query, **settings)
+    if isinstance(orders, tuple):
+        changed = ordered(changed, orders, catalog)
     if isinstance(count, int):
         others = count != len(query.fragments)
         changed = (
@@ -27,7 +30,8 @@ def alter_query(statement: st.AlterQuery, catalog: Catalog, environment: Environ
         )
     if changed.fragments_by_load and not query.fragments_by_load:
         check_divisible(changed, plan_of(query.name, catalog))
-    message = f'{query.kind} "{query.name}" has weight {changed.weight:g}{limit_of(changed)}{shares_of(changed)}'
+    details = f"{limit_of(changed)}{shares_of(changed)}{order_of(changed)}"
+    message = f'{query.kind} "{query.name}" has weight {changed.weight:g}{details}'
     if changed == query:
         return catalog, StatementResult("ALTER", message, name=query.name)
     return at_home(changed, catalog.with_changed(changed)), StatementResult("ALTER", message, name=query.name)
@@ -43,6 +47,13 @@ def shares_of(query: Query) -> str:
     """The fragments that run it together, in the words of messages."""
     now = f", run by fragments {', '.join(query.shares)}" if query.shares else ""
     return now + (", by more when it falls behind" if query.fragments_by_load else "")
+
+
+def order_of(query: Query) -> str:
+    """How its joins are ordered, in the words of messages, where that was chosen."""
+    if query.next_join_orders is not None:
+        return f", is changing the order of its joins to: {order_text(query.next_join_orders)}"
+    return f", joins in the order {order_text(query.join_orders)}" if query.join_orders else ""
 
 
 def query_of(catalog: Catalog, name: st.Name) -> Query:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
+from dsms.model.objects import JoinOrders
 from dsms.scheduler.tuning import Bounds
 from operators.core.alarms import Alarm, Alarms
 from operators.core.decoding import Broken, Int64, Natural, decoded
@@ -42,6 +43,10 @@ class LaneStatus(msgspec.Struct, frozen=True):
     #: The sizes of its windows as a fraction of their ranges (None: they have none), and whether its memory holds them.
     size: float | None = None
     fits: bool = True
+    #: Of a query that is changing to another plan: whether that builds its state, has it, or has failed.
+    next_plan: Literal["", "building", "ready", "failed"] = ""
+    #: The orders in which that plan joins.
+    next_orders: JoinOrders | None = None
 
     @property
     def shed(self) -> str:

@@ -16,6 +16,7 @@ import msgspec
 from operators.core.adherence import Adherence
 from operators.core.delta import Delta
 from operators.core.operator import Step
+from operators.state.key_trace import KeyTrace
 
 HALF_LIFE_S = 10.0
 #: A lane, and the key of a vertex in it.
@@ -40,6 +41,8 @@ class Work(msgspec.Struct, frozen=True, array_like=True):
     #: How well all input so far kept a promise, if the vertex checks one.
     adherence: Adherence | None = None
     instants: float = 0.0
+    #: About how many different keys each of its traces by key holds, if it read anything.
+    keys: tuple[float, ...] = ()
 
 
 #: The work of a lane's vertices on a target, by their places in the dataflow.
@@ -54,7 +57,8 @@ def work_of(given: Sequence[Delta], step: Step, busy_ns: int) -> Work:
             rows += run.frame.height
             size += int(run.frame.estimated_size())
     taken = tuple([len(delta) for delta in given])
-    return Work(taken, len(step.delta), busy_ns, rows, size, adherence=step.adherence)
+    keys = tuple([trace.distinct_keys() for trace in step.traces if isinstance(trace, KeyTrace)]) if any(taken) else ()
+    return Work(taken, len(step.delta), busy_ns, rows, size, adherence=step.adherence, keys=keys)
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -79,6 +83,8 @@ class Measured(msgspec.Struct, frozen=True):
     state: dict[int, tuple[int, int]] = {}
     #: How well a promise was kept on each target.
     adherence: dict[int, Adherence] = {}
+    #: About how many different keys its traces by key hold on each target.
+    keys: dict[int, tuple[float, ...]] = {}
 
     def after(self, at: float, target: int, work: Work) -> Measured:
         """The measurements after one more run on a target. A time before the last one counts as the last one."""
@@ -101,6 +107,7 @@ class Measured(msgspec.Struct, frozen=True):
             _summed(self.recent, did, fade, 1.0),
             state,
             kept,
+            {**self.keys, target: work.keys} if work.keys else self.keys,
         )
 
     def with_past_of(self, other: Measured) -> Measured:
@@ -150,6 +157,11 @@ class Measured(msgspec.Struct, frozen=True):
     def state_bytes(self) -> int:
         """The bytes of state on all targets, as Polars estimates them."""
         return sum(size for _, size in self.state.values())
+
+    @property
+    def distinct_keys(self) -> tuple[float, ...]:
+        """About how many different keys each of its traces by key holds, on all targets."""
+        return tuple(sum(each) for each in zip(*self.keys.values(), strict=False))
 
     def rates(self, now: float) -> tuple[float, float, float]:
         """Rows in, rows out and busy seconds a second. The weight of a past second halves every `HALF_LIFE_S`, and the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,14 +21,16 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import TopicRules
 from dsms.physical.cost.estimate import Statistics
 from dsms.physical.explain import explain
-from dsms.physical.fragment_plan import FragmentPlan, Planned, plan_fragment, planned
+from dsms.physical.fragment_plan import FragmentPlan, Planned, plan_fragment, plans_of
 from dsms.physical.lane import Output
 from dsms.registration.continuous import as_meant
 from dsms.registration.environment import FixedEnvironment
+from dsms.registration.join_orders import arrived
 from dsms.registration.kinds.insert_stream import InsertStream, check_empty
 from dsms.registration.replacement import retired
 from dsms.registration.statements import apply, kind_of_statement, parse
 from dsms.registration.table_targets import writable
+from dsms.runtime.lanes.revision import ready_next_plans
 from dsms.sql.binder.bind import plan_of
 from dsms.tables.one_time import answer
 from dsms.tables.promising.visits import promising_of
@@ -252,16 +254,24 @@ class LocalSession:
             self.catalog = self.catalog.with_changed(*changed)
             self.runtime.follow(self._plan())
 
+    def _take_next_plans(self) -> None:
+        """Lets next plans that are complete take the place of the current ones."""
+        if changed := list(arrived(self.catalog, ready_next_plans(self.runtime.revision))):
+            self.catalog = self.catalog.with_changed(*changed)
+            self.runtime.follow(self._plan())
+
     def _plan(self) -> FragmentPlan:
         """The plan of all that `running` gives."""
         known = self.runtime.revision.plan.queries
-        plans = [self._planned(readable, known.get(readable.id)) for readable in self.running()]
+        plans = [plan for readable in self.running() for plan in self._plans_of(readable, known)]
         return FragmentPlan(self.catalog.version, self.partitions, {plan.id: plan for plan in plans})
 
-    def _planned(self, readable: Stream | Table | Query, known: Planned | None) -> Planned:
+    def _plans_of(self, readable: Stream | Table | Query, known: Mapping[str, Planned]) -> Iterator[Planned]:
         if isinstance(readable, Query):
-            return planned(readable, self.catalog, known)
-        return known or Planned(readable.id, readable.name, plan_of(readable.name, self.catalog))
+            yield from plans_of(readable, self.catalog, known)
+        else:
+            node = plan_of(readable.name, self.catalog)
+            yield known.get(readable.id) or Planned(readable.id, readable.name, node)
 
     def _write(self, statement: st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase) -> StatementResult:
         """A statement takes effect at the greatest instant that any log has reached, and is final at once."""
@@ -290,6 +300,7 @@ class LocalSession:
 
     def _work(self) -> None:
         self.runtime.run(self.batch_records)
+        self._take_next_plans()
         if self._passes_late_on():
             self._work()
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from operators.core.run import Run
 from operators.state.cascade import cascade
 from operators.state.trace import Trace
+
+#: From so many hashes the number of keys is estimated.
+_LEAST_HASHES = 1024
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,21 @@ class KeyTrace(Trace):
     >>> [run.height for run in trace.runs]
     [8]
     """
+
+    def distinct_keys(self) -> float:
+        """About how many different keys its longest run holds: from its least hashes, which are spread evenly.
+
+        >>> from operators.core.delta import Delta
+        >>> rows = Delta.of([("+", {"a": at % 50_000}, at) for at in range(100_000)])
+        >>> 45_000 < KeyTrace("key", ("a",)).append(rows, 0).distinct_keys() < 55_000
+        True
+        """
+        if not self.runs:
+            return 0.0
+        hashes = max(self.runs, key=lambda run: run.height).positions
+        least = hashes[:_LEAST_HASHES]
+        found = float(np.count_nonzero(least[1:] != least[:-1]) + 1)
+        return found if len(least) == len(hashes) else found * 2.0**64 / (float(least[-1]) + 1)
 
     def _merged_stack(self, runs: tuple[Run, ...], frontier: int) -> tuple[Run, ...]:
         return cascade(runs, partial(self._merge_all, frontier))

@@ -33,6 +33,7 @@ from dsms.coordinator.statements.context import StatementContext
 from dsms.coordinator.statements.control_tables import ControlTables
 from dsms.coordinator.statements.fragments_by_load import FragmentsByLoad
 from dsms.coordinator.statements.log_ends import LogEnds
+from dsms.coordinator.statements.orders_by_statistics import OrdersByStatistics
 from dsms.coordinator.statements.query_replacement import clean_up_replacements
 from dsms.coordinator.statements.statement_runner import StatementRunner
 from dsms.coordinator.statements.topics import Topics
@@ -227,6 +228,7 @@ class Coordinator:
                 self._store, self._facts.partition_counts, self._facts.topic_ids, self._facts.log_ends.furthest
             ).turn,
             FragmentsByLoad(context, lambda: self._facts.progress.latest).turn,
+            OrdersByStatistics(context, self._facts.statistics).turn,
         )
 
     def _cut_over(self) -> CutOver:

@@ -81,7 +81,8 @@ class States:
         if lane.error:
             return f"failed: {lane.error.splitlines()[0]}"
         progress = self.progress.get(query.id, Progress(0, 0)).text if status.state == RUNNING else ""
-        return ", ".join(text for text in (progress or status.state, lane.shed) if text)
+        changing = "changing the order of its joins" if lane.next_plan in ("building", "ready") else ""
+        return ", ".join(text for text in (progress or status.state, lane.shed, changing) if text)
 
     @cached_property
     def _partitions(self) -> Mapping[str, int]:

@@ -19,13 +19,17 @@ def join_order(node: logical.Node) -> logical.Node | None:
     the inputs that an equality connects with those before, one that is joined by its key, else the one with the fewest
     rows. Ties go by the order as written, so a plan in this order stays.
     """
-    if not isinstance(node, logical.Join) or node.outer != "none":
-        return None
-    tree = join_tree(node)
-    if not 2 < len(tree.leaves) <= _MOST_INPUTS or not _names_are_distinct(tree):
+    if not isinstance(node, logical.Join) or (tree := reorderable(node)) is None:
         return None
     order = _greedy_order(tree)
     return order_columns(tree.joined(order), schema(node).names) if order != sorted(order) else None
+
+
+def reorderable(node: logical.Join) -> JoinTree | None:
+    """The tree of inner joins with `node` on top, if it has other orders; None: it has none, or has too many inputs."""
+    tree = join_tree(node)
+    several = node.outer == "none" and 2 < len(tree.leaves) <= _MOST_INPUTS
+    return tree if several and _names_are_distinct(tree) else None
 
 
 def _names_are_distinct(tree: JoinTree) -> bool:

@@ -47,13 +47,15 @@ class Flow:
 
 class Known(NamedTuple):
     """What was measured of a vertex: rows out per row in, the rows of its state, and of a source the instants between
-    two rows and the number of its rows; and of a window with a range of sizes the fraction of it to look at."""
+    two rows and the number of its rows; of a window with a range of sizes the fraction of it to look at, and of a join
+    the different keys that each side holds."""
 
     selectivity: float | None = None
     state_rows: int = 0
     gap: float | None = None
     rows: int = 0
     fraction: float = 1.0
+    keys: tuple[float, ...] = ()
 
 
 class Expected(NamedTuple):

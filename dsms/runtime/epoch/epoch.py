@@ -282,7 +282,7 @@ def _lane_after(lane: Lane, lane_messages: LaneMessages, before: LaneManifest, r
         runs[target] = runs[target] | message.names
     number, takes = run
     queues = queues_after(lane, before, (number, positions), takes, lane_messages.of(StageServed))
-    return LaneManifest(before.queries, positions, runs, queues)
+    return msgspec.structs.replace(before, positions=positions, runs=runs, queues=queues)
 
 
 def _members(lane: Lane) -> set[str]:

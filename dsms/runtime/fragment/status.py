@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Literal
 
+import msgspec
+
+from dsms.physical.fragment_plan import Planned
 from dsms.physical.lane import Lane, Output
 from dsms.physical.parts.links import is_link, query_of
 from dsms.runtime.fragment.state import FragmentState
@@ -16,13 +20,18 @@ from operators.core.delta import BEGINNING
 
 def status_after(manifest: Manifest, revision: Revision, state: FragmentState) -> FragmentStatus:
     """The status of a fragment with a manifest, that of a committed epoch of a revision or the one it starts from."""
-    locations, queries = state.run_locations, queries_in_lanes(revision, manifest)
+    locations, queries = state.run_locations, list(queries_in_lanes(revision, manifest))
+    following = {plan.next_of: plan for plan in revision.plan.queries.values() if plan.next_of is not None}
     return FragmentStatus(
         RUNNING,
         plan_version=manifest.plan_version,
         epoch=manifest.epoch,
         batch_records=state.batch_records,
-        lanes={output.id: _lane_status(output, lane, at, state) for output, lane, at in queries},
+        lanes={
+            output.id: _with_next(_lane_status(output, lane, at, state), following.get(output.id), lane, state)
+            for output, lane, at in queries
+            if revision.plan.queries[output.id].next_of is None
+        },
         dead_letters=dead_letters(state),
         waits={
             wait.name: f"waits at offset {wait.offset} of partition {wait.partition}: {wait.reason}"
@@ -72,6 +81,16 @@ def _lane_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentSt
         fits=size is None or size.fits,
         reached={source: min(part.frontier for part in at.positions[source].values()) for source in read},
     )
+
+
+def _with_next(status: LaneStatus, following: Planned | None, lane: Lane, state: FragmentState) -> LaneStatus:
+    """The status of a query with how far the plan is that it is changing to; it is ready once both run in one lane."""
+    if following is None:
+        return status
+    here = any(output.id == following.id for output in lane.outputs)
+    done: Literal["building", "ready", "failed"] = "ready" if here else "building"
+    done = "failed" if following.id in state.failures else done
+    return msgspec.structs.replace(status, next_plan=done, next_orders=following.join_orders)
 
 
 def _since(output: Output) -> int:

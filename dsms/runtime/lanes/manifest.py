@@ -64,6 +64,8 @@ class LaneManifest(msgspec.Struct, frozen=True):
     positions: Positions
     runs: list[Names]
     queues: dict[int, Queue] = {}
+    #: The instant from which on its state is what it would be from the beginning of the logs; None: it is already.
+    exact_from: int | None = None
 
     @property
     def places(self) -> dict[SourcePartition, Position]:
@@ -78,6 +80,11 @@ class LaneManifest(msgspec.Struct, frozen=True):
     def frontiers(self, sources: Mapping[int, Source], stage: int = 0) -> dict[int, int]:
         """The frontiers of the sources, by number, up to which a stage has worked; stage 0 reads."""
         return frontiers_of(self.done(stage), sources)
+
+    @property
+    def exact(self) -> bool:
+        """Whether its state is what it would be from the beginning of the logs."""
+        return self.exact_from is None or all(at.frontier >= self.exact_from for at in self.places.values())
 
     def names(self) -> set[str]:
         """The names of all runs."""

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from dsms.model.objects import Source
+from dsms.model.objects import JoinOrders, Source
 from dsms.physical.fragment_plan import FragmentPlan, Planned, compile_lane
 from dsms.physical.lane import Lane, Output
+from dsms.runtime.lanes.going_on_beside import going_on_beside
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning, with_joined
+from dsms.runtime.lanes.merging import Apart, merged_lanes
 from dsms.runtime.lanes.queues import Takes, has_queued_work
 from dsms.runtime.stages.lane_step import frontier
-from dsms.runtime.stages.stored_state import merge_traces
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,16 @@ def revised(
     known = {query for progress in groups for query in progress.queries}
     compiled = dict(_compiled(before))
     new = [query for query in plan.queries if query not in known]
-    fresh = [beginning(_lane((query,), plan, compiled), plan.partitions) for query in new]
-    apart = {*failed, *(query for query, planned in plan.queries.items() if planned.still or not planned.shared)}
+    fresh = [_first_progress(query, groups, plan, compiled) for query in new]
     restarts = [_to_restart(progress, plan, compiled) for progress in groups]
     usable = [
         part
         for progress, restarted in zip(groups, restarts, strict=True)
         for part in _with_restarts(progress, restarted, lambda query: _lane((query,), plan, compiled), plan.partitions)
     ]
-    merged = _merged([*usable, *fresh], apart, lambda progress: _lane(progress.queries, plan, compiled).flow.members)
+    exact = [msgspec.structs.replace(part, exact_from=None) if part.exact else part for part in (*usable, *fresh)]
+    apart = Apart.of(plan, failed)
+    merged = merged_lanes(exact, apart, lambda progress: _lane(progress.queries, plan, compiled).flow.members)
     named = {progress.queries[0]: progress for progress in merged}
     lanes = {lane_id: _lane(progress.queries, plan, compiled) for lane_id, progress in named.items()}
     trimmed = {lane_id: _trimmed(progress, lanes[lane_id]) for lane_id, progress in named.items()}
@@ -97,6 +99,19 @@ def query_frontier(output: Output, lane: Lane, at: LaneManifest) -> int:
     return frontier(lane.leaves(output), at.frontiers(lane.sources, lane.flow.vertices[output.vertex].stage))
 
 
+def ready_next_plans(revision: Revision) -> dict[str, JoinOrders]:
+    """The queries whose next plan runs in the same lane, so that it can take their place, with the orders in which that
+    joins."""
+    queries = revision.plan.queries
+    together = ([queries[query] for query in progress.queries] for progress in revision.manifest.lanes.values())
+    return {
+        plan.next_of: plan.join_orders
+        for lane in together
+        for plan in lane
+        if plan.next_of is not None and any(other.id == plan.next_of for other in lane)
+    }
+
+
 def lanes_to_wake(revision: Revision, running: Iterable[str]) -> tuple[str, ...]:
     """Those of the running lanes in which a stage works on its queue, even if nothing is read."""
     lanes, takes = revision.manifest.lanes, revision.takes
@@ -109,8 +124,10 @@ def running_lanes(revision: Revision, failed: Collection[str]) -> dict[str, Lane
     return {lane: at for lane, at in revision.manifest.lanes.items() if still.isdisjoint(at.queries)}
 
 
-#: Compiled lanes, by what identifies the plans of their queries.
-Compiled = dict[tuple[tuple[str, bool, bool, int], ...], Lane]
+#: What identifies the plans of the queries of a lane.
+Parts = tuple[tuple[str, bool, bool, int, JoinOrders], ...]
+#: Compiled lanes, by that.
+Compiled = dict[Parts, Lane]
 
 
 def _compiled(before: Revision | None) -> Compiled:
@@ -126,9 +143,12 @@ def _lane(queries: tuple[str, ...], plan: FragmentPlan, compiled: Compiled) -> L
     return compiled[parts]
 
 
-def _parts(queries: Iterable[str], plan: FragmentPlan) -> tuple[tuple[str, bool, bool, int], ...]:
+def _parts(queries: Iterable[str], plan: FragmentPlan) -> Parts:
     planned = (plan.queries[query] for query in queries)
-    return tuple((query.id, query.member is None, query.former is None, _partitions(query)) for query in planned)
+    return tuple(
+        (query.id, query.member is None, query.former is None, _partitions(query), query.join_orders)
+        for query in planned
+    )
 
 
 def _partitions(query: Planned) -> int:
@@ -144,6 +164,15 @@ def _sources(progress: LaneManifest, plan: FragmentPlan) -> dict[str, Source]:
 def _without_dropped(progress: LaneManifest, plan: FragmentPlan) -> LaneManifest:
     queries = tuple(query for query in progress.queries if query in plan.queries)
     return msgspec.structs.replace(progress, queries=queries)
+
+
+def _first_progress(query: str, groups: Iterable[LaneManifest], plan: FragmentPlan, compiled: Compiled) -> LaneManifest:
+    """The progress from which a query begins that has none: nothing read; but the next plan of a query begins beside
+    that one, if it can do without what was read before."""
+    lane, planned = _lane((query,), plan, compiled), plan.queries[query]
+    beside = next((progress for progress in groups if planned.next_of in progress.queries), None)
+    known = None if beside is None else going_on_beside(lane, _lane(beside.queries, plan, compiled), beside)
+    return known or beginning(lane, plan.partitions)
 
 
 def _split(progress: LaneManifest, plan: FragmentPlan, failed: Collection[str]) -> list[LaneManifest]:
@@ -192,37 +221,6 @@ def _moved(done: Positions, begun: Positions, lane: Lane) -> set[int]:
     return {leaf for leaf, source in lane.sources.items() if done.get(source.id) != begun[source.id]}
 
 
-#: Which traces of a lane hold a part for each member of a family.
-Members = dict[str, tuple[bool, ...]]
-
-
-def _merged(
-    groups: list[LaneManifest], apart: Collection[str], members: Callable[[LaneManifest], Members]
-) -> list[LaneManifest]:
-    merged: list[LaneManifest] = []
-    for progress in groups:
-        at = next((at for at, other in enumerate(merged) if _can_merge(other, progress, apart)), None)
-        if at is None:
-            merged.append(progress)
-        else:
-            merged[at] = _merge(merged[at], progress, members(progress))
-    return merged
-
-
-def _can_merge(first: LaneManifest, second: LaneManifest, apart: Collection[str]) -> bool:
-    """Whether two lanes have equal positions in the sources that both read, and nothing waits in either."""
-    if first.queues or second.queues or any(query in apart for query in (*first.queries, *second.queries)):
-        return False
-    common = first.positions.keys() & second.positions
-    return all(first.positions[source] == second.positions[source] for source in common)
-
-
-def _merge(first: LaneManifest, second: LaneManifest, members: Members) -> LaneManifest:
-    pairs = zip(first.runs, second.runs, strict=True)
-    runs = [merge_traces(names, more, members, list.__add__) for names, more in pairs]
-    return LaneManifest((*first.queries, *second.queries), second.positions | first.positions, runs)
-
-
 def _trimmed(progress: LaneManifest, lane: Lane) -> LaneManifest:
     """Without positions and state that no query of the lane needs."""
     keys = {*lane.flow.keys, *(queue for queue in lane.flow.queues if progress.queues)}
@@ -231,6 +229,7 @@ def _trimmed(progress: LaneManifest, lane: Lane) -> LaneManifest:
         _read_by(lane, progress.positions),
         [{key: names for key, names in run.items() if key in keys} for run in progress.runs],
         {stage: _trimmed_queue(queue, lane) for stage, queue in progress.queues.items() if stage <= lane.flow.stages},
+        progress.exact_from,
     )
 
 

@@ -44,7 +44,7 @@ def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery | st.AlterExecutor
         return _alter_executor(cursor)
     name = cursor.name("query name")
     cursor.expect("SET")
-    clauses = queries.options(cursor, ("WEIGHT", "STATE_MEMORY", "FRAGMENTS"))
+    clauses = queries.options(cursor, ("WEIGHT", "STATE_MEMORY", "FRAGMENTS", "JOIN_ORDER"))
     cursor.end()
     return st.AlterQuery(name, clauses, cursor.sql)
 

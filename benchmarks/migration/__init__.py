@@ -1,0 +1,1 @@
+"""Joins that are ordered anew while they run."""

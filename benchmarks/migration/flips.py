@@ -1,0 +1,83 @@
+"""A workload whose statistics flip: of two joins now the one, now the other makes many pairs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dsms.introspection.statistics import statistics_of
+from dsms.physical.cost.join_choice import cheapest_orders
+from dsms.testing import LocalSession
+
+#: Records of a push (an instant each), pushes of a phase, and phases. A phase lasts many windows, as a change costs
+#: one of them.
+CHUNK, PUSHES, PHASES, WINDOW = 500, 120, 4, 2_500
+#: The values of the join that makes many pairs, and of the other one.
+FEW, MANY = 20, 50_000
+#: How many times fewer rows another order has to take, in how many looks.
+GAIN, LOOKS = 1.5, 3
+_TEXT = """CREATE QUERY Q AS SELECT STREAMED v, COUNT(*) AS n FROM SO [RANGE {window}]
+    JOIN SA [RANGE {window}] ON a = oa JOIN SB [RANGE {window}] ON b = ob GROUP BY v"""
+
+
+@dataclass
+class Run:
+    """Processor seconds of each push, and the pushes after which the order was changed."""
+
+    busy: list[float] = field(default_factory=list)
+    changed: list[int] = field(default_factory=list)
+    rows: int = 0
+
+
+def run(order: str | None) -> Run:
+    """With a fixed order, or (None) with that which was measured to be better."""
+    session, done = LocalSession(), Run()
+    for name, columns in {"O": "oa INT, ob INT, v INT", "A": "a INT", "B": "b INT"}.items():
+        session.execute(f"REGISTER SOURCE T{name} ({columns}) FROM {name}; CREATE STREAM S{name} OVER T{name} KEY NULL")
+    session.execute(_TEXT.format(window=WINDOW))
+    if order is not None:
+        session.execute(f"ALTER QUERY Q SET (join_order = '{order}')")
+    rng, better = np.random.default_rng(7), 0
+    for push in range(PHASES * PUSHES):
+        of_a, of_b = (FEW, MANY) if push // PUSHES % 2 == 0 else (MANY, FEW)
+        records = _records(rng, push * CHUNK, of_a, of_b)
+        began = time.process_time()
+        for name, rows in records.items():
+            session.push(f"T{name}", rows)
+        if order is None:
+            better = _looked(session, better)
+            if better == LOOKS:
+                better = 0
+                done.changed.append(push)
+        done.busy.append(time.process_time() - began)
+    session.advance(PHASES * PUSHES * CHUNK)
+    done.rows = len(session.changes("Q"))
+    return done
+
+
+def _looked(session: LocalSession, better: int) -> int:
+    """In how many looks up to now another order was better; it is taken after some."""
+    query = session.catalog.find("Q")
+    plan = next(plan for plan in session.runtime.revision.plan.queries.values() if plan.sink == query)
+    choice = cheapest_orders(plan, statistics_of(session.reports()))
+    if query.next_join_orders is not None or choice is None or choice.gain < GAIN:  # type: ignore[union-attr]
+        return 0
+    if better + 1 == LOOKS:
+        text = ", ".join(str(at + 1) for at in choice.orders[0])
+        session.execute(f"ALTER QUERY Q SET (join_order = '{text}'); ALTER QUERY Q SET (join_order = AUTO)")
+    return better + 1
+
+
+def _records(rng: np.random.Generator, first: int, of_a: int, of_b: int) -> dict[str, list[dict[str, object]]]:
+    instants = range(first, first + CHUNK)
+    oa, a = rng.integers(0, of_a, (2, CHUNK)).tolist()
+    ob, b = rng.integers(0, of_b, (2, CHUNK)).tolist()
+    v = rng.integers(0, 100, CHUNK).tolist()
+    orders = [{"oa": x, "ob": y, "v": z, "ts": at} for x, y, z, at in zip(oa, ob, v, instants, strict=True)]
+    return {
+        "O": orders,
+        "A": [{"a": value, "ts": at} for value, at in zip(a, instants, strict=True)],
+        "B": [{"b": value, "ts": at} for value, at in zip(b, instants, strict=True)],
+    }

@@ -1,0 +1,76 @@
+"""For how long a dataflow that begins in the middle of its logs lacks what came before.
+
+PIPES migrates a plan by running the new one beside the old one until nothing depends any more on elements that the new
+one has not seen (GenMig; Krämer's thesis, sections 27 to 29). This needs operators whose results at an instant follow
+from the elements that are valid then, and elements that end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from functools import singledispatch
+from typing import Any
+
+from dsms.physical.dataflow import Dataflow
+from operators.grouping.group_by import GroupBy
+from operators.joins.join import Join
+from operators.relational.distinct import Distinct
+from operators.relational.filter import Filter
+from operators.relational.project import Project
+from operators.relational.union import Union
+from operators.streams.reorder import Reorder
+from operators.streams.retract_ends import RetractEnds
+from operators.streams.stream_output import StreamOutput
+from operators.windows.time_window import TimeWindow
+
+
+def warm_up(flow: Dataflow, known: Collection[str]) -> int | None:
+    """The instants after that of a record for which a result may depend on it, in the vertices of a dataflow that are
+    not `known` (by key). If these have seen no record up to an instant t, and the others have seen all, then from
+    t + this on all have the state that they would have from the beginning of the logs. None: it is not known.
+    """
+    reaches: list[float] = []
+    for key, vertex in zip(flow.keys, flow.vertices, strict=True):
+        inputs = [reaches[feed.vertex] for feed in vertex.inputs]
+        reach = _reach(vertex.operator, inputs)
+        if key not in known and vertex.operator is not None and vertex.operator.traces():
+            if not _forgets(vertex.operator) or math.inf in inputs:
+                return None
+            reach = max(inputs)
+        reaches.append(reach)
+    ends = [reach for key, reach in zip(flow.keys, reaches, strict=True) if key not in known and reach < math.inf]
+    return math.ceil(max(ends, default=0))
+
+
+@singledispatch
+def _reach(operator: Any, inputs: Sequence[float]) -> float:
+    """By how much an element may end after the records that caused it; ∞ where it may stay."""
+    return math.inf
+
+
+@_reach.register(Filter)
+@_reach.register(Project)
+@_reach.register(Union)
+@_reach.register(Reorder)
+def _(operator: Any, inputs: Sequence[float]) -> float:
+    return max(inputs)
+
+
+@_reach.register
+def _(operator: Join, inputs: Sequence[float]) -> float:
+    """A pair ends with the first of its elements."""
+    return min(inputs)
+
+
+@_reach.register
+def _(operator: TimeWindow, inputs: Sequence[float]) -> float:
+    """The range includes both of its ends, which are rounded up to the slide."""
+    return inputs[0] if operator.length is None else operator.length + operator.slide
+
+
+def _forgets(operator: Any) -> bool:
+    """Whether the state follows from the elements that are valid. A group of all rows is there from the beginning."""
+    if isinstance(operator, GroupBy):
+        return bool(operator.keys)
+    return isinstance(operator, Join | Distinct | Reorder | RetractEnds | StreamOutput)

@@ -1,0 +1,67 @@
+"""Which lanes become one: those at equal positions, where equal vertices have equal state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from dsms.physical.fragment_plan import FragmentPlan
+from dsms.runtime.lanes.manifest import LaneManifest
+from dsms.runtime.stages.stored_state import merge_traces
+
+#: Which traces of a lane hold a part for each member of a family.
+Members = dict[str, tuple[bool, ...]]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Which queries run apart from others: those that stand still, by id, and those that share nothing, with the query
+    whose plan each is."""
+
+    still: frozenset[str]
+    unshared: Mapping[str, str]
+
+    @staticmethod
+    def of(plan: FragmentPlan, failed: Collection[str]) -> Apart:
+        """Those of a plan, of which some have failed."""
+        still = {query for query, planned in plan.queries.items() if planned.still}
+        unshared = {query: planned.query for query, planned in plan.queries.items() if not planned.shared}
+        return Apart(frozenset({*failed, *still}), unshared)
+
+    def allow(self, queries: Sequence[str]) -> bool:
+        """Whether some queries may run together: one that shares nothing may with its own next plan."""
+        if not self.still.isdisjoint(queries):
+            return False
+        return self.unshared.keys().isdisjoint(queries) or len({self.unshared.get(query) for query in queries}) == 1
+
+
+def merged_lanes(
+    groups: list[LaneManifest], apart: Apart, members: Callable[[LaneManifest], Members]
+) -> list[LaneManifest]:
+    """The lanes after as many as can have become one."""
+    merged: list[LaneManifest] = []
+    for progress in groups:
+        at = next((at for at, other in enumerate(merged) if _can_merge(other, progress, apart)), None)
+        if at is None:
+            merged.append(progress)
+        else:
+            merged[at] = _merge(merged[at], progress, members(progress))
+    return merged
+
+
+def _can_merge(first: LaneManifest, second: LaneManifest, apart: Apart) -> bool:
+    """Whether two lanes have equal positions in the sources that both read, equally complete state, and nothing waits
+    in either."""
+    if first.queues or second.queues or not apart.allow((*first.queries, *second.queries)):
+        return False
+    if first.exact_from != second.exact_from:
+        return False
+    common = first.positions.keys() & second.positions
+    return all(first.positions[source] == second.positions[source] for source in common)
+
+
+def _merge(first: LaneManifest, second: LaneManifest, members: Members) -> LaneManifest:
+    pairs = zip(first.runs, second.runs, strict=True)
+    runs = [merge_traces(names, more, members, list.__add__) for names, more in pairs]
+    queries, positions = (*first.queries, *second.queries), second.positions | first.positions
+    return LaneManifest(queries, positions, runs, exact_from=first.exact_from)

@@ -1,0 +1,112 @@
+"""Joins are put in another order where what was measured says so for a while; equal joins change together."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from dsms.coordinator.statements.orders_by_statistics import HELD_S, LOOK_S, REST_S, OrdersByStatistics
+from dsms.introspection.statistics import statistics_of
+from dsms.model.objects import Query
+from dsms.physical.cost.estimate import Statistics
+from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
+from dsms.testing import LocalSession
+from tests.support.statement_cluster import StatementCluster
+
+JOINS = "Sa [RANGE 200] JOIN Sb [RANGE 200] ON a = b JOIN Sc [RANGE 200] ON va = vc"
+OBJECTS = f"""REGISTER SOURCE Ta (a INT, va INT) FROM ta; CREATE STREAM Sa OVER Ta KEY NULL;
+REGISTER SOURCE Tb (b INT, vb INT) FROM tb; CREATE STREAM Sb OVER Tb KEY NULL;
+REGISTER SOURCE Tc (c INT, vc INT) FROM tc; CREATE STREAM Sc OVER Tc KEY NULL;
+CREATE QUERY q AS SELECT STREAMED a, COUNT(*) AS n FROM {JOINS} GROUP BY a;
+CREATE QUERY alike AS SELECT STREAMED a, SUM(vb) AS n FROM {JOINS} GROUP BY a;
+CREATE QUERY fixed AS SELECT STREAMED a, MIN(vb) AS n FROM {JOINS} GROUP BY a;
+CREATE QUERY unbounded AS SELECT STREAMED a, COUNT(*) AS n FROM Sa JOIN Sb ON a = b JOIN Sc ON va = vc GROUP BY a;
+"""
+
+
+def measured(keys: int, values: int) -> Statistics:
+    """The statistics of streams whose first columns have so many values and whose second ones so many."""
+    session = LocalSession()
+    session.execute(OBJECTS)
+    for at in range(0, 600, 10):
+        for name in "abc":
+            records = [{name: i * 7919 % keys, f"v{name}": i * 104729 % values, "ts": i} for i in range(at, at + 10)]
+            session.push(f"T{name}", records)
+    return statistics_of(session.reports())
+
+
+MANY_PAIRS_FIRST, FEW_PAIRS_FIRST = measured(5, 150), measured(150, 5)
+
+
+class Duty:
+    """The duty over a cluster, at times that a test sets."""
+
+    def __init__(self) -> None:
+        self.cluster, self.now, self.statistics = StatementCluster(OBJECTS), 0.0, MANY_PAIRS_FIRST
+        self.cluster.execute("ALTER QUERY fixed SET (join_order = FIXED)")
+        self.duty = OrdersByStatistics(self.cluster.context, lambda: self.statistics, lambda: self.now)
+
+    def look(self, seconds: float, *lanes: LaneStatus) -> list[Query]:
+        """Looks every LOOK_S for some seconds, while `q` has a status; returns q, alike, fixed and unbounded."""
+        status = ExecutorStatus(RUNNING, lanes={self.cluster.query("q").id: lane for lane in lanes})
+        for _ in range(max(int(seconds / LOOK_S), 1)):
+            self.duty.turn({"e": status})
+            self.now += LOOK_S
+        return [self.cluster.query(name) for name in ("q", "alike", "fixed", "unbounded")]
+
+
+@pytest.fixture
+def duty() -> Duty:
+    return Duty()
+
+
+def test_better_orders_are_taken_once_they_were_better_for_a_while(duty: Duty) -> None:
+    assert {query.next_join_orders for query in duty.look(HELD_S)} == {None}
+    q, alike, fixed, unbounded = duty.look(LOOK_S)
+    assert q.next_join_orders == alike.next_join_orders == ((0, 2, 1),)
+    assert fixed.next_join_orders is None and unbounded.next_join_orders is None
+
+
+def test_no_order_changes_while_the_present_one_is_about_as_good(duty: Duty) -> None:
+    duty.statistics = FEW_PAIRS_FIRST
+    assert {query.next_join_orders for query in duty.look(3 * HELD_S)} == {None}
+
+
+def test_an_advantage_that_does_not_last_changes_nothing(duty: Duty) -> None:
+    for _ in range(4):
+        duty.statistics = MANY_PAIRS_FIRST
+        duty.look(HELD_S)
+        duty.statistics = FEW_PAIRS_FIRST
+        assert duty.look(LOOK_S)[0].next_join_orders is None
+
+
+def test_a_plan_that_is_ready_takes_over_and_rests(duty: Duty) -> None:
+    q = duty.look(HELD_S + LOOK_S)[0]
+    assert duty.look(LOOK_S, LaneStatus(next_plan="building", next_orders=q.next_join_orders))[0] == q
+    assert duty.look(LOOK_S, LaneStatus(next_plan="ready", next_orders=((2, 1, 0),)))[0] == q
+    after = duty.look(LOOK_S, LaneStatus(next_plan="ready", next_orders=q.next_join_orders))[0]
+    assert after == msgspec.structs.replace(q, join_orders=((0, 2, 1),), next_join_orders=None)
+
+
+def test_a_plan_that_fails_is_given_up(duty: Duty) -> None:
+    q = duty.look(HELD_S + LOOK_S)[0]
+    after = duty.look(LOOK_S, LaneStatus(next_plan="failed", next_orders=q.next_join_orders))[0]
+    assert after == msgspec.structs.replace(q, next_join_orders=None, orders_by_statistics=False)
+    assert duty.look(2 * REST_S)[0] == after
+
+
+def test_nothing_changes_where_nothing_was_measured(duty: Duty) -> None:
+    duty.statistics = Statistics()
+    assert {query.next_join_orders for query in duty.look(2 * HELD_S)} == {None}
+
+
+def test_orders_that_change_again_and_again_rest_longer_each_time(duty: Duty) -> None:
+    """The measures here never change, whatever the order is, as if each were wrong once it runs."""
+    changed = []
+    for turn in range(200):
+        q = duty.look(LOOK_S)[0]
+        if q.next_join_orders is not None:
+            changed.append(turn * LOOK_S)
+            duty.cluster.execute("ALTER QUERY q SET (join_order = DEFAULT); ALTER QUERY q SET (join_order = AUTO)")
+    rests = [later - earlier for earlier, later in zip(changed, changed[1:], strict=False)]
+    assert rests[0] >= REST_S and all(later >= 2 * earlier for earlier, later in zip(rests, rests[1:], strict=False))

@@ -1,0 +1,182 @@
+"""Joins whose order changes while they run: the records are those of the plan that stays, and the relation is that of
+DuckDB at every instant."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dsms.testing import LocalSession
+from operators.core.errors import UserError
+from tests.support.strategies import examples
+
+NAMES, END = "abcd", 60
+SOURCES = "".join(
+    f"REGISTER SOURCE T{name} ({name} INT, v{name} INT) FROM t{name} SLACK 3;"
+    f"CREATE STREAM S{name} OVER T{name} KEY NULL;"
+    for name in NAMES
+)
+#: What is selected, and the conditions between the four inputs.
+SELECTS = (
+    "a, va, vb, vd",
+    "a, COUNT(*) AS n, MAX(vd) AS m, SUM(vb) AS s",
+    "DISTINCT vb, c",
+)
+CONDITIONS = ("a = b AND b = c AND c = d", "a = b AND a = c AND a = d AND va < vd", "a = b AND va = c AND vb = d")
+GROUPS = {SELECTS[1]: " GROUP BY a"}
+#: How long rows stay in each of the inputs; None: for ever.
+RANGES = st.tuples(*[st.sampled_from([0, 4, 9, 15])] * 4)
+RECORDS = st.lists(
+    st.tuples(st.sampled_from(NAMES), st.integers(0, 3), st.integers(0, 3), st.integers(0, END - 1), st.integers(0, 3)),
+    max_size=60,
+)
+ORDERS = st.permutations([1, 2, 3, 4])
+
+
+def text(select: str, condition: str, ranges) -> str:
+    windows = ("" if length is None else f" [RANGE {length}]" for length in ranges)
+    inputs = ", ".join(f"S{name}{window}" for name, window in zip(NAMES, windows, strict=True))
+    return f"CREATE QUERY Q AS SELECT STREAMED {select} FROM {inputs} WHERE {condition}{GROUPS.get(select, '')}"
+
+
+def play(sql: str, records, changes, partitions: int = 1, batch: int | None = None) -> LocalSession:
+    """The session after the records, in which the join order is changed after so many of them."""
+    session = LocalSession(partitions, batch)
+    session.execute(SOURCES + sql)
+    for number, (name, key, value, at, _) in enumerate(arriving(records)):
+        session.push(f"T{name}", [{name: key, f"v{name}": value, "ts": at}])
+        for order in (order for after, order in changes if after == number):
+            session.execute(f"ALTER QUERY Q SET (join_order = '{', '.join(map(str, order))}')")
+    session.advance(2 * END)
+    return session
+
+
+def arriving(records):
+    """The records by their instant, with a disorder that SLACK allows."""
+    return sorted(records, key=lambda record: record[3] + record[4] / 2)
+
+
+def relation(session: LocalSession, at: int) -> list[tuple]:
+    return sorted(tuple(row.values()) for row in session.relation("Q", at))
+
+
+def by_duckdb(select: str, condition: str, ranges, records, at: int) -> list[tuple]:
+    """The query over what the windows hold at an instant."""
+    database = duckdb.connect()
+    for name, length in zip(NAMES, ranges, strict=True):
+        database.execute(f"CREATE TABLE S{name} ({name} INT, v{name} INT)")
+        rows = [
+            (key, value)
+            for stream, key, value, begin, _ in records
+            if stream == name and begin <= at and (length is None or begin + length >= at)
+        ]
+        if rows:
+            database.executemany(f"INSERT INTO S{name} VALUES (?, ?)", rows)
+    tables = ", ".join(f"S{name}" for name in NAMES)
+    return sorted(database.sql(f"SELECT {select} FROM {tables} WHERE {condition}{GROUPS.get(select, '')}").fetchall())
+
+
+@settings(max_examples=examples(25))
+@given(
+    st.sampled_from(SELECTS),
+    st.sampled_from(CONDITIONS),
+    RANGES,
+    RECORDS,
+    st.lists(st.tuples(st.integers(0, 59), ORDERS), min_size=1, max_size=3),
+    st.tuples(st.integers(1, 2), st.integers(1, 9) | st.none()),
+)
+def test_a_change_of_the_order_changes_no_record(select, condition, ranges, records, changes, cut) -> None:
+    sql = text(select, condition, ranges)
+    changed = play(sql, records, changes, *cut)
+    assert changed.changes("Q") == play(sql, records, []).changes("Q")
+    for at in range(0, END + 20, 7):
+        assert relation(changed, at) == by_duckdb(select, condition, ranges, records, at)
+
+
+@settings(max_examples=examples(8))
+@given(RECORDS, st.integers(0, 40), ORDERS, st.sampled_from([(None, 9, 9, 9), (4, None, None, 4)]))
+def test_where_rows_stay_the_next_plan_begins_at_the_beginning(records, after, order, ranges) -> None:
+    sql = text(SELECTS[1], CONDITIONS[0], ranges)
+    changed = play(sql, records, [(after, order)])
+    assert changed.changes("Q") == play(sql, records, []).changes("Q")
+    for at in range(0, END + 20, 9):
+        assert relation(changed, at) == by_duckdb(SELECTS[1], CONDITIONS[0], ranges, records, at)
+
+
+def steady(count: int):
+    return [(name, at % 3, at % 2, at, 0) for at in range(count) for name in NAMES]
+
+
+def test_it_takes_one_window_and_nothing_is_left_of_it() -> None:
+    session = LocalSession()
+    session.execute(SOURCES + text(SELECTS[0], CONDITIONS[0], (9, 4, 9, 9)))
+    held = []
+    for name, key, value, at, _ in steady(50):
+        if (name, at) == ("a", 20):
+            message = session.run("ALTER QUERY Q SET (join_order = '4, 3, 2, 1')")[0].message
+            assert message.endswith("is changing the order of its joins to: 4, 3, 2, 1")
+        session.push(f"T{name}", [{name: key, f"v{name}": value, "ts": at}])
+        held.append((at, len(session.runtime.revision.lanes)))
+    both = {at for at, lanes in held if lanes == max(count for _, count in held)}
+    assert (min(both), max(both)) == (20, 33)  # 19 + the longest window + its own instant + the slack
+    query = session.catalog.find("Q")
+    assert (query.join_orders, query.next_join_orders) == (((3, 2, 1, 0),), None)
+    fresh = LocalSession()
+    fresh.execute(SOURCES + text(SELECTS[0], CONDITIONS[0], (9, 4, 9, 9)))
+    fresh.execute("ALTER QUERY Q SET (join_order = '4, 3, 2, 1')")
+    for name, key, value, at, _ in steady(50):
+        fresh.push(f"T{name}", [{name: key, f"v{name}": value, "ts": at}])
+
+    def plan(of: LocalSession):
+        return {lane: vertices.flow.keys for lane, vertices in of.runtime.revision.lanes.items()}
+
+    assert plan(session) == plan(fresh)
+    assert session.changes("Q") == fresh.changes("Q")
+
+
+def test_explain_shows_the_order_and_default_takes_it_back() -> None:
+    session = LocalSession()
+    session.execute(SOURCES + text(SELECTS[0], CONDITIONS[2], (9, 4, 9, 9)))
+    usual = session.explain("Q")
+    session.execute("ALTER QUERY Q SET (join_order = '1, 4, 3, 2')")
+    session.push("Ta", [{"a": 1, "va": 1, "ts": 1}])
+    session.advance(30)
+    assert session.explain("Q") != usual
+    assert "in a chosen order:" in session.explain("Q")
+    session.execute("ALTER QUERY Q SET (join_order = DEFAULT)")
+    session.advance(60)
+    assert session.explain("Q").partition("expected")[0] == usual.partition("expected")[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("'1, 2'", 'query "Q" joins 4 inputs, each of which is to be named once'),
+        ("'1, 2, 3, 4; 1, 2, 3'", 'query "Q" joins 4 inputs, each of which is to be named once'),
+        ("'1, 2, 3, 3'", 'query "Q" joins 4 inputs, each of which is to be named once'),
+        ("fast", 'JOIN_ORDER has no "fast"'),
+        ("0", 'JOIN_ORDER has no "0"'),
+    ],
+)
+def test_orders_that_do_not_fit_are_refused(value, message) -> None:
+    session = LocalSession()
+    session.execute(SOURCES + text(SELECTS[0], CONDITIONS[0], (9, 4, 9, 9)))
+    with pytest.raises(UserError, match=message.replace("(", r"\(")):
+        session.execute(f"ALTER QUERY Q SET (join_order = {value})")
+
+
+def test_what_cannot_change_says_why() -> None:
+    session = LocalSession()
+    session.execute(SOURCES + "CREATE QUERY Two AS SELECT STREAMED a, vb FROM Sa [RANGE 5], Sb [RANGE 5] WHERE a = b")
+    with pytest.raises(UserError, match='query "Two" has no three inputs that may be joined in another order'):
+        session.execute("ALTER QUERY Two SET (join_order = '2, 1')")
+    sql = text(SELECTS[0], CONDITIONS[0], (9, 4, 9, 9))
+    session.execute(sql)
+    session.push("Ta", [{"a": 1, "va": 1, "ts": 1}])
+    for name in NAMES:
+        session.push(f"T{name}", [{name: 1, f"v{name}": 1, "ts": 9}])
+    session.execute(sql.replace("CREATE", "CREATE OR REPLACE").replace("va, vb", "va, vb + 1 AS vb"))
+    with pytest.raises(UserError, match='the joins of query "Q" keep their order: it replaced another query'):
+        session.execute("ALTER QUERY Q SET (join_order = '4, 3, 2, 1')")
