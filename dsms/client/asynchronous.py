@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import Literal, Self, TypeVar
@@ -14,6 +14,7 @@ import tenacity
 
 from dsms.client import calls
 from dsms.client.calls import Call
+from dsms.client.changes import AsyncChanges
 from dsms.client.documents import Change, Cover, Document, Relation, Row, Token
 from dsms.client.errors import Unavailable, error_of, unreachable
 from dsms.client.feed import Feed
@@ -128,7 +129,7 @@ class AsyncClient:
             if cover is not None:
                 return cover
 
-    async def changes(
+    def changes(
         self,
         name: str,
         after: str | None = None,
@@ -136,17 +137,21 @@ class AsyncClient:
         start: Literal["earliest", "latest"] = "earliest",
         follow: bool = True,
         patience_s: float = 60.0,
-    ) -> AsyncIterator[Change]:
+    ) -> AsyncChanges:
         """The changes of a result, each once, from the beginning, from now on, or after the change with the token
         `after`. A lost connection is opened again, for up to `patience_s` seconds without success. With `follow` it
         goes on until the result is dropped, and then raises ResultDropped; otherwise it ends at the present end."""
         feed = Feed(name, after, start, follow=follow, patience_s=patience_s)
+        return AsyncChanges(feed, self._followed(feed))
+
+    async def _followed(self, feed: Feed) -> AsyncGenerator[list[Change], None]:
+        """The changes that come together."""
         while not feed.ended:
             try:
                 async with aclosing(self._connected(feed)) as parts:
                     async for part in parts:
-                        for change in feed.take(part):
-                            yield change
+                        for changes in feed.together(part):
+                            yield changes
                 if not feed.ended:
                     await asyncio.sleep(feed.lost(self.url, "the connection was closed"))
             except (*CUT, Unavailable) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from types import TracebackType
 from typing import Literal, Self, TypeVar
@@ -13,6 +13,7 @@ import tenacity
 
 from dsms.client import calls
 from dsms.client.calls import Call
+from dsms.client.changes import Changes
 from dsms.client.documents import Change, Cover, Document, Relation, Row, Token
 from dsms.client.errors import Unavailable, error_of, unreachable
 from dsms.client.feed import Feed
@@ -134,16 +135,20 @@ class Client:
         start: Literal["earliest", "latest"] = "earliest",
         follow: bool = True,
         patience_s: float = 60.0,
-    ) -> Iterator[Change]:
+    ) -> Changes:
         """The changes of a result, each once, from the beginning, from now on, or after the change with the token
         `after`. A lost connection is opened again, for up to `patience_s` seconds without success. With `follow` it
         goes on until the result is dropped, and then raises ResultDropped; otherwise it ends at the present end."""
         feed = Feed(name, after, start, follow=follow, patience_s=patience_s)
+        return Changes(feed, self._followed(feed))
+
+    def _followed(self, feed: Feed) -> Generator[list[Change], None, None]:
+        """The changes that come together."""
         while not feed.ended:
             try:
                 with closing(self._connected(feed)) as parts:
                     for part in parts:
-                        yield from feed.take(part)
+                        yield from feed.together(part)
                 if not feed.ended:
                     time.sleep(feed.lost(self.url, "the connection was closed"))
             except (*CUT, Unavailable) as error:

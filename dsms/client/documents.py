@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+
+from dsms.client.frames import arrow_table, polars_frame
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,11 +21,12 @@ Row = Mapping[str, Any]
 class Relation(msgspec.Struct, frozen=True):
     """The rows of a view, query or table at a final instant; `total` also counts rows that were not sent.
 
-    Values are those of JSON: decimals and timestamps are text, bytes are base64.
+    Values are those of JSON: decimals and timestamps are text, bytes are base64. Frames and tables have the types of
+    the columns, which `types` names as SQL does.
 
-    >>> hot = Relation("hot", 7, ["room", "t"], [["a", 105], ["b", 81]], 2)
+    >>> hot = Relation("hot", 7, ["room", "t"], [["a", "105.5"], ["b", "81.0"]], 2, ["VARCHAR", "DECIMAL(5, 1)"])
     >>> list(hot)[0], hot.polars()["t"].sum(), hot.arrow().num_rows
-    ({'room': 'a', 't': 105}, 186, 2)
+    ({'room': 'a', 't': '105.5'}, Decimal('186.5'), 2)
     """
 
     name: str
@@ -30,6 +34,7 @@ class Relation(msgspec.Struct, frozen=True):
     columns: list[str]
     rows: list[list[Any]]
     total: int
+    types: list[str] = []
 
     def __iter__(self) -> Iterator[Document]:
         return (dict(zip(self.columns, row, strict=True)) for row in self.rows)
@@ -38,14 +43,21 @@ class Relation(msgspec.Struct, frozen=True):
         return len(self.rows)
 
     def polars(self) -> pl.DataFrame:
-        """The relation as a Polars frame, with types inferred from the values."""
-        import polars as pl
-
-        return pl.DataFrame(self.rows, schema=self.columns, orient="row", infer_schema_length=None)
+        """The relation as a Polars frame."""
+        return polars_frame(self, self.columns, self.types)
 
     def arrow(self) -> pa.Table:
-        """The relation as an Arrow table, with types inferred from the values."""
-        return self.polars().to_arrow()
+        """The relation as an Arrow table."""
+        return arrow_table(self, self.columns, self.types)
+
+    def pandas(self) -> Any:
+        """The relation as a pandas frame; where there are NULLs, whole numbers are floats, as pandas has it."""
+        return self.arrow().to_pandas()
+
+    def _repr_html_(self) -> str:
+        """The first rows, as notebooks show them."""
+        html: str = self.polars()._repr_html_()
+        return f"<p>{escape(self.name)} at {self.at}: {self.total:,} rows</p>{html}"
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -16,6 +16,8 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 class _Line(msgspec.Struct):
     event: str | None = None
+    columns: list[str] = []
+    types: list[str] = []
     token: str | None = None
     reason: str | None = None
     message: str = ""
@@ -52,6 +54,9 @@ class Feed:
         self._name, self._start, self._follow, self._patience_s = name, start, follow, patience_s
         self.token = after
         self.ended = False
+        #: The columns of the result and their SQL types, once it has answered.
+        self.columns: list[str] = []
+        self.types: list[str] = []
         self._pause_s, self._waited_s = _FIRST_PAUSE_S, 0.0
         self._begun = b""
 
@@ -65,12 +70,24 @@ class Feed:
         *lines, self._begun = (self._begun + part).split(b"\n")
         return (change for line in lines if line and (change := self._line(line)) is not None)
 
+    def together(self, part: bytes) -> Iterator[list[Change]]:
+        """What `take` gives as one list, if there is anything. If the result was dropped, what came before is given
+        before that is raised."""
+        changes: list[Change] = []
+        try:
+            changes.extend(self.take(part))
+        finally:
+            if changes:
+                yield changes
+
     def _line(self, text: bytes) -> Change | None:
         line = msgspec.json.decode(text, type=_Line)
         if line.event is None:
             change = msgspec.json.decode(text, type=Change)
             self._heard(change.token)
             return change
+        if line.event == "start":
+            self.columns, self.types = line.columns, line.types
         if line.event == "end" and line.reason == "dropped":
             raise ResultDropped(line.message)
         self.ended = line.event == "end" and line.reason == "end"

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 import httpx
+import polars as pl
 import pytest
 
 from dsms.client import (
@@ -84,6 +85,10 @@ def test_what_is_published_is_read_back(client: Client, cluster: Cluster, source
     assert sorted(map(tuple, relation.rows)) == expected and relation.total == len(expected)
     assert sorted(relation.polars().rows()) == expected
     read = list(client.changes(f"{source}hot", follow=False))
+    tables = list(client.changes(f"{source}hot", follow=False).polars())
+    rows_in_tables = sorted(row for table in tables for row in table.select("op", "ts", "room").rows())
+    assert rows_in_tables == sorted((change.op, change.ts, change.values["room"]) for change in read)
+    assert {table.schema["t"] for table in tables} == {pl.Int32} == {relation.polars().schema["t"]}
     assert shown(read) == stock(cluster.kafka, f"dsms.{source}hot") and len(read) > 100
     client.wait(f"{source}avro", token, START_S)
     avro = list(client.changes(f"{source}avro", follow=False))

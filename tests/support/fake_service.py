@@ -12,6 +12,7 @@ from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
 from operators.core.errors import ExternalError, InternalError, SqlError, UserError
 
+_COLUMNS: Document = {"columns": ["room"], "types": ["VARCHAR"]}
 READINGS: Document = {
     "name": "readings",
     "kind": "source",
@@ -88,7 +89,7 @@ class FakeService:
         if at is not None and at > 7:
             raise UserError(f"instant {at} is not final yet", hint=f'"{name}" is final up to 7')
         rows = [["a"], ["b"]]
-        return {"name": name, "at": 7 if at is None else at, "columns": ["room"], "rows": rows[:most], "total": 2}
+        return {"name": name, "at": 7 if at is None else at, **_COLUMNS, "rows": rows[:most], "total": 2}
 
     def load(self, table: str, path: Path, form: str, caller: Caller) -> StatementResult:
         self.loaded.append((table, path.read_bytes(), form))

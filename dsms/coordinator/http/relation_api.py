@@ -22,6 +22,7 @@ class RelationModel(BaseModel):
     name: str = Field(examples=["hot"])
     at: int = Field(description="the instant; all that the relation holds at it is final")
     columns: list[str]
+    types: list[str] = Field(description="the types of the columns, as in SQL")
     rows: list[list[Any]]
     total: int = Field(description="how many rows there are; `rows` has at most `limit` of them")
 

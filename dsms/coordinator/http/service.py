@@ -86,7 +86,7 @@ class Service(Protocol):
 
     def relation(self, name: str, at: int | None, most: int) -> Document:
         """A view, query or table at a final instant, by default the last one: "name", "at" (the instant), "columns"
-        (names), at most so many "rows" and their "total" number; or `UnknownName`."""
+        (names), their SQL "types", at most so many "rows" and their "total" number; or `UnknownName`."""
         ...
 
     def load(self, table: str, path: Path, form: str, caller: Caller) -> StatementResult:

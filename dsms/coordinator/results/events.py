@@ -11,6 +11,7 @@ import msgspec
 
 from dsms.coordinator.results.change_documents import Followed, Line
 from dsms.coordinator.results.positions import ResultPosition
+from operators.expressions.rendering import type_name
 
 Notation = Literal["sse", "ndjson"]
 MEDIA_TYPES: dict[Notation, str] = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
@@ -126,4 +127,6 @@ def _tokens(event: Changes) -> Iterator[tuple[bytes, Line]]:
 
 
 def _start(event: Started) -> dict[str, object]:
-    return {"name": event.result.name, "columns": event.result.schema.names, "key": event.result.keys}
+    schema = event.result.schema
+    types = [type_name(type_) for type_ in schema.types]
+    return {"name": event.result.name, "columns": schema.names, "types": types, "key": event.result.keys}

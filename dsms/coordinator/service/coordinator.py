@@ -50,11 +50,13 @@ from dsms.model.limits import Limits
 from dsms.model.objects import Source, kind_of
 from dsms.model.principal import ANYBODY, Caller
 from dsms.model.statement_result import StatementResult
+from dsms.registration.object_columns import schema_and_keys
 from dsms.registration.placement import fragments_of
 from dsms.runtime.epoch.progress_log import PROGRESS
 from dsms.tables.question import Asked
 from operators.core.decoding import Broken
 from operators.core.errors import UserError
+from operators.expressions.rendering import type_name
 
 INTERNAL_TOPICS = {
     "catalog": COMPACTED_SOON,
@@ -160,7 +162,9 @@ class Coordinator:
         rows."""
         item = object_named(self._catalog(), name)
         relation = self._tables.relation(item.name, at, most)
-        shown = {"at": relation.instant, "columns": relation.columns, "rows": relation.rows}
+        schema, _ = schema_and_keys(item, self._catalog())
+        types = [type_name(schema.field(column).type) for column in relation.columns]
+        shown = {"at": relation.instant, "columns": relation.columns, "types": types, "rows": relation.rows}
         return {"name": item.name, **shown, "total": relation.total}
 
     def load(self, table: str, path: Path, form: str, caller: Caller) -> StatementResult:

@@ -12,6 +12,8 @@ from dsms.coordinator.registry.subjects import SchemaRegistry
 from tests.support.fake_service import FakeService
 from tests.support.http_server_thread import serving
 
+ROOM = {"columns": ["room"], "types": ["VARCHAR"]}
+
 
 @pytest.fixture(scope="module")
 def service() -> FakeService:
@@ -27,8 +29,16 @@ def url(service: FakeService) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("path", "status", "body"),
     [
-        ("hot/relation", 200, {"name": "hot", "at": 7, "columns": ["room"], "rows": [["a"], ["b"]], "total": 2}),
-        ("hot/relation?at=3&limit=1", 200, {"name": "hot", "at": 3, "columns": ["room"], "rows": [["a"]], "total": 2}),
+        (
+            "hot/relation",
+            200,
+            {"name": "hot", "at": 7, **ROOM, "rows": [["a"], ["b"]], "total": 2},
+        ),
+        (
+            "hot/relation?at=3&limit=1",
+            200,
+            {"name": "hot", "at": 3, **ROOM, "rows": [["a"]], "total": 2},
+        ),
     ],
 )
 def test_relation(url: str, path: str, status: int, body: dict) -> None:

@@ -73,7 +73,8 @@ def test_lines_of_json(served: tuple[StreamingService, str]) -> None:
     service, url = served
     fill(service.results.log)
     start, *changes, end = ndjson(url)
-    assert start == {"event": "start", "name": "hot", "columns": ["room", "t"], "key": ["room"], "token": "o3:0,0"}
+    columns = {"columns": ["room", "t"], "types": ["VARCHAR", "BIGINT"], "key": ["room"]}
+    assert start == {"event": "start", "name": "hot", **columns, "token": "o3:0,0"}
     tokens = [change.pop("token") for change in changes]
     assert by_place(changes) == DOCUMENTS
     assert (end["event"], end["reason"], end["token"]) == ("end", "end", "o3:4,1")

@@ -1,0 +1,89 @@
+"""The changes of a result as they come: one by one, or as tables."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dsms.client.documents import Change
+from dsms.client.feed import Feed
+from dsms.client.frames import arrow_table, polars_frame
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+#: The most changes in a table.
+MOST = 10_000
+#: What a table has before the columns of the result.
+_COLUMNS, _TYPES = ["op", "ts"], ["VARCHAR", "BIGINT"]
+
+
+class Changes(Iterator[Change]):
+    """The changes of a result, each once, as an iterator. Its tables take what has come, so that they are read as
+    changes or as tables, not as both."""
+
+    def __init__(self, feed: Feed, parts: Generator[list[Change], None, None]) -> None:
+        self._feed, self._parts = feed, parts
+        self._rest: list[Change] = []
+
+    def __next__(self) -> Change:
+        while not self._rest:
+            self._rest = next(self._parts)[::-1]
+        return self._rest.pop()
+
+    def close(self) -> None:
+        """Ends following: the connection is closed."""
+        self._parts.close()
+
+    def arrow(self, most: int = MOST) -> Iterator[pa.Table]:
+        """Arrow tables of what comes together, each with at most so many changes: `op`, `ts`, and the columns of the
+        result, of which a removal has the key alone."""
+        return (arrow_table(*part) for part in self._tables(most))
+
+    def polars(self, most: int = MOST) -> Iterator[pl.DataFrame]:
+        """The same as Polars frames."""
+        return (polars_frame(*part) for part in self._tables(most))
+
+    def _tables(self, most: int) -> Iterator[tuple[list[dict[str, Any]], list[str], list[str]]]:
+        for part in self._parts:
+            yield from _tables(part, self._feed, most)
+
+
+class AsyncChanges(AsyncIterator[Change]):
+    """The same for asyncio."""
+
+    def __init__(self, feed: Feed, parts: AsyncGenerator[list[Change], None]) -> None:
+        self._feed, self._parts = feed, parts
+        self._rest: list[Change] = []
+
+    async def __anext__(self) -> Change:
+        while not self._rest:
+            self._rest = (await anext(self._parts))[::-1]
+        return self._rest.pop()
+
+    async def aclose(self) -> None:
+        """Ends following: the connection is closed."""
+        await self._parts.aclose()
+
+    async def arrow(self, most: int = MOST) -> AsyncIterator[pa.Table]:
+        """Arrow tables, as `Changes.arrow` gives them."""
+        async for part in self._parts:
+            for table in _tables(part, self._feed, most):
+                yield arrow_table(*table)
+
+    async def polars(self, most: int = MOST) -> AsyncIterator[pl.DataFrame]:
+        """The same as Polars frames."""
+        async for part in self._parts:
+            for table in _tables(part, self._feed, most):
+                yield polars_frame(*table)
+
+
+def _tables(
+    changes: Sequence[Change], feed: Feed, most: int
+) -> Iterator[tuple[list[dict[str, Any]], list[str], list[str]]]:
+    """The rows, columns and types of tables with at most so many changes."""
+    columns, types = [*_COLUMNS, *feed.columns], [*_TYPES, *feed.types]
+    for start in range(0, len(changes), most):
+        piece = changes[start : start + most]
+        yield [{**change.values, "op": change.op, "ts": change.ts} for change in piece], columns, types
