@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dsms.sql.binder.expression_functions import format_parts, json_path
+from dsms.sql.binder.expression_functions import format_parts, json_path, similar_pattern
 
 
 def spelled(query: exp.Expr) -> exp.Expr:
@@ -49,6 +49,11 @@ def _format(node: exp.Expr) -> exp.Expr:
     return exp.Concat(expressions=parts or [exp.Literal.string("")], coalesce=True)
 
 
+def _similar(node: exp.Expr) -> exp.Expr:
+    """DuckDB's SIMILAR TO takes a regular expression."""
+    return exp.RegexpLike(this=node.this, expression=exp.Literal.string(similar_pattern(node)))
+
+
 def _overlay(node: exp.Expr) -> exp.Expr:
     text, new, start = (node.args[key] for key in ("this", "expression", "from_"))
     count = node.args.get("for_") or exp.Length(this=new.copy())
@@ -72,6 +77,7 @@ _SPELLINGS: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.ApproxQuantile: lambda node: _quantile(node.this, node.args["quantile"]),
     exp.Format: _format,
     exp.Overlay: _overlay,
+    exp.SimilarTo: _similar,
     exp.JSONBExtract: _json("json_extract"),
     exp.JSONBExtractScalar: _json("json_extract_string"),
 }

@@ -62,7 +62,7 @@ def _deviations(use: Use, part: Columns, first: int, second: int) -> pl.Expr:
     count = _count(use, part)
     total = part(_name(use, first, second)) - quotient(part(_name(use, first)) * part(_name(use, second)), count)
     total = total.clip(lower_bound=0.0) if first == second else total
-    return pl.when(part(f"not finite({','.join(use.columns)})") > 0).then(float("nan")).otherwise(total)
+    return pl.when(_strange(use, part)).then(float("nan")).otherwise(total)
 
 
 def _exact_deviations(use: Use, part: Columns, first: int, second: int) -> pl.Expr:
@@ -97,6 +97,49 @@ def _correlation(use: Use, part: Columns) -> pl.Expr:
     return pl.when(_count(use, part) > 0).then(ratio)
 
 
+def _mean(at: int) -> Linear:
+    """The mean of an argument over the pairs."""
+
+    def result(use: Use, part: Columns) -> pl.Expr:
+        count = _count(use, part)
+        total = part(_name(use, at)).cast(pl.Float64)
+        if _exact(use):
+            return pl.when(count > 0).then(quotient(total, count * 10.0 ** scale(use.types[at])))
+        mean = pl.when(_strange(use, part)).then(float("nan")).otherwise(quotient(total, count))
+        return pl.when(count > 0).then(mean)
+
+    return Linear(_parts, result)
+
+
+def _strange(use: Use, part: Columns) -> pl.Expr:
+    """Whether a float of the pairs is not finite."""
+    return part(f"not finite({','.join(use.columns)})") > 0
+
+
+def _sum_of_products(first: int, second: int) -> Linear:
+    return Linear(_parts, lambda use, part: pl.when(_count(use, part) > 0).then(_deviations(use, part, first, second)))
+
+
+def _slope(use: Use, part: Columns) -> pl.Expr:
+    """y changes by so much for each x; of y and x the first argument is y."""
+    of_x = _deviations(use, part, 1, 1)
+    slope = pl.when(of_x == 0).then(float("nan")).otherwise(quotient(_deviations(use, part, 0, 1), of_x))
+    return pl.when(_count(use, part) > 0).then(slope)
+
+
+def _intercept(use: Use, part: Columns) -> pl.Expr:
+    line = _mean(0).result(use, part) - _slope(use, part) * _mean(1).result(use, part)
+    return pl.when(_deviations(use, part, 1, 1) != 0).then(line)
+
+
+def _determination(use: Use, part: Columns) -> pl.Expr:
+    """1 where y is constant, NULL where x is."""
+    of_y, of_x = _deviations(use, part, 0, 0), _deviations(use, part, 1, 1)
+    ratio = (quotient(_deviations(use, part, 0, 1), (of_x * of_y).sqrt()) ** 2).clip(0.0, 1.0)
+    known = (_count(use, part) > 0) & (of_x != 0)
+    return pl.when(known).then(pl.when(of_y == 0).then(1.0).otherwise(ratio))
+
+
 def _same(value: pl.Expr) -> pl.Expr:
     return value
 
@@ -109,7 +152,19 @@ def _entry(name: str, summary: str, arguments: int, method: Linear) -> Aggregate
     return AggregateFunction(name, summary, (arguments, arguments), numbers_to_double, method, distinct=arguments == 1)
 
 
+#: Of pairs (y, x) without NULL.
+_REGRESSION: dict[str, tuple[str, Linear]] = {
+    "regr_avgx": ("The mean of x over pairs (y, x) without NULL.", _mean(1)),
+    "regr_avgy": ("The mean of y over pairs (y, x) without NULL.", _mean(0)),
+    "regr_sxx": ("The sum of squares of x - mean x, over pairs (y, x).", _sum_of_products(1, 1)),
+    "regr_syy": ("The sum of squares of y - mean y, over pairs (y, x).", _sum_of_products(0, 0)),
+    "regr_sxy": ("The sum of (x - mean x) (y - mean y).", _sum_of_products(0, 1)),
+    "regr_slope": ("The slope of the line nearest to pairs (y, x); NaN where x is constant.", Linear(_parts, _slope)),
+    "regr_intercept": ("The y of that line at x = 0; NULL where x is constant.", Linear(_parts, _intercept)),
+    "regr_r2": ("The part of the variance of y that this line explains.", Linear(_parts, _determination)),
+}
 MOMENTS: dict[str, AggregateFunction] = {
+    **{name: _entry(name, summary, 2, method) for name, (summary, method) in _REGRESSION.items()},
     "var_pop": _entry("var_pop", "The population variance.", 1, _spread(0, _same)),
     "var_samp": _entry("var_samp", "The sample variance; NULL for one value.", 1, _spread(1, _same)),
     "stddev_pop": _entry("stddev_pop", "The population standard deviation.", 1, _spread(0, _root)),

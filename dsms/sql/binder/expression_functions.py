@@ -11,6 +11,7 @@ from sqlglot import exp
 from dsms.model.position import error_at
 from dsms.sql.parser.interval import unit_name
 from operators.expressions import FUNCTIONS, Expression, Literal, call, cast
+from operators.expressions.functions.patterns import similar_regex
 
 #: The mark of a call of a function written in Python: its definition.
 PYTHON = "python function"
@@ -258,6 +259,14 @@ def format_parts(node: exp.Expr) -> list[str | None]:
     if any(part not in ("%s", "%%") for part in parts[1::2]) or wanted != len(values):
         raise error_at(node, f"FORMAT has {wanted} %s for {len(values)} values", hint="there are %s and %% alone")
     return [None if part == "%s" else part.replace("%%", "%") for part in parts if part]
+
+
+def similar_pattern(node: exp.Expr) -> str:
+    """The regular expression of a SIMILAR TO."""
+    pattern = node.expression
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+        raise error_at(node, "SIMILAR TO takes a literal pattern", hint="REGEXP_LIKE takes any expression")
+    return similar_regex(pattern.name)
 
 
 def _overlay(node: exp.Expr, bind: Bind) -> Expression:

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dsms.model.position import error_at, position_of
 from dsms.model.types import parse_type
-from dsms.sql.binder.expression_functions import PYTHON, bind_function, struct_of
+from dsms.sql.binder.expression_functions import PYTHON, bind_function, similar_pattern, struct_of
 from dsms.sql.binder.python_functions import bind_defined
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.interval import parse_interval
@@ -277,7 +277,15 @@ def _(node: exp.ILike, scope: Scope) -> Expression:
 
 
 @_bind.register
+def _(node: exp.SimilarTo, scope: Scope) -> Expression:
+    pattern = call("regexp_like", bind_expression(node.this, scope), Literal(similar_pattern(node), pa.string()))
+    return _negated(node, pattern)
+
+
+@_bind.register
 def _(node: exp.Escape, scope: Scope) -> Expression:
+    if isinstance(node.this, exp.SimilarTo):
+        raise error_at(node, "SIMILAR TO has no ESCAPE", hint="a backslash makes the next character an ordinary one")
     name = "ilike" if isinstance(node.this, exp.ILike) else "like"
     return _negated(node.this, _like(name, node.this, scope, bind_expression(node.expression, scope)))
 

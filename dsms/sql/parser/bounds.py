@@ -23,7 +23,9 @@ _PARAMETRIC = frozenset({"ARRAY", "LIST", "STRUCT", "MAP", "ROW"})
 _PREFIXES = frozenset({"NOT", "-", "+", "~", "INTERVAL", "DISTINCT", "ALL", "ANY", "SOME", "EXISTS"})
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 #: They have their pattern as `expression`.
-_MATCHES = (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike, exp.RegexpExtract, exp.RegexpReplace)
+_MATCHES = (
+    exp.Like, exp.ILike, exp.SimilarTo, exp.RegexpLike, exp.RegexpILike, exp.RegexpExtract, exp.RegexpReplace,
+)  # fmt: skip
 #: Functions that sqlglot does not know, with a pattern as their second argument.
 _MATCHING = ("regexp_matches", "regexp_like")
 _CONNECTIVES = (exp.And, exp.Or)

@@ -34,6 +34,33 @@ def _like_regex(pattern: str, escape: str) -> str:
     return "".join(parts)
 
 
+#: What of a pattern of SIMILAR TO means the same in a regular expression.
+_SIMILAR_SIGNS = frozenset("|*+?{}(),0123456789")
+
+
+def similar_regex(pattern: str) -> str:
+    r"""A pattern of SIMILAR TO as a regular expression over the whole text; a backslash makes a sign an ordinary
+    character. Raises UserError where it ends with one.
+
+    >>> similar_regex("%(b|d)_+"), similar_regex(r"1.5\%")
+    ('(?s)^(?:.*(b|d).+)$', '(?s)^(?:1\\.5%)$')
+    """
+    parts: list[str] = []
+    characters, brackets = iter(pattern), False
+    for character in characters:
+        if character == "\\":
+            if (escaped := next(characters, None)) is None:
+                raise UserError("a pattern of SIMILAR TO ends with an escape character")
+            parts.append(re.escape(escaped))
+        elif brackets or character in "[]":
+            brackets = character != "]"
+            parts.append(character)
+        else:
+            like = {"%": ".*", "_": "."}.get(character)
+            parts.append(like or (character if character in _SIMILAR_SIGNS else re.escape(character)))
+    return f"(?s)^(?:{''.join(parts)})$"
+
+
 def _like(flags: str) -> Callable[..., pl.Expr]:
     def build(call: Call, text: pl.Expr, pattern: pl.Expr, *_: pl.Expr) -> pl.Expr:
         if constant(call.arguments[1]):
@@ -96,7 +123,7 @@ def _invalid(call: Call, *_: pl.Expr) -> pl.Expr:
 _MATCH = Function(
     "patterns",
     "text and a regular expression",
-    "True where some part matches; also a ~ p, REGEXP_MATCHES.",
+    "True where some part matches; also a ~ p, REGEXP_MATCHES. SIMILAR TO takes SQL's patterns.",
     "REGEXP_LIKE('abc', 'b.')",
     _checked(exactly(TEXT, TEXT, result=BOOLEAN)),
     partial_call(_matches, _invalid),

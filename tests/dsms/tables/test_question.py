@@ -172,7 +172,7 @@ def test_calls_that_duckdb_spells_otherwise_mean_the_same() -> None:
     made.execute("INSERT INTO public.Calls VALUES (1, 'abcdef', ARRAY[1, 2], '{\"a\":[5,6]}')")
     calls = {
         "format('%s of %s: 5%%', id, n)": "1 of abcdef: 5%", "format('')": "",
-        "overlay(n PLACING 'XY' FROM 2)": "aXYdef",
+        "overlay(n PLACING 'XY' FROM 2)": "aXYdef", "n SIMILAR TO '%(b|x)_+'": True, "n SIMILAR TO 'a.c'": False,
         "overlay(n PLACING 'hom' FROM 2 FOR 4)": "ahomf", "j #>> '{a,1}'": "6", "array_remove(a, 1)": [2],
         "array_position(a, 2)": 2, "array_prepend(0, a)": [0, 1, 2], "list_prepend(0, a)": [0, 1, 2],
         "translate(n, 'ab', 'x')": "xcdef", "a[1:1]": [1], "2 = ANY(a)": True, "string_to_array(n, 'c')": ["ab", "def"],

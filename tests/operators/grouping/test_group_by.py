@@ -87,6 +87,16 @@ MOMENTS = [
     "corr(x, y)",
     "corr(g, y)",
     "regr_count(x, g)",
+    "regr_avgx(x, g)",
+    "regr_avgy(g, y)",
+    "regr_sxx(y, x)",
+    "regr_syy(y, x)",
+    "regr_sxy(g, x)",
+    "regr_slope(y, x)",
+    "regr_slope(g, x)",
+    "regr_intercept(y, x)",
+    "regr_r2(y, x)",
+    "regr_r2(x, g)",
     "var_pop(DISTINCT x)",
 ]
 BEST = [
