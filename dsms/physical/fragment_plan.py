@@ -257,7 +257,8 @@ def plans_of(query: Query, catalog: Catalog, known: Mapping[str, Planned]) -> It
     if query.next_join_orders is not None:
         after = next_plan(current, query.next_join_orders)
         before = known.get(after.id)
-        yield before if before is not None and before.sink is current.sink else after
+        same = before is not None and before.sink is current.sink and before.node is current.node
+        yield before if before is not None and same else after
 
 
 def next_plan(current: Planned, orders: JoinOrders) -> Planned:

@@ -30,7 +30,7 @@ def warm_up(flow: Dataflow, known: Collection[str]) -> int | None:
     not `known` (by key). If these have seen no record up to an instant t, and the others have seen all, then from
     t + this on all have the state that they would have from the beginning of the logs. None: it is not known.
     """
-    reaches: list[float] = []
+    reaches: list[float] = []  # of the elements that a vertex gives if it is known, else of those that it lacks
     for key, vertex in zip(flow.keys, flow.vertices, strict=True):
         inputs = [reaches[feed.vertex] for feed in vertex.inputs]
         reach = _reach(vertex.operator, inputs)
@@ -45,7 +45,8 @@ def warm_up(flow: Dataflow, known: Collection[str]) -> int | None:
 
 @singledispatch
 def _reach(operator: Any, inputs: Sequence[float]) -> float:
-    """By how much an element may end after the records that caused it; ∞ where it may stay."""
+    """By how much an element may end after the records that caused it; ∞ where it may stay. What an operator that
+    orders elements gives begins with them, so the start of an element is the instant of a record."""
     return math.inf
 
 

@@ -101,7 +101,7 @@ def _join_order(clause: Clause) -> dict[str, object]:
         case "AUTO":
             return {"orders_by_statistics": True}
         case "FIXED":
-            return {"orders_by_statistics": False}
+            return {"orders_by_statistics": False, "next_join_orders": None}
         case "DEFAULT":
             return {"orders_by_statistics": False, "next_join_orders": ()}
     orders = tuple(tuple(_place(clause, number.strip()) for number in part.split(",")) for part in text.split(";"))

@@ -13,7 +13,10 @@ import msgspec
 from dsms.model.catalog import Catalog
 from dsms.model.objects import JoinOrders, Query
 from dsms.optimizer.join_orders import fits, join_trees
-from dsms.physical.fragment_plan import planned
+from dsms.physical.fragment_plan import Planned, compile_lane, next_plan, planned
+from dsms.physical.warm_up import warm_up
+from dsms.registration.environment import Environment
+from dsms.registration.gone_records import check_all_there
 from operators.core.errors import UserError
 
 
@@ -27,9 +30,25 @@ def ordered(query: Query, orders: JoinOrders, catalog: Catalog) -> Query:
         raise _unfit(query, [len(tree.leaves) for tree in trees])
     usual = all(list(order) == sorted(order) for order in orders)
     wanted: JoinOrders = () if usual else orders
-    following = None if wanted == query.join_orders else wanted
-    # a family and the views that it could be answered over are found by its usual plan
-    return msgspec.structs.replace(query, next_join_orders=following, family=None, constants=None)
+    if wanted == query.join_orders:
+        return msgspec.structs.replace(query, next_join_orders=None)
+    # others that differ in constants alone would join in their own orders, so it no longer counts as one of a family
+    return msgspec.structs.replace(query, next_join_orders=wanted, family=None, constants=None)
+
+
+def check_can_begin(query: Query, catalog: Catalog, environment: Environment) -> None:
+    """Raises UserError if the next plan of a query would have to begin at records that are gone."""
+    if query.next_join_orders is not None:
+        plan = planned(query, catalog)
+        if time_to_enter(plan, query.next_join_orders) is None:
+            check_all_there([plan.node], environment, f'another order of the joins of "{query.name}"')
+
+
+def time_to_enter(plan: Planned, orders: JoinOrders) -> int | None:
+    """For how many instants a query's plan and the one in other orders run beside each other; None if that has to begin
+    at the beginning of the logs."""
+    current, following = compile_lane(plan.id, [plan]), compile_lane(plan.id, [next_plan(plan, orders)])
+    return warm_up(following.flow, current.flow.keys)
 
 
 def fixed_because(query: Query) -> str | None:
@@ -48,7 +67,7 @@ def fixed_because(query: Query) -> str | None:
 def arrived(catalog: Catalog, ready: Mapping[str, JoinOrders | None]) -> Iterator[Query]:
     """The queries with their next plan in place, of those whose plan in some orders is `ready`, by id."""
     for query in catalog.running():
-        if query.next_join_orders is not None and ready.get(query.id) == query.next_join_orders:
+        if query.next_join_orders is not None and not query.still and ready.get(query.id) == query.next_join_orders:
             yield msgspec.structs.replace(query, join_orders=query.next_join_orders, next_join_orders=None)
 
 

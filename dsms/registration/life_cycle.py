@@ -11,7 +11,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import result_settings
 from dsms.registration.division import at_home, check_divisible, run_by
 from dsms.registration.environment import Applied, Environment
-from dsms.registration.join_orders import order_text, ordered
+from dsms.registration.join_orders import check_can_begin, order_text, ordered
 from dsms.sql.binder.bind import plan_of
 
 
@@ -19,10 +19,11 @@ def alter_query(statement: st.AlterQuery, catalog: Catalog, environment: Environ
     """Sets the options of a query that may change while it runs. One that is to be run by other fragments is halted
     meanwhile."""
     query, settings = query_of(catalog, statement.name), result_settings(statement.clauses)
-    count, orders = settings.pop("fragments", None), settings.pop("next_join_orders", None)
+    count, orders = settings.pop("fragments", None), settings.get("next_join_orders")
     changed = msgspec.structs.replace(query, **settings)
     if isinstance(orders, tuple):
         changed = ordered(changed, orders, catalog)
+        check_can_begin(changed, catalog, environment)
     if isinstance(count, int):
         others = count != len(query.fragments)
         changed = (

@@ -89,6 +89,8 @@ class LocalRuntime:
         ids = {planned.name: query for query, planned in self._revision.plan.queries.items()}
         before, self.results = self.results, {}
         for query, planned in plan.queries.items():
+            if planned.next_of is not None:
+                continue
             replaces = planned.sink is not None and planned.sink.since is not None
             predecessor = ids.get(planned.name, query) if replaces and query not in before else query
             self.results[query] = before.get(predecessor, [])

@@ -168,7 +168,7 @@ def changing_groups(stream: Characteristics, groups: float) -> Characteristics:
     empty = math.exp(-of_one.alive)
     changes = groups * -math.expm1(-2 * stream.granule * of_one.rate) / stream.granule
     rate = changes * (2 - empty) / 2
-    return replace(stream, gap=1 / rate, length=groups * (1 - empty) / rate)
+    return replace(stream, gap=1 / rate, length=groups * -math.expm1(-of_one.alive) / rate)
 
 
 def distinct_rows(alive: float, present: float) -> float:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
+from dsms.model.identity_memo import memoized_by_identity
 from dsms.model.objects import JoinOrders
 from dsms.model.properties import inputs
 from dsms.model.schema import schema
@@ -82,11 +83,8 @@ class _Measured:
 
     @staticmethod
     def of(query: Planned, statistics: Statistics) -> _Measured:
-        builder = Builder()
-        add_result(query, builder)
-        flow = builder.dataflow()
+        flow, vertices = _lowered(query)
         expected = estimated(flow, statistics)
-        vertices = {node: port.vertex for node, port in builder.lowered.items()}
         flows = {node: found for node, at in vertices.items() if (found := expected[at]) is not None}
         ran = {node for node, at in vertices.items() if flow.keys[at] in statistics.vertices}
         streams = {node: found.flow.stream for node, found in flows.items() if node in ran}
@@ -99,6 +97,14 @@ class _Measured:
     def side_keys(self, node: logical.Node) -> tuple[float, ...]:
         """The different keys on each side of a join, or nothing."""
         return self.keys.get(fingerprint(node), ())
+
+
+@memoized_by_identity(512)
+def _lowered(query: Planned) -> tuple[Dataflow, Mapping[str, int]]:
+    """The dataflow of a query, and the vertices of its nodes by their fingerprints."""
+    builder = Builder()
+    add_result(query, builder)
+    return builder.dataflow(), {node: port.vertex for node, port in builder.lowered.items()}
 
 
 def _keys(at: int, flow: Dataflow, statistics: Statistics) -> tuple[float, ...]:

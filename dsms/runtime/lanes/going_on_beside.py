@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dsms.physical.lane import Lane
-from dsms.physical.warm_up import warm_up
 from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.stages.stored_state import Names
-from operators.core.delta import BEGINNING
+
+#: A lane waits until the source partitions of the other one are no further apart than so many times as long as it takes
+#: to become exact: that would take longer by as much.
+_APART = 4
 
 
-def going_on_beside(lane: Lane, other: Lane, progress: LaneManifest) -> LaneManifest | None:
+def going_on_beside(lane: Lane, progress: LaneManifest, duration: int) -> LaneManifest | None:
     """The progress of a lane that goes on from the positions of another one, with the state of the vertices that both
-    have; it is exact once no result depends on what the others have not seen. None where that may never be, or where
-    the other one has not begun, is not exact, or has elements that wait."""
-    flow, sources = lane.flow, {source.id for source in lane.sources.values()}
-    duration = warm_up(flow, other.flow.keys)
-    if duration is None or progress.queues or not progress.exact or not sources <= progress.positions.keys():
-        return None
-    positions = {source: progress.positions[source] for source in sources}
+    have. It is exact `duration` instants after the last one that was read: no result depends then on what the other
+    vertices have not seen. None as long as the other lane has elements that wait or is not exact itself, or one of its
+    source partitions is far ahead of another."""
+    flow = lane.flow
+    positions = {source.id: progress.positions.get(source.id, {}) for source in lane.sources.values()}
     places = [place for partitions in positions.values() for place in partitions.values()]
-    reached = max(max(place.high, place.frontier) for place in places)
-    if reached == BEGINNING:
+    if progress.queues or progress.exact_from is not None or not all(positions.values()):
+        return None
+    reached, least = max(max(place.high, place.frontier) for place in places), min(place.frontier for place in places)
+    slack = max(source.slack for source in lane.sources.values())
+    if reached - least > _APART * (duration + slack):
         return None
     traces: Names = {
         key: [[] for _ in vertex.operator.traces()]

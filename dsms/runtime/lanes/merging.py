@@ -50,11 +50,11 @@ def merged_lanes(
 
 
 def _can_merge(first: LaneManifest, second: LaneManifest, apart: Apart) -> bool:
-    """Whether two lanes have equal positions in the sources that both read, equally complete state, and nothing waits
-    in either."""
+    """Whether two lanes have equal positions in the sources that both read, exact state, and nothing waits in either.
+    Inexact state of equal operators need not be equal."""
     if first.queues or second.queues or not apart.allow((*first.queries, *second.queries)):
         return False
-    if first.exact_from != second.exact_from:
+    if first.exact_from is not None or second.exact_from is not None:
         return False
     common = first.positions.keys() & second.positions
     return all(first.positions[source] == second.positions[source] for source in common)
@@ -63,5 +63,4 @@ def _can_merge(first: LaneManifest, second: LaneManifest, apart: Apart) -> bool:
 def _merge(first: LaneManifest, second: LaneManifest, members: Members) -> LaneManifest:
     pairs = zip(first.runs, second.runs, strict=True)
     runs = [merge_traces(names, more, members, list.__add__) for names, more in pairs]
-    queries, positions = (*first.queries, *second.queries), second.positions | first.positions
-    return LaneManifest(queries, positions, runs, exact_from=first.exact_from)
+    return LaneManifest((*first.queries, *second.queries), second.positions | first.positions, runs)

@@ -15,11 +15,13 @@ import msgspec
 from dsms.model.objects import JoinOrders, Source
 from dsms.physical.fragment_plan import FragmentPlan, Planned, compile_lane
 from dsms.physical.lane import Lane, Output
+from dsms.physical.warm_up import warm_up
 from dsms.runtime.lanes.going_on_beside import going_on_beside
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning, with_joined
 from dsms.runtime.lanes.merging import Apart, merged_lanes
 from dsms.runtime.lanes.queues import Takes, has_queued_work
 from dsms.runtime.stages.lane_step import frontier
+from operators.core.delta import BEGINNING
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ def revised(
     known = {query for progress in groups for query in progress.queries}
     compiled = dict(_compiled(before))
     new = [query for query in plan.queries if query not in known]
-    fresh = [_first_progress(query, groups, plan, compiled) for query in new]
+    first = (_first_progress(query, groups, plan, compiled) for query in new)
+    fresh = [progress for progress in first if progress is not None]
     restarts = [_to_restart(progress, plan, compiled) for progress in groups]
     usable = [
         part
@@ -166,13 +169,19 @@ def _without_dropped(progress: LaneManifest, plan: FragmentPlan) -> LaneManifest
     return msgspec.structs.replace(progress, queries=queries)
 
 
-def _first_progress(query: str, groups: Iterable[LaneManifest], plan: FragmentPlan, compiled: Compiled) -> LaneManifest:
-    """The progress from which a query begins that has none: nothing read; but the next plan of a query begins beside
-    that one, if it can do without what was read before."""
+def _first_progress(
+    query: str, groups: Iterable[LaneManifest], plan: FragmentPlan, compiled: Compiled
+) -> LaneManifest | None:
+    """The progress from which a query begins that has none: nothing read. The next plan of a query begins beside that
+    one if it can do without what was read before; None: it waits until it can begin."""
     lane, planned = _lane((query,), plan, compiled), plan.queries[query]
     beside = next((progress for progress in groups if planned.next_of in progress.queries), None)
-    known = None if beside is None else going_on_beside(lane, _lane(beside.queries, plan, compiled), beside)
-    return known or beginning(lane, plan.partitions)
+    if beside is None or all(place.high == BEGINNING for place in beside.places.values()):
+        return beginning(lane, plan.partitions)
+    duration = warm_up(lane.flow, _lane(beside.queries, plan, compiled).flow.keys)
+    if duration is None:
+        return beginning(lane, plan.partitions)
+    return going_on_beside(lane, beside, duration)
 
 
 def _split(progress: LaneManifest, plan: FragmentPlan, failed: Collection[str]) -> list[LaneManifest]:

@@ -105,6 +105,74 @@ def test_where_rows_stay_the_next_plan_begins_at_the_beginning(records, after, o
         assert relation(changed, at) == by_duckdb(SELECTS[1], CONDITIONS[0], ranges, records, at)
 
 
+#: Q and P share their joins; a union with another source is above them.
+UNION = """(SELECT a, vb FROM Sa [RANGE 50] JOIN Sb [RANGE 50] ON a = b JOIN Sc [RANGE 50] ON va = vc
+    UNION ALL SELECT d AS a, vd AS vb FROM Sd [RANGE 50]) u"""
+TWO = f"""CREATE QUERY Q AS SELECT STREAMED a, SUM(vb) AS n FROM {UNION} GROUP BY a;
+    CREATE QUERY P AS SELECT STREAMED a, COUNT(vb) AS n FROM {UNION} GROUP BY a;"""
+
+
+@settings(max_examples=examples(15))
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), st.none() | st.integers(0, 2), st.integers(0, 2)), max_size=50),
+    st.lists(st.tuples(st.integers(0, 50), st.sampled_from("QP"), st.permutations([1, 2, 3])), max_size=4),
+    st.integers(0, 90),
+)
+def test_queries_that_share_their_joins_change_at_different_times(records, changes, ahead) -> None:
+    """The source of the other side of the union is ahead of those of the joins."""
+
+    def published(changes) -> list[list]:
+        session = LocalSession()
+        session.execute(SOURCES + TWO)
+        for number, (name, key, value) in enumerate(records):
+            at = 4 * number + (ahead if name == "d" else 0)
+            session.push(f"T{name}", [{name: key, f"v{name}": value, "ts": at}])
+            for _, query, order in (change for change in changes if change[0] == number):
+                session.execute(f"ALTER QUERY {query} SET (join_order = '{', '.join(map(str, order))}')")
+        session.advance(500)
+        return [session.changes(query) for query in "QP"]
+
+    assert published(changes) == published([])
+
+
+def test_lanes_whose_state_is_not_complete_are_not_merged() -> None:
+    """Both next plans are exact from the same instant on, though they begin at different ones."""
+
+    def published(*, changing: bool) -> list[list]:
+        session = LocalSession()
+        session.execute(SOURCES + TWO)
+
+        def push(name: str, at: int) -> None:
+            session.push(f"T{name}", [{name: 1, f"v{name}": 1, "ts": at}])
+
+        for name in NAMES:
+            push(name, 1)
+        push("d", 100)
+        for query, instants in (("Q", (62, 66, 70)), ("P", range(72, 260, 4))):
+            if changing:
+                session.execute(f"ALTER QUERY {query} SET (join_order = '1, 3, 2')")
+            for at in instants:
+                for name in NAMES if at > 100 else "abc":
+                    push(name, at)
+        session.advance(400)
+        assert all(session.catalog.find(query).join_orders == ((0, 2, 1),) for query in "QP" if changing)
+        return [session.changes(query) for query in "QP"]
+
+    assert published(changing=True) == published(changing=False)
+
+
+def test_a_plan_waits_while_one_source_is_far_ahead() -> None:
+    session = LocalSession()
+    session.execute(SOURCES + text(SELECTS[0], CONDITIONS[0], (9, 4, 9, 9)))
+    for name in NAMES:
+        session.push(f"T{name}", [{name: 1, f"v{name}": 1, "ts": 1}])
+    session.push("Ta", [{"a": 1, "va": 1, "ts": 10**9}])
+    session.execute("ALTER QUERY Q SET (join_order = '4, 3, 2, 1')")
+    assert not any("+" in query for lane in session.runtime.revision.manifest.lanes.values() for query in lane.queries)
+    session.execute("ALTER QUERY Q SET (join_order = FIXED)")
+    assert session.catalog.find("Q").next_join_orders is None
+
+
 def steady(count: int):
     return [(name, at % 3, at % 2, at, 0) for at in range(count) for name in NAMES]
 
