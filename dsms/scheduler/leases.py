@@ -47,6 +47,8 @@ class LaneStatus(msgspec.Struct, frozen=True):
     next_plan: Literal["", "building", "ready", "failed"] = ""
     #: The orders in which that plan joins.
     next_orders: JoinOrders | None = None
+    #: Why it has failed.
+    next_error: str = ""
 
     @property
     def shed(self) -> str:

@@ -90,7 +90,8 @@ def _with_next(status: LaneStatus, following: Planned | None, lane: Lane, state:
     here = any(output.id == following.id for output in lane.outputs)
     done: Literal["building", "ready", "failed"] = "ready" if here else "building"
     done = "failed" if following.id in state.failures else done
-    return msgspec.structs.replace(status, next_plan=done, next_orders=following.join_orders)
+    error = state.failures.get(following.id, "")
+    return msgspec.structs.replace(status, next_plan=done, next_orders=following.join_orders, next_error=error)
 
 
 def _since(output: Output) -> int:

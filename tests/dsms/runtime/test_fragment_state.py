@@ -220,3 +220,24 @@ def test_what_waits_is_forgotten_once_it_was_read_past() -> None:
         assert state.waits == {("o1", 0): waits}
     state, _ = after(state, measured(read={("o1", 0): 8}))
     assert state.waits == {}
+
+
+JOINS = """REGISTER SOURCE T (k INT) FROM t;
+CREATE STREAM A OVER T KEY NULL; CREATE STREAM B OVER T KEY NULL; CREATE STREAM C OVER T KEY NULL;
+CREATE QUERY Q AS SELECT STREAMED x.k, y.k AS l FROM A [RANGE 5] x, B [RANGE 5] y, C [RANGE 5] z
+    WHERE x.k = y.k AND y.k = z.k; ALTER QUERY Q SET (join_order = '3, 2, 1')"""
+
+
+def test_the_status_of_a_query_says_how_far_its_next_plan_is() -> None:
+    state, _ = after(begun(), PlanChanged(plan(JOINS), 2.0))
+    (current,) = (query for query, planned in state.plan.queries.items() if planned.next_of is None)
+    (following,) = state.plan.queries.keys() - {current}
+
+    def status(state: FragmentState):
+        lanes = status_after(state.revision.manifest, state.revision, state).lanes
+        assert lanes.keys() == {current}
+        return lanes[current]
+
+    assert (status(state).next_plan, status(state).next_orders) == ("ready", ((2, 1, 0),))  # nothing was read so far
+    failed, _ = after(replace(state, failures={following: "a defect"}), PlanChanged(state.plan, 3.0))
+    assert (status(failed).next_plan, status(failed).next_error, status(failed).error) == ("failed", "a defect", None)
