@@ -18,7 +18,7 @@ allow_deep_calls()  # before Polars starts the thread that all tests run on
 GOLDEN = Path(__file__).parent / "golden"
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 #: The same examples every time: what is new is found by `make fuzz`, not by a change that has nothing to do with it.
-settings.register_profile("default", max_examples=10, derandomize=True, **_COMMON)
+settings.register_profile("default", max_examples=8, derandomize=True, **_COMMON)
 settings.register_profile("fuzz", max_examples=2000, print_blob=True, **_COMMON)
 settings.register_profile("sketch", max_examples=20, phases=[Phase.explicit, Phase.generate], **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

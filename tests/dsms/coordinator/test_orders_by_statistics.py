@@ -136,7 +136,7 @@ def test_nothing_changes_where_nothing_was_measured(duty: Duty) -> None:
 def test_orders_that_change_again_and_again_rest_longer_each_time(duty: Duty) -> None:
     """The measures here never change, whatever the order is, as if each were wrong once it runs."""
     changed = []
-    for turn in range(200):
+    for turn in range(120):
         q = duty.look(LOOK_S)[0]
         if q.next_join_orders is not None:
             changed.append(turn * LOOK_S)

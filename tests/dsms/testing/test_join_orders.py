@@ -148,7 +148,7 @@ def test_lanes_whose_state_is_not_complete_are_not_merged() -> None:
         for name in NAMES:
             push(name, 1)
         push("d", 100)
-        for query, instants in (("Q", (62, 66, 70)), ("P", range(72, 260, 4))):
+        for query, instants in (("Q", (62, 66, 70)), ("P", range(72, 260, 12))):
             if changing:
                 session.execute(f"ALTER QUERY {query} SET (join_order = '1, 3, 2')")
             for at in instants:
@@ -181,7 +181,7 @@ def test_it_takes_one_window_and_nothing_is_left_of_it() -> None:
     session = LocalSession()
     session.execute(SOURCES + text(SELECTS[0], CONDITIONS[0], (9, 4, 9, 9)))
     held = []
-    for name, key, value, at, _ in steady(50):
+    for name, key, value, at, _ in steady(40):
         if (name, at) == ("a", 20):
             message = session.run("ALTER QUERY Q SET (join_order = '4, 3, 2, 1')")[0].message
             assert message.endswith("is changing the order of its joins to: 4, 3, 2, 1")
@@ -194,7 +194,7 @@ def test_it_takes_one_window_and_nothing_is_left_of_it() -> None:
     fresh = LocalSession()
     fresh.execute(SOURCES + text(SELECTS[0], CONDITIONS[0], (9, 4, 9, 9)))
     fresh.execute("ALTER QUERY Q SET (join_order = '4, 3, 2, 1')")
-    for name, key, value, at, _ in steady(50):
+    for name, key, value, at, _ in steady(40):
         fresh.push(f"T{name}", [{name: key, f"v{name}": value, "ts": at}])
 
     def plan(of: LocalSession):
