@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dsms.coordinator.statements.orders_by_statistics import GAIN
 from dsms.introspection.statistics import statistics_of
 from dsms.physical.cost.join_choice import cheapest_orders
+from dsms.registration.join_orders import order_text
 from dsms.testing import LocalSession
 
 #: Records of a push (an instant each), pushes of a phase, and phases. A phase lasts many windows, as a change costs
@@ -16,8 +18,8 @@ from dsms.testing import LocalSession
 CHUNK, PUSHES, PHASES, WINDOW = 500, 120, 4, 2_500
 #: The values of the join that makes many pairs, and of the other one.
 FEW, MANY = 20, 50_000
-#: How many times fewer rows another order has to take, in how many looks.
-GAIN, LOOKS = 1.5, 3
+#: In how many looks another order has to take so many times fewer rows.
+LOOKS = 3
 _TEXT = """CREATE QUERY Q AS SELECT STREAMED v, COUNT(*) AS n FROM SO [RANGE {window}]
     JOIN SA [RANGE {window}] ON a = oa JOIN SB [RANGE {window}] ON b = ob GROUP BY v"""
 
@@ -65,7 +67,7 @@ def _looked(session: LocalSession, better: int) -> int:
     if query.next_join_orders is not None or choice is None or choice.gain < GAIN:  # type: ignore[union-attr]
         return 0
     if better + 1 == LOOKS:
-        text = ", ".join(str(at + 1) for at in choice.orders[0])
+        text = order_text(choice.orders)
         session.execute(f"ALTER QUERY Q SET (join_order = '{text}'); ALTER QUERY Q SET (join_order = AUTO)")
     return better + 1
 

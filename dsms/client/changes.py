@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
 MOST = 10_000
 #: What a table has before the columns of the result.
 _COLUMNS, _TYPES = ["op", "ts"], ["VARCHAR", "BIGINT"]
+#: The rows, columns and types of a table.
+_TableParts = tuple[list[dict[str, Any]], list[str], list[str]]
 
 
 class Changes(Iterator[Change]):
-    """The changes of a result, each once, as an iterator. Its tables take what has come, so that they are read as
-    changes or as tables, not as both."""
+    """The changes of a result, each once, as an iterator. Its tables go on behind the changes that were taken from
+    it."""
 
     def __init__(self, feed: Feed, parts: Generator[list[Change], None, None]) -> None:
         self._feed, self._parts = feed, parts
@@ -45,8 +48,9 @@ class Changes(Iterator[Change]):
         """The same as Polars frames."""
         return (polars_frame(*part) for part in self._tables(most))
 
-    def _tables(self, most: int) -> Iterator[tuple[list[dict[str, Any]], list[str], list[str]]]:
-        for part in self._parts:
+    def _tables(self, most: int) -> Iterator[_TableParts]:
+        rest, self._rest = self._rest[::-1], []
+        for part in itertools.chain([rest], self._parts):
             yield from _tables(part, self._feed, most)
 
 
@@ -68,20 +72,24 @@ class AsyncChanges(AsyncIterator[Change]):
 
     async def arrow(self, most: int = MOST) -> AsyncIterator[pa.Table]:
         """Arrow tables, as `Changes.arrow` gives them."""
-        async for part in self._parts:
-            for table in _tables(part, self._feed, most):
-                yield arrow_table(*table)
+        async for part in self._tables(most):
+            yield arrow_table(*part)
 
     async def polars(self, most: int = MOST) -> AsyncIterator[pl.DataFrame]:
         """The same as Polars frames."""
+        async for part in self._tables(most):
+            yield polars_frame(*part)
+
+    async def _tables(self, most: int) -> AsyncIterator[_TableParts]:
+        rest, self._rest = self._rest[::-1], []
+        for table in _tables(rest, self._feed, most):
+            yield table
         async for part in self._parts:
             for table in _tables(part, self._feed, most):
-                yield polars_frame(*table)
+                yield table
 
 
-def _tables(
-    changes: Sequence[Change], feed: Feed, most: int
-) -> Iterator[tuple[list[dict[str, Any]], list[str], list[str]]]:
+def _tables(changes: Sequence[Change], feed: Feed, most: int) -> Iterator[_TableParts]:
     """The rows, columns and types of tables with at most so many changes."""
     columns, types = [*_COLUMNS, *feed.columns], [*_TYPES, *feed.types]
     for start in range(0, len(changes), most):

@@ -100,7 +100,4 @@ def _connecting(class_: frozenset[str], inputs_in_order: list[list[str]]) -> Ite
 def _replaced(node: logical.Node, by: dict[int, logical.Node]) -> logical.Node:
     """The plan with some nodes replaced, by identity."""
     node = by.get(id(node), node)
-    below = inputs(node)
-    changed = tuple(_replaced(input_, by) for input_ in below)
-    same = all(new is old for new, old in zip(changed, below, strict=True))
-    return node if same else with_inputs(node, changed)
+    return with_inputs(node, tuple(_replaced(below, by) for below in inputs(node)))

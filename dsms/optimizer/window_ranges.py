@@ -20,10 +20,7 @@ def ranged(node: logical.Node) -> bool:
 def with_ranges(node: logical.Node, query: str, *, bounded: bool) -> logical.Node:
     """The plan in which windows with a range of sizes are those of `query`, or have their greatest size unless its
     memory is `bounded`. Raises UserError where such a window is over anything but a stream of records."""
-    below = inputs(node)
-    changed = tuple(with_ranges(input_, query, bounded=bounded) for input_ in below)
-    same = all(new is old for new, old in zip(changed, below, strict=True))
-    rebuilt = node if same else with_inputs(node, changed)
+    rebuilt = with_inputs(node, tuple(with_ranges(below, query, bounded=bounded) for below in inputs(node)))
     if not isinstance(rebuilt, logical.Apply) or not isinstance(rebuilt.function, RangedWindow):
         return rebuilt
     if not bounded:

@@ -37,7 +37,7 @@ MOST_CHANGE_S = 3_600.0
 #: to the most, if changes follow soon.
 REST_S, MOST_REST_S = 120.0, 4 * MOST_CHANGE_S
 #: How many queries that were not looked at before are planned in one look.
-_NEW_PLANS: Final = 50
+_NEW_PLANS: Final = 20
 
 
 class Rest(NamedTuple):
@@ -57,11 +57,13 @@ class Rest(NamedTuple):
 
 
 class _Watched(NamedTuple):
-    """A query whose joins may be ordered anew: as it was in the catalog, its plan, and the fingerprint of its joins."""
+    """A query whose joins may be ordered anew: as it is in the catalog, its plan, the fingerprint of its joins, and the
+    most instants for which two plans run beside each other then."""
 
     query: Query
     plan: Planned
     joins: str
+    instants: int
 
     @property
     def group(self) -> _Group:
@@ -74,8 +76,7 @@ _Group = tuple[str, JoinOrders]
 
 
 class _Better(NamedTuple):
-    """Queries with the same joins in the same order, and better orders, which they all can change to in so many
-    seconds."""
+    """Queries with the same joins in the same order, and better orders, which they all change to in so many seconds."""
 
     queries: tuple[Query, ...]
     orders: JoinOrders
@@ -109,7 +110,9 @@ class OrdersByStatistics:
     def _follow(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Takes reports at their word once executors have followed the present catalog."""
         catalog = self._context.store.catalog
-        lanes = dict(_lanes(alive, catalog.version))
+        lanes = dict(_changing(alive, catalog.version))
+        if not lanes:
+            return
         ready = {id: lane.next_orders for id, lane in lanes.items() if lane.next_plan == "ready"}
         failed = {id: lane.next_orders for id, lane in lanes.items() if lane.next_plan == "failed"}
         for query in kept(catalog, failed):
@@ -141,8 +144,7 @@ class OrdersByStatistics:
         for group, members in groups.items():
             choice = _choice(members[0], statistics)
             if choice is not None and choice.gain >= GAIN:
-                instants = [time_to_enter(member.plan, choice.orders) for member in members]
-                longest = max(math.inf if each is None else each for each in instants)
+                longest = max(member.instants for member in members)
                 queries = tuple(member.query for member in members)
                 yield group, _Better(queries, choice.orders, longest / statistics.speed)
 
@@ -163,10 +165,11 @@ class OrdersByStatistics:
         return made is not None and made.after is not catalog
 
 
-def _lanes(alive: Mapping[str, ExecutorStatus], version: int) -> Iterator[tuple[str, LaneStatus]]:
+def _changing(alive: Mapping[str, ExecutorStatus], version: int) -> Iterator[tuple[str, LaneStatus]]:
+    """The queries with a next plan, by id, of executors that have followed a version of the catalog."""
     for status in alive.values():
         if status.plan_version >= version:
-            yield from status.lanes.items()
+            yield from ((id, lane) for id, lane in status.lanes.items() if lane.next_plan)
 
 
 def _query(known: _Watched | Query) -> Query:
@@ -174,9 +177,12 @@ def _query(known: _Watched | Query) -> Query:
 
 
 def _watched(query: Query, catalog: Catalog) -> _Watched | Query:
+    """What is watched of a query. In the reverse order no join is one that runs, so that no change takes longer."""
     plan = planned(query, catalog)
     trees = join_trees(plan.usual)
-    return _Watched(query, plan, fingerprint(tuple(trees))) if trees else query
+    orders = query.join_orders or tuple(tuple(range(len(tree.leaves))) for tree in trees)
+    instants = time_to_enter(plan, tuple(order[::-1] for order in orders)) if trees else None
+    return query if instants is None else _Watched(query, plan, fingerprint(tuple(trees)), instants)
 
 
 def _choice(watched: _Watched, statistics: Statistics) -> Choice | None:

@@ -85,13 +85,12 @@ class _Measured:
     def of(query: Planned, statistics: Statistics) -> _Measured:
         flow, vertices = _lowered(query)
         expected = estimated(flow, statistics)
-        flows = {node: found for node, at in vertices.items() if (found := expected[at]) is not None}
-        ran = {node for node, at in vertices.items() if flow.keys[at] in statistics.vertices}
-        streams = {node: found.flow.stream for node, found in flows.items() if node in ran}
-        return _Measured(streams, {node: _keys(vertices[node], flow, statistics) for node in ran})
+        ran = {node: at for node, at in vertices.items() if flow.keys[at] in statistics.vertices}
+        streams = {node: found.flow.stream for node, at in ran.items() if (found := expected[at]) is not None}
+        return _Measured(streams, {node: _keys(at, flow, statistics) for node, at in ran.items()})
 
     def stream(self, node: logical.Node) -> Characteristics | None:
-        """The stream of a node; that of its input where the node has no vertex of its own."""
+        """The stream of a node; None if it has not run."""
         return self.streams.get(fingerprint(node))
 
     def side_keys(self, node: logical.Node) -> tuple[float, ...]:
@@ -201,20 +200,24 @@ def _observed(node: logical.Node, places: Mapping[int, int], tree: _Tree, measur
     if left is None or right is None or None in streams:
         return None
     out, first, second = (stream for stream in streams if stream is not None)
-    sides = [list(_numbers(left)), list(_numbers(right))]
-    common = _classes(sides[0], tree) & _classes(sides[1], tree)
-    held = measured.side_keys(node)
-    if common and len(held) == len(sides):
+    if len(held := measured.side_keys(node)) == len(below):
         counts = [_values(keys, stream) for keys, stream in zip(held, (first, second), strict=True)]
-        for numbers, count in zip(sides, counts, strict=True):
-            for at in numbers:
-                for number in tree.classes_of(at) & common:
-                    tree.values[at].setdefault(number, count ** (1 / len(common)))
         factor = out.rate / pipes.joined(first, second).rate * max(counts)
-        for numbers in sides:
-            if len(numbers) == 1:
-                tree.factors.setdefault(numbers[0], factor)
+        _note([list(_numbers(left)), list(_numbers(right))], counts, factor, tree)
     return left, right
+
+
+def _note(sides: list[list[int]], counts: list[float], factor: float, tree: _Tree) -> None:
+    """Notes the values of the inputs on each side of a measured join, and the factor of those that are a side alone."""
+    common = _classes(sides[0], tree) & _classes(sides[1], tree)
+    if not common:
+        return
+    for numbers, count in zip(sides, counts, strict=True):
+        for at in numbers:
+            for number in tree.classes_of(at) & common:
+                tree.values[at].setdefault(number, count ** (1 / len(common)))
+        if len(numbers) == 1:
+            tree.factors.setdefault(numbers[0], factor)
 
 
 def _values(keys: float, stream: Characteristics) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
@@ -12,7 +13,7 @@ from dsms.physical.lane import Lane, Output
 from dsms.physical.parts.links import is_link, query_of
 from dsms.runtime.fragment.state import FragmentState
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
-from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier
+from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier, ready_next_plans
 from dsms.runtime.stages.source_stage import fault_owner
 from dsms.scheduler.leases import RUNNING, FragmentStatus, LaneStatus
 from operators.core.delta import BEGINNING
@@ -22,13 +23,14 @@ def status_after(manifest: Manifest, revision: Revision, state: FragmentState) -
     """The status of a fragment with a manifest, that of a committed epoch of a revision or the one it starts from."""
     locations, queries = state.run_locations, list(queries_in_lanes(revision, manifest))
     following = {plan.next_of: plan for plan in revision.plan.queries.values() if plan.next_of is not None}
+    ready = ready_next_plans(revision)
     return FragmentStatus(
         RUNNING,
         plan_version=manifest.plan_version,
         epoch=manifest.epoch,
         batch_records=state.batch_records,
         lanes={
-            output.id: _with_next(_lane_status(output, lane, at, state), following.get(output.id), lane, state)
+            output.id: _with_next(_lane_status(output, lane, at, state), following.get(output.id), ready, state)
             for output, lane, at in queries
             if revision.plan.queries[output.id].next_of is None
         },
@@ -83,14 +85,15 @@ def _lane_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentSt
     )
 
 
-def _with_next(status: LaneStatus, following: Planned | None, lane: Lane, state: FragmentState) -> LaneStatus:
-    """The status of a query with how far the plan is that it is changing to; it is ready once both run in one lane."""
+def _with_next(
+    status: LaneStatus, following: Planned | None, ready: Collection[str | None], state: FragmentState
+) -> LaneStatus:
+    """The status of a query with how far the plan is that it is changing to."""
     if following is None:
         return status
-    here = any(output.id == following.id for output in lane.outputs)
-    done: Literal["building", "ready", "failed"] = "ready" if here else "building"
-    done = "failed" if following.id in state.failures else done
     error = state.failures.get(following.id, "")
+    done: Literal["building", "ready", "failed"] = "ready" if following.next_of in ready else "building"
+    done = "failed" if following.id in state.failures else done
     return msgspec.structs.replace(status, next_plan=done, next_orders=following.join_orders, next_error=error)
 
 

@@ -98,6 +98,15 @@ def test_each_change_is_in_one_table(count: int, size: int, most: int) -> None:
     assert all(table.schema.names == ["op", "ts", "k", "d"] for table in again)
 
 
+def test_tables_go_on_behind_the_changes_that_were_taken() -> None:
+    client = Client("http://c", transport=server(9, 10_000))
+    client._http.headers["sync"] = "1"
+    changes = client.changes("hot", follow=False)
+    taken = [next(changes).ts for _ in range(4)]
+    rest = [row for table in changes.polars() for row in table.rows()]
+    assert taken == [0, 1, 2, 3] and rest == wanted(9)[4:]
+
+
 def test_each_change_is_in_one_table_of_the_asynchronous_client() -> None:
     async def read() -> list[tuple[Any, ...]]:
         async with AsyncClient("http://c", transport=server(9, 50)) as client:
