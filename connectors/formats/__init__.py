@@ -4,13 +4,19 @@ from connectors.formats.avro_decode import AvroDecoder
 from connectors.formats.avro_encode import AvroEncoder
 from connectors.formats.avro_schema import avro_schema
 from connectors.formats.base import Decoded, Decoder, Encoder, Refusal
+from connectors.formats.csv_decode import CsvDecoder
+from connectors.formats.debezium_decode import OPERATION, DebeziumDecoder, DebeziumKeyDecoder
 from connectors.formats.json_decode import JsonDecoder
 from connectors.formats.json_encode import JsonEncoder
 from connectors.formats.row_decode import RowDecoder
 
 __all__ = [
+    "OPERATION",
     "AvroDecoder",
     "AvroEncoder",
+    "CsvDecoder",
+    "DebeziumDecoder",
+    "DebeziumKeyDecoder",
     "Decoded",
     "Decoder",
     "Encoder",

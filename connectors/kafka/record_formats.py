@@ -8,7 +8,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.formats import AvroDecoder, AvroEncoder, Decoder, Encoder, JsonDecoder, JsonEncoder, avro_schema
+from connectors.formats import (
+    OPERATION,
+    AvroDecoder,
+    AvroEncoder,
+    CsvDecoder,
+    DebeziumDecoder,
+    DebeziumKeyDecoder,
+    Decoder,
+    Encoder,
+    JsonDecoder,
+    JsonEncoder,
+    avro_schema,
+)
 from connectors.kafka.record_codec import JsonCodec, RecordCodec
 
 #: The writer schema of a schema id; LookupError for an unknown one.
@@ -26,19 +38,36 @@ class RecordFormat:
     on single rows; it is made from the URL of the schema registry, the topic, and whether the registry is ours, which
     gets our token. `schema` gives the schema that is registered for columns under a name; it is None in a format
     without schemas.
+
+    A format of sources alone has neither `encoder` nor `codec`. `keys` decodes the keys of records without a value,
+    where they are written otherwise than values; in a format that is not `keyed` they say nothing. `operation` names
+    the column in which the decoder says what a record does.
     """
 
     decoder: Callable[[pa.Schema, WriterSchema], Decoder]
-    encoder: Callable[[pa.Schema, int | None], Encoder]
-    codec: Callable[[str, str, bool], RecordCodec]
+    encoder: Callable[[pa.Schema, int | None], Encoder] | None = None
+    codec: Callable[[str, str, bool], RecordCodec] | None = None
     schema: MakeSchema | None = None
+    keys: Callable[[pa.Schema, WriterSchema], Decoder] | None = None
+    keyed: bool = True
+    operation: str | None = None
+
+    def encoder_of(self, schema: pa.Schema, schema_id: int | None) -> Encoder:
+        """The encoder; of a format of results alone."""
+        assert self.encoder is not None
+        return self.encoder(schema, schema_id)
+
+    def codec_of(self, registry_url: str, topic: str, *, ours: bool) -> RecordCodec:
+        """The codec; of a format of results alone."""
+        assert self.codec is not None
+        return self.codec(registry_url, topic, ours)
 
     def own_decoder(self, schema: pa.Schema) -> Decoder:
         """The decoder of records that `encoder` has written.
 
         >>> import polars as pl
         >>> columns, avro = pa.schema([("a", pa.int64())]), FORMATS["avro"]
-        >>> values = avro.encoder(columns, 7).encode(pl.DataFrame({"a": [1]})).to_list()
+        >>> values = avro.encoder_of(columns, 7).encode(pl.DataFrame({"a": [1]})).to_list()
         >>> avro.own_decoder(columns).decode(values).frame.rows()
         [(1,)]
         """
@@ -62,4 +91,12 @@ FORMATS: dict[str, RecordFormat] = {
         lambda schema, _: JsonDecoder(schema), lambda schema, _: JsonEncoder(schema), lambda *_: JsonCodec()
     ),
     "avro": RecordFormat(AvroDecoder, _avro_encoder, _avro_codec, avro_schema),
+    "debezium": RecordFormat(
+        lambda schema, _: DebeziumDecoder(schema),
+        keys=lambda schema, _: DebeziumKeyDecoder(schema),
+        operation=OPERATION,
+    ),
+    "csv": RecordFormat(lambda schema, _: CsvDecoder(schema), keyed=False),
 }
+#: The formats in which results can be written.
+WRITTEN = [name for name, form in FORMATS.items() if form.encoder is not None]

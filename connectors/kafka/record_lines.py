@@ -1,9 +1,9 @@
-"""Turns lines of JSON into records to send."""
+"""Turns lines into records to send."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from connectors.kafka.publish import Outgoing
 from connectors.kafka.record_codec import RowEncoder
@@ -12,9 +12,30 @@ from operators.core.errors import UserError
 OPS = ("+", "u", "-")
 
 
+class Lines(Protocol):
+    """How lines become records."""
+
+    def outgoing(self, line: str) -> Outgoing:
+        """The record of a line; UserError if the line is invalid."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WholeLines:
+    """Lines that are the values of records as they are, in a format that only sources have.
+
+    >>> WholeLines().outgoing("1,x")
+    Outgoing(key=None, value=b'1,x', op=None, ts=None)
+    """
+
+    def outgoing(self, line: str) -> Outgoing:
+        """The record of a line."""
+        return Outgoing(key=None, value=line.rstrip("\r\n").encode(), op=None, ts=None)
+
+
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """How a line becomes a record.
+    """How a line of JSON becomes a record.
 
     The fields `ts` and `op` become headers unless they are columns of the source. A `-` that has only the fields of the
     key is sent as a tombstone.

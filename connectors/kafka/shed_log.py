@@ -3,8 +3,7 @@ fragment writes a rate before it plans the batch that uses it; the next owner re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -13,14 +12,13 @@ from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.internal_log import Entry, InternalLog
 from connectors.kafka.names import transactional_id
 from operators.core.alarms import Alarms
-from operators.core.decoding import Broken, Natural, decoded, natural_of, text_of
-from operators.streams.settings import Setting
+from operators.core.decoding import Broken, decoded, natural_of, text_of
+from operators.streams.settings import Decision, Setting
 
 SHED = "shed"
 
 #: A source (by id) and a partition of its topic.
 Place = tuple[str, int]
-_Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class ShedLog:
@@ -31,35 +29,40 @@ class ShedLog:
         self._writer = EpochWriter(settings, transactional_id(cluster, f"{fragment}.shed"))
         #: All rates by query and source partition, in the order of their offsets.
         self.known: dict[str, dict[Place, list[Setting]]] = {}
-        for query, place, rate in self._log.read(read_rate):
-            self._learn(query, place, rate)
+        for query, place, decision in self._log.read(read_decision):
+            self._learn(query, place, decision)
 
-    def decide(self, decided: Mapping[str, Mapping[Place, Setting]]) -> None:
+    def decide(self, decided: Mapping[str, Mapping[Place, Decision]]) -> None:
         """Logs rates; they are in `known` once they are durable."""
-        entries = [(query, place, rate) for query, rates in decided.items() for place, rate in rates.items()]
+        entries = [(query, place, decision) for query, places in decided.items() for place, decision in places.items()]
         keys = [f"{query}/{source}/{partition}".encode() for query, (source, partition), _ in entries]
         self._writer.begin()
-        self._writer.write(self._log.records(keys, [msgspec.json.encode(rate) for _, _, rate in entries]))
+        self._writer.write(self._log.records(keys, [msgspec.json.encode(decision) for _, _, decision in entries]))
         self._writer.commit()
-        for query, place, rate in entries:
-            self._learn(query, place, rate)
+        for query, place, decision in entries:
+            self._learn(query, place, decision)
 
     def close(self) -> None:
         """Closes its producer."""
         self._writer.close()
 
-    def _learn(self, query: str, place: Place, rate: Setting) -> None:
-        self.known.setdefault(query, {}).setdefault(place, []).append(rate)
+    def _learn(self, query: str, place: Place, decision: Decision) -> None:
+        self.known.setdefault(query, {}).setdefault(place, []).append(decision.setting)
 
 
-def read_rate(entry: Entry) -> tuple[str, Place, Setting]:
-    """The query, the place and the rate of a record. Raises Broken.
+def logged_decisions(settings: KafkaSettings, cluster: str, alarms: Alarms) -> Iterator[tuple[str, Place, Decision]]:
+    """All that the fragments of a cluster have decided, by query and place; fences nobody."""
+    return InternalLog(settings, cluster, SHED, alarms).read(read_decision)
 
-    >>> read_rate(Entry(b"o4/o1/0", b"[7,0.5]", 0, 0))
-    ('o4', ('o1', 0), (7, 0.5))
+
+def read_decision(entry: Entry) -> tuple[str, Place, Decision]:
+    """The query, the place and the decision of a record. Versions before wrote no instants. Raises Broken.
+
+    >>> read_decision(Entry(b"o4/o1/0", b"[7,0.5,900,901]", 0, 0))
+    ('o4', ('o1', 0), Decision(offset=7, fraction=0.5, frontier=900, high=901))
     """
     parts = text_of(entry.key).split("/")
     if len(parts) != 3 or not all(parts):
         raise Broken("the key is not QUERY/SOURCE/PARTITION")
     query, source, partition = parts
-    return query, (source, natural_of(partition)), decoded(entry.value or b"", tuple[Natural, _Fraction])
+    return query, (source, natural_of(partition)), decoded(entry.value or b"", Decision)

@@ -15,7 +15,7 @@ from connectors.kafka.dead_letters import letter_of
 from connectors.kafka.fold import Fold
 from connectors.kafka.heartbeats import read_heartbeat
 from connectors.kafka.internal_log import CUT_OVER, Entry, Findings, InternalLog, mark
-from connectors.kafka.shed_log import read_rate
+from connectors.kafka.shed_log import read_decision
 from connectors.redis.run_store import frame_of_run, run_fields
 from dsms.coordinator.catalog.catalog_records import read_part
 from dsms.coordinator.registry.state import RegistryState, read_event
@@ -48,7 +48,7 @@ KEYS = st.binary(max_size=20) | st.sampled_from(
     [b"", b"/", b"//", b"o1/0", b"o4/o1/0", b"dead/o1/0", b"dsms.q/0", b"catalog", b"object/q", b"object/\xff",
      b"registry/1", b"registry/x", b"o1/99999999999999999999", "o1/²".encode(), b"dead//1"]
 )  # fmt: skip
-DECODERS: list[Callable[[Entry], object]] = [read_heartbeat, read_rate, read_entry, read_part]
+DECODERS: list[Callable[[Entry], object]] = [read_heartbeat, read_decision, read_entry, read_part]
 
 
 @dataclass

@@ -1,0 +1,79 @@
+"""Lines of comma-separated values, one record a line."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+
+import pyarrow as pa
+
+from connectors.formats.base import Decoded, Refusal, Unfit, decoded
+from connectors.formats.values import check_field
+
+csv.field_size_limit(2**31 - 1)  # Kafka bounds a record
+_TRUTHS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+_WHOLE, _NUMBER = re.compile(r"-?\d{1,40}"), re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?")
+
+
+class CsvDecoder:
+    """Decodes lines whose fields are the declared columns in their order, quoted as in RFC 4180. An empty field is
+    NULL. A line may lack its last fields, which are NULL then, and has no others.
+
+    Numbers are written as in SQL, BOOLEAN as true or false, t or f, 1 or 0, and all else as in JSON; arrays and structs
+    have no notation.
+
+    >>> schema = pa.schema([pa.field("a", pa.int32()), pa.field("t", pa.string())])
+    >>> result = CsvDecoder(schema).decode([b'1,"x, y"', b"2", b"z,1", b"1,2,3"])
+    >>> result.frame.rows(), [refusal.message for refusal in result.refused]
+    ([(1, 'x, y'), (2, None)], ['column "a": expected INT, got "z"', 'there are 3 fields for 2 columns'])
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._columns = [(_reader(field.type), check_field(field)) for field in schema]
+
+    def decode(self, values: Sequence[bytes]) -> Decoded:
+        """The rows of the lines, and a refusal for each value that is not one."""
+        rows: list[list[object]] = []
+        kept: list[int] = []
+        refused: list[Refusal] = []
+        for index, value in enumerate(values):
+            try:
+                rows.append(self._row(value))
+                kept.append(index)
+            except (csv.Error, UnicodeDecodeError) as error:
+                refused.append(Refusal(index, f"no line of comma-separated values: {error}"))
+            except (_OtherFields, Unfit) as error:
+                refused.append(Refusal(index, str(error)))
+        return decoded(self._schema, rows, kept, refused)
+
+    def _row(self, value: bytes) -> list[object]:
+        if not value.strip():
+            raise _OtherFields("the line is empty")
+        fields: list[str] = next(csv.reader([value.decode().rstrip("\r\n")], strict=True), [])
+        lacking = len(self._columns) - len(fields)
+        if lacking < 0:
+            raise _OtherFields(f"there are {len(fields)} fields for {len(self._columns)} columns")
+        texts = [*fields, *[""] * lacking]
+        return [check(read(text) if text else None) for (read, check), text in zip(self._columns, texts, strict=True)]
+
+
+class _OtherFields(ValueError):
+    """A line has no fields, or more than there are columns."""
+
+
+def _reader(kind: pa.DataType) -> Callable[[str], object]:
+    """What a field of a type says; a text that is not of the type stays as it is, which the check of the type refuses.
+
+    >>> [_reader(pa.int64())(text) for text in ("7", "7.0")], _reader(pa.bool_())("F")
+    ([7, '7.0'], False)
+    """
+    if pa.types.is_boolean(kind):
+        return lambda text: _TRUTHS.get(text.lower(), text)
+    if pa.types.is_integer(kind) or pa.types.is_timestamp(kind):
+        return lambda text: int(text) if _WHOLE.fullmatch(text) else text
+    if pa.types.is_floating(kind):
+        return lambda text: Decimal(text) if _NUMBER.fullmatch(text) else text
+    return lambda text: text

@@ -1,0 +1,134 @@
+"""Debezium's change events in JSON: an envelope around a row before and after a change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from connectors.formats.base import Decoded, Refusal
+from connectors.formats.json_decode import JsonDecoder
+
+#: The column that holds the operation of a change, which the envelope says.
+OPERATION = "__operation"
+#: A column of this name has the time of the change in the database, unless the row has one.
+CHANGED_AT = "ts_ms"
+#: Snapshots read rows ("r"); what is created or read may be there already, after a connector has started again.
+_OPERATIONS = {"c": b"u", "r": b"u", "u": b"u", "d": b"-"}
+_NULL = b"null"
+
+
+class _Origin(msgspec.Struct):
+    ts_ms: int | None = None
+
+
+class _Envelope(msgspec.Struct):
+    op: str | None = None
+    before: msgspec.Raw = msgspec.Raw(_NULL)
+    after: msgspec.Raw = msgspec.Raw(_NULL)
+    ts_ms: int | None = None
+    source: _Origin | None = None
+    payload: msgspec.Raw = msgspec.Raw(_NULL)
+
+
+class _Nested(msgspec.Struct):
+    payload: msgspec.Raw = msgspec.Raw(_NULL)
+
+
+class _NotAnEvent(ValueError):
+    """A value is no change event; the message says why."""
+
+
+class DebeziumDecoder:
+    """Decodes change events into the declared columns, OPERATION, and CHANGED_AT where that is a column: the row after
+    a change, or of a deletion the row before it. Values are those of JSON.
+
+    >>> schema = pa.schema([pa.field("a", pa.int32()), pa.field(OPERATION, pa.string())])
+    >>> events = [b'{"op": "c", "before": null, "after": {"a": 1}}', b'{"op": "d", "before": {"a": 1}}', b'{"a": 1}']
+    >>> result = DebeziumDecoder(schema).decode(events)
+    >>> result.frame.rows(), result.refused[0].message
+    ([(1, 'u'), (1, '-')], 'no change event of Debezium: "op" is missing')
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._rows = JsonDecoder(schema)
+        self._timed = CHANGED_AT in schema.names
+        self._envelope = msgspec.json.Decoder(_Envelope).decode
+
+    def decode(self, values: Sequence[bytes]) -> Decoded:
+        """The rows of the events, and a refusal for each value that is none or has no row."""
+        return _decoded(self._rows, values, self._row)
+
+    def _row(self, value: bytes) -> bytes:
+        event = self._envelope(value)
+        if event.op is None and bytes(event.payload) != _NULL:
+            event = self._envelope(event.payload)
+        if event.op is None:
+            raise _NotAnEvent('no change event of Debezium: "op" is missing')
+        if event.op not in _OPERATIONS:
+            raise _NotAnEvent(f'operation "{event.op[:20]}" of Debezium changes no row; have: {", ".join(_OPERATIONS)}')
+        side, row = ("before", event.before) if event.op == "d" else ("after", event.after)
+        if bytes(row) == _NULL:
+            raise _NotAnEvent(f'the change event "{event.op}" has no "{side}"')
+        at = event.source.ts_ms if event.source and event.source.ts_ms is not None else event.ts_ms
+        return _with_fields(bytes(row), _OPERATIONS[event.op], at if self._timed else None)
+
+
+class DebeziumKeyDecoder:
+    """Decodes the keys of records without a value, which Debezium sends after a deletion. They have no time of the
+    change, so where that is a column they are passed over: neither rows nor refused.
+
+    >>> schema = pa.schema([pa.field("a", pa.int32()), pa.field(OPERATION, pa.string())])
+    >>> DebeziumKeyDecoder(schema).decode([b'{"a": 1}', b'{"schema": {}, "payload": {"a": 2}}']).frame.rows()
+    [(1, '-'), (2, '-')]
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._rows = JsonDecoder(schema)
+        self._timed = CHANGED_AT in schema.names
+        self._nested = msgspec.json.Decoder(_Nested).decode
+
+    def decode(self, values: Sequence[bytes]) -> Decoded:
+        """The keys as rows, and a refusal for each value that is none."""
+        if self._timed:
+            return Decoded(self._rows.decode([]).frame, np.zeros(0, np.int64), ())
+        return _decoded(self._rows, values, self._row)
+
+    def _row(self, value: bytes) -> bytes:
+        key = bytes(self._nested(value).payload)
+        return _with_fields(key if key.startswith(b"{") else value.strip(), b"-", None)
+
+
+def _decoded(rows: JsonDecoder, values: Sequence[bytes], row: Callable[[bytes], bytes]) -> Decoded:
+    """The rows that `row` finds in values, decoded; indices are those of the values."""
+    found, indices, refused = [], [], []
+    for index, value in enumerate(values):
+        try:
+            found.append(row(value))
+            indices.append(index)
+        except _NotAnEvent as error:
+            refused.append(Refusal(index, str(error)))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            refused.append(Refusal(index, f"no change event of Debezium: {str(error).splitlines()[0]}"))
+    if not refused:
+        return rows.decode(found)
+    result, at = rows.decode(found), np.asarray(indices, np.int64)
+    kept = at if result.kept is None else at[result.kept]
+    refused += [Refusal(int(at[refusal.index]), refusal.message) for refusal in result.refused]
+    return Decoded(result.frame, kept, tuple(sorted(refused, key=lambda refusal: refusal.index)))
+
+
+def _with_fields(row: bytes, operation: bytes, changed_at: int | None) -> bytes:
+    """A JSON object with the operation, which counts whatever the row has, and a time, which counts if it has none.
+
+    >>> _with_fields(b'{"a": 1}', b"u", 7), _with_fields(b"{}", b"-", None)
+    (b'{"ts_ms":7,"a": 1,"__operation":"u"}', b'{"__operation":"-"}')
+    """
+    if not row.startswith(b"{"):
+        raise _NotAnEvent(f"expected an object, got {row[:20].decode(errors='replace')}")
+    fields = row[1:].rstrip()[:-1].strip()
+    time = b"" if changed_at is None else b'"%s":%d' % (CHANGED_AT.encode(), changed_at)
+    parts = [time, fields, b'"%s":"%s"' % (OPERATION.encode(), operation)]
+    return b"{" + b",".join(part for part in parts if part) + b"}"

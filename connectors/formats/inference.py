@@ -1,0 +1,83 @@
+"""Columns that fit the values of records, as a guess from some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from connectors.formats.calendar_text import days, microseconds
+
+_LONG = pa.int64()
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A column that reads all values that were seen of a field. `kind` is None where no type reads all of them, or
+    where all are NULL."""
+
+    name: str
+    kind: pa.DataType | None
+    nullable: bool
+
+
+def guessed_columns(rows: Sequence[Mapping[str, object]]) -> list[Guess]:
+    """A column for each field of JSON objects, in the order in which they come first. One that each object has, and
+    never as NULL, is NOT NULL.
+
+    >>> rows = [{"a": 1, "d": "2026-11-27"}, {"a": 2.5, "d": None, "x": []}, {"a": 3, "d": "2026-11-28", "x": "y"}]
+    >>> [(guess.name, str(guess.kind), guess.nullable) for guess in guessed_columns(rows)]
+    [('a', 'double', False), ('d', 'date32[day]', True), ('x', 'None', True)]
+    """
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [_column(name, [row.get(name) for row in rows]) for name in names]
+
+
+def _column(name: str, values: Sequence[object]) -> Guess:
+    return Guess(name, kind_of(values), None in values)
+
+
+def kind_of(values: Iterable[object]) -> pa.DataType | None:
+    """The type that reads all values but NULL, as JSON gives them; None if there is none.
+
+    >>> str(kind_of([{"n": 1}, {"n": None, "t": ["x"]}])), str(kind_of(["2026-11-27T07:00:00Z"])), kind_of([True, 1])
+    ('struct<n: int64, t: list<item: string>>', 'timestamp[us]', None)
+    """
+    present = [value for value in values if value is not None]
+    kinds = {type(value) for value in present}
+    if kinds == {bool}:
+        return pa.bool_()
+    if kinds and kinds <= {int, float}:
+        return _number([value for value in present if isinstance(value, int | float)])
+    if kinds == {str}:
+        return _text([value for value in present if isinstance(value, str)])
+    if kinds == {list}:
+        item = kind_of(item for value in present if isinstance(value, list) for item in value)
+        return None if item is None else pa.list_(item)
+    if kinds == {dict}:
+        return _struct([value for value in present if isinstance(value, dict)])
+    return None
+
+
+def _number(values: Sequence[int | float]) -> pa.DataType | None:
+    if any(isinstance(value, float) for value in values):
+        return pa.float64()
+    if all(-(2**63) <= value < 2**63 for value in values):
+        return _LONG
+    return pa.decimal128(38, 0) if all(abs(value) < 10**38 for value in values) else None
+
+
+def _text(values: Sequence[str]) -> pa.DataType:
+    if all(days(value) is not None for value in values):
+        return pa.date32()
+    if all(microseconds(value) is not None for value in values):
+        return pa.timestamp("us")
+    return pa.string()
+
+
+def _struct(values: Sequence[Mapping[str, object]]) -> pa.DataType | None:
+    """Fields whose names cannot be written in SQL are left out: they are passed over when records are read."""
+    fields = [(guess.name, guess.kind) for guess in guessed_columns(values)]
+    known = [(name, kind) for name, kind in fields if kind is not None and name.isidentifier()]
+    return pa.struct(known) if known else None

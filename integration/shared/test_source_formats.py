@@ -1,0 +1,99 @@
+"""Records that other programs write: Debezium's change events and lines of CSV, through Kafka."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from integration.cluster import Cluster
+from integration.kafka_log import advance
+from integration.kafka_topics import create_topic
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+
+
+def produce(kafka: str, topic: str, records: list[tuple[object, object]]) -> None:
+    """Appends keys and values, as a connector does: without any header of ours."""
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
+    for key, value in records:
+        body = None if value is None else json.dumps(value)
+        producer.produce(topic, body, json.dumps(key), partition=0)
+    assert producer.flush(30) == 0
+
+
+def envelope(op: str, before: dict | None, after: dict | None, at: int) -> dict:
+    payload = {"before": before, "after": after, "op": op, "source": {"ts_ms": at}, "ts_ms": at + 3}
+    return {"schema": {"type": "struct", "fields": []}, "payload": payload}
+
+
+def test_the_changes_of_a_table_are_followed(shared: Cluster, unique: str):
+    topic = create_topic(shared.kafka, f"{unique}shop.customers", partitions=1)
+    shared.sql(f"""
+        REGISTER SOURCE {unique}c (id INT NOT NULL, city VARCHAR) FROM "{topic}"
+            FORMAT DEBEZIUM TIMESTAMP BY ts_ms SLACK 100 IDLE NEVER;
+        CREATE STREAM {unique}s OVER {unique}c KEY id;
+        CREATE STREAMED VIEW {unique}v AS SELECT city, COUNT(*) AS n FROM R({unique}s) GROUP BY city;
+        CREATE STREAMED VIEW {unique}rows AS SELECT id, city FROM R({unique}s)
+    """)
+    row, key = (lambda id_, city: {"id": id_, "city": city}), (lambda id_: {"schema": {}, "payload": {"id": id_}})
+    events = [
+        (key(1), envelope("r", None, row(1, "Rome"), 1000)),
+        (key(2), envelope("c", None, row(2, "Rome"), 1001)),
+        (key(3), envelope("c", None, row(3, "Oslo"), 1002)),
+        (key(2), envelope("u", row(2, "Rome"), row(2, "Oslo"), 1003)),
+        (key(3), envelope("d", row(3, None), None, 1004)),
+        (key(3), None),
+        (key(1), envelope("r", None, row(1, "Rome"), 1005)),
+        (key(1), envelope("t", None, None, 1006)),
+        (key(4), row(4, "Bonn")),
+    ]
+    produce(shared.kafka, topic, events)
+    advance(shared.kafka, topic, 2000)
+    shared.await_frontier([f"dsms.{unique}v", f"dsms.{unique}rows"], 2000)
+    rows = shared.sql(f"SELECT id, city FROM {unique}rows ORDER BY id")[-1]["rows"]
+    assert rows == [[1, "Rome"], [2, "Oslo"]]
+    assert sorted(shared.sql(f"SELECT city, n FROM {unique}v")[-1]["rows"]) == [["Oslo", 1], ["Rome", 1]]
+    reasons = [letter["reason"] for letter in shared.get(f"sources/{unique}c/dead-letters")]
+    assert [reason.split(" of Debezium")[0] for reason in reasons] == ['operation "t"', "no change event"]
+
+
+def dsms(*arguments: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-c", "from dsms.cli.main import main; main()"]
+    return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=True)
+
+
+def test_what_is_proposed_for_a_topic_reads_it(shared: Cluster, unique: str):
+    topic = create_topic(shared.kafka, f"{unique}orders", partitions=1)
+    rows = [{"id": at % 3, "amount": at / 4, "placed": f"2026-11-27T07:00:0{at}Z"} for at in range(6)]
+    produce(shared.kafka, topic, [({"id": row["id"]}, row) for row in rows])
+    made = dsms("source", "infer", topic, "--name", f"{unique}o", "--coordinator", shared.url).stdout
+    assert "TIMESTAMP BY placed" in made and "KEY id" in made
+    shared.sql(f"{made} CREATE STREAMED VIEW {unique}v AS SELECT id, amount FROM R({unique}o)")
+    more = [({"id": row["id"]}, row) for row in rows]  # a new source begins at the end of its topic
+    produce(shared.kafka, topic, [*more, ({"id": 9}, {**rows[0], "id": 9, "placed": "2026-11-27T08:00:00Z"})])
+    last = 1_795_766_399_999  # an instant before the last record's
+    shared.await_frontier(f"dsms.{unique}v", last)
+    assert sorted(shared.sql(f"SELECT id, amount FROM {unique}v")[-1]["rows"])[:3] == [[0, 0.75], [1, 1.0], [2, 1.25]]
+
+
+def test_lines_of_a_file_are_rows(shared: Cluster, unique: str, tmp_path: Path):
+    topic = create_topic(shared.kafka, f"{unique}trades", partitions=1)
+    shared.sql(f"""
+        REGISTER SOURCE {unique}t (at BIGINT, name VARCHAR, price DECIMAL(9, 2)) FROM "{topic}"
+            FORMAT CSV TIMESTAMP BY at TAGGED NONE IDLE NEVER;
+        CREATE STREAM {unique}s OVER {unique}t KEY NULL;
+        CREATE STREAMED VIEW {unique}v AS SELECT name, SUM(price) AS total FROM {unique}s GROUP BY name
+    """)
+    file = tmp_path / "trades.csv"
+    file.write_text('at,name,price\n1,"A, B",1.50\n2,"A, B",2.25\n3,C,\n4,C,7,8\n')
+    sent = dsms("publish", topic, str(file), "--coordinator", shared.url)
+    assert "5 records sent" in sent.stderr
+    advance(shared.kafka, topic, 10)
+    shared.await_frontier(f"dsms.{unique}v", 10)
+    rows = shared.sql(f"SELECT name, CAST(total AS VARCHAR) FROM {unique}v ORDER BY name")[-1]["rows"]
+    assert rows == [["A, B", "3.75"], ["C", None]]
+    reasons = [letter["reason"] for letter in shared.get(f"sources/{unique}t/dead-letters")]
+    assert reasons == ['column "at": expected BIGINT, got "at"', "there are 4 fields for 3 columns"]
