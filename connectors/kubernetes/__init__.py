@@ -1,4 +1,4 @@
-"""Kubernetes: the Lease by which the leader is elected."""
+"""Kubernetes: the Lease by which the leader is elected, and the number of executors."""
 
 from connectors.kubernetes.lease import Lease
 

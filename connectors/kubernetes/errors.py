@@ -38,7 +38,7 @@ def _translate(error: ApiException, doing: str) -> ExternalError:
     if error.status == CONFLICT:
         return Conflict(f"another client changed the object while {doing}")
     if error.status in (_UNAUTHORIZED, _FORBIDDEN):
-        hint = "the service account needs the permissions get and update on the lease"
+        hint = "the service account needs the permissions get and update on the object"
         return ExternalError(f"kubernetes refused {doing}: {error.reason}", hint=hint)
     retryable = error.status != _INVALID
     return ExternalError(f"kubernetes failed while {doing}: {error.status} {error.reason}", retryable=retryable)

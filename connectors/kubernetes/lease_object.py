@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from kubernetes import client, config
+from kubernetes import client
 from kubernetes.client.exceptions import ApiException
-from kubernetes.config.config_exception import ConfigException
 
+from connectors.kubernetes.configuration import configuration
 from connectors.kubernetes.errors import NOT_FOUND, translated
 from connectors.kubernetes.lease import Lease
 
@@ -17,7 +17,7 @@ class KubernetesLease:
     """A Lease object, which may not exist. Every call ends within the time-out, and is tried once."""
 
     def __init__(self, namespace: str, name: str, timeout_s: float) -> None:
-        self._api: Any = client.CoordinationV1Api(client.ApiClient(_configuration()))
+        self._api: Any = client.CoordinationV1Api(client.ApiClient(configuration()))
         self._namespace, self._name, self._timeout_s = namespace, name, timeout_s
         self._metadata = client.V1ObjectMeta(name=name, namespace=namespace)
 
@@ -53,18 +53,6 @@ class KubernetesLease:
     def _known(self, stored: Any) -> Lease:
         self._metadata = stored.metadata
         return _lease(stored)
-
-
-def _configuration() -> Any:
-    """The configuration of the pod, else that of the user."""
-    configuration = client.Configuration()
-    with translated("reading its configuration"):
-        try:
-            config.load_incluster_config(client_configuration=configuration)
-        except ConfigException:
-            config.load_kube_config(client_configuration=configuration)
-    configuration.retries = 0
-    return configuration
 
 
 def _lease(stored: Any) -> Lease:

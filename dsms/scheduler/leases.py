@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -151,12 +151,16 @@ def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
 
 
 def assign(
-    current: Mapping[str, Assignment], alive: Mapping[str, ExecutorStatus], fragments: Iterable[str], now_ms: int
+    current: Mapping[str, Assignment],
+    alive: Mapping[str, ExecutorStatus],
+    fragments: Collection[str],
+    now_ms: int,
+    idle: Collection[str] = (),
 ) -> dict[str, Assignment]:
     """The executor of each fragment now. A fragment stays while its executor is alive; otherwise the live executor with
     the fewest fragments takes it over. A restarted executor has lost what it ran, so one that is ready is preferred. If
-    an executor has two fragments more than another, one fragment moves, and only one at a time, since it starts anew
-    there.
+    an executor has two fragments with queries more than another, one of them moves, and only one at a time, since it
+    starts anew there; else one of `idle`, which have no queries, if it has two fragments more.
 
     >>> alone = assign({}, {"a": ExecutorStatus()}, ["0", "1"], 900)
     >>> alone
@@ -166,31 +170,40 @@ def assign(
     """
     able = [name for name, status in alive.items() if status.state != STARTING] or list(alive)
     assigned = {fragment: current[fragment] for fragment in fragments if fragment in current}
-    loads = Counter({name: 0 for name in able})
-    loads.update(assignment.executor for assignment in assigned.values() if assignment.executor in able)
-    for fragment in fragments if able else ():
+    if not able:
+        return assigned
+    for fragment in sorted(fragments, key=lambda name: name in idle):
         if fragment not in assigned or assigned[fragment].executor not in able:
-            assigned[fragment] = _assigned_to_least(assigned.get(fragment), loads, able, now_ms)
-    return assigned | _rebalanced(assigned, loads, able, now_ms)
+            loads = _loads(assigned, able, idle)
+            least = min(able, key=lambda name: (*loads[name][fragment in idle :], name))
+            assigned[fragment] = _moved(assigned.get(fragment), least, now_ms)
+    return assigned | _rebalanced(assigned, able, idle, now_ms)
 
 
-def _assigned_to_least(before: Assignment | None, loads: Counter[str], able: list[str], now_ms: int) -> Assignment:
-    least = min(able, key=lambda name: (loads[name], name))
-    loads[least] += 1
-    return Assignment(least, max(now_ms, before.lease + 1 if before else 0))
+def _loads(
+    assigned: Mapping[str, Assignment], able: Collection[str], idle: Collection[str]
+) -> dict[str, tuple[int, int]]:
+    """How many fragments with queries, and how many in all, each executor has."""
+    names = [(assignment.executor, fragment in idle) for fragment, assignment in assigned.items()]
+    with_queries, all_ = Counter(name for name, without in names if not without), Counter(name for name, _ in names)
+    return {name: (with_queries[name], all_[name]) for name in able}
+
+
+def _moved(before: Assignment | None, executor: str, now_ms: int) -> Assignment:
+    return Assignment(executor, max(now_ms, before.lease + 1 if before else 0))
 
 
 def _rebalanced(
-    assigned: Mapping[str, Assignment], loads: Counter[str], able: list[str], now_ms: int
+    assigned: Mapping[str, Assignment], able: Collection[str], idle: Collection[str], now_ms: int
 ) -> dict[str, Assignment]:
-    """The new assignment of the fragment that moves to the executor with the fewest, if one moves."""
-    if not able:
-        return {}
-    most, least = max(loads, key=lambda name: loads[name]), min(able, key=lambda name: loads[name])
-    if loads[most] - loads[least] < 2:
-        return {}
-    fragment = max(fragment for fragment, assignment in assigned.items() if assignment.executor == most)
-    return {fragment: _assigned_to_least(assigned[fragment], loads, [least], now_ms)}
+    """The new assignment of the fragment that moves, if one does."""
+    loads = _loads(assigned, able, idle)
+    for kind, movable in enumerate(([*assigned.keys() - set(idle)], [*assigned.keys() & set(idle)])):
+        least = min(able, key=lambda name: loads[name][kind])
+        fullest = max(movable, key=lambda name: (loads[assigned[name].executor][kind], name), default=None)
+        if fullest is not None and loads[assigned[fullest].executor][kind] - loads[least][kind] >= 2:
+            return {fullest: _moved(assigned[fullest], least, now_ms)}
+    return {}
 
 
 def read_assignments(body: bytes | None) -> dict[str, Assignment]:

@@ -3,6 +3,7 @@ section 23.3)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 #: Fractions of a range are multiples of this.
@@ -26,9 +27,10 @@ def fraction(memory: Callable[[float], float], bound: float, before: float) -> f
     >>> [fraction(lambda f: 100 * f, 50, before) for before in (0.25, 0.375, 0.45, 0.6)]
     [0.390625, 0.375, 0.45, 0.390625]
     """
-    kept = memory(before) <= bound
-    largest = _largest(memory, _USED * bound)
-    return before if kept and largest < min(before + _LEAST_GROWTH, 1.0) else largest
+    grown = min(math.ceil((before + _LEAST_GROWTH) / STEP) * STEP, 1.0)
+    if memory(before) <= bound and (before == 1 or memory(grown) > _USED * bound):
+        return before
+    return _largest(memory, _USED * bound)
 
 
 def _largest(memory: Callable[[float], float], bound: float) -> float:

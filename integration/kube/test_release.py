@@ -92,12 +92,12 @@ def await_another(release: Release, leader: PodRunner) -> None:
     assert done, release.kubelet.logs()
 
 
-def assert_complete(release: Release, feed: Feed) -> None:
+def assert_complete(release: Release, feed: Feed, deadline_s: float = DEADLINE_S) -> None:
     """Waits for all results, and asserts that none is there twice."""
     passed, totals = (release.document(f"/v1/queries/{name}")["topic"] for name in ("passed", "totals"))
     done = wait_until(
         lambda: numbers_in(feed.kafka, passed) >= feed.passed() and totals_in(feed.kafka, totals) == feed.totals(),
-        DEADLINE_S, pause_s=0.5,
+        deadline_s, pause_s=0.5,
     )  # fmt: skip
     assert done, f"{release.document('/v1/status')}\n{release.kubelet.logs()}"
     assert numbers_in(feed.kafka, passed) == feed.passed()
@@ -211,6 +211,33 @@ def keep_down(pod: PodRunner) -> float:
         killed = kill_9(pid)
         assert wait_until(lambda: pod.restarts > restarts and (pod.restarts >= 2 or pod.pid not in (None, pid)), 30)  # noqa: B023
     return killed
+
+
+def executors(release: Release, api: Api) -> int:
+    """How many executors are asked for."""
+    return api.get(release.path("statefulsets", "dsms-executor", "/apis/apps/v1"))["spec"]["replicas"]
+
+
+def test_executors_follow_the_load(release: Release, api: Api, feed: Feed):
+    """1, 3 and 1 again, as records come faster than one executor reads them in small batches, and then no more."""
+    values, scaling = release.values(), {"enabled": True, "maxReplicas": 3, "upSeconds": 3, "downSeconds": 8}
+    executor = {**values["executor"], "autoscaling": scaling, "batchRecords": 200}
+    release.helm("upgrade", {**values, "executor": executor})
+    assert wait_until(lambda: len(release.leaders()) == 1 and executors(release, api) == 1, 120), release.kubelet.logs()
+    release.sql("CREATE STREAMED VIEW low AS SELECT n FROM R(every) WHERE v < 10")  # on the third fragment
+    began, seen = time.monotonic(), [1]
+    while seen[-1] < 3 and time.monotonic() - began < DEADLINE_S:
+        feed.more(400)
+        if (now := executors(release, api)) != seen[-1]:
+            seen.append(now)
+            tell(f"{now} executors after {time.monotonic() - began:.0f} s and {feed.given} records")
+        time.sleep(0.4)  # the pace of the load
+    assert seen == [1, 2, 3], release.kubelet.logs()
+    assert wait_until(lambda: len({owner["executor"] for owner in owners(release).values()}) == 3, 120)
+    assert_complete(release, feed, 2 * DEADLINE_S)
+    assert wait_until(lambda: executors(release, api) == 1, DEADLINE_S), release.kubelet.logs()
+    feed.more(100)
+    assert_complete(release, feed)
 
 
 def test_an_upgrade_replaces_every_pod_and_loses_nothing(release: Release, feed: Feed):

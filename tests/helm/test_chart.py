@@ -31,6 +31,7 @@ EVERYTHING = {
     "executor.checkpoints.url": "s3://state/dsms", "executor.checkpoints.secret.name": "bucket-secret",
     "executor.checkpoints.endpoint": "https://minio:9000", "executor.checkpoints.region": "eu-1",
     "api.executorTlsSecret": "client-secret", "api.oidcSecret.name": "oidc-secret", "secretsSecret": "named-secrets",
+    "executor.autoscaling.enabled": True,
 }  # fmt: skip
 
 
@@ -240,6 +241,22 @@ def test_all_options_in_the_environment_are_known_to_the_programs(render: Render
 @pytest.mark.parametrize(("replicas", "fragments"), [(1, "1"), (3, "3")])
 def test_queries_are_dealt_out_to_as_many_fragments_as_executors(render: Render, replicas: int, fragments: str):
     assert env(render({"executor.replicas": replicas}), COORDINATOR)["DSMS_FRAGMENTS"] == fragments
+
+
+def test_the_number_of_executors_follows_the_load_where_the_values_say(render: Render):
+    given = {"enabled": True, "minReplicas": 2, "maxReplicas": 5, "upSeconds": 20, "downSeconds": 600}
+    documents = render({f"executor.autoscaling.{name}": value for name, value in given.items()})
+    assert "replicas" not in documents[EXECUTOR]["spec"]  # or every upgrade would undo what the coordinator asked for
+    assert "replicas" in render()[EXECUTOR]["spec"]
+    found = env(documents, COORDINATOR)
+    assert (found["DSMS_SCALE"], found["DSMS_FRAGMENTS"]) == (EXECUTOR[1], "5")
+    bounds = ("DSMS_LEAST_EXECUTORS", "DSMS_MOST_EXECUTORS", "DSMS_SCALE_UP_SECONDS", "DSMS_SCALE_DOWN_SECONDS")
+    assert [found[name] for name in bounds] == ["2", "5", "20", "600"]
+    (role,) = [document for (kind, _), document in documents.items() if kind == "Role"]
+    assert role["rules"][1:] == [{
+        "apiGroups": ["apps"], "resources": ["statefulsets/scale"], "resourceNames": [EXECUTOR[1]],
+        "verbs": ["get", "update"],
+    }]  # fmt: skip
 
 
 def test_metrics_and_traces_go_where_the_values_say(render: Render):

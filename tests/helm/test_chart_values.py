@@ -34,6 +34,8 @@ WRONG: dict[str, tuple[Any, str]] = {
     "telemetry.alerts.behindRecords": (0, "at '/telemetry/alerts/behindRecords'"),
     "networkPolicy.clients": ([{"pods": {}}], "'pods' not allowed"),
     "executor.replicas": (0, "at '/executor/replicas'"),
+    "executor.autoscaling.maxReplicas": (0, "at '/executor/autoscaling/maxReplicas'"),
+    "executor.autoscaling": ({"enabled": True, "minReplicas": 9}, "minReplicas must be at most maxReplicas"),
     "executor.resources.limits.gpu": ("1", "'gpu' not allowed"),
     "executor.cache.size": ("much", "at '/executor/cache/size'"),
     "executor.tolerations": ([{"keys": "a"}], "'keys' not allowed"),

@@ -113,7 +113,9 @@ class ClusterCopies:
             current = {}
         now = time.time_ns() // 1_000_000
         given = {name: taken for name, taken in current.items() if taken.lease <= now + AHEAD_MS}
-        wanted = assign(given, alive, fragments_of(catalog, self._fragments), now)
+        fragments = fragments_of(catalog, self._fragments)
+        idle = set(fragments).difference(*(query.fragments for query in catalog.running()))
+        wanted = assign(given, alive, fragments, now, idle)
         if wanted != current:
             self._documents.set_assignments(msgspec.json.encode(wanted))
             log.info("fragments assigned", **{name: taken.executor for name, taken in wanted.items()})

@@ -55,6 +55,11 @@ class States:
             (status.lanes[query.id].frontier for status in self._executors().values() if query.id in status.lanes), None
         )
 
+    def size(self, query: str) -> float:
+        """The size of a query's windows as a fraction of their ranges, by its id; 1 where nothing else is known."""
+        sizes = (status.lanes[query].size for status in self._executors().values() if query in status.lanes)
+        return next((size for size in sizes if size is not None), 1.0)
+
     def _of_source(self, source: Source) -> Iterator[str]:
         if letters := sum(status.dead_letters.get(source.name, 0) for status in self._executors().values()):
             yield f"{letters} dead letters"

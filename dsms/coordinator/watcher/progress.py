@@ -43,6 +43,15 @@ class Progress:
         return round(self.unread / self.closing, 1) if self.closing > 0 else None
 
     @property
+    def falls_behind(self) -> bool:
+        """Whether the query reads, has more to read than one batch holds, and gets no nearer to the end.
+
+        >>> Progress(900, 500, 50.0, -10.0, behind=True).falls_behind, Progress(900, 500, 50.0, 5.0, True).falls_behind
+        (True, False)
+        """
+        return self.behind and self.rate > 0 and self.closing <= 0
+
+    @property
     def text(self) -> str:
         """The state in a few words."""
         return f"catching up {self.percent} %" if self.behind else "running"

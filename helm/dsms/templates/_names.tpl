@@ -18,6 +18,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ .Values.serviceAccount.name | default (ternary (include "dsms.name" .) "default" .Values.serviceAccount.create) }}
 {{- end }}
 
+{{/* The fragments to which new queries are dealt out: as many as there may be executors. */}}
+{{- define "dsms.fragments" -}}
+{{- $auto := .Values.executor.autoscaling | default dict }}
+{{- if and $auto.enabled (gt (int $auto.minReplicas) (int $auto.maxReplicas)) }}
+{{- fail "executor.autoscaling.minReplicas must be at most maxReplicas" }}
+{{- end }}
+{{- ternary $auto.maxReplicas .Values.executor.replicas ($auto.enabled | default false) }}
+{{- end }}
+
+{{/* How many executors there are at least. */}}
+{{- define "dsms.leastExecutors" -}}
+{{- $auto := .Values.executor.autoscaling | default dict }}
+{{- ternary $auto.minReplicas .Values.executor.replicas ($auto.enabled | default false) }}
+{{- end }}
+
 {{- define "dsms.lease" -}}
 {{ include "dsms.name" . }}-coordinator
 {{- end }}

@@ -48,24 +48,40 @@ def test_a_restarted_executor_gives_way_to_one_that_is_ready() -> None:
 NAMES = st.sampled_from("abcd")
 
 
-@given(st.lists(st.frozensets(NAMES), min_size=1, max_size=8), st.integers(1, 6))
-def test_fragments_are_run_and_spread_while_executors_come_and_go(lives: list[frozenset[str]], count: int) -> None:
+def test_a_fragment_with_queries_moves_although_another_one_without_is_there() -> None:
+    """Of four fragments the first two have queries: an executor that comes gets one of these, then of the others."""
+    current = assign({}, {"a": UP}, [*"0123"], 5, idle="23")
+    for now in (6, 7, 8, 9):
+        current = assign(current, {"a": UP, "b": UP}, [*"0123"], now, idle="23")
+    assert {name: taken.executor for name, taken in current.items()} == {"0": "a", "1": "b", "2": "a", "3": "b"}
+
+
+@given(
+    st.lists(st.frozensets(NAMES), min_size=1, max_size=8), st.integers(1, 6), st.frozensets(st.sampled_from("0123"))
+)
+def test_fragments_are_run_and_spread_while_executors_come_and_go(
+    lives: list[frozenset[str]], count: int, idle: frozenset[str]
+) -> None:
     """While any executor is alive every fragment is assigned, leases only grow, nothing moves without need, and in the
-    end no executor has two fragments more than another."""
+    end no executor has two fragments with queries more than another."""
     fragments = [str(number) for number in range(count)]
     current: dict[str, Assignment] = {}
     for now, names in enumerate(lives):
         alive = dict.fromkeys(sorted(names), UP)
-        after = assign(current, alive, fragments, now)
+        after = assign(current, alive, fragments, now, idle)
         assert not names or {assignment.executor for assignment in after.values()} <= names
         assert set(after) == (set(fragments) if names or current else set())
         moved = [fragment for fragment, assignment in current.items() if after[fragment] != assignment]
         assert all(after[fragment].lease > current[fragment].lease for fragment in moved)
-        assert sum(current[fragment].executor in names for fragment in moved) <= 1
+        needless = [fragment for fragment in moved if current[fragment].executor in names]
+        assert len(needless) <= 1
+        held = Counter(taken.executor for fragment, taken in current.items() if fragment not in idle)
+        for fragment in set(needless) - idle:
+            assert held[current[fragment].executor] - held[after[fragment].executor] >= 2
         current = after
-    for now in range(len(lives), len(lives) + count):
-        current = assign(current, alive, fragments, now)
-    loads = Counter({name: 0 for name in alive}) + Counter(assignment.executor for assignment in current.values())
+    for now in range(len(lives), len(lives) + 2 * count):
+        current = assign(current, alive, fragments, now, idle)
+    loads = Counter(taken.executor for fragment, taken in current.items() if fragment not in idle)
     shares = [loads[name] for name in alive]
     assert not shares or max(shares) - min(shares) <= 1
-    assert assign(current, alive, fragments, 99) == current
+    assert assign(current, alive, fragments, 99, idle) == current

@@ -1,0 +1,23 @@
+"""How to reach Kubernetes: as the service account of this pod, else as the user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubernetes import client, config
+from kubernetes.config.config_exception import ConfigException
+
+from connectors.kubernetes.errors import translated
+
+
+def configuration() -> Any:
+    """The configuration of the pod, else that of the user; calls are not repeated. Raises ConfigError if there is
+    none."""
+    made = client.Configuration()
+    with translated("reading its configuration"):
+        try:
+            config.load_incluster_config(client_configuration=made)
+        except ConfigException:
+            config.load_kube_config(client_configuration=made)
+    made.retries = 0
+    return made
