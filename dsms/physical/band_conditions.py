@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as Choice
 
@@ -39,20 +39,33 @@ class Distance:
         return replace(self, band=Band("", "", low, high, low_open, high_open, self.band.kind, terms))
 
 
-def distance_of(node: logical.Join) -> Distance | None:
-    """The band of a join's residual: the first that is bounded on both sides, else the first; None if there is none.
+def near_pairs(node: logical.Join) -> tuple[Distance, ...]:
+    """What a join's residual says of the distance of its rows: the first band that is bounded on both sides; else two
+    distances, one bounded from below and one from above, of which the columns differ (`a.x BETWEEN b.low AND b.high`);
+    else the first that is bounded on one side. Nothing if there is none.
 
-    Pairs outside of the band fail the residual, so that the join need not consider them. If the join compares the key
-    of a side, a row of the other side has a single partner: then a band that is bounded on one side only is not worth
-    sorting for.
+    Pairs outside fail the residual, so that the join need not consider them. If the join compares the key of a side, a
+    row of the other side has a single partner: then only a band that is bounded on both sides is worth sorting for.
     """
     distances: dict[tuple[Expression, Expression], Distance] = {}
     for distance in _distances(node):
         pair = (distance.left, distance.right)
         distances[pair] = distances[pair] & distance if pair in distances else distance
     every = list(distances.values())
-    closed = [distance for distance in every if distance.band.low is not None and distance.band.high is not None]
-    return next(iter(closed if _compares_a_key(node) else [*closed, *every]), None)
+    if closed := [distance for distance in every if distance.band.low is not None and distance.band.high is not None]:
+        return (closed[0],)
+    if _compares_a_key(node):
+        return ()
+    return _interval(every) or tuple(every[:1])
+
+
+def _interval(distances: Sequence[Distance]) -> tuple[Distance, ...]:
+    """A distance bounded from below and one bounded from above; best such as share a side, the point of an interval."""
+    lows = [distance for distance in distances if distance.band.low is not None]
+    highs = [distance for distance in distances if distance.band.high is not None]
+    both = [(low, high) for low in lows for high in highs]
+    shared = [(low, high) for low, high in both if low.left == high.left or low.right == high.right]
+    return next(iter([*shared, *both]), ())
 
 
 def _compares_a_key(node: logical.Join) -> bool:

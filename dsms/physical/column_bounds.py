@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import singledispatch
 from typing import NamedTuple, TypeVar
 
@@ -66,6 +67,44 @@ def bounds(node: logical.Node) -> Bounds:
     if not any(source.constraints for source in sources(node)):
         return Bounds()
     return Bounds(_known(node, _ordered), _known(node, _clustered))
+
+
+def arrivals(node: logical.Node) -> Bounds:
+    """The same of the elements to come, not of all changes: a row of a window has its end from the start, so what acts
+    only when elements come, as a join does, needs nothing of the rows that end."""
+    return bounds(_endless(node))
+
+
+@singledispatch
+def _endless(node: logical.Node) -> logical.Node:
+    """The node without the ends of windows, as long as its elements come only with those of its inputs."""
+    return node
+
+
+@_endless.register
+def _(node: logical.TimeWindow) -> logical.Node:
+    return replace(node, length=None) if node.slide == 1 else node
+
+
+@_endless.register(logical.Filter)
+@_endless.register(logical.Project)
+@_endless.register(logical.Unnest)
+@_endless.register(logical.Members)
+@_endless.register(logical.Assign)
+def _(node: logical.Filter) -> logical.Node:
+    return replace(node, input=_endless(node.input))
+
+
+@_endless.register
+def _(node: logical.Union) -> logical.Node:
+    return replace(node, inputs=tuple(map(_endless, node.inputs)))
+
+
+@_endless.register
+def _(node: logical.Join) -> logical.Node:
+    if node.outer != "none":
+        return node
+    return replace(node, left=_endless(node.left), right=_endless(node.right))
 
 
 def _ordered(tag: logical.StreamScan) -> LowerBounds:

@@ -41,9 +41,8 @@ class BandJoin(Join):
         )
 
     def _new(self, delta: Delta, *, right: bool) -> Run:
-        keys, column = (self.right_keys, self.band.right) if right else (self.left_keys, self.band.left)
-        frame = delta.frame if self.nulls_equal or not keys else delta.frame.drop_nulls(list(keys))
-        return Run(arranged_by_point(frame, keys, column), "key")
+        column = self.band.right if right else self.band.left
+        return Run(arranged_by_point(*self._with_keys(delta, right=right), column), "key")
 
     def _places_of_step(self, left: Run, right: Run) -> tuple[Positions, Positions]:
         return self._places(left, right)

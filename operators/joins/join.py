@@ -18,12 +18,13 @@ from operators.kernels.cancellation import cancel_retractions
 from operators.kernels.consolidation import add_up
 from operators.state.key_trace import KeyTrace
 from operators.state.range_trace import POINT
+from operators.state.span_trace import REACH
 from operators.state.trace import Trace
 
 #: Above so many pairs, and so many for each element of a step, those that cancel are not formed.
 FEW_PAIRS, PAIRS_AN_ELEMENT = 1_000, 4
 _CAUSE = "__cause"
-_NOT_ROW = (*RESERVED, HASH, POINT)
+_NOT_ROW = (*RESERVED, HASH, POINT, REACH)
 Positions = np.ndarray
 _Sides = tuple[pl.DataFrame, pl.DataFrame]
 _Search = Callable[[Run, Run], tuple[Positions, Positions]]
@@ -83,9 +84,12 @@ class Join:
 
     def _new(self, delta: Delta, *, right: bool) -> Run:
         """The elements of a side that may have a partner, as a run by key."""
+        return Run(arranged(*self._with_keys(delta, right=right)), "key")
+
+    def _with_keys(self, delta: Delta, *, right: bool) -> tuple[pl.DataFrame, tuple[str, ...]]:
+        """The elements of a side whose keys may be equal to others, and its keys."""
         keys = self.right_keys if right else self.left_keys
-        frame = delta.frame if self.nulls_equal or not keys else delta.frame.drop_nulls(list(keys))
-        return Run(arranged(frame, keys), "key")
+        return (delta.frame if self.nulls_equal or not keys else delta.frame.drop_nulls(list(keys))), keys
 
     def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
         """The places of candidate pairs in two runs; `_true` decides."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dsms.physical.cost.characteristics import Characteristics
@@ -26,16 +26,21 @@ class Statistics:
 
 def estimated(flow: Dataflow, statistics: Statistics) -> tuple[Expected | None, ...]:
     """The expected output and state of each vertex; None above a source of which nothing is known."""
-    expected: list[Expected | None] = []
-    for at, vertex in enumerate(flow.vertices):
-        known = statistics.vertices.get(flow.keys[at], Known())
+    return tuple(estimated_of(flow, range(len(flow.vertices)), statistics.vertices).values())
+
+
+def estimated_of(flow: Dataflow, vertices: Iterable[int], measured: Mapping[str, Known]) -> dict[int, Expected | None]:
+    """As `estimated`, of some vertices, with all that are below them, in ascending order."""
+    expected: dict[int, Expected | None] = {}
+    for at in vertices:
+        vertex, known = flow.vertices[at], measured.get(flow.keys[at], Known())
         if vertex.leaf is not None:
-            expected.append(_read(known))
+            expected[at] = _read(known)
             continue
         inputs = [expected[feed.vertex] for feed in vertex.inputs]
         flows = [below.flow for below in inputs if below is not None]
-        expected.append(model(vertex.operator, flows, known) if len(flows) == len(inputs) else None)
-    return tuple(expected)
+        expected[at] = model(vertex.operator, flows, known) if len(flows) == len(inputs) else None
+    return expected
 
 
 def _read(known: Known) -> Expected | None:

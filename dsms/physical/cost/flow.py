@@ -48,7 +48,8 @@ class Flow:
 class Known(NamedTuple):
     """What was measured of a vertex: rows out per row in, the rows of its state, and of a source the instants between
     two rows and the number of its rows; of a window with a range of sizes the fraction of it to look at, and of a join
-    the different keys that each side holds."""
+    the different keys that each side holds, or the part of the pairs that pass, which takes the place of rows out per
+    row in where windows differ from those that were measured."""
 
     selectivity: float | None = None
     state_rows: int = 0
@@ -56,10 +57,12 @@ class Known(NamedTuple):
     rows: int = 0
     fraction: float = 1.0
     keys: tuple[float, ...] = ()
+    passing: float | None = None
 
 
 class Expected(NamedTuple):
-    """The output of an operator, and the rows that it keeps."""
+    """The output of an operator, and the rows that it keeps; of a join the part of the pairs that pass."""
 
     flow: Flow
     state_rows: float = 0.0
+    passing: float | None = None

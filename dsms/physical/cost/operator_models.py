@@ -164,12 +164,14 @@ def _(operator: Join, inputs: Sequence[Flow], known: Known) -> Expected:
     """Both sides are kept (22.21). Unless it is known, each row of the smaller side is assumed to have one partner."""
     left, right = inputs[0], inputs[1]
     pairs = _of_all(inputs).of(pipes.joined(left.stream, right.stream))
-    if known.selectivity is not None:
+    if known.passing is not None:
+        part = known.passing
+    elif known.selectivity is not None:
         part = known.selectivity * (left.rows + right.rows) / pairs.rows
     else:
         part = 1 / max(left.stream.alive, right.stream.alive, 1.0) if operator.left_keys else _ONCE
     kept = pipes.kept_by_join(left.stream, right.stream)
-    return Expected(_by_selectivity(pairs, Known(), part), kept)
+    return Expected(_by_selectivity(pairs, Known(), part), kept, part)
 
 
 @model.register(Istream)

@@ -10,9 +10,9 @@ from dsms.model import logical
 from dsms.model.properties import keys
 from dsms.model.schema import schema
 from dsms.optimizer.algebra.column_projections import unchanged
-from dsms.physical.band_conditions import Distance, distance_of
+from dsms.physical.band_conditions import Distance, near_pairs
 from dsms.physical.builder import Builder, Partitioning, Port
-from dsms.physical.column_bounds import Bounds, bounds
+from dsms.physical.column_bounds import Bounds, arrivals, bounds
 from dsms.physical.lower.dispatch import lower, lowering, stateless
 from dsms.physical.lower.forgetting import Limit, Limited, common_life, forgetting, limits_of
 from dsms.physical.lower.sides import aligned, union_all
@@ -21,6 +21,7 @@ from operators.expressions import Column, Expression, Literal
 from operators.joins.asof_join import AsofJoin
 from operators.joins.band_join import BandJoin
 from operators.joins.band_range import Band
+from operators.joins.interval_join import IntervalJoin
 from operators.joins.join import Join
 from operators.relational.filter import Filter
 from operators.relational.negate import Negate
@@ -35,20 +36,19 @@ _HAS_PARTNER = "__partner"
 def _(node: logical.Join, builder: Builder) -> Port:
     if node.outer != "none":
         return lower(_outer(node), builder)
-    if (distance := distance_of(node)) is not None:
-        return _add_band_join(node, distance, builder)
-    return _add_join(node, None, builder)
+    if distances := near_pairs(node):
+        return _add_near_join(node, distances, builder)
+    return _add_join(node, (), builder)
 
 
-def _add_join(node: logical.Join, band: Band | None, builder: Builder) -> Port:
-    """The pairs with equal keys that are in the band, filtered by the residual."""
+def _add_join(node: logical.Join, bands: tuple[Band, ...], builder: Builder) -> Port:
+    """The pairs with equal keys that are in the bands, filtered by the residual."""
     pairs = _keys(node.on)
     sides = aligned([lower(node.left, builder), lower(node.right, builder)], pairs)
     left, right = builder.release(sides)
     columns = schema(replace(node, residual=None))
-    plain = Join(pairs[0], pairs[1], node.nulls_equal)
-    operator = plain if band is None else BandJoin(pairs[0], pairs[1], node.nulls_equal, band=band)
-    limited = _limited_columns(node.on, bounds(node.left), bounds(node.right))
+    operator = _join_of(Join(pairs[0], pairs[1], node.nulls_equal), bands)
+    limited = _limited_columns(node.on, arrivals(node.left), arrivals(node.right))
     forgetful, ports = forgetting(operator, [left, right], limited, builder)
     added = builder.add(forgetful, ports, columns)
     partitioned: Partitioning = left.partitioned | right.partitioned
@@ -73,14 +73,23 @@ def _limits(stored: Bound, looked_up_by: Bound) -> list[Limit]:
     return limits_of(name, known if usable else known._replace(lives={}))
 
 
-def _add_band_join(node: logical.Join, distance: Distance, builder: Builder) -> Port:
-    """The join with the two values of the band as columns of its sides."""
-    taken = [*schema(node.left).names, *schema(node.right).names]
-    left, mine = _with_value(node.left, distance.left, taken)
-    right, theirs = _with_value(node.right, distance.right, [*taken, mine])
-    band = replace(distance.band, left=mine, right=theirs)
-    joined = _add_join(replace(node, left=left, right=right), band, builder)
-    columns = schema(node)
+def _join_of(plain: Join, bands: tuple[Band, ...]) -> Join:
+    if not bands:
+        return plain
+    of_keys = plain.left_keys, plain.right_keys, plain.nulls_equal
+    if len(bands) == 1:
+        return BandJoin(*of_keys, band=bands[0])
+    return IntervalJoin(*of_keys, low=bands[0], high=bands[1])
+
+
+def _add_near_join(node: logical.Join, distances: tuple[Distance, ...], builder: Builder) -> Port:
+    """The join with the values of the bands as columns of its sides."""
+    columns, left, right, bands = schema(node), node.left, node.right, []
+    for distance in distances:
+        left, mine = _with_value(left, distance.left, [*schema(left).names, *schema(right).names])
+        right, theirs = _with_value(right, distance.right, [*schema(left).names, *schema(right).names])
+        bands.append(replace(distance.band, left=mine, right=theirs))
+    joined = _add_join(replace(node, left=left, right=right), tuple(bands), builder)
     if joined.schema.names == columns.names:
         return joined
     return stateless(Project(unchanged(columns)), joined, columns, builder)
@@ -139,7 +148,7 @@ def _(node: logical.SemiJoin, builder: Builder) -> Port:
     right = lower(partners, builder)
     pairs = _keys(on)
     sides = builder.release(aligned([left, right], pairs))
-    limited = _limited_columns(on, bounds(node.left), bounds(partners))
+    limited = _limited_columns(on, arrivals(node.left), bounds(partners))
     join, ports = forgetting(Join(pairs[0], pairs[1], equal), sides, limited, builder)
     added = builder.add(join, ports, pa.schema([*columns, *right.schema]))
     joined = replace(added, partitioned=sides[0].partitioned, ends=left.ends)

@@ -68,7 +68,7 @@ class ByResultKey:
 
     def receivers(self, frame: pl.DataFrame, own: Share) -> NDArray[np.int64]:
         """By the encoded key, as the result topic is partitioned."""
-        encoder = FORMATS[self.format].encoder(self.schema, self.schema_id)
+        encoder = FORMATS[self.format].encoder_of(self.schema, self.schema_id)
         places = key_partitions(encoder.encode(frame.select(self.keys)), self.partitions)
         return places.astype(np.int64) % own.of
 

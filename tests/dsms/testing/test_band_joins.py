@@ -28,8 +28,17 @@ CONDITIONS = [
     "S.d > D.e - INTERVAL '12' HOUR AND S.k <> D.k",
     "S.x >= D.y AND S.x <= D.y + 1 AND S.f > D.g",
 ]
+INTERVALS = [
+    "S.x BETWEEN D.y AND D.id",
+    "S.k = D.k AND S.x > D.y AND S.id <= D.id + 1",
+    "D.y BETWEEN S.id AND S.x + 1",
+    "S.f >= D.g - 0.1 AND S.x < D.y",
+    "S.x <= D.y AND S.id >= D.id AND S.f > D.g",
+]
 QUERIES = [
     *(f"SELECT S.id, D.id AS other FROM S JOIN D ON {condition}" for condition in CONDITIONS),
+    *(f"SELECT S.id, D.id AS other FROM S JOIN D ON {condition}" for condition in INTERVALS),
+    *(f"SELECT S.id, D.id AS other, g FROM S LEFT JOIN D ON {condition}" for condition in INTERVALS[:2]),
     *(f"SELECT S.id, D.id AS other, g FROM S LEFT JOIN D ON {condition}" for condition in CONDITIONS[:6]),
     *(f"SELECT S.id, D.id AS other FROM S FULL JOIN D ON {condition}" for condition in CONDITIONS[:2]),
     *(f"SELECT S.id FROM S WHERE EXISTS (SELECT 1 FROM D WHERE {condition})" for condition in CONDITIONS[:3]),
@@ -111,6 +120,13 @@ def test_conditions_are_searched_for(condition) -> None:
     assert " BandJoin" in session.explain("V")
 
 
+@pytest.mark.parametrize("condition", INTERVALS)
+def test_intervals_are_searched_by_both_ends(condition) -> None:
+    session = LocalSession()
+    session.execute(f"{SOURCES} CREATE STREAMED VIEW V AS SELECT S.id, D.id AS other FROM S, D WHERE {condition}")
+    assert " IntervalJoin" in session.explain("V")
+
+
 @pytest.mark.parametrize(
     "condition", ["S.id = D.id AND S.x < D.y", "S.k < D.k", "S.x <> D.y", "S.x < D.y OR S.k = D.k", "S.x + S.id < 7"]
 )
@@ -118,6 +134,23 @@ def test_other_conditions_are_not(condition) -> None:
     session = LocalSession()
     session.execute(f"{SOURCES} CREATE STREAMED VIEW V AS SELECT S.id, D.id AS other FROM S, D WHERE {condition}")
     assert "BandJoin" not in session.explain("V")
+
+
+@pytest.mark.parametrize("points_first", [False, True])
+def test_what_is_in_fault_does_not_depend_on_batches(points_first) -> None:
+    """Which other rows are looked at depends on the rows beside them; they are not compared."""
+    letters = []
+    for cut in ((1, None), (1, 1), (1, 2)):
+        session = LocalSession(*cut)
+        session.execute(f"{SOURCES} CREATE STREAMED VIEW V AS SELECT S.id FROM S, D WHERE "
+                        f"S.x >= D.id AND S.x <= D.y - {2**63 - 1}")  # fmt: skip
+        point = ("A", [{"id": 1, "x": -3, "ts": 1}])
+        spans = ("B", [{"id": -10, "y": 2**63 - 1, "ts": 2}, {"id": -9, "y": -5, "ts": 3}])
+        for source, pushed in (point, spans) if points_first else (spans, point):
+            session.push(source, [{**record, "ts": record["ts"] % 4} for record in pushed])
+        session.advance(END)
+        letters.append((session.relation("V"), len(session.dead_letters("A")) + len(session.dead_letters("B"))))
+    assert letters[0] == letters[1] == letters[2]
 
 
 def test_a_sum_that_overflows_is_in_fault_as_without_a_band() -> None:
