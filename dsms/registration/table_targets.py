@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Table, kind_of
@@ -29,10 +31,10 @@ def writable(name: st.Name, catalog: Catalog) -> Table:
     return table
 
 
-def columns_of(statement: st.Insert, table: Table) -> list[str]:
-    """The columns that an INSERT gives values for, in the order of the values. Raises SqlError."""
-    names = [column_of(name, table) for name in statement.columns] or table.column_names
-    for at, name in enumerate(statement.columns):
+def columns_of(given: Sequence[st.Name], table: Table) -> list[str]:
+    """The columns of an INSERT that names these, in the order of the values; all if it names none. Raises SqlError."""
+    names = [column_of(name, table) for name in given] or table.column_names
+    for at, name in enumerate(given):
         if names[at] in names[:at]:
             raise name.place.error(f'column "{names[at]}" is listed twice')
     return names

@@ -15,6 +15,7 @@ from dsms.model.topic_rules import check_result
 from dsms.registration.environment import Applied, Environment, FixedEnvironment, check_free
 from dsms.registration.queries import RESULT_PREFIX
 from dsms.registration.sources import create_stream, register_source
+from dsms.sql.binder.table_constraints import check_expressions
 from operators.core.errors import UserError
 
 
@@ -30,8 +31,13 @@ def create_table(statement: st.CreateTable, catalog: Catalog, environment: Envir
     environment.limits.check("columns", columns, "the table has {} columns", statement.name.place)
     check_result(RESULT_PREFIX + statement.name.text, catalog)
     source, keys = _checked(statement, catalog)
+    check_expressions(statement, source.schema, catalog)
     logged = _with_topic(source, keys, environment)
-    table = Table(name=source.name, id=source.id, sql=statement.sql, source=logged, keys=keys)
+    defaults = {name.text: written.text for name, written in statement.defaults}
+    checks = {name: written.text for name, written in statement.checks}
+    table = Table(
+        name=source.name, id=source.id, sql=statement.sql, source=logged, keys=keys, defaults=defaults, checks=checks
+    )
     result = StatementResult(
         "CREATE TABLE",
         f'table "{table.name}" created; its changes are in topic "{table.topic}"',

@@ -12,14 +12,13 @@ import pyarrow as pa
 from dsms.model import statements as st
 from dsms.model.objects import Table
 from dsms.model.statements import Load, LoadDatabase, LoadFile
-from dsms.tables.statements import in_order
 from operators.core.errors import UserError
 from operators.core.secrets import resolved_url
 
 
 @singledispatch
 def batches_of(load: Load, table: Table) -> Iterator[pa.Table]:
-    """The rows that a statement loads, in batches whose columns are in the order of the table's."""
+    """The rows that a statement loads, in batches whose columns are some of the table's."""
     raise TypeError(load)
 
 
@@ -55,7 +54,7 @@ def _fitted(batch: pa.Table, table: Table) -> pa.Table:
         raise UserError(
             f'column "{unknown[0]}" not found in table "{table.name}"', hint="have: " + ", ".join(table.column_names)
         )
-    return in_order(table, batch.rename_columns([known[name.lower()] for name in batch.column_names]))
+    return batch.rename_columns([known[name.lower()] for name in batch.column_names])
 
 
 def _layout(options: Sequence[st.Clause], table: Table) -> tuple[str, str, tuple[str, ...] | None]:

@@ -13,7 +13,7 @@ import msgspec
 
 from dsms.tables.one_time import casts_of
 from dsms.tables.question import Asked
-from dsms.tables.select_budget import Budget, OutOfBounds, out_of_bounds
+from dsms.tables.select_budget import Budget, out_of_bounds
 from dsms.tables.select_wire import Given, Order, Outcome, WorkerLimits, stream_of
 from operators.core.distinct_type import stored_schema
 from operators.core.errors import ExternalError, SqlError
@@ -142,8 +142,10 @@ class SelectProcess:
             status = None
         if status == 0:
             raise Ended("the process of a SELECT has ended")
-        hint = f'it may have needed more than {budget.limits.select_memory_mb} MB ("select_memory_mb")'
-        raise OutOfBounds(f"the process that answered the statement died ({_how(status)})", hint=hint)
+        may_be = f"it may have needed more than {budget.limits.select_memory_mb} MB of memory"
+        raise out_of_bounds(
+            "select_memory_mb", f"the process that answered the statement died ({_how(status)}); {may_be}"
+        )
 
 
 def _how(status: int | None) -> str:

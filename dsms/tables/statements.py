@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import singledispatch
+from typing import cast
 
 import pyarrow as pa
+import structlog
 from sqlglot import exp
 
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import ROW_NUMBER, Table
-from dsms.registration.table_targets import check_values, column_of, columns_of, table_of
+from dsms.registration.table_targets import check_values, columns_of, table_of
 from dsms.tables.effect import (
     Content,
     Effect,
@@ -22,11 +24,24 @@ from dsms.tables.effect import (
     inserted,
     key_rows,
     removed,
-    replaced,
 )
+from dsms.tables.merge import merged, selects_of
 from dsms.tables.question import Asked, Question, names_of, question_of
+from dsms.tables.table_rows import (
+    changes_of,
+    columns_in,
+    defaults_of,
+    in_order,
+    keys_in,
+    replaced_rows,
+    select_over,
+    violating,
+    with_defaults,
+)
+from operators.core.errors import UserError
 
-Write = st.Insert | st.Update | st.Delete
+log = structlog.get_logger()
+Write = st.Insert | st.Update | st.Delete | st.Merge
 #: Gives the rows of a question.
 Rows = Callable[[Question], pa.Table]
 #: What the rows that an INSERT would add are called where ON CONFLICT changes others instead.
@@ -39,24 +54,55 @@ def names_read(statement: Write, catalog: Catalog) -> list[str]:
     if isinstance(statement, st.Insert):
         itself = statement.returning or (statement.conflict is not None and statement.conflict.changes)
         return list(dict.fromkeys([*names_of(statement.rows, catalog), *([table.name] if itself else [])]))
+    if isinstance(statement, st.Merge):
+        names = (name for select in selects_of(statement, table) for name in names_of(select, catalog))
+        return list(dict.fromkeys([table.name, *names]))
     values = [value for _, value in statement.changes] if isinstance(statement, st.Update) else []
     return names_of(_selected(table, values, statement), catalog)
 
 
-@singledispatch
 def effects_of(statement: Write, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
     """The effects of a statement, on keys of which no two have one in common; nothing is written. `rows` gives those of
-    a question over objects of `names_read`."""
+    a question over objects of `names_read`. Raises UserError for a row that violates a CHECK."""
+    effects = _effects_of(statement, catalog, rows, content)
+    return tuple(checked(table_of(statement.table, catalog), effect, catalog, rows) for effect in effects)
+
+
+def insertions(
+    table: Table, batches: Iterable[pa.Table], catalog: Catalog, rows: Rows, content: Content
+) -> Iterator[Effect]:
+    """The effects of a load: each batch as new rows."""
+    seen = set[Key]()
+    for batch in batches:
+        defaults = defaults_of(table, batch.column_names, lambda query: rows(question_of(query, catalog)))
+        yield checked(table, inserted(table, in_order(table, batch, defaults), content, seen), catalog, rows)
+        log.info("loading", table=table.name, rows=len(seen))
+
+
+def checked(table: Table, effect: Effect, catalog: Catalog, rows: Rows) -> Effect:
+    """The effect, unless one of its rows violates a CHECK, for which it raises UserError."""
+    if table.checks and effect.upserts.num_rows:
+        violations = rows(question_of(violating(table), catalog, {table.name: effect.upserts}))
+        for number, *values in key_rows(violations):
+            name = list(table.checks)[cast("int", number)]
+            row = ", ".join(f"{column}: {value!r}" for column, value in zip(table.schema.names, values, strict=True))
+            raise UserError(f'row ({row}) of table "{table.name}" violates check "{name}": {table.checks[name]}')
+    return effect
+
+
+@singledispatch
+def _effects_of(statement: Write, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
     raise TypeError(statement)
 
 
-@effects_of.register
+@_effects_of.register
 def _(statement: st.Insert, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
     table = table_of(statement.table, catalog)
-    names = columns_of(statement, table)
-    selected = rows(question_of(_without_defaults(statement.rows), catalog))
+    names = columns_of(statement.columns, table)
+    selected = rows(question_of(with_defaults(table, names, statement.rows), catalog))
     check_values(statement.table, names, selected.num_columns)
-    given = in_order(table, selected.rename_columns(names))
+    defaults = defaults_of(table, names, lambda query: rows(question_of(query, catalog)))
+    given = in_order(table, selected.rename_columns(names), defaults)
     if statement.conflict is None:
         return (inserted(table, given, content, set()),)
     _check_keys(statement.conflict, table)
@@ -87,55 +133,45 @@ def _changed(
         raise conflict.keys[0].place.error(
             "ON CONFLICT DO UPDATE would change a row twice", "give each key once, for example by SELECT DISTINCT ON"
         )
-    changes = _changes(conflict.changes, table)
+    changes = changes_of(conflict.changes, table)
     values = [changes.get(name, exp.column(name, table=table.name, quoted=True)) for name in table.schema.names]
     keys = [exp.column(key, table=table.name, quoted=True) for key in table.keys]
     same = [exp.EQ(this=key.copy(), expression=exp.column(key.name, table=_EXCLUDED, quoted=True)) for key in keys]
     where = exp.and_(*same, *([conflict.where.copy()] if conflict.where is not None else []))
     sources = (exp.Table(this=exp.to_identifier(_EXCLUDED)),)
-    selected = _select(table, [*values, *keys], where, sources, None)
-    return _replaced(table, rows(question_of(selected, catalog, {_EXCLUDED: held})), content)
+    selected = select_over(table, [*values, *keys], where, sources, None)
+    return replaced_rows(table, rows(question_of(selected, catalog, {_EXCLUDED: held})), content)
 
 
-def in_order(table: Table, given: pa.Table) -> pa.Table:
-    """The columns of `given` in the order of the table's; missing columns are NULL."""
-    columns = [
-        given.column(field.name) if field.name in given.column_names else pa.nulls(given.num_rows, field.type)
-        for field in table.schema
-    ]
-    return pa.table(columns, names=table.schema.names)
-
-
-def _without_defaults(rows: exp.Expr) -> exp.Expr:
-    """The rows with DEFAULT replaced by NULL, the only default that columns have."""
-    return rows.transform(
-        lambda node: exp.Null() if isinstance(node, exp.Var) and node.name.upper() == "DEFAULT" else node
-    )
-
-
-@effects_of.register
+@_effects_of.register
 def _(statement: st.Update, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
     table = table_of(statement.table, catalog)
-    changes = _changes(statement.changes, table)
+    changes = changes_of(statement.changes, table)
     if len(changes) < len(statement.changes):
         raise statement.table.place.error("a column is set twice")
-    named = _columns(table, statement)
+    named = columns_in(table, statement.alias)
     values = [changes.get(name, named(name)) for name in table.schema.names]
     matches = rows(question_of(_selected(table, [*values, *map(named, table.keys)], statement), catalog))
-    keys = _keys(table, matches.select(range(len(values), matches.num_columns)))
+    keys = keys_in(table, matches.select(range(len(values), matches.num_columns)))
     if len(set(key_rows(keys))) < keys.num_rows:
         raise statement.table.place.error(
             f'FROM has several rows for one of table "{table.name}"', "say in WHERE which one gives the new values"
         )
-    return (_replaced(table, matches, content),)
+    return (replaced_rows(table, matches, content),)
 
 
-@effects_of.register
+@_effects_of.register
 def _(statement: st.Delete, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
     table = table_of(statement.table, catalog)
-    selected = _selected(table, list(map(_columns(table, statement), table.keys)), statement)
-    keys = _keys(table, rows(question_of(selected, catalog)))
+    selected = _selected(table, list(map(columns_in(table, statement.alias), table.keys)), statement)
+    keys = keys_in(table, rows(question_of(selected, catalog)))
     return (removed(table, keys.group_by(list(table.keys)).aggregate([]) if statement.sources else keys),)
+
+
+@_effects_of.register
+def _(statement: st.Merge, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
+    table = table_of(statement.table, catalog)
+    return merged(statement, table, lambda select: rows(question_of(select, catalog)), content)
 
 
 def returned(statement: Write, catalog: Catalog, effects: Iterable[Effect], content: Content) -> Asked | None:
@@ -156,47 +192,6 @@ def returned(statement: Write, catalog: Catalog, effects: Iterable[Effect], cont
     return question_of(query, catalog, {alias: shown}).over(lambda _: shown)
 
 
-def _changes(changes: Iterable[tuple[st.Name, exp.Expr]], table: Table) -> dict[str, exp.Expr]:
-    return {column_of(name, table): value for name, value in changes}
-
-
-def _replaced(table: Table, matches: pa.Table, content: Content) -> Effect:
-    """The effect of new rows, followed by the keys that they had."""
-    width = len(table.schema)
-    new, old = matches.select(range(width)), matches.select(range(width, matches.num_columns))
-    return replaced(table, new, _keys(table, old), content)
-
-
 def _selected(table: Table, values: list[exp.Expr], statement: st.Update | st.Delete) -> exp.Expr:
     """The query of `values` over the rows of a table that a statement is about."""
-    return _select(table, values, statement.where, statement.sources, statement.alias)
-
-
-def _select(
-    table: Table, values: list[exp.Expr], where: exp.Expr | None, sources: Iterable[exp.Expr], alias: str | None
-) -> exp.Expr:
-    """The query of `values` over a table and other items of FROM."""
-    named = [exp.alias_(value.copy(), f"c{at}", quoted=True) for at, value in enumerate(values)]
-    shown = exp.TableAlias(this=exp.to_identifier(alias or table.name, quoted=True))
-    source = exp.Table(this=exp.to_identifier(table.name, quoted=True), alias=shown)
-    condition = {"where": exp.Where(this=where.copy())} if where is not None else {}
-    joins = [join for item in sources for join in _joins(item.copy())]
-    return exp.Select(expressions=named, from_=exp.From(this=source), joins=joins, **condition)
-
-
-def _joins(item: exp.Expr) -> list[exp.Expr]:
-    """An item of FROM as a join, followed by the joins that it has."""
-    following = item.args.get("joins") or []
-    item.set("joins", None)
-    return [exp.Join(this=item, kind="CROSS"), *following]
-
-
-def _columns(table: Table, statement: st.Update | st.Delete) -> Callable[[str], exp.Expr]:
-    """The columns of the table by their names."""
-    return lambda name: exp.column(
-        name, table=exp.to_identifier(statement.alias or table.name, quoted=True), quoted=True
-    )
-
-
-def _keys(table: Table, rows: pa.Table) -> pa.Table:
-    return rows.rename_columns(list(table.keys)).cast(table.key_schema)
+    return select_over(table, values, statement.where, statement.sources, statement.alias)

@@ -29,14 +29,14 @@ from dsms.model.statements import Load, LoadDatabase, LoadFile
 from dsms.physical.parts.links import link_topics
 from dsms.registration.kinds.insert_stream import check_empty
 from dsms.registration.table_targets import writable
-from dsms.tables.effect import Content, Effect, Key, counted, inserted
+from dsms.tables.effect import counted
 from dsms.tables.loading import batches_of, rows_of_file
 from dsms.tables.promising.visits import Promising, Seen, promising_of
 from dsms.tables.question import Asked, Question, as_shown, question_of
 from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
 from dsms.tables.select_process import Reply
-from dsms.tables.statements import Write, effects_of, names_read, returned
+from dsms.tables.statements import Write, effects_of, insertions, names_read, returned
 from operators.core.alarms import Alarms
 
 #: What a SELECT asks, of everything or of promising regions first.
@@ -217,9 +217,14 @@ class TableStatements:
         return _Snapshot(question, instant, tables | results, catalog)
 
     def _load(self, table: Table, batches: Iterator[pa.Table], catalog: Catalog) -> StatementResult:
-        effects = _insertions(table, batches, self._tables.content(table))
+        effects = insertions(table, batches, catalog, self._of_given, self._tables.content(table))
         count, instant = self._tables.write(table, catalog.written_tables(), effects)
         return StatementResult("LOAD", counted(count, instant), name=table.name)
+
+    def _of_given(self, question: Question) -> pa.Table:
+        """The rows of a question over relations that are given."""
+        with self._writes.admitted() as budget:
+            return self._writes.rows(Asked(question.sql, dict(question.given)), budget)
 
 
 @dataclass(frozen=True)
@@ -248,14 +253,6 @@ def _readable(names: Iterable[str], principal: Principal) -> list[str]:
     for name in checked:
         principal.check_read(name)
     return checked
-
-
-def _insertions(table: Table, batches: Iterator[pa.Table], content: Content) -> Iterator[Effect]:
-    """Each batch as new rows; the service's log tells how many there are so far."""
-    seen: set[Key] = set()
-    for batch in batches:
-        yield inserted(table, batch, content, seen)
-        log.info("loading", table=table.name, rows=len(seen))
 
 
 def _partitions_beside_tables(catalog: Catalog) -> Iterator[Partition]:

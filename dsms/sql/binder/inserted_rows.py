@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -43,18 +43,20 @@ def last_rows(given: GivenRows, taken: Sequence[str], table: Table) -> str:
     """The query of the rows of a table, of which the columns `taken` are given: cast to the types of the table, and of
     each key the last row. A row without a value for a column that needs one is refused."""
     names = {column: f"value {at}" for at, column in enumerate(taken)}
-    checked = {column for column, nullable in zip(taken, given.nullable, strict=True) if nullable}
-    cells = ", ".join(_cell(column, names, checked) for column in table.source.columns)
+    known = {column for column, nullable in zip(taken, given.nullable, strict=True) if not nullable}
+    defaults = {column: f"({text})" for column, text in table.defaults.items()}
+    values = {**defaults, **{column: _quoted(name) for column, name in names.items()}}
+    cells = ", ".join(_cell(column, values.get(column.name, "NULL"), known) for column in table.source.columns)
     renamed, keys, listed = (", ".join(map(_quoted, each)) for each in (names.values(), table.keys, table.schema.names))
     cast = f'SELECT {cells} FROM ({given.text}) AS "given" ({renamed})'
     return f'SELECT {listed} FROM ({cast}) AS "rows" [PARTITION BY {keys} ROWS 1]'
 
 
-def _cell(column: Column, names: Mapping[str, str], checked: Collection[str]) -> str:
-    name = _quoted(column.name)
-    value = _quoted(names[column.name]) if column.name in names else "NULL"
+def _cell(column: Column, value: str, known: Collection[str]) -> str:
+    """The value of a column; `known` are those that are never NULL."""
     cast = f"CAST({value} AS {column.type})"
-    return f"NOT_NULL({cast}) AS {name}" if not column.nullable and column.name in checked else f"{cast} AS {name}"
+    checked = cast if column.nullable or column.name in known else f"NOT_NULL({cast})"
+    return f"{checked} AS {_quoted(column.name)}"
 
 
 def _quoted(name: str) -> str:

@@ -70,7 +70,7 @@ def test_update_and_delete() -> None:
     [
         (
             "CREATE TABLE t (a INT PRIMARY KEY, b INT PRIMARY KEY)",
-            "line 1, column 36: a table has only one PRIMARY KEY",
+            "line 1, column 42: a table has only one PRIMARY KEY",
         ),
         ("CREATE TABLE t (a INT, PRIMARY KEY (z))", 'line 1, column 37: key column "z" not found; have: a'),
         ("CREATE TABLE t ()", "a column needs a name and a type"),

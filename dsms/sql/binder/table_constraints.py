@@ -1,0 +1,46 @@
+"""DEFAULT and CHECK of a table: what they may say, before the table is created."""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.position import error_at
+from dsms.model.types import type_sql
+from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_written_functions
+from dsms.sql.binder.scope import Scope
+from operators.expressions import Expression, cast, evaluate
+
+
+def check_expressions(statement: st.CreateTable, schema: pa.Schema, catalog: Catalog) -> None:
+    """Raises SqlError for a default that names a column or does not fit its own, for a condition that is no predicate
+    of its row, and for either of them that has a subquery or calls what users wrote."""
+    for column, default in statement.defaults:
+        _check_plain(default.tree, catalog, f'the default of "{column.text}"')
+        if named := default.tree.find(exp.Column):
+            raise error_at(named, f'the default of "{column.text}" names column "{named.name}"; it has no row to read')
+        value = cast(bind_expression(default.tree, Scope(pa.schema([]))), schema.field(column.text).type)
+        if fault := _fault(value):
+            raise error_at(default.tree, f'the default of "{column.text}": {fault}')
+    for name, condition in statement.checks:
+        _check_plain(condition.tree, catalog, f'check "{name}"')
+        kind = bind_expression(condition.tree, Scope(schema, statement.name.text)).type
+        if not pa.types.is_boolean(kind):
+            raise error_at(condition.tree, f'check "{name}" is {type_sql(kind)}, not BOOLEAN')
+
+
+def _check_plain(tree: exp.Expr, catalog: Catalog, what: str) -> None:
+    if query := tree.find(exp.Query):
+        raise error_at(query, f"{what} has a subquery", hint="it cannot read relations")
+    refuse_written_functions(tree, catalog)
+    refuse_unknown_functions(tree)
+
+
+def _fault(value: Expression) -> str | None:
+    """Why a constant has no value."""
+    faults = evaluate(pl.DataFrame({"row": [1]}), {"value": value})[1]
+    return None if faults[0] is None else str(faults[0])

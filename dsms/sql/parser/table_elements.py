@@ -1,0 +1,184 @@
+"""What stands between the parentheses of CREATE TABLE: columns with their constraints, and constraints of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot.tokenizer_core import Token
+
+from dsms.model import statements as st
+from dsms.sql.parser.cursor import Cursor, mark, place_of
+from dsms.sql.parser.declarations import column, names
+from dsms.sql.parser.queries import selected_expression
+
+#: The words with which a constraint of a column begins.
+_BEGINS = (
+    "NOT",
+    "NULL",
+    "PRIMARY KEY",
+    "DEFAULT",
+    "CHECK",
+    "CONSTRAINT",
+    "UNIQUE",
+    "REFERENCES",
+    "GENERATED",
+    "COLLATE",
+)
+#: Constraints that other databases have, and what to do instead.
+_REFUSED = {
+    "UNIQUE": "PRIMARY KEY is the constraint that keeps values apart",
+    "REFERENCES": "leave it out: rows are not checked against other tables",
+    "FOREIGN KEY": "leave it out: rows are not checked against other tables",
+    "GENERATED": "a view can compute the column; numbers of rows have to be given by who inserts them",
+    "COLLATE": "text is ordered by code points",
+    "EXCLUDE": "leave it out",
+}
+
+#: Every statement that writes the table evaluates them.
+_MOST_CHECKS = 100
+#: Behind it columns are not counted.
+_WIDEST = 100_000
+
+
+@dataclass
+class Elements:
+    """The elements read so far."""
+
+    table: st.Name
+    columns: list[st.ColumnDefinition] = field(default_factory=list)
+    keys: list[st.Name] = field(default_factory=list)
+    defaults: list[tuple[st.Name, st.Written]] = field(default_factory=list)
+    checks: list[tuple[str, st.Written]] = field(default_factory=list)
+
+    def add_check(self, name: st.Name | None, usual: str, condition: st.Written) -> None:
+        """Adds a CHECK; one without a name gets the usual one, with a number behind it as needed. Raises SqlError."""
+        taken = {taken for taken, _ in self.checks}
+        if len(taken) >= _MOST_CHECKS:
+            raise self.table.place.error(f"a table has at most {_MOST_CHECKS} checks", "join conditions by AND")
+        if name is not None and name.text in taken:
+            raise name.place.error(f'two constraints are named "{name.text}"')
+        free = (f"{usual}{number or ''}" for number in range(len(taken) + 1))
+        self.checks.append((name.text if name else next(each for each in free if each not in taken), condition))
+
+    def not_null(self) -> tuple[st.ColumnDefinition, ...]:
+        """The columns, those of the key NOT NULL. Raises SqlError for a key column that is not there."""
+        have = [column.name.text for column in self.columns]
+        for key in self.keys:
+            if key.text.lower() not in (name.lower() for name in have):
+                raise key.place.error(f'key column "{key.text}" not found', f"have: {', '.join(have)}")
+        of_key = {key.text.lower() for key in self.keys}
+        return tuple(
+            st.ColumnDefinition(c.name, c.type, c.nullable and c.name.text.lower() not in of_key) for c in self.columns
+        )
+
+
+def read_element(cursor: Cursor, elements: Elements) -> None:
+    """Reads one element: `name type constraints`, `PRIMARY KEY (columns)` or `[CONSTRAINT name] CHECK (predicate)`."""
+    if _is_constraint(cursor):
+        name = cursor.name("name of the constraint") if cursor.accept("CONSTRAINT") else None
+        _of_table(cursor, elements, name)
+        return
+    if cursor.peeks(")"):
+        cursor.fail("a column needs a name and a type")
+    defined = column([cursor.next(), *cursor.until(",", ")", *_BEGINS)], cursor)
+    elements.columns.append(defined)
+    tokens = _expressions(cursor)
+    starts = [*_starts(tokens), len(tokens)]
+    called: st.Name | None = None
+    for group in (tokens[start:end] for start, end in zip(starts, starts[1:], strict=False)):
+        if mark(group[0]).upper() == "CONSTRAINT":
+            if len(group) != 2 or group[-1] is tokens[-1]:
+                raise place_of(group[0]).error("CONSTRAINT needs a name and a condition", "CONSTRAINT name CHECK (…)")
+            called = cursor.name_of(group[1], "name of the constraint")
+            continue
+        _of_column(cursor, elements, defined.name, group, called)
+        called = None
+
+
+def _is_constraint(cursor: Cursor) -> bool:
+    """Whether a constraint of the table comes next, not a column that is called like one."""
+    word = mark(cursor.peek()).upper()
+    behind = cursor.tokens[cursor.at + 1 : cursor.at + 2]
+    opens = bool(behind) and mark(behind[0]) == "("
+    return word in ("CONSTRAINT", "PRIMARY KEY", "FOREIGN KEY") or (opens and word in ("CHECK", "UNIQUE", "EXCLUDE"))
+
+
+def _starts(tokens: list[Token]) -> Iterator[int]:
+    """Where constraints begin: outside brackets and CASE, and not right behind DEFAULT, where `NULL` is a value."""
+    depth, before = 0, ""
+    for number, token in enumerate(tokens):
+        word = mark(token).upper()
+        depth -= word in (")", "]", "END")
+        begins = word in _BEGINS and not depth and before != "DEFAULT"
+        if begins and not (before == "NOT" and word == "NULL"):
+            yield number
+        depth += word in ("(", "[", "CASE")
+        before = word
+
+
+def _expressions(cursor: Cursor) -> list[Token]:
+    """The tokens of the element that are left; `<` compares here."""
+    return cursor.until(",", ")", opening="([", closing=")]")
+
+
+def _of_table(cursor: Cursor, elements: Elements, name: st.Name | None) -> None:
+    first = cursor.next()
+    word = mark(first).upper()
+    if word == "PRIMARY KEY":
+        cursor.expect("(")
+        _add_keys(elements, names(cursor, "key column"), first)
+        cursor.expect(")")
+    elif word == "CHECK":
+        elements.add_check(name, f"{elements.table.text}_check", _condition(cursor, _expressions(cursor)))
+    else:
+        _refuse(first)
+
+
+def _of_column(cursor: Cursor, elements: Elements, name: st.Name, group: list[Token], called: st.Name | None) -> None:
+    """Adds the constraint that the tokens of a column spell."""
+    words = [mark(token).upper() for token in group]
+    if words == ["PRIMARY KEY"]:
+        _add_keys(elements, (name,), group[0])
+    elif words == ["NOT", "NULL"]:
+        elements.columns[-1] = st.ColumnDefinition(name, elements.columns[-1].type, nullable=False)
+    elif words[0] == "DEFAULT":
+        if any(other is name for other, _ in elements.defaults):
+            raise place_of(group[0]).error(f'column "{name.text}" has two defaults')
+        elements.defaults.append((name, written(cursor, group[1:])))
+    elif words[0] == "CHECK":
+        elements.add_check(called, f"{elements.table.text}_{name.text}_check", _condition(cursor, group[1:]))
+    elif words != ["NULL"]:
+        _refuse(group[0])
+
+
+def _condition(cursor: Cursor, tokens: list[Token]) -> st.Written:
+    if tokens and mark(tokens[0]) != "(":
+        raise place_of(tokens[0]).error("a condition in parentheses is expected", "CHECK (column > 0)")
+    return written(cursor, tokens)
+
+
+def _add_keys(elements: Elements, keys: tuple[st.Name, ...], first: Token) -> None:
+    if elements.keys:
+        raise place_of(first).error("a table has only one PRIMARY KEY", "for several columns use PRIMARY KEY (a, b)")
+    elements.keys.extend(keys)
+
+
+def _refuse(token: Token) -> None:
+    word = mark(token).upper()
+    hint = _REFUSED.get(word, "have: NOT NULL, PRIMARY KEY, DEFAULT expression, CHECK (predicate)")
+    raise place_of(token).error(f"{token.text.upper()} is not supported in CREATE TABLE", hint)
+
+
+def written(cursor: Cursor, tokens: list[Token]) -> st.Written:
+    """An expression with its text; positions in it are those of the script. Raises SqlError."""
+    text, first, create = cursor.text_of(tokens), tokens[0].start, cursor.tokens[0]
+    # the expression as the select list of a query in the place of the statement
+    before, behind = _blank(cursor.script[: create.start]), _blank(cursor.script[create.end + 1 : first])
+    return st.Written(selected_expression(f"{before}SELECT{behind}{text}", cursor.limits), text)
+
+
+def _blank(text: str) -> str:
+    """Lines and blanks behind which something has the place that it has behind the text."""
+    lines, last = text.count("\n"), len(text) - text.rfind("\n") - 1
+    return "\n" * lines + " " * min(last, _WIDEST)

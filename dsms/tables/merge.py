@@ -1,0 +1,137 @@
+"""MERGE evaluated over the relations of one instant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.model import statements as st
+from dsms.model.objects import Table
+from dsms.registration.table_targets import check_values, columns_of
+from dsms.tables.effect import Content, Effect, Key, fitting, inserted, key_rows, removed
+from dsms.tables.table_rows import (
+    changes_of,
+    columns_in,
+    defaults_of,
+    in_order,
+    keys_in,
+    numbered_values,
+    or_default,
+    replaced_rows,
+    select_over,
+    table_as,
+)
+
+#: A column that the rows of one side have which are there, and the name of a source without one.
+_PRESENT, _SOURCE = "__present", "__source"
+
+
+def selects_of(statement: st.Merge, table: Table) -> list[exp.Expr]:
+    """For each branch the query of its rows: for UPDATE the new values and the old key, for DELETE the key, for INSERT
+    the values."""
+    return [query for _, query in _branches(statement, table)]
+
+
+def merged(
+    statement: st.Merge, table: Table, rows: Callable[[exp.Expr], pa.Table], content: Content
+) -> tuple[Effect, ...]:
+    """The effects of the branches: each row of the table, and each of the source without one, takes the first branch
+    whose condition is TRUE. Raises SqlError if a row would be changed twice, by two rows of the source."""
+    found = [(branch, rows(query)) for branch, query in _branches(statement, table)]
+    updates = [matches for branch, matches in found if branch.action == "update"]
+    deletes = [keys_in(table, matches) for branch, matches in found if branch.action == "delete"]
+    _check_once(statement, table, [*map(partial(_old_keys, table), updates), *deletes])
+    rows_and_keys = [_fitting(table, matches) for matches in updates]
+    effects = [replaced_rows(table, pa.concat_tables(rows_and_keys), content)] if updates else []
+    effects += [removed(table, keys) for keys in deletes]
+    seen = {key for effect in effects for key in key_rows(effect.upserts.select(list(table.keys)))}
+    inserts = ((branch, matches) for branch, matches in found if branch.action == "insert")
+    added = (
+        _added(table, _named(statement, branch, table, matches), rows, content, seen) for branch, matches in inserts
+    )
+    return (*effects, *added)
+
+
+def _branches(statement: st.Merge, table: Table) -> Iterator[tuple[st.MergeBranch, exp.Expr]]:
+    for at, branch in enumerate(statement.branches):
+        before = [other.condition for other in statement.branches[:at] if other.rows == branch.rows]
+        yield branch, _query(statement, table, branch, _chosen(branch.condition, before))
+
+
+def _chosen(condition: exp.Expr | None, before: list[exp.Expr | None]) -> exp.Expr:
+    """The predicate of rows that come to a branch: its condition holds, and none of those before."""
+    refused = [exp.Not(this=exp.func("coalesce", one.copy(), exp.false())) if one else exp.false() for one in before]
+    return exp.and_(*refused, condition.copy() if condition is not None else exp.true())
+
+
+def _query(statement: st.Merge, table: Table, branch: st.MergeBranch, chosen: exp.Expr) -> exp.Expr:
+    """The rows that come to a branch, as what it makes of them."""
+    named = columns_in(table, statement.alias)
+    values = list(map(named, table.keys))
+    if branch.action == "update":
+        changes = changes_of(branch.changes, table)
+        if len(changes) < len(branch.changes):
+            raise branch.changes[0][0].place.error("a column is set twice")
+        values = [*(changes.get(name, named(name)) for name in table.schema.names), *values]
+    if branch.rows == "both":
+        pairs = exp.and_(statement.on.copy(), chosen)
+        return select_over(table, values, pairs, (statement.source,), statement.alias)
+    if branch.rows == "source":
+        names = columns_of(branch.columns, table)
+        values = [or_default(table, *given) for given in zip(names, branch.values, strict=False)] or [exp.true()]
+    alone = _without_partner(statement, table, of_source=branch.rows == "source")
+    return exp.Select(expressions=numbered_values(values), from_=exp.From(this=alone), where=exp.Where(this=chosen))
+
+
+def _without_partner(statement: st.Merge, table: Table, *, of_source: bool) -> exp.Expr:
+    """The rows of one side for which ON is TRUE with no row of the other. ON is over both sides, as it is for pairs: a
+    name that both have is ambiguous."""
+    own = exp.to_identifier(statement.alias or table.name, quoted=True)
+    target = table_as(table, statement.alias)
+    source, other = statement.source.copy(), exp.to_identifier(statement.source.alias_or_name or _SOURCE, quoted=True)
+    kept, kept_name, partner, partner_name = (source, other, target, own) if of_source else (target, own, source, other)
+    if kept is source and not statement.source.alias_or_name:
+        kept.set("alias", exp.TableAlias(this=other))
+    present = [exp.Star(), exp.alias_(exp.true(), _PRESENT, quoted=True)]
+    inside = exp.Select(expressions=present, from_=exp.From(this=partner))
+    marked = exp.Subquery(this=inside, alias=exp.TableAlias(this=partner_name.copy()))
+    join = exp.Join(this=marked, side="LEFT", on=statement.on.copy())
+    missing = exp.Is(this=exp.column(_PRESENT, table=partner_name.copy(), quoted=True), expression=exp.null())
+    star = exp.Column(this=exp.Star(), table=kept_name.copy())
+    alone = exp.Select(expressions=[star], from_=exp.From(this=kept), joins=[join], where=exp.Where(this=missing))
+    return exp.Subquery(this=alone, alias=exp.TableAlias(this=kept_name.copy()))
+
+
+def _old_keys(table: Table, matches: pa.Table) -> pa.Table:
+    return keys_in(table, matches.select(range(len(table.schema), matches.num_columns)))
+
+
+def _check_once(statement: st.Merge, table: Table, keys: list[pa.Table]) -> None:
+    changed = [key for part in keys for key in key_rows(part)]
+    if len(set(changed)) < len(changed):
+        raise statement.table.place.error(
+            f'two rows of USING would change one of table "{table.name}"', "say in ON or WHEN which one does"
+        )
+
+
+def _fitting(table: Table, matches: pa.Table) -> pa.Table:
+    """The new rows and the old keys in the types of the table: constants of several branches may have others."""
+    new, old = fitting(table, matches.select(range(len(table.schema)))), _old_keys(table, matches)
+    columns = [*new.columns, *old.columns]
+    return pa.table(columns, names=[f"c{at}" for at in range(len(columns))])
+
+
+def _named(statement: st.Merge, branch: st.MergeBranch, table: Table, matches: pa.Table) -> pa.Table:
+    """The values of an INSERT by their columns."""
+    names = columns_of(branch.columns, table)
+    check_values(statement.table, names, matches.num_columns)
+    return matches.rename_columns(names)
+
+
+def _added(
+    table: Table, given: pa.Table, rows: Callable[[exp.Expr], pa.Table], content: Content, seen: set[Key]
+) -> Effect:
+    return inserted(table, in_order(table, given, defaults_of(table, given.column_names, rows)), content, seen)
