@@ -15,6 +15,7 @@ import polars as pl
 
 from operators.core.adherence import Adherence
 from operators.core.delta import FROM, ORDER, WEIGHT, Delta
+from operators.core.json_rows import json_rows
 from operators.core.run import Arrangement, Run
 
 #: The column that says which member of a family of queries a row is for; only plans of families have it.
@@ -113,8 +114,8 @@ def reject(delta: Delta, faults: pl.Series, *, raw: bool = False) -> tuple[Delta
         return delta, None
     bad = faults.is_not_null()
     shown = [name for name in delta.columns if name != MEMBER]
-    rows = pl.struct(shown).struct.json_encode() if shown else pl.lit("{}")
     reportable = bad & ((pl.col(WEIGHT) > 0) | raw)
-    reported = delta.frame.with_columns(faults.alias(FAULT), rows.alias(FAULT_ROW)).filter(reportable)
+    reported = delta.frame.with_columns(faults.alias(FAULT)).filter(reportable)
+    reported = reported.with_columns(json_rows(reported, shown).alias(FAULT_ROW))
     member = [MEMBER] if MEMBER in delta.columns else []
     return Delta(delta.frame.filter(~bad)), reported.select(FROM, ORDER, FAULT, FAULT_ROW, *member)

@@ -9,7 +9,7 @@ from operators.core.errors import UserError
 from operators.expressions.arrow_types import polars_type
 from operators.expressions.functions import FUNCTIONS
 from operators.expressions.functions.conversion import converted, convertible
-from operators.expressions.rendering import to_sql, type_name
+from operators.expressions.rendering import to_sql, type_name, written
 from operators.expressions.tree import Call, Column, Expression, Literal
 
 
@@ -32,7 +32,7 @@ def call(name: str, *arguments: Expression) -> Call:
         raise UserError(f'function "{name}" not found', hint=f"have: {', '.join(sorted(FUNCTIONS))}")
     signature = function.resolve(arguments)
     if signature is None:
-        types = ", ".join(type_name(argument.type) for argument in arguments)
+        types = ", ".join(type_name(argument.type) for argument in written(name, arguments))
         text = _attempted(name, arguments)
         raise UserError(f'"{name}" does not take ({types}) in "{text}"', hint=f"it takes {function.takes}")
     widened = tuple(map(coerce, arguments, signature.arguments))

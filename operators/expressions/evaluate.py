@@ -57,12 +57,12 @@ def _is_null(constant: Expression) -> bool:
 
 
 def _constant_folded(constant: Compiled, type_: pa.DataType) -> Compiled:
-    """A call without columns as a literal, unless it is in fault: Polars evaluates such a call to a single row."""
+    """A call without columns as a literal: Polars evaluates such a call to a single row."""
     fault = pl.lit(None, dtype=pl.String) if constant.fault is None else constant.fault
     dtype = polars_type(type_)
     evaluated = pl.select(constant.value.cast(dtype, strict=False).alias("value"), fault.alias("fault"))
-    if evaluated["fault"][0] is not None:
-        return constant
+    if (reason := evaluated["fault"][0]) is not None:
+        return Compiled(pl.lit(None, dtype), pl.lit(reason))
     return Compiled(pl.lit(pl.Series("", evaluated["value"], dtype=dtype)).first())
 
 

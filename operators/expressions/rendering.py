@@ -45,6 +45,8 @@ POSTFIX = {
     "is_not_false": "IS NOT FALSE",
 }
 _ATOM = 9
+#: Functions whose first argument is not written: it says how the others are.
+_MARKED = frozenset({"to_json", "json_array", "json_object"})
 
 _TYPE_NAMES: dict[pa.DataType, str] = {
     pa.null(): "NULL",
@@ -114,10 +116,16 @@ def _render(expression: Expression) -> tuple[str, int]:
     return _call(expression)
 
 
+def written(name: str, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """The arguments of a call that are written."""
+    return arguments[1:] if name in _MARKED else arguments
+
+
 def _call(call: Call) -> tuple[str, int]:
     name, arguments = call.function, call.arguments
     if name == "widen":
         return _render(arguments[0])
+    arguments = written(name, arguments)
     if name in BINARY and len(arguments) == 2:
         symbol, strength = BINARY[name]
         right_strength = strength if name in ("and", "or") else strength + 1

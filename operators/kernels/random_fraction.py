@@ -8,6 +8,8 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 
+from operators.core.json_rows import json_rows
+
 _GOLDEN = 0x9E3779B97F4A7C15
 _SPREAD = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _DIGITS = 53
@@ -44,6 +46,7 @@ def key_checksums(frame: pl.DataFrame, keys: Sequence[str]) -> np.ndarray:
     >>> bool(numbers[0] == numbers[2] != numbers[1])
     True
     """
-    texts = frame.select(pl.struct(*(pl.col(key).alias(str(at)) for at, key in enumerate(keys))).struct.json_encode())
-    encoded = (crc32(text.encode()) for text in texts.to_series())
+    numbered = frame.select(pl.col(key).alias(str(at)) for at, key in enumerate(keys))
+    texts = json_rows(numbered, numbered.columns)
+    encoded = (crc32(text.encode()) for text in texts)
     return np.fromiter(encoded, np.int64, count=frame.height)

@@ -26,8 +26,8 @@ ORDERS = st.sampled_from(
 
 def window_calls(listed, partition) -> tuple[WindowCall, ...]:
     return tuple(
-        WindowCall(f"c{at}", name, arguments, kind, partition, order, frame, start, end, given)
-        for at, (name, arguments, kind, order, frame, start, end, given) in enumerate(listed)
+        WindowCall(f"c{at}", name, arguments, kind, partition, order, frame, start, end, given, *nulls)
+        for at, (name, arguments, kind, order, frame, start, end, given, *nulls) in enumerate(listed)
     )
 
 
@@ -46,7 +46,7 @@ def sql(call: WindowCall) -> str:
     parts = ", ".join(["instant", *call.partition])
     frame = f"{call.frame} BETWEEN {bound(call.start, 'PRECEDING')} AND {bound(call.end, 'FOLLOWING')}"
     framed = "" if call.function in OF_TIES or call.function in OF_PEERS else frame
-    arguments = ", ".join([*call.arguments, *map(str, call.parameters)])
+    arguments = ", ".join([*call.arguments, *map(str, call.parameters)]) + " IGNORE NULLS" * call.ignore_nulls
     window = f"PARTITION BY {parts} ORDER BY {', '.join(order + ties)} {framed}"
     return f"{call.function}({arguments}) OVER ({window}) AS {call.name}"
 

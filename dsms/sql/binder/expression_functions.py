@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from sqlglot import exp
 from dsms.model.position import error_at
 from dsms.sql.parser.interval import unit_name
 from operators.expressions import FUNCTIONS, Expression, Literal, call, cast
+from operators.expressions.functions.json_building import BUILDING, JSON_MARK, TEXT_MARK
 from operators.expressions.functions.patterns import similar_regex
 
 #: The mark of a call of a function written in Python: its definition.
@@ -37,6 +38,8 @@ ALIASES: dict[str, str] = {
     "list_contains": "array_contains", "list_has": "array_contains",
     "btrim": "trim", "xor": "bit_xor", "unix_to_time": "to_timestamp",
     "j_s_o_n_extract": "json_extract", "j_s_o_n_array_length": "json_array_length", "array_join": "array_to_string",
+    "json_build_object": "json_object", "jsonb_build_object": "json_object", "json_build_array": "json_array",
+    "jsonb_build_array": "json_array", "to_jsonb": "to_json",
     "concat_strict": "", "widen": "",
 }  # fmt: skip
 
@@ -71,6 +74,8 @@ def bind_function(node: exp.Expr, bind: Bind) -> Expression:
     target = ALIASES.get(name, name)
     if target not in FUNCTIONS:
         refuse_unknown(node)
+    if target in BUILDING:
+        arguments = [_marks(arguments_of(node)), *arguments]
     return call(target, *arguments)
 
 
@@ -87,6 +92,9 @@ def is_known(node: exp.Expr) -> bool:
 
 def refuse_unknown(node: exp.Expr) -> NoReturn:
     """Raises the SqlError of a function that is not in the catalogue."""
+    if isinstance(node, exp.Explode | exp.ExplodingGenerateSeries):
+        hint = "CROSS JOIN UNNEST(a) AS u(x), or one UNNEST in the select list"
+        raise error_at(node, "UNNEST or generate_series is not supported here", hint=hint)
     name = function_name(node)
     raise error_at(node, f'function "{name}" not found', hint=f"have: {_choices(name)}")
 
@@ -233,6 +241,33 @@ def _json_steps(name: str) -> Special:
     return lambda node, bind: call(name, bind(node.this), _text(json_path(node)))
 
 
+def gives_json(node: exp.Expr) -> bool:
+    """Whether a node is written as a call that gives JSON.
+
+    >>> gives_json(exp.func("to_jsonb", exp.Null())), gives_json(exp.func("lower", exp.Null()))
+    (True, False)
+    """
+    node = node.unnest()
+    if isinstance(node, exp.JSONObject | exp.JSONExtract | exp.JSONBExtract):
+        return True
+    name = function_name(node) if isinstance(node, exp.Func) else ""
+    return ALIASES.get(name, name) in {*BUILDING, "json_extract", "json_query"}
+
+
+def _marks(nodes: Sequence[exp.Expr]) -> Literal:
+    return _text("".join(JSON_MARK if gives_json(node) else TEXT_MARK for node in nodes))
+
+
+def _json_object(node: exp.Expr, bind: Bind) -> Expression:
+    """JSON_OBJECT('a', 1, …), JSON_OBJECT('a': 1, …)."""
+    pairs = [part for part in node.expressions if isinstance(part, exp.JSONKeyValue)]
+    others = [key for key in ("null_handling", "unique_keys", "return_type", "encoding") if node.args.get(key)]
+    if len(pairs) < len(node.expressions) or others:
+        raise error_at(node, "JSON_OBJECT takes names and values", hint="for example JSON_OBJECT('a', 1)")
+    sides = [side for pair in pairs for side in (pair.this, pair.expression)]
+    return call("json_object", _marks(sides), *map(bind, sides))
+
+
 def json_path(node: exp.Expr) -> str:
     """The path of #> or #>> as a path of JSON_EXTRACT. Raises SqlError where it is no literal."""
     path = node.expression
@@ -280,6 +315,7 @@ def _overlay(node: exp.Expr, bind: Bind) -> Expression:
 
 
 _SPECIAL: dict[type[exp.Expr], Special] = {
+    exp.JSONObject: _json_object,
     exp.JSONBExtract: _json_steps("json_extract"),
     exp.JSONBExtractScalar: _json_steps("json_extract_string"),
     exp.Format: _format,
@@ -305,6 +341,9 @@ _SPECIAL: dict[type[exp.Expr], Special] = {
     exp.ArraySize: _only("cardinality", "this"),
     exp.ArrayContains: _only("array_contains", "this", "expression"),
     exp.ArrayToString: _only("array_to_string", "this", "expression"),
+    exp.ArrayContainsAll: _only("array_contains_all", "this", "expression"),
+    exp.ArrayContainedBy: _only("array_contains_all", "expression", "this"),
+    exp.ArrayOverlaps: _only("array_overlaps", "this", "expression"),
     exp.Initcap: _only("initcap", "this"),
     exp.StrPosition: _only("strpos", "this", "substr"),
     exp.RegexpLike: _only("regexp_like", "this", "expression", "flag"),

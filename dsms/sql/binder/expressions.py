@@ -12,6 +12,7 @@ from dsms.model.types import parse_type
 from dsms.sql.binder.expression_functions import PYTHON, bind_function, similar_pattern, struct_of
 from dsms.sql.binder.python_functions import bind_defined
 from dsms.sql.binder.scope import Scope
+from dsms.sql.binder.times import of_times
 from dsms.sql.parser.interval import parse_interval
 from operators.core.errors import SqlError, UserError
 from operators.expressions import Call, Column, Expression, Literal, call, cast
@@ -77,10 +78,14 @@ def _bind(node: exp.Expr, scope: Scope) -> Expression:
     if isinstance(node, exp.EQ | exp.NEQ) and (sides := _rows(node.this, node.expression)) is not None:
         same = _same(sides, scope)
         return same if isinstance(node, exp.EQ) else call("not", same)
+    if isinstance(node, exp.LT | exp.LTE | exp.GT | exp.GTE) and (sides := _rows(node.this, node.expression)):
+        return _in_order(_BINARY[type(node)], sides, scope)
     if isinstance(node, exp.EQ) and (listed := _any_of(node.expression)) is not None:
         return bind_expression(exp.In(this=node.this, expressions=listed), scope)
     if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
         return call("equals_any", bind_expression(node.expression.this, scope), bind_expression(node.this, scope))
+    if (timed := of_times(node, lambda child: bind_expression(child, scope))) is not None:
+        return timed
     if (name := _BINARY.get(type(node))) is not None:
         return call(name, bind_expression(node.this, scope), bind_expression(node.expression, scope))
     if (defined := node.meta.get(PYTHON)) is not None:
@@ -225,6 +230,11 @@ def _is(node: exp.Is, scope: Scope, *, negated: bool) -> Expression:
 
 @_bind.register
 def _(node: exp.Between, scope: Scope) -> Expression:
+    if node.args.get("symmetric"):
+        raise error_at(node, "BETWEEN SYMMETRIC is not supported", hint="BETWEEN LEAST(a, b) AND GREATEST(a, b)")
+    if (above := _rows(node.this, node.args["low"])) and (below := _rows(node.this, node.args["high"])):
+        ends = (_in_order("greater_or_equal", above, scope), _in_order("less_or_equal", below, scope))
+        return _negated(node, call("and", *ends))
     value = bind_expression(node.this, scope)
     low, high = bind_expression(node.args["low"], scope), bind_expression(node.args["high"], scope)
     inside = call("and", call("greater_or_equal", value, low), call("less_or_equal", value, high))
@@ -264,6 +274,15 @@ def _same(pairs: list[tuple[exp.Expr, exp.Expr]], scope: Scope) -> Expression:
     """Whether the two values of each pair are equal."""
     tests = [call("equal", bind_expression(one, scope), bind_expression(other, scope)) for one, other in pairs]
     return tests[0] if len(tests) == 1 else call("and", *tests)
+
+
+def _in_order(operator: str, pairs: list[tuple[exp.Expr, exp.Expr]], scope: Scope) -> Expression:
+    """Whether the first row is before, or behind, the second: the first values that differ decide."""
+    one, other = (bind_expression(value, scope) for value in pairs[0])
+    if len(pairs) == 1:
+        return call(operator, one, other)
+    rest = call("and", call("equal", one, other), _in_order(operator, pairs[1:], scope))
+    return call("or", call(operator.removesuffix("_or_equal"), one, other), rest)
 
 
 @_bind.register

@@ -22,6 +22,7 @@ from dsms.sql.parser import nodes
 __all__ = ["bind_relation", "checked_alias", "one_row"]
 
 _TABLE_PARTS = {"db": "a qualified name", "pivots": "PIVOT", "joins": "JOIN"}
+_INSTEAD = {"pivots": "SUM(v) FILTER (WHERE k = 1) AS one, …", "only": "leave the word out"}
 
 for kind, bind in WINDOWED.items():
     bind_relation.register(kind, bind)
@@ -39,7 +40,9 @@ def _(table: exp.Table, context: Context) -> Relation:
     for part, value in table.args.items():
         if value and part not in ("this", "alias"):
             construct = _TABLE_PARTS.get(part, part.upper())
-            raise refusal(value[0] if isinstance(value, list) else value, f"{construct} in FROM")
+            at = value[0] if isinstance(value, list) else value
+            node = at if isinstance(at, exp.Expr) else table
+            raise refusal(node, f"{construct} in FROM", _INSTEAD.get(part, ""))
     named = isinstance(table.this, exp.Identifier) and context.ctes.get(table.name.lower())
     if not named:
         relation = bind_name(table, context)

@@ -93,9 +93,10 @@ class FromList:
 
     def _with_inner(self, inner: Inner, join_clause: Clause) -> FromList:
         if inner.safe and join_clause.outer in ("right", "full"):
-            raise refusal(join_clause.table, f"{join_clause.outer.upper()} JOIN of a lateral item")
+            kind = join_clause.outer.upper()
+            raise refusal(join_clause.table, f"{kind} JOIN of a lateral item", "LEFT JOIN LATERAL (…) ON TRUE")
         if inner.safe and join_clause.asof:
-            raise refusal(join_clause.table, "ASOF JOIN of a lateral item")
+            raise refusal(join_clause.table, "ASOF JOIN of a lateral item", "put the ASOF JOIN before it")
         whole = self.collapsed() if inner.safe or join_clause.asof else self
         inner = beside(inner, whole.taken, without=self._unread(inner.relation))
         right = inner.relation
@@ -143,7 +144,8 @@ class FromList:
         late = [part for part in parts if has_subquery(part) or self._is_timed(part)]
         if late and (join_clause.outer != "none" or join_clause.asof):
             what = "a subquery" if has_subquery(late[0]) else "Now"
-            raise refusal(late[0], f"{what} in ON of an {'as-of' if join_clause.asof else 'outer'} join")
+            kind, instead = ("as-of" if join_clause.asof else "outer"), "join what it gives first, as an item of FROM"
+            raise refusal(late[0], f"{what} in ON of an {kind} join", instead)
         return [predicate(part, self.scope, "ON") for part in parts if part not in late], late
 
     def _is_timed(self, node: exp.Expr) -> bool:

@@ -31,6 +31,14 @@ class Clause:
     asof: bool = False
 
 
+#: Joins of other systems, and what to write instead.
+_INSTEAD = {
+    "SEMI": "WHERE a.k IN (SELECT …), or WHERE EXISTS (…)",
+    "ANTI": "WHERE NOT EXISTS (…)",
+    "STRAIGHT_JOIN": "JOIN; ALTER VIEW … SET (join_order = …) chooses the order",
+}
+
+
 def clause(node: exp.Join) -> Clause:
     """The clause of a parsed join. Raises SqlError for joins that are not supported.
 
@@ -43,10 +51,11 @@ def clause(node: exp.Join) -> Clause:
             raise refusal(node, f"{part.upper().replace('_', ' ')} JOIN")
     method, kind = (node.args.get("method") or "").upper(), (node.args.get("kind") or "").upper()
     if method not in ("", "NATURAL", "ASOF") or kind not in ("", "INNER", "CROSS", "OUTER"):
-        raise refusal(node, f"{method or kind} JOIN")
+        raise refusal(node, f"{method or kind} JOIN", _INSTEAD.get(method or kind, ""))
     outer = _SIDES[(node.args.get("side") or "").upper()]
     if method == "ASOF" and (outer in ("right", "full") or kind == "CROSS"):
-        raise refusal(node, f"ASOF {kind if kind == 'CROSS' else outer.upper()} JOIN")
+        what = f"ASOF {kind if kind == 'CROSS' else outer.upper()} JOIN"
+        raise refusal(node, what, "b ASOF LEFT JOIN a, or a UNION ALL of two")
     on, using = node.args.get("on"), tuple(node.args.get("using") or ())
     plain = not kind and not method and outer == "none" and on is None and not using
     return Clause(node.this, outer, plain, on, using, method == "NATURAL", method == "ASOF")

@@ -14,7 +14,9 @@ from dsms.sql.binder.relation import refusal
 from dsms.sql.parser.table_names import RELATION_OF
 
 #: Notations that the parser gives as functions.
-_NOTATIONS = (exp.And, exp.Or, exp.Array, exp.Case, exp.Cast, exp.TryCast, exp.Exists, exp.Grouping, exp.Unnest)
+_NOTATIONS = (
+    exp.And, exp.Or, exp.Array, exp.Case, exp.Cast, exp.TryCast, exp.Exists, exp.Explode, exp.Grouping, exp.Unnest,
+)  # fmt: skip
 
 
 def refuse_unknown_functions(query: exp.Expr) -> None:
@@ -27,8 +29,6 @@ def refuse_unknown_functions(query: exp.Expr) -> None:
     operators.core.errors.SqlError: line 1, column 11: function "pg_sleep" not found; have: ...
     """
     for call in query.find_all(exp.Func):
-        if isinstance(call, exp.Explode):
-            raise refusal(call, "UNNEST outside FROM", "FROM s, UNNEST(s.a) AS u(x)")
         if isinstance(call, exp.ExplodingGenerateSeries):
             raise refusal(call, "generate_series in a query that runs once", "let a view call it in FROM")
         if not _known(call):

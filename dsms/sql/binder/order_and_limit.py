@@ -63,7 +63,7 @@ def limit_of(query: exp.Expr) -> Limit:
         return Limit(_number(limit.expression, "LIMIT"), start)
     options = limit.args.get("limit_options")
     if options is not None and options.args.get("percent"):
-        raise refusal(limit, "FETCH PERCENT")
+        raise refusal(limit, "FETCH PERCENT", "WHERE PERCENT_RANK() OVER (ORDER BY …) <= 0.1 over a derived table")
     count = limit.args.get("count")
     ties = options is not None and options.args.get("with_ties")
     if ties and start:

@@ -38,6 +38,8 @@ _RANKS: dict[str, pa.DataType] = {
 }
 _VALUES = ("lag", "lead", "first_value", "last_value", "nth_value")
 _AGGREGATES = ("sum", "count", "avg", "min", "max")
+#: Frames and partitions have fewer rows.
+_MOST_ROWS = 2**31
 FUNCTIONS = (*_RANKS, *_VALUES, *_AGGREGATES)
 
 
@@ -144,19 +146,20 @@ def _call(
         frame.start,
         frame.end,
         constants,
+        isinstance(definition.node.this, exp.IgnoreNulls),
     )
     return node, bound
 
 
 def _function(window: exp.Window, scope: Scope) -> tuple[str, list[Expression], tuple[object, ...]]:
     """The name of a function, its arguments and its constants."""
-    inner = window.this
-    if isinstance(inner, exp.IgnoreNulls):
-        raise refusal(window, "IGNORE NULLS")
-    inner = inner.this if isinstance(inner, exp.RespectNulls) else inner
+    inner = _without_treatment(window.this)
+    if isinstance(window.this, exp.IgnoreNulls) and function_name(inner) not in _VALUES:
+        raise refusal(window, f"IGNORE NULLS of {function_name(inner)}", f"have: {', '.join(_VALUES)}")
     if (aggregate := aggregate_call(inner)) is not None and aggregate.function.name in _AGGREGATES:
         if aggregate.distinct or aggregate.order:
-            raise refusal(window, "DISTINCT or ORDER BY in a window function")
+            hint = "aggregate in a lateral item: CROSS JOIN LATERAL (SELECT … FROM s WHERE …)"
+            raise refusal(window, "DISTINCT or ORDER BY in a window function", hint)
         return aggregate.function.name, _filtered(aggregate, scope), ()
     name = function_name(inner)
     if name not in FUNCTIONS:
@@ -166,9 +169,16 @@ def _function(window: exp.Window, scope: Scope) -> tuple[str, list[Expression], 
     if len(bound) < count:
         raise error_at(window, f'"{name}" needs an argument')
     constants = [_constant(argument, window) for argument in bound[count:]]
+    if constants and not (isinstance(constants[0], int) and abs(constants[0]) < _MOST_ROWS):
+        raise error_at(window, f'"{name}" takes a whole number of fewer than {_MOST_ROWS} rows')
     if name in ("lag", "lead") and len(bound) > 2:
         constants[1] = _value(coerce(bound[2], bound[0].type))
     return name, bound[:count], tuple(constants)
+
+
+def _without_treatment(call: exp.Expr) -> exp.Expr:
+    """The call without IGNORE NULLS or RESPECT NULLS."""
+    return call.this if isinstance(call, exp.IgnoreNulls | exp.RespectNulls) else call
 
 
 def _filtered(aggregate: AggregateCall, scope: Scope) -> list[Expression]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-_OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
+#: The comparisons: their names, and those of their opposites.
+OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.EQ: ("equal", "not_equal"),
     exp.NEQ: ("not_equal", "equal"),
     exp.LT: ("less", "greater_or_equal"),
@@ -38,10 +39,10 @@ def test_of(node: exp.Expr) -> Test | None:
         return Test(node.this)
     if isinstance(node, exp.In) and node.args.get("query"):
         return Test(node.args["query"], _values(node.this), "equal")
-    quantified = getattr(node, "expression", None) if type(node) in _OPERATORS else None
+    quantified = getattr(node, "expression", None) if type(node) in OPERATORS else None
     if not isinstance(quantified, exp.Any | exp.All) or not isinstance(_query(quantified), exp.Query):
         return None
-    operator, opposite = _OPERATORS[type(node)]
+    operator, opposite = OPERATORS[type(node)]
     if isinstance(quantified, exp.Any):
         return Test(_query(quantified), _values(node.this), operator)
     return Test(_query(quantified), _values(node.this), opposite, negated=True)

@@ -13,6 +13,7 @@ from dsms.model.schema import schema
 from dsms.sql.binder.aggregate_calls import aggregates_in, mark
 from dsms.sql.binder.conditions import conjuncts, keeping
 from dsms.sql.binder.defined_aggregates import Known
+from dsms.sql.binder.elements import elements_in_from
 from dsms.sql.binder.emit_final import finals
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.grouping import grouped
@@ -35,14 +36,22 @@ _SUPPORTED = {
 }  # fmt: skip
 #: The most nodes of expressions that stand for aliases, in one SELECT.
 _MOST_COPIED = 10_000
-_CLAUSE_NAMES = {"laterals": "LATERAL VIEW", "locks": "FOR UPDATE", "sample": "TABLESAMPLE"}
+#: Clauses of other systems: what they are called, and what to write instead.
+_REFUSED = {
+    "laterals": ("LATERAL VIEW", "CROSS JOIN UNNEST(a) AS u(x)"),
+    "locks": ("FOR UPDATE", "leave it out: a query holds up nobody"),
+    "sample": ("TABLESAMPLE", "put it behind an item of FROM"),
+    "into": ("INTO", "CREATE TABLE name AS SELECT …"),
+}
 
 
 @bind_query.register
 def _(query: exp.Select, context: Context) -> Relation:
     for clause, value in query.args.items():
         if value and clause not in _SUPPORTED:
-            raise refusal(value[0] if isinstance(value, list) else value, _CLAUSE_NAMES.get(clause, clause.upper()))
+            at = value[0] if isinstance(value, list) else value
+            raise refusal(at if isinstance(at, exp.Expr) else query, *_REFUSED.get(clause, (clause.upper(),)))
+    elements_in_from(query)
     mark(query, Known(context.catalog))
     unfilled = context.unfilled
     context = with_common_tables(query, replace(context, query=query, unfilled=False))

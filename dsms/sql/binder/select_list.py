@@ -52,7 +52,7 @@ def _named(entry: Entry, value: Expression, node: exp.Expr, before: Sequence[Out
         name = frame_name = entry.spelling
     if context.top and frame_name.lower() in taken:
         raise error_at(node, f'two columns are named "{name}"', hint="rename one with AS")
-    if context.top and pa.types.is_null(value.type):
+    if context.top and _has_null(value.type):
         raise error_at(node, "NULL has no type here", hint="use CAST(NULL AS …)")
     while frame_name.lower() in taken:
         frame_name += "'"
@@ -78,6 +78,15 @@ def name_of(node: exp.Expr, value: Expression, scope: Scope, number: int) -> str
     return (same or [node.name])[0]
 
 
+def _has_null(type_: pa.DataType) -> bool:
+    """Whether a type, or one within it, is that of a NULL without a type."""
+    if pa.types.is_list(type_):
+        return _has_null(type_.value_type)
+    if pa.types.is_struct(type_):
+        return any(_has_null(part.type) for part in type_)
+    return bool(pa.types.is_null(type_))
+
+
 def _is_star(node: exp.Expr) -> bool:
     return isinstance(node.this if isinstance(node, exp.Column) else node, exp.Star)
 
@@ -85,7 +94,7 @@ def _is_star(node: exp.Expr) -> bool:
 def _starred(node: exp.Expr, relation: Relation) -> list[Entry]:
     alias = node.table if isinstance(node, exp.Column) else ""
     if relation.scope.rewrite is not None:
-        raise refusal(node, "* with GROUP BY")
+        raise refusal(node, "* with GROUP BY", "name the columns that are grouped by")
     if not alias:
         return list(relation.visible)
     entries = [

@@ -18,6 +18,7 @@ from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.conditions import Output, conjunction, conjuncts, distinct, extended, filtered, fresh, names_of
 from dsms.sql.binder.correlation import Inner, beside, bind_inside
+from dsms.sql.binder.elements import queried_array, values_in_array
 from dsms.sql.binder.empty_aggregates import empty_value_known, if_empty
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.joins import Pair, equality, join, semi_join
@@ -91,11 +92,7 @@ def with_values(relation: Relation, nodes: Sequence[exp.Expr], context: Context)
 def _queries_in(node: exp.Expr, relation: Relation) -> Iterator[exp.Expr]:
     if id(node) in relation.scope.known:
         return
-    if isinstance(node, exp.Array) and any(
-        isinstance(element, exp.Select | exp.SetOperation) for element in node.expressions
-    ):
-        raise refusal(node, "ARRAY(SELECT …)", "use (SELECT ARRAY_AGG(…) FROM …)")
-    if isinstance(node, exp.Query) or test_of(node) is not None:
+    if isinstance(node, exp.Query) or test_of(node) is not None or queried_array(node) is not None:
         yield node
         return
     for child in node.iter_expressions():
@@ -103,8 +100,12 @@ def _queries_in(node: exp.Expr, relation: Relation) -> Iterator[exp.Expr]:
 
 
 def _with_value(relation: Relation, node: exp.Expr, context: Context) -> Relation:
-    test = test_of(node)
-    relation, value = _scalar(relation, node, context) if test is None else _truth(relation, test, context)
+    if (query := queried_array(node)) is not None:
+        relation, value = _scalar(relation, values_in_array(query), context)
+        value = call("coalesce", value, Literal((), value.type))
+    else:
+        test = test_of(node)
+        relation, value = _scalar(relation, node, context) if test is None else _truth(relation, test, context)
     known = {**relation.scope.known, id(node): value}
     return replace(relation, scope=replace(relation.scope, known=known))
 

@@ -70,7 +70,7 @@ def _series(
 
 def _check(array: exp.Unnest, join: Clause) -> None:
     if array.args.get("offset"):
-        raise refusal(array, "UNNEST WITH ORDINALITY")
+        raise refusal(array, "UNNEST WITH ORDINALITY", "generate_series(1, CARDINALITY(a)) AS g(i), and a[i]")
     if len(array.expressions) != 1:
         raise refusal(array, "UNNEST of several arrays")
     is_true = isinstance(join.on, exp.Boolean) and join.on.this

@@ -33,9 +33,9 @@ def frame_of(spec: exp.Expr | None, order: list[pa.DataType], scope: Scope) -> F
         return Frame()
     kind = str(spec.args.get("kind") or "ROWS").lower()
     if kind not in ("rows", "range"):
-        raise refusal(spec, kind.upper())
+        raise refusal(spec, kind.upper(), "ROWS or RANGE")
     if (exclude := spec.args.get("exclude")) is not None and exclude.name.upper() != "NO OTHERS":
-        raise refusal(spec, f"EXCLUDE {exclude.name}")
+        raise refusal(spec, f"EXCLUDE {exclude.name}", "compute without it, and take the values of the row away")
     start = _end(spec, "start", order, scope, kind)
     end = _end(spec, "end", order, scope, kind) if spec.args.get("end") else 0
     return Frame("rows" if kind == "rows" else "range", start, end)

@@ -43,6 +43,8 @@ def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery | st.AlterExecutor
     if cursor.one_of(("QUERY", "VIEW", "EXECUTOR"), "kind") == "EXECUTOR":
         return _alter_executor(cursor)
     name = cursor.name("query name")
+    if cursor.peeks("RENAME"):
+        cursor.fail("RENAME is not supported", f"CREATE VIEW new_name AS SELECT * FROM {name.text}")
     cursor.expect("SET")
     clauses = queries.options(cursor, ("WEIGHT", "STATE_MEMORY", "FRAGMENTS", "JOIN_ORDER"))
     cursor.end()
@@ -66,6 +68,8 @@ def _alter_executor(cursor: Cursor) -> st.AlterExecutor:
 
 def show(cursor: Cursor, _: st.Name | None) -> st.Show | st.ShowEntities | st.ShowExecutors:
     """`SHOW kinds`, `SHOW OPERATORS | QUEUES | SYNOPSES | CONSTRAINTS [FOR query]`, `SHOW EXECUTORS`."""
+    if cursor.peeks("COLUMNS"):
+        cursor.fail("SHOW COLUMNS is not supported", "DESCRIBE name")
     word = cursor.one_of((*_PLURALS, *_ENTITIES, "EXECUTORS"), "kind")
     if word == "EXECUTORS":
         cursor.end()

@@ -15,7 +15,7 @@ from operators.core.errors import UserError
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, TokenType.RAW_STRING)
 
 #: The schema in which all names are, for those who write it.
-PUBLIC = "PUBLIC"
+DATABASE, PUBLIC = "DSMS", "PUBLIC"
 
 
 def place_of(token: Token) -> Place:
@@ -81,8 +81,8 @@ class Cursor:
         return word
 
     def name(self, what: str) -> Name:
-        """Consumes an identifier, behind `public.` or not; `what` it names is for the error."""
-        self.accept(PUBLIC, ".")
+        """Consumes an identifier, behind `public.`, `dsms.public.` or nothing; `what` it names is for the error."""
+        self.accept(DATABASE, ".", PUBLIC, ".") or self.accept(PUBLIC, ".")
         return self.name_of(self.next(), what)
 
     def last_name(self, what: str, after: tuple[str, ...] = ()) -> Name:
@@ -101,12 +101,13 @@ class Cursor:
             raise place_of(token).error(f'"{token.text}" is not a valid {what}')
         return Name(text, place_of(token))
 
-    def until(self, *stops: str) -> list[Token]:
-        """Consumes the tokens before the first of `stops` outside brackets."""
+    def until(self, *stops: str, opening: str = "([<", closing: str = ")]>") -> list[Token]:
+        """Consumes the tokens before the first of `stops`, which are in upper case, outside brackets. Those of a type
+        may be angle brackets."""
         depth, taken = 0, []
-        while not (depth == 0 and mark(self.peek()) in stops):
-            depth += mark(self.peek()) in ("(", "[", "<")
-            depth -= mark(self.peek()) in (")", "]", ">")
+        while not (depth == 0 and mark(self.peek()).upper() in stops):
+            depth += (mark(self.peek()) or " ") in opening
+            depth -= (mark(self.peek()) or " ") in closing
             taken.append(self.next())
         return taken
 

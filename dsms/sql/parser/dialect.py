@@ -51,6 +51,8 @@ class Dsms(Postgres):
             nodes.SyncRelation: lambda self, node: _synchronised(self, node),
             nodes.StreamOf: lambda self, node: f"{node.args['kind'].upper()}({self.sql(node, 'this')})",
             exp.WindowSpec: lambda self, node: _frame(self, node),
+            exp.IgnoreNulls: lambda self, node: f"{self.sql(node, 'this')} IGNORE NULLS",
+            exp.RespectNulls: lambda self, node: f"{self.sql(node, 'this')} RESPECT NULLS",
             nodes.RowPattern: pattern_sql,
             nodes.StreamSample: lambda self, node: f"{self.sql(node, 'this')} SAMPLE({self.sql(node, 'percent')})",
         }

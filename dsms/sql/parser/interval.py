@@ -16,6 +16,8 @@ _MICROSECONDS = {
     "HOUR": 3_600_000_000,
 }
 _DAYS = {"DAY": 1, "WEEK": 7}
+#: Those of 9999 years, from the first to the last that timestamps have.
+_MOST_MONTHS = 12 * 9_999
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _SHORT = {"S": "SECOND", "SEC": "SECOND", "M": "MINUTE", "MIN": "MINUTE", "H": "HOUR", "HR": "HOUR", "D": "DAY"}
 _SHORT |= {"MS": "MILLISECOND", "US": "MICROSECOND", "W": "WEEK", "MON": "MONTH", "Y": "YEAR"}
@@ -51,6 +53,9 @@ def parse_interval(node: exp.Interval) -> Interval:
         position = match.end()
         added = _parts(node, Decimal(match[1]), match[2])
         totals = [total + more for total, more in zip(totals, added, strict=True)]
+    months, days, microseconds = totals
+    if abs(months) + abs(days) // 30 + abs(microseconds) // (30 * _MICROSECONDS["HOUR"] * 24) > _MOST_MONTHS:
+        raise error_at(node, f'interval "{text}" is longer than 9999 years')
     return Interval(*totals)
 
 

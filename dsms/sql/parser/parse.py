@@ -13,6 +13,7 @@ from dsms.sql.parser import aggregates, queries
 from dsms.sql.parser.bounds import check_script, check_statement
 from dsms.sql.parser.cursor import Cursor, mark
 from dsms.sql.parser.dialect import Dsms
+from dsms.sql.parser.refused import refuse_other_systems
 from operators.core.errors import SqlError
 
 #: Parses what follows the words that begin a statement; a label, `Q3: …`, names the statement.
@@ -70,6 +71,7 @@ def _misprinted(parts: list[list[Token]], token: Token) -> bool:
 
 def _statement(cursor: Cursor, starts: Starts) -> st.Statement:
     label = _label(cursor)
+    refuse_other_systems(cursor)
     for words in sorted(starts, key=len, reverse=True):  # SHOW CREATE comes before SHOW
         if cursor.accept(*words):
             creates = words[0] in ("CREATE", "REGISTER") and words[-1] != "INDEX"

@@ -13,7 +13,7 @@ from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.position import error_at
 from dsms.sql.parser import nodes
 from dsms.sql.parser.bounds import bounded
-from dsms.sql.parser.cursor import PUBLIC, Cursor, place_of
+from dsms.sql.parser.cursor import DATABASE, PUBLIC, Cursor, place_of
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.preference import split_preference
 from operators.core.errors import SqlError
@@ -152,21 +152,37 @@ def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
     return without_public(bounded(tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree, limits))
 
 
+def selected_expression(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
+    """The one expression of a query that has nothing else. Raises SqlError.
+
+    >>> selected_expression("SELECT a + 1").sql()
+    'a + 1'
+    """
+    tree = parse_query(text, limits)
+    parts = [part for part, value in tree.args.items() if value]
+    listed = tree.expressions if isinstance(tree, exp.Select) and parts == ["expressions"] else []
+    if len(listed) != 1 or isinstance(listed[0], exp.Alias):
+        raise error_at(tree, "one expression is expected here, and nothing else")
+    expression: exp.Expr = tree.expressions[0].pop()
+    return expression
+
+
 def without_public(tree: exp.Expr) -> exp.Expr:
     """The query with plain names of relations, all of which are in the one schema that there is.
 
-    >>> parse_query('SELECT public.t.a FROM public.t, s').sql()
+    >>> parse_query('SELECT public.t.a FROM public.t, dsms.public.s').sql()
     'SELECT t.a FROM t, s'
     """
     plain = {table.name for table in tree.find_all(exp.Table) if _in_public(table)}
     for part in [*tree.find_all(exp.Table), *(tree.find_all(exp.Column) if plain else ())]:
         if _in_public(part) and (isinstance(part, exp.Table) or part.table in plain):
             part.set("db", None)
+            part.set("catalog", None)
     return tree
 
 
 def _in_public(part: exp.Table | exp.Column) -> bool:
-    return part.db.upper() == PUBLIC and not part.catalog
+    return part.db.upper() == PUBLIC and part.catalog.upper() in ("", DATABASE)
 
 
 def _readable(error: ParseError, text: str) -> SqlError:

@@ -7,6 +7,7 @@ from operators.expressions.functions.comparison import COMPARISON
 from operators.expressions.functions.conditional import CONDITIONAL
 from operators.expressions.functions.conversion import CONVERSION
 from operators.expressions.functions.json import JSON
+from operators.expressions.functions.json_building import BUILDING
 from operators.expressions.functions.logic import LOGIC
 from operators.expressions.functions.math import NUMBERS
 from operators.expressions.functions.nested import NESTED
@@ -25,6 +26,7 @@ FUNCTIONS: dict[str, Function] = {
     **PATTERNS,
     **TIME,
     **JSON,
+    **BUILDING,
     **NESTED,
     **ARRAYS,
     **CONVERSION,

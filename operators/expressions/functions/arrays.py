@@ -113,6 +113,30 @@ def _any_rule(arguments: Arguments) -> Signature | None:
     return signature and Signature(signature.arguments, pa.bool_(), True)
 
 
+def _two_rule(arguments: Arguments) -> Signature | None:
+    """Two arrays of values that are no arrays or structs, in the type that both have."""
+    signature = _concat_rule(arguments)
+    shared = signature.result if signature else None
+    if signature is None or not isinstance(shared, pa.ListType) or pa.types.is_nested(shared.value_type):
+        return None
+    return Signature(signature.arguments, pa.bool_())
+
+
+def _values(elements: list[object]) -> set[object]:
+    """The values that are not NULL; all NaN are one."""
+    return {"NaN" if element != element else element for element in elements if element is not None}
+
+
+def _has_all(elements: list[object], wanted: object) -> bool:
+    assert isinstance(wanted, list)
+    return None not in wanted and _values(wanted) <= _values(elements)
+
+
+def _has_any(elements: list[object], wanted: object) -> bool:
+    assert isinstance(wanted, list)
+    return not _values(wanted).isdisjoint(_values(elements))
+
+
 _LIST = "an array and a value"
 ARRAYS: dict[str, Function] = {
     # what `value = ANY(array)` is bound to
@@ -158,6 +182,20 @@ ARRAYS: dict[str, Function] = {
         "ARRAY_REMOVE(a, 1)",
         _with_element(0, appended=False),
         _compared(_without),
+    ),
+    "array_contains_all": _entry(
+        "two arrays",
+        "Whether each element of the second is one of the first, which NULL never is; also a @> b and b <@ a.",
+        "ARRAY_CONTAINS_ALL(a, ARRAY[1])",
+        _two_rule,
+        _compared(_has_all),
+    ),
+    "array_overlaps": _entry(
+        "two arrays",
+        "Whether they have an element in common, which NULL never is; also a && b.",
+        "ARRAY_OVERLAPS(a, ARRAY[1])",
+        _two_rule,
+        _compared(_has_any),
     ),
     "string_to_array": _entry(
         "text and a separator",

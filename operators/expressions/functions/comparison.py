@@ -15,10 +15,9 @@ from operators.expressions.function import (
     Signature,
     first_fault,
     literal_value,
-    total,
     total_call,
 )
-from operators.expressions.functions.rules import anything, same, shared_type
+from operators.expressions.functions.rules import anything, ordered, same, shared_type
 from operators.expressions.tree import Call, Literal
 
 _Build = Callable[[pl.Expr, pl.Expr], pl.Expr]
@@ -59,8 +58,11 @@ def _definite(count: int) -> Callable[[Arguments], Signature | None]:
 
 def _compare(symbol: str, summary: str) -> Function:
     example = f"a {symbol} b"
-    rule = same(anything, 2, pa.bool_())
-    return Function("comparison", "two values of one type", summary, example, rule, total(COMPARE[symbol]))
+    by_order = symbol in ("<", "<=", ">", ">=")
+    takes = "two values of one type" + " that is no array or struct" * by_order
+    rule = same(ordered if by_order else anything, 2, pa.bool_())
+    compared = total_call(lambda call, *sides: compare(symbol, call.arguments[0].type)(*sides))
+    return Function("comparison", takes, summary, example, rule, compared)
 
 
 def _mirrored(build: _Build, mirror: _Build) -> _Build:
@@ -83,6 +85,18 @@ COMPARE: dict[str, _Build] = {
     ">": _mirrored(operator.gt, operator.lt),
     ">=": _mirrored(operator.ge, operator.le),
 }
+
+
+def compare(symbol: str, type_: pa.DataType) -> _Build:
+    """The comparison of two values of a type. Polars panics at `=` of structs of which one is NULL on every row."""
+    return _STRUCTS.get(symbol, COMPARE[symbol]) if pa.types.is_struct(type_) else COMPARE[symbol]
+
+
+def _where_both(build: _Build) -> _Build:
+    return lambda a, b: pl.when(a.is_not_null() & b.is_not_null()).then(build(a, b))
+
+
+_STRUCTS: dict[str, _Build] = {"=": _where_both(pl.Expr.eq_missing), "<>": _where_both(pl.Expr.ne_missing)}
 _DISTINCT = _mirrored(pl.Expr.ne_missing, pl.Expr.ne_missing)
 _NOT_DISTINCT = _mirrored(pl.Expr.eq_missing, pl.Expr.eq_missing)
 

@@ -6,8 +6,8 @@ import polars as pl
 import pyarrow as pa
 
 from operators.expressions.function import Arguments, Compiled, Function, Signature, first_fault, lit_text, quoted
-from operators.expressions.functions.comparison import COMPARE, masked
-from operators.expressions.functions.rules import anything, same, shared_type, widens
+from operators.expressions.functions.comparison import compare, masked
+from operators.expressions.functions.rules import anything, ordered, same, shared_type, widens
 from operators.expressions.tree import Call
 
 _NO_FAULT = pl.lit(None, dtype=pl.String)
@@ -62,9 +62,10 @@ def _nullif_rule(arguments: Arguments) -> Signature | None:
     return signature and Signature(signature.arguments, signature.result, True)
 
 
-def _nullif(_: Call, arguments: Sequence[Compiled]) -> Compiled:
+def _nullif(call: Call, arguments: Sequence[Compiled]) -> Compiled:
     value, other = arguments
-    kept = pl.when(COMPARE["="](value.value, other.value).fill_null(value=False)).then(None).otherwise(value.value)
+    same = compare("=", call.type)(value.value, other.value)
+    kept = pl.when(same.fill_null(value=False)).then(None).otherwise(value.value)
     return masked(kept, first_fault([value.fault, other.fault]))
 
 
@@ -100,6 +101,11 @@ def _not_null(call: Call, arguments: Sequence[Compiled]) -> Compiled:
     return Compiled(value, first_fault([fault, own]))
 
 
+def _ordered_rule(arguments: Arguments) -> Signature | None:
+    signature = _ALL_NULLABLE(arguments)
+    return signature if signature is not None and ordered(signature.result) else None
+
+
 _ALL_NULLABLE = _shared_rule(lambda arguments: all(argument.nullable for argument in arguments))
 
 CONDITIONAL: dict[str, Function] = {
@@ -132,18 +138,18 @@ CONDITIONAL: dict[str, Function] = {
     ),
     "greatest": Function(
         "conditional",
-        "values of one type",
+        "values of one type that is no array or struct",
         "The largest value; NULLs are passed over.",
         "GREATEST(a, b)",
-        _ALL_NULLABLE,
+        _ordered_rule,
         _extreme(_greatest),
     ),
     "least": Function(
         "conditional",
-        "values of one type",
+        "values of one type that is no array or struct",
         "The smallest value; NULLs are passed over.",
         "LEAST(a, b)",
-        _ALL_NULLABLE,
+        _ordered_rule,
         _extreme(_least),
     ),
 }

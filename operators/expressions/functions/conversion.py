@@ -20,6 +20,7 @@ from operators.expressions.function import (
 from operators.expressions.rendering import type_name
 from operators.expressions.tree import Call
 from operators.expressions.types import BY_ARROW, TYPES, Conversion
+from operators.kernels.full_decimals import rounded
 
 _TRUE = ["t", "true", "y", "yes", "on", "1"]
 _FALSE = ["f", "false", "n", "no", "off", "0"]
@@ -69,8 +70,9 @@ def _half_even(value: pl.Expr, source: pa.DataType, target: pa.DataType) -> pl.E
 
 def _half_away(value: pl.Expr, source: pa.DataType, target: pa.DataType) -> pl.Expr:
     scale = digits(target)[1] if decimal(target) else 0
-    rounded = value.round(scale, mode="half_away_from_zero") if digits(source)[1] > scale else value
-    return _plain(rounded, source, target)
+    if digits(source)[1] <= scale:
+        return _plain(value, source, target)
+    return rounded(value, digits(source)[0], scale, "half", polars_type(target))
 
 
 def _float_to_float(value: pl.Expr, source: pa.DataType, target: pa.DataType) -> pl.Expr:
@@ -121,6 +123,25 @@ def _timestamp_to_text(value: pl.Expr, *_: pa.DataType) -> pl.Expr:
     return value.dt.strftime("%Y-%m-%d %H:%M:%S%.6f").str.replace(r"\.?0+$", "")
 
 
+def _binary_to_text(value: pl.Expr, *_: pa.DataType) -> pl.Expr:
+    """Bytes read as UTF-8. Polars fails at other bytes, also where it should give NULL."""
+    return value.map_batches(_decoded, return_dtype=pl.String, is_elementwise=True)
+
+
+def _decoded(values: pl.Series) -> pl.Series:
+    try:
+        return values.cast(pl.String)
+    except pl.exceptions.ComputeError:
+        return pl.Series(values.name, [None if each is None else _text_of(each) for each in values], pl.String)
+
+
+def _text_of(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 CONVERSIONS: dict[tuple[str, str], Conversion] = {
     ("boolean", "integer"): _plain,
     ("boolean", "text"): _plain,
@@ -146,7 +167,7 @@ CONVERSIONS: dict[tuple[str, str], Conversion] = {
     ("text", "binary"): _plain,
     ("text", "date"): _text_to_date,
     ("text", "timestamp"): _text_to_timestamp,
-    ("binary", "text"): _plain,
+    ("binary", "text"): _binary_to_text,
     ("date", "timestamp"): _plain,
     ("date", "text"): _date_to_text,
     ("timestamp", "date"): _plain,

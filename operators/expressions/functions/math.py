@@ -6,7 +6,7 @@ from collections.abc import Callable
 import polars as pl
 import pyarrow as pa
 
-from operators.expressions.arrow_types import decimal, digits, floating, integer, numeric, polars_type, whole_digits
+from operators.expressions.arrow_types import decimal, digits, integer, numeric, polars_type, whole_digits
 from operators.expressions.function import (
     Arguments,
     Function,
@@ -24,6 +24,7 @@ from operators.expressions.functions.entry import BOOLEAN, DOUBLE, LONG, Build, 
 from operators.expressions.functions.rules import exactly, same
 from operators.expressions.quotient import quotient
 from operators.expressions.tree import Call
+from operators.kernels.full_decimals import by_polars, rounded
 
 _ONE = exactly(DOUBLE, result=DOUBLE)
 _BITS: dict[pa.DataType, int] = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
@@ -81,22 +82,12 @@ def _round(mode: str) -> Callable[..., pl.Expr]:
         type_ = call.arguments[0].type
         if integer(type_):
             return value
-        if decimal(type_):
-            value = value.cast(pl.Decimal(38, digits(type_)[1]))
-        rounded = _direction(value, mode, _places(call))
-        return rounded if floating(type_) else rounded.cast(polars_type(call.type), strict=False)
+        if not decimal(type_):
+            return by_polars(value, _places(call), mode)
+        precision, scale = digits(type_)
+        return rounded(value.cast(pl.Decimal(38, scale)), precision, _places(call), mode, polars_type(call.type))
 
     return build
-
-
-def _direction(value: pl.Expr, mode: str, places: int) -> pl.Expr:
-    if mode == "floor":
-        return value.floor()
-    if mode == "ceil":
-        return value.ceil()
-    if mode == "trunc":
-        return value.truncate(places)
-    return value.round(places, mode="half_away_from_zero")
 
 
 def _abs(call: Call, value: pl.Expr) -> pl.Expr:

@@ -52,8 +52,18 @@ def _array_rule(arguments: Arguments) -> Signature | None:
     return Signature((shared,) * len(arguments), pa.list_(shared), False)
 
 
-def _array(_: Call, arguments: Sequence[Compiled]) -> Compiled:
-    value = pl.concat_list([argument.value for argument in arguments])
+def _of_values(arguments: Sequence[Compiled]) -> pl.Expr:
+    return pl.concat_list([argument.value for argument in arguments])
+
+
+def _of_arrays(arguments: Sequence[Compiled]) -> pl.Expr:
+    """Polars would put the elements of arrays one after another, but leaves structs as they are."""
+    wrapped = pl.concat_list([pl.struct(argument.value.alias("array")) for argument in arguments])
+    return wrapped.list.eval(pl.element().struct.field("array"))
+
+
+def _array(call: Call, arguments: Sequence[Compiled]) -> Compiled:
+    value = _of_arrays(arguments) if pa.types.is_list(call.arguments[0].type) else _of_values(arguments)
     return masked(value, first_fault([argument.fault for argument in arguments]))
 
 

@@ -57,3 +57,8 @@ def same(accept: TypeTest, count: int, result: pa.DataType | None = None) -> Rul
 
 def anything(_: pa.DataType) -> bool:
     return True
+
+
+def ordered(type_: pa.DataType) -> bool:
+    """Whether values of a type are compared by `<`: arrays and structs are not."""
+    return not pa.types.is_nested(type_)

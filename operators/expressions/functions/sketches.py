@@ -4,6 +4,7 @@ nobody writes them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 import numpy as np
 import polars as pl
@@ -22,15 +23,21 @@ from operators.expressions.function import (
     total_call,
 )
 from operators.expressions.functions.entry import DOUBLE, LONG, constant
-from operators.expressions.tree import Call
+from operators.expressions.tree import Call, Expression
 from operators.kernels.distinct_coupons import coupons_of, estimates
-from operators.kernels.near_values import near_floats, near_integers
+from operators.kernels.near_values import LEAST_ERROR, near_floats, near_integers
 from operators.kernels.unscaled_decimals import as_decimals
+
+
+def _is_count(argument: Expression) -> bool:
+    """Whether an argument is a number of registers."""
+    value = literal_value(argument) if constant(argument) else None
+    return isinstance(value, int) and 0 < value < 2**31
 
 
 def _coupon_rule(arguments: Arguments) -> Signature | None:
     nested = any(pa.types.is_nested(argument.type) for argument in arguments)
-    if len(arguments) < 2 or not constant(arguments[0]) or nested:
+    if len(arguments) < 2 or not _is_count(arguments[0]) or nested:
         return None
     return Signature((LONG, *(argument.type for argument in arguments[1:])), pa.int32())
 
@@ -48,7 +55,8 @@ def _coupon(call: Call, arguments: Sequence[Compiled]) -> Compiled:
 
 
 def _count_rule(arguments: Arguments) -> Signature | None:
-    return Signature((LONG, LONG), LONG) if len(arguments) == 2 and constant(arguments[0]) else None
+    fits = len(arguments) == 2 and _is_count(arguments[0]) and pa.types.is_integer(arguments[1].type)
+    return Signature((LONG, LONG), LONG) if fits else None
 
 
 def _count(call: Call, _: pl.Expr, coupons: pl.Expr) -> pl.Expr:
@@ -62,6 +70,9 @@ def _count(call: Call, _: pl.Expr, coupons: pl.Expr) -> pl.Expr:
 
 def _near_rule(arguments: Arguments) -> Signature | None:
     if len(arguments) != 2 or not constant(arguments[0]) or not numeric(arguments[1].type):
+        return None
+    error = literal_value(arguments[0])
+    if not isinstance(error, int | float | Decimal) or not LEAST_ERROR <= float(error) < 1:
         return None
     return Signature((DOUBLE, arguments[1].type), arguments[1].type)
 

@@ -14,8 +14,10 @@ from operators.expressions.function import (
     Rule,
     Signature,
     first_fault,
+    lit_text,
     literal_value,
     partial,
+    quoted,
     total,
     total_call,
 )
@@ -147,24 +149,34 @@ def _texts(least: int, *, strict: bool) -> Rule:
     return rule
 
 
+def _texts_of(call: Call, arguments: Sequence[Compiled]) -> tuple[list[pl.Expr], pl.Expr | None]:
+    """The arguments as text, and the fault: bytes may be no UTF-8."""
+    pairs = list(zip(arguments, call.arguments, strict=True))
+    texts = [converted(compiled.value, source.type, TEXT) for compiled, source in pairs]
+    unread = [
+        pl.when(text.is_null() & compiled.value.is_not_null()).then(
+            lit_text(f"bytes that are no UTF-8 in {quoted(call)}")
+        )
+        for text, (compiled, source) in zip(texts, pairs, strict=True)
+        if pa.types.is_binary(source.type)
+    ]
+    return texts, first_fault([*(argument.fault for argument in arguments), *unread])
+
+
 def _joined(*, strict: bool) -> Callable[[Call, Sequence[Compiled]], Compiled]:
     def evaluate(call: Call, arguments: Sequence[Compiled]) -> Compiled:
-        texts = [
-            converted(compiled.value, source.type, TEXT)
-            for compiled, source in zip(arguments, call.arguments, strict=True)
-        ]
-        fault = first_fault([argument.fault for argument in arguments])
+        texts, fault = _texts_of(call, arguments)
         return masked(pl.concat_str(texts, ignore_nulls=not strict), fault)
 
     return evaluate
 
 
 def _concat_ws(call: Call, arguments: Sequence[Compiled]) -> Compiled:
-    texts = [
-        converted(compiled.value, source.type, TEXT) for compiled, source in zip(arguments, call.arguments, strict=True)
-    ]
-    value = pl.concat_list(texts[1:]).list.drop_nulls().list.join(texts[0])
-    return masked(value, first_fault([argument.fault for argument in arguments]))
+    texts, fault = _texts_of(call, arguments)
+    # of a column, as Polars joins constants to one row, whatever the separator is
+    first = pl.when(texts[0].is_not_null()).then(texts[1])
+    value = pl.concat_list([first, *texts[2:]]).list.drop_nulls().list.join(texts[0])
+    return masked(value, fault)
 
 
 def _translate(call: Call, text: pl.Expr, *_: pl.Expr) -> pl.Expr:

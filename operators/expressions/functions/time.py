@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.core.errors import UserError
-from operators.expressions.arrow_types import TIMESTAMP, integer, temporal
+from operators.expressions.arrow_types import INTERVAL, TIMESTAMP, integer, temporal
 from operators.expressions.function import (
     Arguments,
     Function,
@@ -21,6 +21,7 @@ from operators.expressions.function import (
 )
 from operators.expressions.functions.entry import DOUBLE, LONG, TEXT, constant, with_constants
 from operators.expressions.functions.rules import exactly
+from operators.expressions.functions.shift_time import in_range, intervals_after
 from operators.expressions.quotient import quotient
 from operators.expressions.tree import Call, Expression
 
@@ -173,7 +174,7 @@ def _unparsed(call: Call, text: pl.Expr, _: pl.Expr) -> pl.Expr:
 
 def _from_seconds(seconds: pl.Expr) -> pl.Expr:
     micros = (seconds * 1_000_000).round(0)
-    return micros.cast(pl.Int64, strict=False).cast(pl.Datetime("us"))
+    return in_range(micros.cast(pl.Int64, strict=False).cast(pl.Datetime("us")))
 
 
 def _epoch_rule(arguments: Arguments) -> Signature | None:
@@ -188,7 +189,7 @@ def _epoch(per_unit: int) -> Callable[..., pl.Expr]:
     def build(call: Call, value: pl.Expr) -> pl.Expr:
         if call.type == LONG:
             return _long(value) // per_unit
-        return (value.cast(pl.Int128) * per_unit).cast(pl.Int64, strict=False).cast(pl.Datetime("us"))
+        return in_range((value.cast(pl.Int128) * per_unit).cast(pl.Int64, strict=False).cast(pl.Datetime("us")))
 
     return build
 
@@ -197,7 +198,56 @@ def _out_of_range(call: Call, *_: pl.Expr) -> pl.Expr:
     return lit_text(f"timestamp out of range in {quoted(call)}")
 
 
+def _intervals_rule(arguments: Arguments) -> Signature | None:
+    if len(arguments) != 3 or not temporal(arguments[0].type) or not constant(arguments[1]):
+        return None
+    fits = arguments[1].type == INTERVAL and integer(arguments[2].type)
+    return Signature((TIMESTAMP, INTERVAL, LONG), TIMESTAMP) if fits else None
+
+
+def _zone_rule(arguments: Arguments) -> Signature | None:
+    if len(arguments) != 3 or not temporal(arguments[0].type) or not all(map(constant, arguments[1:])):
+        return None
+    for zone in map(literal_value, arguments[1:]):
+        try:
+            pl.Series([], dtype=pl.Datetime("us")).dt.replace_time_zone(str(zone))
+        except pl.exceptions.PolarsError as error:
+            raise UserError(
+                f'time zone "{zone}" not found', hint="have: those of the IANA, as Europe/Berlin"
+            ) from error
+    return Signature((TIMESTAMP, TEXT, TEXT), TIMESTAMP)
+
+
+def _in_zone(call: Call, moment: pl.Expr, *_: pl.Expr) -> pl.Expr:
+    """Where clocks go back, the later moment is meant; where they go forward, times between count as before."""
+    source, target = (str(literal_value(zone)) for zone in call.arguments[1:])
+
+    def instant(hours: int) -> pl.Expr:
+        before = pl.duration(hours=hours)
+        known = (moment - before).dt.replace_time_zone(source, ambiguous="latest", non_existent="null")
+        return known.dt.convert_time_zone("UTC") + before
+
+    known = pl.coalesce(instant(0), instant(3), instant(25))
+    return in_range(known.dt.convert_time_zone(target).dt.replace_time_zone(None))
+
+
 TIME: dict[str, Function] = {
+    "add_intervals": Function(
+        "time",
+        "a date or timestamp, a literal interval and a whole number",
+        "The timestamp so many intervals later; also t + n * INTERVAL '1 hour'.",
+        "ADD_INTERVALS(t, INTERVAL '1 hour', 3)",
+        _intervals_rule,
+        partial_call(intervals_after, _out_of_range),
+    ),
+    "in_zone": Function(
+        "time",
+        "a timestamp and two literal time zones",
+        "What clocks of the second zone show when those of the first show it; also t AT TIME ZONE a AT TIME ZONE b.",
+        "IN_ZONE(t, 'UTC', 'Europe/Berlin')",
+        _zone_rule,
+        partial_call(_in_zone, _out_of_range),
+    ),
     "extract": Function(
         "time",
         "a part and a date or timestamp",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from dsms.testing import LocalSession
@@ -47,6 +49,46 @@ def test_a_fault_of_a_query_is_its_dead_letter_and_no_row(session) -> None:
     (letter,) = session.dead_letters("T")
     assert (letter["offset"], letter["query"], letter["reason"]) == (1, "V", 'division by zero in "12 / v"')
     assert letter["record"] == {"k": 1, "v": 0, "ts": 2}
+
+
+def test_a_row_with_bytes_can_be_in_fault() -> None:
+    session = LocalSession()
+    session.execute(
+        "REGISTER SOURCE T (k INT, v INT, b VARBINARY, bs VARBINARY[]) FROM t; CREATE STREAM S OVER T KEY k;"
+        "CREATE STREAMED VIEW V AS SELECT k, 12 / v AS q, CAST(b AS VARCHAR) AS text, bs FROM S"
+    )
+    session.push("T", [{"k": 1, "v": 0, "b": b"x", "bs": [b"y"], "ts": 1}, {"k": 2, "v": 1, "b": b"\xff", "ts": 2}])
+    session.push("T", [{"k": 3, "v": 1, "b": "é".encode(), "bs": [], "ts": 3}])
+    session.advance(9)
+    assert session.relation("V") == [{"k": 3, "q": 12, "text": "é", "bs": []}]
+    assert [letter["reason"] for letter in session.dead_letters("T")] == [
+        'division by zero in "12 / v"',
+        'cannot cast a value to VARCHAR in "CAST(b AS VARCHAR)"',
+    ]
+
+
+def test_a_row_of_which_no_column_is_read_can_be_in_fault() -> None:
+    session = LocalSession()
+    session.execute("REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY NULL")
+    session.execute("CREATE STREAMED VIEW V AS SELECT COUNT(*) AS n FROM S WHERE 1 / 0 = 1")
+    session.push("T", [{"k": 1, "ts": 1}])
+    session.advance(9)
+    assert session.relation("V") == [{"n": 0}]
+
+
+def test_sums_of_windows_beyond_all_decimals_are_faults() -> None:
+    session = LocalSession()
+    session.execute(
+        "CREATE TABLE t (k INT PRIMARY KEY, d DECIMAL(38, 2)); CREATE STREAMED VIEW V AS "
+        "SELECT k, SUM(d) OVER (ORDER BY k ROWS 1 PRECEDING) AS s FROM t; CREATE STREAMED VIEW W AS "
+        "SELECT k, AVG(d) OVER (ORDER BY k ROWS 3 PRECEDING) AS a, ROUND(d) AS r FROM t"
+    )
+    most = "9" * 36 + ".99"
+    session.execute(f"INSERT INTO t VALUES (1, {most}), (2, {most}), (3, -{most}), (4, 1.5)")
+    sums = {row["k"]: str(row["s"]) for row in session.relation("V")}
+    assert sums == {1: most, 3: "0.00", 4: "-" + "9" * 35 + "8.49"}
+    assert [row["a"] for row in session.relation("W")] == pytest.approx([1e36, 1e36, 1e36 / 3, 0.25e36])
+    assert [row["r"] for row in session.relation("W")] == [Decimal(10**36), Decimal(10**36), Decimal(-(10**36)), 2]
 
 
 def test_a_query_that_comes_after_the_records_has_their_dead_letters(session) -> None:

@@ -2,6 +2,8 @@
 
 import datetime as dt
 
+from operators.core.errors import SqlError
+
 at = dt.datetime
 TIME = [
     ("MAKE_DATE(2024, 2, 29)", dt.date(2024, 2, 29)),
@@ -36,6 +38,32 @@ TIME = [
     ("DATEDIFF('month', d, t)", 1),
     ("DATE_DIFF('week', DATE '2024-01-07', DATE '2024-01-08')", 1),
     ("DATE_DIFF('hour', TIMESTAMP '2024-01-01 00:59:00', TIMESTAMP '2024-01-01 01:01:00')", 1),
+    ("t + i * INTERVAL '1 hour'", at(2024, 2, 29, 20, 45, 30, 250_000)),
+    ("d - INTERVAL '1 month' * i", at(2023, 6, 30)),
+    ("INTERVAL '1 day 90 minutes' * 2 + d", at(2024, 2, 2, 3)),
+    ("d + i * INTERVAL '5000 years'", """!timestamp out of range in "ADD_INTERVALS(d, INTERVAL '60000 months', i)\""""),
+    ("ADD_INTERVALS(t, INTERVAL '1 hour', CAST(NULL AS INT))", None),
+    ("EXTRACT(EPOCH FROM t - d)", 2555130.25),
+    ("t - d > INTERVAL '29 days'", True),
+    ("INTERVAL '29 days' = (TIMESTAMP '2024-02-29 00:00:00' - d)", True),
+    ("t - d > INTERVAL '1 month'", SqlError),
+    ("t AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo'", at(2024, 2, 29, 22, 45, 30, 250_000)),
+    ("TIMESTAMP '2024-10-27 02:30:00' AT TIME ZONE 'Europe/Berlin' AT TIME ZONE 'UTC'", at(2024, 10, 27, 1, 30)),
+    ("TIMESTAMP '2024-03-31 02:30:00' AT TIME ZONE 'Europe/Berlin' AT TIME ZONE 'UTC'", at(2024, 3, 31, 1, 30)),
+    (
+        "TIMESTAMP '2020-03-29 02:30:00' AT TIME ZONE 'Europe/Berlin' AT TIME ZONE 'Europe/Paris'",
+        at(2020, 3, 29, 3, 30),
+    ),
+    ("TIMESTAMP '2011-12-30 05:00:00' AT TIME ZONE 'Pacific/Apia' AT TIME ZONE 'UTC'", at(2011, 12, 30, 15)),
+    ("d - CAST(-32768 AS SMALLINT) * INTERVAL '1 second'", at(2024, 1, 31, 9, 6, 8)),
+    (
+        "d + 20000 * INTERVAL '1 year -365 days'",
+        """!timestamp out of range in "ADD_INTERVALS(d, INTERVAL '12 months -365 days', 20000)\"""",
+    ),
+    ("EXTRACT(EPOCH FROM d - 1)", 1706572800.0),
+    ("t AT TIME ZONE 'Asia/Tokyo'", SqlError),
+    ("t AT TIME ZONE 'UTC' AT TIME ZONE 'Nowhere'", SqlError),
+    ("IN_ZONE(t, 'UTC', s)", SqlError),
     ("STRFTIME(t, '%Y/%m/%d %f')", "2024/02/29 250000"),
     ("STRPTIME('31.01.2024', '%d.%m.%Y')", at(2024, 1, 31)),
     ("STRPTIME(s, '%Y')", '!cannot read "héllo" in "STRPTIME(s, \'%Y\')"'),

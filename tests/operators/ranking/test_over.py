@@ -25,12 +25,14 @@ BOUNDS = st.tuples(STARTS, ENDS).filter(lambda ends: None in ends or ends[0] <= 
 
 
 def calls_of(function, arguments, types, parameters, frames):
+    of_values = function in ("lag", "lead", *OF_PLACES)
     return st.builds(
-        lambda kind, order, ends, given: (function, arguments, types, order, kind, *ends, given),
+        lambda kind, order, ends, given, nulls: (function, arguments, types, order, kind, *ends, given, nulls),
         st.sampled_from(frames),
         ORDERS,
         BOUNDS,
         st.sampled_from(parameters),
+        st.booleans() if of_values else st.just(False),
     )
 
 

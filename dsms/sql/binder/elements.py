@@ -1,0 +1,113 @@
+"""UNNEST and generate_series in a select list, and ARRAY(SELECT …), in terms of FROM and of ARRAY_AGG."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dsms.sql.binder.aggregate_calls import aggregates_in
+from dsms.sql.binder.relation import refusal
+
+#: What a select list calls UNNEST and generate_series.
+_EXPLODING = (exp.Explode, exp.ExplodingGenerateSeries)
+#: The alias of what a select list unnests.
+_ELEMENTS = "__elements"
+#: The parts of a SELECT whose rows ARRAY(…) can take in their order.
+_PLAIN = {"expressions", "from_", "joins", "where", "order"}
+
+
+def elements_in_from(query: exp.Select) -> None:
+    """Moves the UNNEST or generate_series of a select list into FROM: each row comes once for each element. Raises
+    SqlError for several, which PostgreSQL pairs, and for one over groups.
+
+    >>> from dsms.sql.parser.queries import parse_query
+    >>> query = parse_query("SELECT k, UNNEST(a) + 1 AS x FROM s")
+    >>> elements_in_from(query)
+    >>> query.sql()
+    'SELECT k, __elements.__elements + 1 AS x FROM s CROSS JOIN UNNEST(a) AS __elements(__elements)'
+    """
+    found = [call for item in query.expressions for call in _calls(item)]
+    if not found:
+        return
+    if len(found) > 1:
+        raise refusal(found[1], "a second UNNEST or generate_series in a select list", "put both into FROM")
+    if query.args.get("group") or any(any(aggregates_in(item)) for item in query.expressions):
+        raise refusal(found[0], "UNNEST or generate_series over groups", "aggregate in a query in FROM")
+    (call,) = found
+    if query.args.get("qualify") or any(item.find(exp.Window) for item in query.expressions):
+        raise refusal(call, "UNNEST or generate_series beside OVER or QUALIFY", "put either into a query in FROM")
+    if star := next((item for item in query.expressions if item.is_star), None):
+        raise refusal(star, "* beside UNNEST or generate_series", "name the columns, or put UNNEST into FROM")
+    if call.args.get("expressions"):
+        raise refusal(call, "UNNEST of several arrays", "generate_series over the positions, and a[i]")
+    name = exp.column(_ELEMENTS, table=_ELEMENTS)
+    named = "unnest" if isinstance(call, exp.Explode) else "generate_series"
+    call.replace(exp.alias_(name, named) if call.parent is query else name)
+    item = _item(call)
+    if query.args.get("from_"):
+        query.append("joins", exp.Join(this=item, kind="CROSS"))
+    else:
+        query.set("from_", exp.From(this=item))
+
+
+def _calls(node: exp.Expr) -> list[exp.Expr]:
+    """The calls of a select list outside of queries in it."""
+    if isinstance(node, exp.Query):
+        return []
+    inner = [call for child in node.iter_expressions() for call in _calls(child)]
+    return [node, *inner] if isinstance(node, _EXPLODING) else inner
+
+
+def _item(call: exp.Expr) -> exp.Expr:
+    """The call as an item of FROM."""
+    alias = exp.TableAlias(this=exp.to_identifier(_ELEMENTS), columns=[exp.to_identifier(_ELEMENTS)])
+    if isinstance(call, exp.Explode):
+        return exp.Unnest(expressions=[call.this], alias=alias)
+    return exp.Lateral(this=call, alias=alias)
+
+
+def queried_array(node: exp.Expr) -> exp.Query | None:
+    """The query of ARRAY(SELECT …); None for every other expression."""
+    inner = node.expressions[0] if isinstance(node, exp.Array) and len(node.expressions) == 1 else None
+    return inner if isinstance(inner, exp.Select | exp.SetOperation) else None
+
+
+def values_in_array(query: exp.Query) -> exp.Subquery:
+    """The query of one array of all values of another query, in its order: NULL where it has no rows.
+
+    >>> from dsms.sql.parser.queries import parse_query
+    >>> values_in_array(parse_query("SELECT x FROM t ORDER BY y")).sql()
+    '(SELECT ARRAY_AGG(x ORDER BY y NULLS LAST) FROM t)'
+    """
+    return exp.Subquery(this=_aggregated(query))
+
+
+def _name_values(order: exp.Order, item: exp.Expr) -> None:
+    """Puts the value into the order where that names it by its position or its alias."""
+    for ordered in order.expressions:
+        key, value = ordered.this, exp.paren(item.unalias().copy())
+        by_alias = isinstance(key, exp.Column) and not key.table and key.name.lower() == item.alias.lower()
+        if by_alias or (isinstance(key, exp.Literal) and key.name == "1"):
+            ordered.set("this", value)
+
+
+def _aggregated(inner: exp.Query) -> exp.Query:
+    """The query of all values of another one, in its order."""
+    if isinstance(inner, exp.Select):
+        elements_in_from(inner)
+    if isinstance(inner, exp.Select) and (len(inner.expressions) != 1 or inner.expressions[0].is_star):
+        raise refusal(inner, "ARRAY(SELECT …) of other than one column", "SELECT one column, or ROW(a, b)")
+    plain = isinstance(inner, exp.Select) and not {name for name, part in inner.args.items() if part} - _PLAIN
+    if plain and len(inner.expressions) == 1 and not any(aggregates_in(inner.expressions[0])):
+        value = inner.expressions[0].unalias()
+        order = inner.args.get("order")
+        inner.set("order", None)
+        if order is not None:
+            _name_values(order, inner.expressions[0])
+            order.set("this", value)
+        inner.set("expressions", [exp.ArrayAgg(this=order or value)])
+        return inner
+    if order := inner.args.get("order"):
+        raise refusal(order, "ORDER BY in ARRAY(SELECT …) beside GROUP BY, DISTINCT or LIMIT", "order it in ARRAY_AGG")
+    alias = exp.TableAlias(this=exp.to_identifier(_ELEMENTS), columns=[exp.to_identifier(_ELEMENTS)])
+    value = exp.ArrayAgg(this=exp.column(_ELEMENTS, table=_ELEMENTS))
+    return exp.Select(expressions=[value], from_=exp.From(this=exp.Subquery(this=inner, alias=alias)))

@@ -1,0 +1,54 @@
+"""Numbers rounded to fewer places. Polars raises where a decimal of 38 digits gets one more before the point."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from functools import partial
+
+import polars as pl
+
+#: The directions of rounding: half away from zero, to less, to more, to zero.
+_DIRECTIONS = {"half": ROUND_HALF_UP, "floor": ROUND_FLOOR, "ceil": ROUND_CEILING, "trunc": ROUND_DOWN}
+#: The most digits that a decimal has.
+_MOST = 38
+#: More digits than a sum of two such numbers has.
+_WIDE = 80
+
+
+def rounded(value: pl.Expr, precision: int, places: int, direction: str, target: pl.DataType) -> pl.Expr:
+    """The decimals of a precision with so many places behind the point, as `target`; NULL where that has no such value.
+
+    >>> full = pl.Series([Decimal("9" * 37 + ".5"), Decimal("-1.5"), None], dtype=pl.Decimal(38, 1))
+    >>> pl.select(rounded(pl.lit(full), 38, 0, "half", pl.Decimal(38, 0))).to_series().to_list()
+    [Decimal('10000000000000000000000000000000000000'), Decimal('-2'), None]
+    """
+    if precision < _MOST:
+        return by_polars(value, places, direction).cast(target, strict=False)
+    change = partial(_rounded, places=places, direction=direction, target=target)
+    return value.map_batches(change, return_dtype=target, is_elementwise=True)
+
+
+def by_polars(value: pl.Expr, places: int, direction: str) -> pl.Expr:
+    """The numbers with so many places behind the point, of whole ones for floor and ceil, in their own type."""
+    if direction == "floor":
+        return value.floor()
+    if direction == "ceil":
+        return value.ceil()
+    return value.truncate(places) if direction == "trunc" else value.round(places, mode="half_away_from_zero")
+
+
+def _rounded(values: pl.Series, places: int, direction: str, target: pl.DataType) -> pl.Series:
+    try:
+        return pl.select(by_polars(pl.lit(values), places, direction).cast(target, strict=False)).to_series()
+    except pl.exceptions.ComputeError:
+        exact = [None if each is None else _fitting(each, places, direction, target) for each in values]
+        kind = target if isinstance(target, pl.Decimal) else pl.Int128()
+        return pl.Series(values.name, exact, kind).cast(target, strict=False)
+
+
+def _fitting(value: Decimal, places: int, direction: str, target: pl.DataType) -> Decimal | int | None:
+    context = Context(prec=_WIDE, rounding=_DIRECTIONS[direction])
+    exact = value.quantize(Decimal(1).scaleb(-places), context=context)
+    if not isinstance(target, pl.Decimal):
+        return int(exact)
+    return exact if abs(exact).scaleb(target.scale, context) < 10 ** (target.precision or 38) else None
