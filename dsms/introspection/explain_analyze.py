@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dsms.introspection.entities import Report, concerns, listed
 from dsms.introspection.metrics import micros, short
@@ -19,9 +19,11 @@ from dsms.model.statement_result import StatementResult
 from dsms.optimizer.families import plan_of_members
 from dsms.physical.builder import Builder
 from dsms.physical.cost.estimate import Statistics, estimated
+from dsms.physical.cost.flow import Known
 from dsms.physical.fragment_plan import Planned, compile_lane, planned
 from dsms.physical.lower import lower
 from dsms.sql.binder.bind import plan_of
+from operators.windows.ranged_window import RangedWindow
 
 _COLUMNS = (
     "operator",
@@ -43,15 +45,18 @@ _SHARED = "the work of an operator that several queries share is counted once, a
 _SILENT = "no executor has reported measurements yet"
 
 
-def explain_analyze(statement: st.ExplainAnalyze, reports: Sequence[Report], catalog: Catalog) -> StatementResult:
-    """The plan of a running query, one operator a row; inputs are below their operator and indented."""
+def explain_analyze(
+    statement: st.ExplainAnalyze, reports: Sequence[Report], catalog: Catalog, size: float = 1.0
+) -> StatementResult:
+    """The plan of a running query, one operator a row; inputs are below their operator and indented. `size` is the
+    present size of its windows as a fraction of their ranges."""
     target = catalog.find(statement.name.text, statement.name.place)
     if isinstance(target, Source):
         raise statement.name.place.error(f'"{target.name}" is a source', "ask for a view or query that reads it")
     operators = [operator for report in reports for operator in report.operators if concerns(operator, target.name)]
     query = _planned(target, catalog)
     by_id = {operator.id: operator for operator in operators}
-    tree = _Tree(target.name, by_id, labels(query), expectations(query, statistics_of(reports)))
+    tree = _Tree(target.name, by_id, labels(query), expectations(query, statistics_of(reports), size))
     shared = sum(len(operator.queries) > 1 for operator in operators)
     counts = f"{len(operators)} operators, {shared} of them shared, {tree.busy:.3g} s busy"
     message = f'{kind_of(target)} "{target.name}": {counts}'
@@ -65,10 +70,16 @@ def _planned(target: Object, catalog: Catalog) -> Planned:
     return Planned(target.id, target.name, plan_of(target.name, catalog))
 
 
-def expectations(query: Planned, statistics: Statistics) -> dict[str, tuple[float, float]]:
+def expectations(query: Planned, statistics: Statistics, size: float) -> dict[str, tuple[float, float]]:
     """The rows out per second and the rows of state that the cost model expects of each vertex, by key."""
     flow = compile_lane(query.id, [query]).flow
-    expected = zip(flow.keys, estimated(flow, statistics), strict=True)
+    sized = {
+        key: statistics.vertices.get(key, Known())._replace(fraction=size)
+        for key, vertex in zip(flow.keys, flow.vertices, strict=True)
+        if isinstance(vertex.operator, RangedWindow)
+    }
+    present = replace(statistics, vertices={**statistics.vertices, **sized})
+    expected = zip(flow.keys, estimated(flow, present), strict=True)
     return {key: (vertex.flow.rows * statistics.speed, vertex.state_rows) for key, vertex in expected if vertex}
 
 

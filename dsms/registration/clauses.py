@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from connectors.kafka.record_formats import FORMATS
+from connectors.kafka.record_formats import FORMATS, WRITTEN
 from dsms.model import statements as st
 from dsms.model.objects import DEFAULT_IDLE_MS
 from dsms.model.sizes import read_bytes
@@ -18,6 +18,8 @@ LATEST = "latest"
 #: Of the numbers of clauses, which stay within 64 bits in milliseconds.
 _DIGITS = 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: No instant has more digits.
+_DIGITS = 20
 _UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _SHORT = {"S": "SECONDS", "SEC": "SECONDS", "MIN": "MINUTES", "H": "HOURS"}
 _STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
@@ -33,6 +35,12 @@ def source_settings(clauses: Sequence[Clause]) -> tuple[dict[str, object], tuple
     settings: dict[str, object] = {}
     for clause in clauses:
         settings.update(_SOURCE[clause.name](clause))
+    if "format" in given and (operation := FORMATS[str(settings["format"])].operation) is not None:
+        if "tagged" in given:
+            why = f"records of FORMAT {str(settings['format']).upper()} say themselves what they do"
+            raise _wrong(given["tagged"], why, "leave TAGGED out")
+        settings["tagged"] = operation
+        given["tagged"] = given["format"]
     return settings, tuple(text for name, text in _SOURCE_DEFAULTS.items() if name not in given)
 
 
@@ -44,11 +52,20 @@ def result_settings(clauses: Sequence[Clause]) -> dict[str, object]:
     return settings
 
 
-def _format(clause: Clause) -> dict[str, object]:
+def _source_format(clause: Clause) -> dict[str, object]:
+    return {"format": _one_of(clause, list(FORMATS))}
+
+
+def _result_format(clause: Clause) -> dict[str, object]:
+    return {"format": _one_of(clause, WRITTEN)}
+
+
+def _one_of(clause: Clause, formats: Sequence[str]) -> str:
     word = _word(clause).lower()
-    if word not in FORMATS:
-        raise _wrong(clause, f'unknown format "{word}"', f"have: {', '.join(FORMATS).upper()}")
-    return {"format": word}
+    if word in formats:
+        return word
+    wrong = f"FORMAT {word.upper()} is one of sources" if word in FORMATS else f'unknown format "{word}"'
+    raise _wrong(clause, wrong, f"have: {', '.join(formats).upper()}")
 
 
 def _partitions(clause: Clause) -> dict[str, object]:
@@ -142,14 +159,25 @@ def _start(clause: Clause) -> dict[str, object]:
     text = "".join(words)
     if text.lower() in _STARTS:
         return {"start": _STARTS[text.lower()]}
-    if text.removeprefix("-").isdecimal():
-        return {"start": int(text)}
+    if (at := instant_of(text)) is None:
+        hint = "have: 'earliest', 'latest', an instant, TIMESTAMP '2024-05-01 12:00:00'"
+        raise _wrong(clause, f'START needs an instant, not "{text}"', hint)
+    return {"start": at}
+
+
+def instant_of(text: str) -> int | None:
+    """The instant that a number or a timestamp (UTC, in milliseconds) names; None if it is neither.
+
+    >>> instant_of("-7"), instant_of("1970-01-02 00:00:00"), instant_of("soon")
+    (-7, 86400000, None)
+    """
+    if len(text) <= _DIGITS and text.removeprefix("-").isdecimal():
+        return int(text)
     try:
         at = datetime.fromisoformat(text)
-    except ValueError as error:
-        hint = "have: 'earliest', 'latest', an instant, TIMESTAMP '2024-05-01 12:00:00'"
-        raise _wrong(clause, f'START needs an instant, not "{text}"', hint) from error
-    return {"start": -((EPOCH - (at if at.tzinfo else at.replace(tzinfo=UTC))) // timedelta(milliseconds=1))}
+    except ValueError:
+        return None
+    return -((EPOCH - (at if at.tzinfo else at.replace(tzinfo=UTC))) // timedelta(milliseconds=1))
 
 
 def _timestamp(clause: Clause) -> dict[str, object]:
@@ -288,7 +316,7 @@ def _wrong(clause: Clause, message: str, hint: str = "") -> SqlError:
 
 
 _SOURCE = {
-    "format": _format,
+    "format": _source_format,
     "partitions": _partitions,
     "timestamp": _timestamp,
     "slack": _slack,
@@ -298,7 +326,7 @@ _SOURCE = {
     "constraint": _constraint,
 }
 _RESULT = {
-    "format": _format,
+    "format": _result_format,
     "partitions": _partitions,
     "shared": _shared,
     "start": _start,

@@ -16,10 +16,12 @@ from dsms.registration.kinds import (
     create_table_as,
     describe,
     drop,
+    explain_result,
     functions,
     if_not_exists,
     insert_stream,
     pause,
+    refresh_view,
     show_aggregates,
     show_alarms,
     show_audit,
@@ -30,6 +32,7 @@ from dsms.sql.parser import admin, declarations, loads
 from dsms.sql.parser import parse as script
 from dsms.sql.parser import queries as query_syntax
 from dsms.sql.parser import tables as table_syntax
+from dsms.sql.parser.merge import merge
 from dsms.sql.parser.parse import Starts
 from dsms.sql.parser.summaries import create_summary, replace_summary
 from dsms.sql.parser.understood import understood
@@ -106,6 +109,13 @@ STATEMENTS: Final = (
         words=("WHERE",),
         read_name=written,
     ),
+    StatementKind(
+        statement=st.Merge,
+        starts={("MERGE", "INTO"): merge},
+        subject="rows",
+        words=("USING", "ON", "WHEN", "MATCHED", "THEN"),
+        read_name=written,
+    ),
     # files and databases are read with the rights of the coordinator
     StatementKind(
         statement=st.LoadFile,
@@ -128,6 +138,7 @@ STATEMENTS: Final = (
     *functions.KINDS,
     *if_not_exists.KINDS,
     create_index.KIND,
+    refresh_view.KIND,
     drop.KIND,
     pause.KIND,
     StatementKind(
@@ -170,6 +181,7 @@ STATEMENTS: Final = (
         words=("ANALYZE",),
     ),
     StatementKind(statement=st.ExplainAnalyze, subject="runtime", role="reader", read_name=named),
+    explain_result.KIND,
     # the words that begin a query are the parser's own: SELECT, WITH, Istream (…), parentheses
     StatementKind(statement=st.Select, subject="rows", role="reader"),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from dsms.model import logical
+from dsms.model.properties import keys
 from dsms.model.schema import schema
 from operators.aggregates import ALIASES
 
@@ -25,6 +26,18 @@ def depends_on_arrival(node: logical.Node) -> bool:
         case logical.GroupBy():
             return aggregates_depend_on_arrival(node)
     return False
+
+
+def ranks_by_values(node: logical.Node) -> bool:
+    """Whether the ranks of a top-k follow from values alone: equal values have equal ranks, or no two rows have equal
+    values. Floats do not tell rows apart: 0.0 and -0.0 are equal."""
+    if not isinstance(node, logical.TopK):
+        return False
+    if node.method != "row_number":
+        return True
+    columns, key = schema(node.input), keys(node.input)
+    compared = {*node.partition, *(order.column for order in node.order)}
+    return bool(key) and compared.issuperset(key) and not any(pa.types.is_floating(columns.field(k).type) for k in key)
 
 
 def aggregates_depend_on_arrival(node: logical.GroupBy) -> bool:

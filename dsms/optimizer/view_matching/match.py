@@ -10,18 +10,19 @@ from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.properties import inputs, walk
 from dsms.model.rebuild import with_inputs
-from dsms.optimizer.algebra.arrival_order import depends_on_arrival
+from dsms.optimizer.algebra.arrival_order import depends_on_arrival, ranks_by_values
 from dsms.optimizer.algebra.conjuncts import conjunction
 from dsms.optimizer.algebra.split import filtered
 from dsms.optimizer.optimize import as_good
 from dsms.optimizer.rules.remove_no_ops import remove_identity_project
 from dsms.optimizer.rules.synchronisation import is_subset
 from dsms.optimizer.view_matching.core_columns import all_over, output_columns
+from dsms.optimizer.view_matching.first_ranks import first_of
 from dsms.optimizer.view_matching.implication import remaining
 from dsms.optimizer.view_matching.roll_up import roll_up
 from dsms.optimizer.view_matching.skinned_form import SkinnedForm, digest, skinned_form
 
-_STATEFUL = (logical.Join, logical.SemiJoin, logical.GroupBy, logical.Distinct, logical.Sync)
+_STATEFUL = (logical.Join, logical.SemiJoin, logical.GroupBy, logical.Distinct, logical.Sync, logical.TopK)
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ def _stateful_parts(node: logical.Node) -> Iterator[logical.Node]:
 
 def _answer(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer:
     """The node over candidates; those that it equals are shared without any rewriting."""
-    if depends_on_arrival(node) or any(node == candidate.node for candidate in candidates):
+    by_arrival = depends_on_arrival(node) and not ranks_by_values(node)
+    if by_arrival or any(node == candidate.node for candidate in candidates):
         return Answer(node)
     whole = _answer_whole(node, candidates)
     if whole is not None:
@@ -94,7 +96,7 @@ def _answer_whole(node: logical.Node, candidates: Sequence[_Candidate]) -> Answe
 
 def _over_candidate(node: logical.Node, wanted: SkinnedForm, candidate: _Candidate) -> logical.Node | None:
     if wanted.cores == candidate.skinned_form.cores:
-        return _selection(wanted, candidate)
+        return _selection(wanted, candidate) or first_of(node, wanted, candidate.node, candidate.skinned_form)
     if isinstance(node, logical.GroupBy) and isinstance(candidate.node, logical.GroupBy):
         return roll_up(node, candidate.node)
     return None

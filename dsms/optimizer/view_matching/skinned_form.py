@@ -16,16 +16,18 @@ import pyarrow as pa
 from dsms.model import logical
 from dsms.model.fingerprint import fingerprint
 from dsms.model.schema import schema
-from dsms.optimizer.algebra.arrival_order import aggregates_depend_on_arrival
+from dsms.optimizer.algebra.arrival_order import aggregates_depend_on_arrival, ranks_by_values
 from dsms.optimizer.algebra.conjuncts import conjuncts, total
 from dsms.optimizer.algebra.split import same_on_equal_rows
 from dsms.optimizer.algebra.substitute import substitute
 from operators.aggregates.aggregate import Aggregate
-from operators.expressions import MIRRORED, Call, Column, Expression, call, column, walk
+from operators.expressions import MIRRORED, Call, Column, Expression, Literal, call, column, walk
 from operators.sync.sync_points import Periodic
 
 Points = Periodic | logical.Node | None
 Conditions = frozenset[Expression]
+#: The name of the rank in a core of rows with their ranks.
+RANK = "#rank"
 _SYMMETRIC = {**MIRRORED, "not_equal": "not_equal"}
 
 
@@ -171,6 +173,29 @@ def _(node: logical.GroupBy) -> SkinnedForm:
         own_name = f"{name}.{signature(aggregate, below.outputs)}"
         outputs[aggregate.name] = replace(column(columns.field(aggregate.name)), name=own_name)
     return SkinnedForm(frozenset({name}), outputs, conditions, below.points)
+
+
+@skinned_form.register
+def _(node: logical.TopK) -> SkinnedForm:
+    """All rows with their ranks, of which a top-k has those whose ranks are among the first; σ on the partition can be
+    pulled up too. Ties by arrival cannot: they are as the rows below came."""
+    below = skinned_form(node.input)
+    if below.points is not None or not ranks_by_values(node):
+        return _leaf(node)
+    partition = {name: below.outputs[name] for name in node.partition}
+    above, inside = _split(below, partition)
+    order = [(fingerprint(below.outputs[key.column]), key.descending, key.nulls_last) for key in node.order]
+    name = digest("top", below.data, _sorted(inside), _sorted(partition.values()), order, node.method)
+    outputs, conditions = _regrouped(below.outputs, above, name)
+    rank = Column(f"{name}.{RANK}", pa.int64(), nullable=False)
+    named = {node.rank: rank} if node.rank else {}
+    return SkinnedForm(frozenset({name}), outputs | named, conditions | _ranks(node, rank))
+
+
+def _ranks(node: logical.TopK, rank: Column) -> Conditions:
+    upto = None if node.limit is None else call("less_or_equal", rank, Literal(node.offset + node.limit, rank.type))
+    after = call("greater", rank, Literal(node.offset, rank.type)) if node.offset else None
+    return frozenset(condition for condition in (upto, after) if condition is not None)
 
 
 def signature(aggregate: Aggregate, outputs: Mapping[str, Expression]) -> str:

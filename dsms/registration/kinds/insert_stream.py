@@ -55,6 +55,9 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
     if insert.conflict is not None:
         hint = "a row of the stream replaces the one of its key anyway"
         raise insert.table.place.error("ON CONFLICT is not supported where a stream fills a table", hint)
+    if table.checks:
+        hint = "leave the rows out that violate it: … WHERE, and CREATE TABLE without CHECK"
+        raise insert.table.place.error(f'table "{table.name}" has a CHECK: a stream cannot fill it', hint)
     _check_unread(insert, table, catalog)
     name = f"{table.name}_insert"
     fills = f"o{catalog.ids + 2}"  # the query gets the next id
@@ -93,9 +96,10 @@ def _check_unread(insert: st.Insert, table: Table, catalog: Catalog) -> None:
 
 def _rows(insert: st.Insert, table: Table, catalog: Catalog, environment: Environment) -> str:
     """The text of a query for the rows of the table. Raises SqlError where the SELECT does not give them."""
-    given, taken = given_rows(insert.rows, catalog, environment.reads), columns_of(insert, table)
+    given, taken = given_rows(insert.rows, catalog, environment.reads), columns_of(insert.columns, table)
     check_values(insert.table, taken, len(given.nullable))
-    if missing := [column.name for column in table.source.columns if not (column.nullable or column.name in taken)]:
+    valued = {*taken, *table.defaults}
+    if missing := [column.name for column in table.source.columns if not (column.nullable or column.name in valued)]:
         raise insert.table.place.error(f'column "{missing[0]}" is NOT NULL and gets no value')
     return last_rows(given, taken, table)
 

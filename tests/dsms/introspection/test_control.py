@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -308,3 +309,25 @@ def test_a_limit_of_state_needs_one_disk() -> None:
     assert Tuning(state_memory="none").over(elsewhere).state_memory is None
     with pytest.raises(UserError, match=r"needs all workers on one host.*local\["):
         Tuning(state_memory=0).over(elsewhere)
+
+
+def test_windows_with_a_range_are_expected_at_their_present_size() -> None:
+    session = LocalSession()
+    session.execute(
+        """REGISTER SOURCE T (k INT) FROM t; CREATE STREAM S OVER T KEY NULL;
+        CREATE QUERY Q WITH (memory = '1 MB') AS
+            SELECT STREAMED k, MAX(TS) AS m FROM S [Range Min 0 Max 399] GROUP BY k"""
+    )
+    session.push("T", [{"k": at % 3, "ts": at} for at in range(1000)])
+    session.advance(1000)
+    tables, (parsed,) = ControlService(session).control, parse("EXPLAIN ANALYZE Q")
+
+    def expected(size: float | None) -> float:
+        lanes = {query.id: LaneStatus(size=size) for query in session.catalog.queries()}
+        states = States(lambda: {"e1": ExecutorStatus(RUNNING, lanes=lanes)}, {})
+        result = replace(tables, states=lambda: states).answer(parsed, ANYBODY.principal)
+        at = result.columns.index("expected state")
+        return max(float(str(row[at])) for row in result.rows if "Group" in str(row[0]))
+
+    assert expected(None) == expected(1.0) == pytest.approx(400, rel=0.1)
+    assert expected(0.25) == pytest.approx(100, rel=0.1)

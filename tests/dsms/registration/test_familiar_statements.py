@@ -41,6 +41,16 @@ def test_an_index_does_nothing_and_says_so(session: LocalSession) -> None:
         assert "no index is needed" in result.notices[0]
 
 
+def test_a_view_need_not_be_refreshed(session: LocalSession) -> None:
+    session.execute("CREATE MATERIALIZED VIEW W AS SELECT k FROM S")
+    for text in ("REFRESH MATERIALIZED VIEW W", 'REFRESH MATERIALIZED VIEW CONCURRENTLY dsms.public."W" WITH DATA'):
+        (result,) = session.run(text)
+        assert result.message == "nothing was done"
+        assert "refreshed with every record" in result.notices[0]
+    with pytest.raises(SqlError, match='"T" is a table, not a view'):
+        session.execute("REFRESH MATERIALIZED VIEW T")
+
+
 CREATIONS = [
     "REGISTER SOURCE IF NOT EXISTS X (k INT) FROM x",
     "CREATE STREAM IF NOT EXISTS X OVER A KEY k",

@@ -21,6 +21,8 @@ ENTERING = JOIN.replace("S.k, v, n, i", "Istream(S.k, v, n, i)")
 GROUPS = (
     "SELECT k, n, COUNT(*) AS c, COUNT(i) AS d, MIN(i) AS l, MAX(i) AS h, SUM(i) AS s, AVG(i) AS a FROM A GROUP BY k, n"
 )
+RANKED = "SELECT k, n, i, RANK() OVER (PARTITION BY k ORDER BY n) AS r FROM A"
+KEYED = "SELECT k, v FROM S WHERE k IN (SELECT k FROM A)"
 #: A running query, and one that is answered from it.
 MATCHED = {
     "example 17": ("SELECT k, v FROM R[Sync2](S)", "SELECT k, v FROM R[Sync4](S)"),
@@ -72,8 +74,40 @@ MATCHED = {
         "SELECT A.k, n, v FROM A LEFT JOIN S ON A.k = S.k",
         "SELECT A.k, v FROM A LEFT JOIN S ON A.k = S.k WHERE n > 1 AND v IS NULL",
     ),
+    "best of a partition": (
+        f"SELECT k, n, i, r FROM ({RANKED}) AS x WHERE r <= 2",
+        f"SELECT n, i FROM ({RANKED}) AS x WHERE r <= 2 AND k = 'a'",
+    ),
+    "fewer ranks": (
+        f"SELECT k, n, i, r FROM ({RANKED}) AS x WHERE r <= 3",
+        f"SELECT k, n FROM ({RANKED}) AS x WHERE r <= 1 AND i > 0",
+    ),
+    "fewer ranks without a column": (
+        f"SELECT k, n, i FROM ({RANKED}) AS x WHERE r <= 3",
+        f"SELECT n, k, i FROM ({RANKED}) AS x WHERE r <= 2 AND k <> 'b'",
+    ),
+    "rows by number with a key": (
+        f"SELECT k, v FROM (SELECT k, v, ROW_NUMBER() OVER (ORDER BY v, k) AS r FROM ({KEYED}) AS y) AS x WHERE r <= 3",
+        f"SELECT k, v FROM (SELECT k, v, ROW_NUMBER() OVER (ORDER BY v, k) AS r FROM ({KEYED}) AS y) AS x WHERE r <= 2",
+    ),
+    "later ranks": (
+        f"SELECT k, n, i FROM ({RANKED.replace('RANK', 'DENSE_RANK')}) AS x WHERE r <= 3",
+        f"SELECT k, n, i FROM ({RANKED.replace('RANK', 'DENSE_RANK')}) AS x WHERE r > 1 AND r <= 2",
+    ),
 }
 NOT_MATCHED = {
+    "more ranks": (
+        f"SELECT k, n, i, r FROM ({RANKED}) AS x WHERE r <= 2",
+        f"SELECT k, n, i, r FROM ({RANKED}) AS x WHERE r <= 3",
+    ),
+    "ranks of fewer rows": (
+        f"SELECT k, n, i, r FROM ({RANKED}) AS x WHERE r <= 2",
+        f"SELECT k, n, i, r FROM ({RANKED} WHERE i > 1) AS x WHERE r <= 2",
+    ),
+    "ties by arrival": (
+        f"SELECT k, n, i FROM ({RANKED.replace('RANK', 'ROW_NUMBER')}) AS x WHERE r <= 3",
+        f"SELECT k, n, i FROM ({RANKED.replace('RANK', 'ROW_NUMBER')}) AS x WHERE r <= 2",
+    ),
     "wider": (f"{JOIN} WHERE v > 1", f"{JOIN} WHERE v > 0"),
     "a column is missing": ("SELECT S.k FROM S JOIN A ON S.k = A.k", "SELECT n FROM S JOIN A ON S.k = A.k"),
     "more points": ("SELECT k, v FROM R[Sync4](S) WHERE v > 0", "SELECT k, v FROM R[Sync2](S) WHERE v > 1"),

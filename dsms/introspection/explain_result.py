@@ -1,0 +1,91 @@
+"""EXPLAIN RESULT: under which settings the result of a query was made (PIPES, Krämer's thesis, section 21.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from dsms.model import logical
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Query
+from dsms.model.properties import sources, walk
+from dsms.model.statement_result import Row, StatementResult
+from dsms.registration.kinds.explain_result import ExplainResult
+from dsms.sql.binder.bind import plan_of
+from operators.core.delta import BEGINNING, FOREVER
+from operators.streams.settings import Decision
+from operators.windows.ranged_window import RangedWindow
+
+#: A query, a source and a partition of its topic (by id), and what was decided for them.
+Logged = tuple[str, tuple[str, int], Decision]
+_COLUMNS = ("source", "partition", "from offset", "before offset", "setting", "from instant", "to instant")
+_EXACT = "nothing of it is adjusted while it runs: at every instant it is the whole query on a prefix of the input"
+
+
+def explain_result(statement: ExplainResult, logged: Iterable[Logged], catalog: Catalog) -> StatementResult:
+    """The settings of a query by source, partition and the offsets from and before which they hold, each with the
+    instants that its records may have. With `at` those of records that can count at this instant, and no others than
+    such as were not known to be too early or too late."""
+    target = catalog.find(statement.name.text, statement.name.place)
+    if not isinstance(target, Query):
+        hint = "ask for a query that reads it"
+        raise statement.name.place.error(f'"{target.name}" has no result of its own', hint)
+    if not target.adjustable:
+        return StatementResult("EXPLAIN RESULT", f'"{target.name}" is exact', notices=(_EXACT,), name=target.name)
+    histories, plan = _histories(target, logged), plan_of(target.name, catalog)
+    named, windows = {source.id: source.name for source in sources(plan)}, _windows(plan)
+    rows = [
+        (named.get(source, source), partition, *row)
+        for (source, partition), history in sorted(histories.items())
+        for row in _History(history, windows.get(source, ())).rows(statement.at)
+    ]
+    when = "" if statement.at is None else f" at {statement.at}"
+    message = f'"{target.name}"{when}: {len(rows)} settings' if rows else f'"{target.name}"{when}: nothing was set'
+    return StatementResult("EXPLAIN RESULT", message, _COLUMNS, tuple(rows), name=target.name)
+
+
+def _histories(query: Query, logged: Iterable[Logged]) -> dict[tuple[str, int], list[Decision]]:
+    """What was decided for a query, by place and in the order of offsets; before that everything counts."""
+    histories: dict[tuple[str, int], list[Decision]] = {}
+    for id_, place, decision in logged:
+        if id_ == query.id:
+            histories.setdefault(place, [Decision(0, 1.0)]).append(decision)
+    return histories
+
+
+def _windows(plan: logical.Node) -> dict[str, list[RangedWindow]]:
+    """The windows with a range of sizes, by the source of their rows."""
+    windows: dict[str, list[RangedWindow]] = {}
+    for node in walk(plan):
+        if isinstance(node, logical.Apply) and isinstance(node.function, RangedWindow):
+            windows.setdefault(sources(node)[0].id, []).append(node.function)
+    return windows
+
+
+@dataclass(frozen=True)
+class _History:
+    """The decisions for a partition, and the windows over its rows; none where its input is shed."""
+
+    decisions: Sequence[Decision]
+    windows: Sequence[RangedWindow]
+
+    def rows(self, at: int | None) -> Iterator[Row]:
+        """The settings that hold for any record; with an instant those of records that can count there."""
+        following = [*self.decisions[1:], None]
+        for decision, after in zip(self.decisions, following, strict=True):
+            last = None if after is None else after.high
+            empty = after is not None and after.offset == decision.offset
+            if not empty and (at is None or self._counts(decision.frontier, last, at)):
+                before = None if after is None else after.offset
+                first = None if decision.frontier == BEGINNING else decision.frontier
+                yield decision.offset, before, self._shown(decision.fraction), first, last
+
+    def _counts(self, first: int, last: int | None, at: int) -> bool:
+        """Whether a record with an instant from `first` to `last` can count at an instant."""
+        longest = max((window.most for window in self.windows), default=FOREVER)
+        return first <= at and (last is None or at - longest <= last)
+
+    def _shown(self, fraction: float) -> str:
+        if not self.windows:
+            return f"{fraction:.0%} of the records count"
+        return "window of " + ", ".join(str(window.length(fraction)) for window in self.windows)

@@ -1,0 +1,37 @@
+"""The first ranks from more of them: a top-k over the rows of one that has no column for the rank."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dsms.model import logical
+from dsms.model.fingerprint import fingerprint
+from dsms.model.schema import schema
+from dsms.optimizer.algebra.conjuncts import conjunction
+from dsms.optimizer.algebra.split import filtered
+from dsms.optimizer.view_matching.core_columns import all_over, output_columns
+from dsms.optimizer.view_matching.implication import remaining
+from dsms.optimizer.view_matching.skinned_form import RANK, SkinnedForm
+from operators.expressions import Column, Expression, walk
+
+
+def first_of(
+    node: logical.Node, wanted: SkinnedForm, more: logical.Node, available: SkinnedForm
+) -> logical.Node | None:
+    """`node` over the rows of `more`, which has the same core; None if these are not two top-k of which the second has
+    all of the first ranks, or columns are missing."""
+    if not (isinstance(node, logical.TopK) and isinstance(more, logical.TopK)) or more.offset:
+        return None
+    rest = remaining(wanted.conditions, available.conditions)
+    columns, names = output_columns(available.outputs), schema(node.input).names
+    of_partition = sorted((condition for condition in rest or () if not _of_rank(condition)), key=fingerprint)
+    conditions = all_over(of_partition, columns)
+    outputs = all_over([wanted.outputs[name] for name in names], columns)
+    if rest is None or conditions is None or outputs is None:
+        return None
+    rows = logical.Project(filtered(more, conjunction(conditions)), tuple(zip(names, outputs, strict=True)))
+    return replace(node, input=rows)
+
+
+def _of_rank(condition: Expression) -> bool:
+    return any(isinstance(part, Column) and part.name.endswith(f".{RANK}") for part in walk(condition))
