@@ -17,7 +17,7 @@ from dsms.tables.question import Asked
 _PUBLIC, _PG_CATALOG, _OWNER = 2200, 11, 10
 _FIRST_OID = 16_384
 #: The relations of the catalog that have no rows here, each with what clients read of it; `[]` and `{}`
-#: are arrays of numbers and of texts.
+#: are arrays of numbers and of texts, `$` is a text.
 _EMPTY = {
     "pg_am": "oid amname amtype", "pg_attrdef": "oid adrelid adnum adbin",
     "pg_index": "indexrelid indrelid indisunique indisprimary indisclustered indisvalid indkey[] indisreplident"
@@ -32,13 +32,15 @@ _EMPTY = {
     "pg_publication_rel": "prpubid prrelid prqual prattrs[]",
     "pg_publication_namespace": "pnpubid pnnspid", "pg_foreign_table": "ftrelid ftserver ftoptions",
     "pg_foreign_server": "oid srvname", "pg_collation": "oid collname collnamespace", "pg_enum": "oid enumtypid"
-    " enumlabel enumsortorder", "pg_range": "rngtypid rngsubtype", "pg_extension": "oid extname extnamespace",
+    " enumlabel enumsortorder", "pg_range": "rngtypid rngsubtype",
+    "pg_extension": "oid extname extnamespace extversion",
     "pg_proc": "oid proname pronamespace prokind prorettype", "pg_opclass": "oid opcname opcdefault",
     "pg_rewrite": "oid ev_class rulename ev_enabled is_instead",
     "pg_sequence": "seqrelid seqstart seqincrement seqmin seqmax seqcache seqcycle",
     "pg_tablespace": "oid spcname", "pg_partitioned_table": "partrelid partstrat",
-    "pg_auth_members": "roleid member grantor admin_option", "pg_depend": "objid refobjid deptype",
-    "pg_matviews": "schemaname matviewname",
+    "pg_auth_members": "roleid member grantor admin_option", "pg_depend": "objid refobjid deptype classid$ refclassid$"
+    " objsubid refobjsubid", "pg_views": "schemaname viewname viewowner definition",
+    "pg_indexes": "schemaname tablename indexname indexdef",
 }  # fmt: skip
 _NUMBERED = re.compile(r"((?<!classo)id|num|seqno|order|member|nkeyatts)$")
 _TRUTH = re.compile(r"indis|indnulls|opcdefault|tgisinternal|condefer|polperm|puball|is_instead|inhdetach|admin_option")
@@ -54,9 +56,20 @@ has_database_privilege(a, b) AS true; pg_relation_is_publishable(a) AS false; pg
 pg_get_statisticsobjdef_columns(a) AS NULL; current_schemas(a) AS ['public']; array_upper(a, b) AS len(a);
 array_lower(a, b) AS 1; pg_get_serial_sequence(a, b) AS NULL;
 pg_get_function_result(a) AS NULL; pg_get_function_arguments(a) AS NULL; pg_get_function_identity_arguments(a) AS NULL;
-pg_function_is_visible(a) AS true;
+pg_function_is_visible(a) AS true; parse_ident(a) AS string_split(a, '.');
+quote_ident(a) AS
+    CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*') THEN a ELSE '"' || replace(a, '"', '""') || '"' END;
 """
 _REWRITTEN = (
+    # how Grafana asks for the schemas of the search path
+    (
+        re.compile(
+            r"SELECT\s+CASE\s+WHEN\s+trim\(s\[i\]\)\s*=\s*'\"\$user\"'.{0,400}?"
+            r"string_to_array\(current_setting\('search_path'\),','\)\s+s\b(?!.{0,400}?array_upper)",
+            re.IGNORECASE | re.DOTALL,
+        ),
+        "SELECT 'public'",
+    ),
     (re.compile(r"OPERATOR\s*\(\s*pg_catalog\s*\.\s*([^\s)]+)\s*\)", re.IGNORECASE), r"\1"),
     (re.compile(r"COLLATE\s+pg_catalog\s*\.\s*\"?\w+\"?", re.IGNORECASE), ""),
     (re.compile(r"\bpg_catalog\s*\.\s*(?=\w+\s*\()", re.IGNORECASE), ""),
@@ -120,6 +133,8 @@ def _no_values(column: str) -> tuple[str, pa.Array[Any]]:
         return column.removesuffix("[]"), pa.array([], pa.list_(pa.int64()))
     if column.endswith("{}"):
         return column.removesuffix("{}"), pa.array([], pa.list_(pa.string()))
+    if column.endswith("$"):
+        return column.removesuffix("$"), pa.array([], pa.string())
     kind = pa.int64() if _NUMBERED.search(column) else pa.bool_() if _TRUTH.match(column) else pa.string()
     return column, pa.array([], kind)
 
@@ -205,13 +220,14 @@ def _columns(objects: list[ReadableObject]) -> pa.Table:
             _TYPES.get(type_.oid, "text"),
             "YES" if nullable else "NO",
             _TYPNAMES.get(type_.oid, "text"),
+            item.defaults.get(name),
         )
         for item in objects
         for at, (name, type_, nullable) in enumerate(_columns_of(item), 1)
     ]
     return _rows(
-        "table_name column_name ordinal_position data_type is_nullable udt_name", rows, table_catalog="dsms",
-        table_schema="public", column_default=None, character_maximum_length=None, numeric_precision=None,
+        "table_name column_name ordinal_position data_type is_nullable udt_name column_default", rows,
+        table_catalog="dsms", table_schema="public", character_maximum_length=None, numeric_precision=None,
         numeric_scale=None, datetime_precision=None, udt_schema="pg_catalog", is_identity="NO", is_generated="NEVER",
     )  # fmt: skip
 
@@ -236,8 +252,9 @@ _PG: dict[str, _Make] = {
     "pg_tables": lambda objects: _rows(
         "tablename", [(item.name,) for item in objects if _relkind(item) == "r"], schemaname="public", tableowner="dsms"
     ),
-    "pg_views": lambda objects: _rows(
-        "viewname", [(item.name,) for item in objects if _relkind(item) == "m"], schemaname="public", viewowner="dsms"
+    "pg_matviews": lambda objects: _rows(
+        "matviewname", [(item.name,) for item in objects if _relkind(item) == "m"], schemaname="public",
+        matviewowner="dsms", ispopulated=True, hasindexes=False, definition=None,
     ),
 }  # fmt: skip
 _INFORMATION: dict[str, _Make] = {

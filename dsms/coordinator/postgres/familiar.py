@@ -46,6 +46,11 @@ _FUNCTIONS = {
     "txid_current": 1,
 }
 _CALL = re.compile(r"select\s+(?:pg_catalog\s*\.\s*)?(\w+)\s*(?:\(\s*\))?(?:\s+as\s+\"?(\w+)\"?)?", re.IGNORECASE)
+_SETTING = re.compile(
+    r"select\s+(?:pg_catalog\s*\.\s*)?current_setting\(\s*'(\w+)'\s*(?:,\s*\w+\s*)?\)\s*(::\s*int\w*)?\s*(?:/\s*([1-9]\d*))?"
+    r"(?:\s+as\s+\"?(\w+)\"?)?",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -85,12 +90,24 @@ def _shown(name: str) -> Familiar | None:
 
 
 def _function(sql: str, user: str) -> Familiar | None:
-    called = _CALL.fullmatch(without_comments(sql).strip())
+    text = without_comments(sql).strip().rstrip(";")
+    if (setting := _SETTING.fullmatch(text)) is not None:
+        return _setting(*setting.groups())
+    called = _CALL.fullmatch(text)
     if called is None:
         return None
     name = called[1].lower()
     known: dict[str, object] = {**_FUNCTIONS, "current_user": user, "session_user": user, "user": user}
     return Familiar(_one(called[2] or name, known[name])) if name in known else None
+
+
+def _setting(name: str, cast: str | None, divisor: str | None, alias: str | None) -> Familiar | None:
+    """The value of a setting, as a number where it is asked for as one: Grafana takes `server_version_num` so."""
+    value: object = _SHOWN.get(name.lower())
+    if value is None or ((cast or divisor) and not str(value).isdigit()):
+        return None
+    value = int(str(value)) // int(divisor or 1) if cast else value
+    return Familiar(_one(alias or "current_setting", value))
 
 
 def _one(name: str, value: object) -> StatementResult:

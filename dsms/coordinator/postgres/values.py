@@ -7,7 +7,7 @@ import json
 import re
 import struct
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -100,9 +100,62 @@ def _binary(oid: int) -> Callable[[object], bytes]:
         return lambda value: struct.pack(_FLOATS[oid], float(str(value)))
     if oid == _BOOL:
         return lambda value: b"\1" if value else b"\0"
-    if oid == _TEXT:
-        return lambda value: str(value).encode()
+    if oid in (_TEXT, _JSON):
+        return _as_text(oid)
+    if (write := _PACKED.get(oid)) is not None:
+        return lambda value: _packed(write, str(value), oid)
     raise Unwritable(f"values of type {oid} have no binary form here; ask for text")
+
+
+def _packed(write: Callable[[str], bytes], text: str, oid: int) -> bytes:
+    try:
+        return write(text)
+    except (ValueError, ArithmeticError, struct.error) as error:
+        raise Unwritable(f"{text} of type {oid} has no binary form here; ask for text") from error
+
+
+def _micros(text: str) -> bytes:
+    """The microseconds from 2000 on of a timestamp, in UTC if it has a zone.
+
+    >>> int.from_bytes(_micros("2000-01-01T00:00:01.5Z"), "big")
+    1500000
+    """
+    moment = datetime.fromisoformat(text)
+    moment = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    return struct.pack("!q", (moment - _START) // timedelta(microseconds=1))
+
+
+def _days(text: str) -> bytes:
+    return struct.pack("!i", (date.fromisoformat(text) - _START.date()).days)
+
+
+def _of_day(text: str) -> bytes:
+    return _micros(f"2000-01-01 {text}")
+
+
+def _digits(text: str) -> bytes:
+    """A decimal number as digits to the base of 10 000.
+
+    >>> _numeric(_digits("-10232.250")), _numeric(_digits("0.00001")), _numeric(_digits("0"))
+    ('-10232.250', '0.00001', '0')
+    """
+    whole, _, fraction = f"{Decimal(text):f}".removeprefix("-").partition(".")
+    padded = whole.zfill(-(-len(whole) // 4) * 4) + fraction.ljust(-(-len(fraction) // 4) * 4, "0")
+    groups = [int(padded[at : at + 4]) for at in range(0, len(padded), 4)]
+    sign = 0x4000 if text.startswith("-") else 0
+    head = struct.pack("!hhHh", len(groups), -(-len(whole) // 4) - 1, sign, len(fraction))
+    return head + struct.pack(f"!{len(groups)}h", *groups)
+
+
+#: How values that come as text are written in binary, by type.
+_PACKED: Final[dict[int, Callable[[str], bytes]]] = {
+    1082: _days,
+    1083: _of_day,
+    _TIMESTAMP: _micros,
+    1184: _micros,
+    _NUMERIC: _digits,
+    2950: lambda text: UUID(text).bytes,
+}
 
 
 def _as_text(oid: int) -> Callable[[object], bytes]:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine, inspect, text
 
 from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.postgres.values import Type, writer_of
 from tests.dsms.coordinator.postgres.local_served import LocalServed, served
 
 TABLE = "CREATE TABLE t (k INT PRIMARY KEY, name TEXT, price DOUBLE, sold BOOLEAN)"
@@ -159,6 +160,28 @@ def test_sqlalchemy_finds_tables_and_columns(service) -> None:
     engine.dispose()
 
 
+def test_views_are_made_and_listed_as_dbt_does(service) -> None:
+    """It names relations in full, lists tables, views and materialized views, and asks which of them need others."""
+    name = '"dsms"."public"."big"'
+    with connected(service[1]) as connection:
+        made = connection.execute(f"/* by a tool */ create materialized view if not exists {name} as SELECT k FROM t;")
+        assert made.statusmessage is not None and made.statusmessage.startswith("CREATE")
+        assert connection.execute(f"SELECT * FROM {name}").fetchall() == []
+        refreshed = connection.execute(f"refresh materialized view {name}")
+        assert refreshed.statusmessage == "REFRESH MATERIALIZED VIEW"
+        relations = [
+            connection.execute(f"SELECT {kind}name FROM pg_{kind}s WHERE schemaname ILIKE 'public'").fetchall()
+            for kind in ("table", "view", "matview")
+        ]
+        assert relations == [[("t",)], [], [("big",)]]
+        needing = connection.execute("""
+            SELECT c.relname FROM pg_class c JOIN pg_depend d ON d.refobjid = c.oid
+            AND d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'i'
+        """)
+        assert needing.fetchall() == []
+        connection.execute(f"DROP MATERIALIZED VIEW IF EXISTS {name} CASCADE")
+
+
 def test_the_information_schema_lists_what_may_be_read(service) -> None:
     with connected(service[1]) as connection:
         listed = connection.execute(
@@ -200,3 +223,59 @@ def test_no_bytes_stop_the_server(sent: list[tuple[int, bytes]], whole: bool) ->
                 pass
         with connected(port) as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+MOMENTS = st.datetimes(datetime.datetime.fromisoformat("0001-01-02"), datetime.datetime.fromisoformat("9999-12-30"))
+#: The numbers of types, with values that psycopg reads.
+BINARY = [
+    (1114, MOMENTS), (1082, st.dates()), (1083, st.times()), (2950, st.uuids()),
+    (1700, st.decimals(allow_nan=False, allow_infinity=False, places=9, min_value=-(10**20), max_value=10**20)),
+    (1700, st.integers(-(10**37), 10**37).map(decimal.Decimal)), (20, st.integers(-(2**63), 2**63 - 1)),
+]  # fmt: skip
+
+
+@settings(max_examples=80)
+@given(st.sampled_from(BINARY).flatmap(lambda kind: st.tuples(st.just(kind[0]), kind[1])))
+def test_psycopg_reads_the_binary_form_of_values(drawn: tuple[int, object]) -> None:
+    oid, value = drawn
+    shown = value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)
+    data = writer_of(Type(oid, -1), binary=True)(shown)
+    loader = psycopg.adapters.get_loader(oid, psycopg.pq.Format.BINARY)
+    assert loader is not None
+    read = loader(oid).load(data)
+    assert (read, str(read)) == (value, str(value)) or read == value
+
+
+SCHEMAS = """ IN (
+    SELECT
+      CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END
+    FROM
+      generate_series(
+        array_lower(string_to_array(current_setting('search_path'),','),1),
+        array_upper(string_to_array(current_setting('search_path'),','),1)
+      ) as i,
+      string_to_array(current_setting('search_path'),',') s
+    )"""
+#: What the data source of Grafana asks of the server and of the catalog.
+GRAFANA = {
+    "SELECT current_setting('server_version_num')::int/100 as version": [(1500,)],
+    "SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'": [],
+    f"""select quote_ident(table_name) as "table" from information_schema.tables where quote_ident(table_schema)
+        not in ('information_schema', 'pg_catalog') and quote_ident(table_schema) {SCHEMAS}""": [("t",)],
+    f"""select quote_ident(column_name) as "column", data_type as "type" from information_schema.columns where
+        CASE WHEN array_length(parse_ident('t'),1) = 2 THEN quote_ident(table_schema) = (parse_ident('t'))[1]
+        AND quote_ident(table_name) = (parse_ident('t'))[2] ELSE quote_ident(table_name) = 't'
+        AND quote_ident(table_schema) {SCHEMAS} END""": [
+        ("k", "integer"), ("name", "text"), ("price", "double precision"), ("sold", "boolean"),
+    ],
+    'SELECT floor(k/60)*60 AS "time", avg(price) AS "price" FROM t WHERE k BETWEEN 0 AND 59 GROUP BY 1 ORDER BY 1': [
+        (0, 2.0)
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("query", GRAFANA)
+def test_what_grafana_asks(service, query: str) -> None:
+    with connected(service[1]) as connection:
+        connection.execute("INSERT INTO t (k, price) VALUES (1, 1.5), (2, 2.5)")
+        assert connection.execute(query).fetchall() == GRAFANA[query]
