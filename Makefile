@@ -1,6 +1,6 @@
 # Everything CI and people run. Needs Python 3.11 or newer, Java 17 or newer and make; the rest goes into .venv.
-# PYTHON=… chooses the Python, KEEP=1 leaves the demo running, ARGS=… is passed on to pytest or the benchmark,
-# LAW_ARGS=… to the delta law's.
+# PYTHON=… chooses the Python, KEEP=1 leaves the demo running, LIVE=1 makes it one that goes on until Ctrl-C,
+# ARGS=… is passed on to pytest or the benchmark, LAW_ARGS=… to the delta law's.
 
 PYTHON ?= $(shell sh scripts/quickest_python.sh python3.11 python3.12 python3 python3.13)
 VENV := .venv
@@ -16,7 +16,7 @@ help: ## what can be made
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 demo: setup ## start everything, run continuous queries, show their results
-	@$(BIN)/python -m dsms.demo $(if $(KEEP),--keep)
+	@$(BIN)/python -m dsms.demo $(if $(KEEP),--keep) $(if $(LIVE),--live)
 
 test: setup ## all tests, with the real services; some files at a time, more of those that often wait for a service
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests $(ARGS)

@@ -1,6 +1,7 @@
 """The demo as people run it: a process that ends by itself, or by Ctrl-C, and leaves nothing behind."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,11 +33,11 @@ HOT_ROOMS = """\
 class Demo:
     """A running demo, in a process group of its own as under a terminal."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, *options: str) -> None:
         self._data = data
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "dsms.demo"], env={**os.environ, "DSMS_DATA": str(data)}, start_new_session=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            [sys.executable, "-m", "dsms.demo", *options], start_new_session=True, text=True,
+            env={**os.environ, "DSMS_DATA": str(data)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         self.output = ""
         self._reader = threading.Thread(target=self._read)
@@ -73,8 +74,8 @@ class Demo:
 
 
 @pytest.fixture
-def demo(tmp_path: Path) -> Iterator[Demo]:
-    running = Demo(tmp_path)
+def demo(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Demo]:
+    running = Demo(tmp_path, *getattr(request, "param", ()))
     yield running
     if running.process.poll() is None:
         running.interrupt()
@@ -95,6 +96,17 @@ def test_the_demo_shows_what_the_paper_prints_and_ends(demo):
 def test_ctrl_c_stops_everything(demo, moment):
     assert demo.saw(moment), demo.output
     assert len(demo.leftovers()) > 1
+    demo.interrupt()
+    assert demo.ended() == 130, demo.output
+    assert wait_until(lambda: not demo.leftovers(), 30), demo.leftovers()
+
+
+@pytest.mark.parametrize("demo", [("--live", "--rate", "50")], indirect=True)
+def test_the_live_demo_shows_what_queries_make_of_bids_until_ctrl_c(demo):
+    shown = re.compile(r"busiest auctions of the last minute: \d+ \(\d+\)")
+    assert wait_until(lambda: shown.search(demo.output) or demo.process.poll() is not None, DEADLINE_S)
+    assert shown.search(demo.output), demo.output
+    assert re.search(r"The console: http://127\.0\.0\.1:\d+/console/", demo.output), demo.output
     demo.interrupt()
     assert demo.ended() == 130, demo.output
     assert wait_until(lambda: not demo.leftovers(), 30), demo.leftovers()

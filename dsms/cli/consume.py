@@ -138,7 +138,10 @@ def _result(document: dict[str, Any], registry_url: str) -> Result:
     if not document.get("topic"):
         raise UserError(f'"{document.get("name")}" has no result topic to follow')
     registry, ours = document.get("registry") or registry_url, document.get("registry") is None
-    codec = FORMATS[document.get("format") or "json"].codec(registry, str(document["topic"]), ours)
+    form = FORMATS[document.get("format") or "json"]
+    if form.codec is None:
+        raise UserError(f'"{document.get("name")}" is a source', hint="follow a view or query that reads it")
+    codec = form.codec_of(registry, str(document["topic"]), ours=ours)
     columns = tuple(str(column["name"]) for column in document.get("columns") or ())
     return Result(codec, columns, tuple(document.get("key") or ()))
 

@@ -28,7 +28,8 @@ def up(  # noqa: PLR0913 one parameter an option
     redis_port: Annotated[int | None, _port("Redis", 6379)] = None,
     http_port: Annotated[int | None, _port("the coordinator", 8080)] = None,
     postgres_port: Annotated[
-        int | None, typer.Option(help="Port for psql and other clients of PostgreSQL.", show_default=False)
+        int | None,
+        typer.Option(help="Port for psql and other clients of PostgreSQL; 0 picks a free one.", show_default=False),
     ] = None,
     load_dir: Annotated[
         Path | None, typer.Option(help="Directory whose files COPY may read.", show_default=False)
@@ -115,7 +116,7 @@ def _print_addresses(state: LocalState) -> None:
     console = stdout()
     web = state.coordinator and f"{state.coordinator}/console/"
     addresses = {"coordinator": state.coordinator, "console": web, "kafka": state.kafka, "redis": state.redis}
-    for name, address in addresses.items():
+    for name, address in {**addresses, "postgres": state.postgres}.items():
         if address:
             console.print(f"{name:<12}{address}", markup=False)
 

@@ -16,6 +16,7 @@ from dsms.cli.load import load
 from dsms.cli.output import print_error
 from dsms.cli.plan import plan
 from dsms.cli.publish import publish
+from dsms.cli.source import source
 from dsms.cli.sql import sql
 from dsms.cli.token import token
 from dsms.cli.top import top
@@ -41,6 +42,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "down": down,
     "sql": sql,
     "publish": publish,
+    "source": source,
     "load": load,
     "consume": consume,
     "explain": explain,

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from connectors.kafka.publish import Publisher
-from connectors.kafka.record_codec import RecordCodec, RowEncoder
+from connectors.kafka.record_codec import RowEncoder
 from connectors.kafka.record_formats import FORMATS
-from connectors.kafka.record_lines import LineFormat, numbered
+from connectors.kafka.record_lines import LineFormat, Lines, WholeLines, numbered
 from connectors.kafka.topics import ensure_topic
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.output import note
@@ -51,11 +51,11 @@ def publish(  # noqa: PLR0913 (the options of a command line)
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Send JSON lines to a topic.
+    """Send JSON lines to a topic, or lines of CSV and of Debezium's events as they are.
 
-    The field "ts" becomes the instant of the record and the field "op" ("+", "u" or "-") its kind of change, unless
-    the topic's source has columns of these names. Sending stops at the first invalid line; the number of records sent
-    is always reported. With --advance and no file, only the promise is sent.
+    The field "ts" of JSON lines becomes the instant of the record and the field "op" ("+", "u" or "-") its kind of
+    change, unless the topic's source has columns of these names. Sending stops at the first invalid line; the number
+    of records sent is always reported. With --advance and no file, only the promise is sent.
 
     Example: echo '{"room": "a", "t": 31, "ts": 1}' | dsms publish readings --key room --create
     """
@@ -66,13 +66,13 @@ def publish(  # noqa: PLR0913 (the options of a command line)
         publisher = Publisher(settings, topic)
         if file is not None or advance is None:
             source = next((source for source in api.sources() if source.get("topic") == topic), {})
-            with closing(_codec(source, api.url, topic, encoding)) as codec, _opened(file) as text:
-                send_lines(publisher, _line_format(source, codec, key), text, topic)
+            with _lines(source, api.url, topic, encoding, key) as lines, _opened(file) as text:
+                send_lines(publisher, lines, text, topic)
         if advance is not None:
             note(f'advanced {_counted(publisher.heartbeat(advance), "partition")} of "{topic}" to {advance}')
 
 
-def send_lines(publisher: Publisher, lines: LineFormat, text: Iterable[str], topic: str) -> None:
+def send_lines(publisher: Publisher, lines: Lines, text: Iterable[str], topic: str) -> None:
     """Sends every line; when sending stops early, the records sent so far are still delivered and counted."""
     try:
         with _progress() as advance:
@@ -91,16 +91,25 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _outgoing(lines: LineFormat, number: int, line: str) -> Any:
+def _outgoing(lines: Lines, number: int, line: str) -> Any:
     try:
         return lines.outgoing(line)
     except UserError as error:
         raise UserError(f"line {number}: {error.message}", hint=error.hint) from error
 
 
-def _codec(source: Document, registry: str, topic: str, encoding: str | None) -> RecordCodec:
-    format_ = FORMATS[encoding or source.get("format") or "json"]
-    return format_.codec(source.get("registry") or registry, topic, source.get("registry") is None)
+@contextmanager
+def _lines(source: Document, registry: str, topic: str, encoding: str | None, key: list[str] | None) -> Iterator[Lines]:
+    """How the lines of a topic become records; connections are open meanwhile."""
+    form = FORMATS[encoding or source.get("format") or "json"]
+    if form.codec is None:
+        if key:
+            raise UserError("lines that are sent as they are have no key", hint="leave --key out")
+        yield WholeLines()
+        return
+    codec = form.codec_of(source.get("registry") or registry, topic, ours=source.get("registry") is None)
+    with closing(codec):
+        yield _line_format(source, codec, key)
 
 
 def _line_format(source: Document, encoder: RowEncoder, key: list[str] | None) -> LineFormat:

@@ -17,6 +17,7 @@ import typer
 from connectors.kafka.config import KafkaSettings
 from dsms.cli.api_client import ApiClient
 from dsms.cli.output import print_error
+from dsms.demo.live import Live
 from dsms.demo.play import play
 from dsms.demo.screen import Screen
 from dsms.demo.story import SCENES
@@ -30,16 +31,21 @@ EXECUTOR_DEADLINE_S = 120.0
 INTERRUPTED = 130
 
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the cluster running at the end.")]
+AsLive = Annotated[
+    bool, typer.Option("--live", help="Bids of an auction house that come until Ctrl-C, and the console.")
+]
+Rate = Annotated[int, typer.Option(min=1, help="How many bids a second the live demo sends.")]
 
 
-def main(*, keep: Keep = False) -> None:
-    """Run the examples of the SyncSQL paper on a cluster of their own.
+def main(*, keep: Keep = False, live: AsLive = False, rate: Rate = 100) -> None:
+    """Run the examples of the SyncSQL paper on a cluster of their own, or a live demo.
 
     Exit codes: 0 all results are those in the paper, 1 they differ or the demo failed, 130 ended by Ctrl-C.
     """
     signal.signal(signal.SIGTERM, _interrupt)
+    data_dir = Path(os.environ.get("DSMS_DATA") or DEFAULT_DATA_DIR).absolute() / "demo"
     try:
-        code = demo(Path(os.environ.get("DSMS_DATA") or DEFAULT_DATA_DIR).absolute() / "demo", keep=keep)
+        code = live_demo(data_dir, rate, keep=keep) if live else demo(data_dir, keep=keep)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except DsmsError as error:
@@ -52,14 +58,20 @@ def demo(data_dir: Path, *, keep: bool) -> int:
     """Runs all scenes in a fresh data directory; 0 if all results are those in the paper, else 1."""
     screen = Screen()
     with _cluster(data_dir, screen, keep=keep) as state:
-        assert state.coordinator is not None
-        with ApiClient(state.coordinator) as api:
-            _await_executor(api, screen)
+        with _api(state, screen) as api:
             wrong = [line for scene in SCENES for line in play(scene, api, KafkaSettings(state.kafka), screen)]
         _judge(wrong, screen)
         if keep:
             _suggest_commands(data_dir, screen)
     return 1 if wrong else 0
+
+
+def live_demo(data_dir: Path, rate: int, *, keep: bool) -> int:
+    """Sends bids in a fresh data directory until it is interrupted."""
+    screen = Screen()
+    with _cluster(data_dir, screen, keep=keep) as state, _api(state, screen) as api:
+        Live(api, KafkaSettings(state.kafka), screen, rate).run()
+    return 0
 
 
 @contextmanager
@@ -91,6 +103,15 @@ def _stop(data_dir: Path, screen: Screen) -> None:
         for number, handler in earlier.items():
             signal.signal(number, handler)
     screen.line("The cluster is stopped.")
+
+
+@contextmanager
+def _api(state: LocalState, screen: Screen) -> Iterator[ApiClient]:
+    """The coordinator's client, once an executor is ready."""
+    assert state.coordinator is not None
+    with ApiClient(state.coordinator) as api:
+        _await_executor(api, screen)
+        yield api
 
 
 def _await_executor(api: ApiClient, screen: Screen) -> None:

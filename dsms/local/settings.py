@@ -18,7 +18,6 @@ from operators.core.secrets import check_no_secret
 
 FILE_NAME = "dsms.toml"
 DEFAULT_DATA_DIR = ".dsms"
-PORTS = ("kafka_port", "redis_port", "http_port")
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=64)]
@@ -37,7 +36,7 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     redis_port: Port = 6379
     http_port: Port = 8080
     postgres_port: Port | None = None
-    """A port for psql and other clients of PostgreSQL; none by default."""
+    """A port for psql and other clients of PostgreSQL; none by default, and with 0 a free one."""
     cluster: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]+$")] = "local"
     registry_url: str | None = None
     """An external schema registry, instead of the coordinator's own."""
@@ -71,9 +70,15 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """The URL of the coordinator."""
         return f"http://{self.host}:{self.http_port}"
 
+    @property
+    def postgres_address(self) -> str | None:
+        """What clients of PostgreSQL connect to."""
+        return None if self.postgres_port is None else f"{self.host}:{self.postgres_port}"
+
     def with_ports(self) -> "LocalSettings":
         """These settings with a free port for every 0; ConfigError if a port is in use already."""
-        used = [port for port in PORTS if not (self.services_only and port == "http_port")]
+        ours = () if self.services_only else ("http_port", "postgres_port")
+        used = [port for port in ("kafka_port", "redis_port", *ours) if getattr(self, port) is not None]
         given = [getattr(self, port) for port in used if getattr(self, port)]
         if len(set(given)) < len(given):
             ports = ", ".join(map(str, given))

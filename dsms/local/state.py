@@ -34,6 +34,7 @@ class LocalState(msgspec.Struct, frozen=True, kw_only=True):
     kafka: str
     redis: str
     coordinator: str | None
+    postgres: str | None = None
     services: tuple[ServiceState, ...] = ()
     error: str | None = None
 

@@ -152,6 +152,7 @@ class _StateFile:
             kafka=settings.kafka_address,
             redis=settings.redis_url,
             coordinator=None if settings.services_only else settings.coordinator_url,
+            postgres=None if settings.services_only else settings.postgres_address,
         )
 
     def set_phase(self, phase: Phase) -> None:

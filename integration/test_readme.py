@@ -1,0 +1,62 @@
+"""The README's five minutes, typed as they stand: each command prints what the README shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+ROOT = Path(__file__).parents[1]
+SECTION = (ROOT / "README.md").read_text().split("## Five minutes by hand\n")[1].split("\n## ")[0]
+#: Where the README is read, and the ports of its services.
+HOME, PORTS = "/home/you", {"coordinator": 8080, "console": 8080, "kafka": 9092, "redis": 6379}
+
+
+def typed() -> Iterator[tuple[str, str]]:
+    """Each command with the output that is shown beneath it; `<<'END'` takes the lines up to END with it."""
+    for block in re.findall(r"^```console\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            if command.endswith("<<'END'"):
+                text, _, output = output.partition("END\n")
+                command = f"{command}\n{text}END"
+            yield command, output
+
+
+def shown(output: str, directory: Path) -> str:
+    """The output as it is on a machine where the usual ports are free, without what a query is expected to take."""
+    output = re.sub(r"^(expected: ).*$", r"\1…", output.replace(str(directory), HOME), flags=re.MULTILINE)
+    for name, port in PORTS.items():
+        output = re.sub(rf"^({name} +\S*127\.0\.0\.1:)\d+", rf"\g<1>{port}", output, flags=re.MULTILINE)
+    return output
+
+
+def ran(command: str, directory: Path, environ: dict[str, str]) -> tuple[int, str]:
+    """The status of a command, and what a terminal shows of it."""
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=directory, env=environ, text=True, timeout=300, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def test_the_commands_print_what_is_shown(tmp_path: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ports = {f"DSMS_{name}_PORT": "0" for name in ("KAFKA", "REDIS", "HTTP")}
+    environ = {**os.environ, "PATH": path, **ports}
+    commands = list(typed())
+    assert [command.split()[1] for command, _ in commands if command.startswith("dsms")] == [
+        "up", "sql", "publish", "publish", "consume", "explain", "dead-letters", "down",
+    ]  # fmt: skip
+    try:
+        for command, expected in commands:
+            status, output = ran(command, tmp_path, environ)
+            assert (status, shown(output, tmp_path)) == (0, shown(expected, tmp_path)), f"{command}\n{output}"
+    finally:
+        ran("dsms down", tmp_path, environ)
