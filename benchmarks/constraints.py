@@ -28,6 +28,7 @@ QUERIES = {
     "GROUP BY id": "SELECT id, count(*) AS n, sum(price) AS total, max(price) AS most FROM O GROUP BY id",
     "DISTINCT id": "SELECT DISTINCT id FROM O",
     "join on id": "SELECT O.id, item, price, paid FROM O JOIN P ON O.id = P.id",
+    "join of windows on id": "SELECT O.id, item, price, paid FROM O [Range 40000] JOIN P [Range 40000] ON O.id = P.id",
     "left join on id": "SELECT O.id, item, price, paid FROM O LEFT JOIN P ON O.id = P.id",
     "NOT EXISTS by id": "SELECT id, item FROM O WHERE NOT EXISTS (SELECT 1 FROM P WHERE P.id = O.id)",
     "two best of each id": "SELECT id, price FROM (SELECT id, price, row_number() OVER (PARTITION BY id ORDER BY price "

@@ -8,6 +8,7 @@ and the median and longest latency (ms); each figure is the median over several 
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -17,11 +18,15 @@ from matplotlib.figure import Figure
 from benchmarks.report import Result, write_report
 from dsms.scheduler import progress_chart as progress
 from dsms.scheduler.inputs import Bursts, Input
+from dsms.scheduler.policies import SteepestChain
+from dsms.scheduler.ready import Moment, Past, Ready
 from dsms.scheduler.registry import parse_policy
 from dsms.scheduler.simulate import Outcome, Setup, simulate
 
 OUT = Path(__file__).parent / "out" / "scheduling_simulated.json"
 POLICIES = ("chain", "greedy", "chain(latency = 15 s)", "round_robin", "weighted_fair", "fifo")
+#: Chain scheduling in each path by itself, as if each were a fragment: the operating system gives each a fair share.
+APART = "chain, each path by itself"
 #: Rows that arrive at once.
 ROWS = 1_000
 #: For each path its operators: the milliseconds for what is left of `ROWS` rows, and the selectivity.
@@ -33,6 +38,15 @@ CHARTS = (
 #: The utilisation of the processor in the long run, and the mean seconds of bursts and of pauses of each path.
 LOAD, ON_S, OFF_S = 0.7, 4.4, 13.2
 BATCH_S = 0.01
+
+
+@dataclass(frozen=True)
+class ChainOfEach:
+    """The path first that has received the least service; within it the steepest chain."""
+
+    def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
+        """By the service of the path so far, then by the slope of the chain."""
+        return sorted(SteepestChain().order(ready, past, moment), key=lambda queue: past.tag(queue.owner))
 
 
 def path(chart: Sequence[tuple[float, float]]) -> progress.Path:
@@ -55,7 +69,8 @@ def arrivals(seed: int, seconds: float) -> list[Input]:
 def simulated(seed: int, seconds: float, policies: Sequence[str] = POLICIES) -> dict[str, Outcome]:
     """The outcome of the same inputs under each policy."""
     inputs, setup = arrivals(seed, seconds), Setup(tuple(path(chart) for chart in CHARTS), BATCH_S)
-    return {name: simulate(parse_policy(name), setup, inputs) for name in policies}
+    outcomes = {name: simulate(parse_policy(name), setup, inputs) for name in policies}
+    return {**outcomes, APART: simulate(ChainOfEach(), setup, inputs)}
 
 
 def main() -> None:

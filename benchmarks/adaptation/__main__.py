@@ -2,8 +2,9 @@
 
 Views over Poisson streams run to their steady state, in one process. Compared are the rows and the state that the cost
 model expects of each operator with those that were measured; the state and the processor time of a join over windows of
-different sizes; a count at coarser and coarser granularities; and half the memory by half the window or by dropping
-half of the records. Writes `benchmarks/out/adaptation.json` and a plot.
+different sizes; a count at coarser and coarser granularities; half the memory by half the window or by dropping half of
+the records; and the state of many queries with its bound, while others are added. Writes
+`benchmarks/out/adaptation.json` and a plot.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.adaptation import experiments
+from benchmarks.adaptation.scalability import scalability
 from benchmarks.report import Result, write_report
 
 OUT = Path(__file__).parent.parent / "out" / "adaptation.json"
@@ -35,11 +37,17 @@ def _results(figures: dict[str, experiments.Figure]) -> Iterator[Result]:
         yield Result(f"{way}: state", reduction["state"][way] / reduction["state"]["whole"], "of the whole", "lower")
         yield Result(f"{way}: pairs", reduction["pairs"][way] / reduction["pairs"]["whole"], "of the whole")
 
+    many = figures["scalability"]
+    for level, error in many["median error"].items():
+        yield Result(f"many queries: state at level {level}: median error", 100 * error, "%", "lower")
+    yield Result("many queries: largest state", many["largest memory"], "of the bound", "lower")
+    yield Result("many queries: longest decision", many["decision seconds"], "s", "lower")
+
 
 def _plot(path: Path, figures: dict[str, experiments.Figure]) -> None:
     mpl.rcParams["svg.hashsalt"] = "dsms"
-    figure = Figure(figsize=(14, 8), layout="constrained")
-    axes = iter(figure.subplots(2, 4).ravel())
+    figure = Figure(figsize=(17, 8), layout="constrained")
+    axes = iter(figure.subplots(2, 5).ravel())
     for which, unit in (("rows", "rows an instant"), ("state", "rows of state")):
         axis = next(axes)
         for name, operator in figures["accuracy"].items():
@@ -75,6 +83,15 @@ def _plot(path: Path, figures: dict[str, experiments.Figure]) -> None:
     for depth, errors in figures["plans"]["errors"].items():
         axis.plot([int(depth)] * len(errors), [100 * error for error in errors], ".")
     axis.set(title="plans: error of the state, %", xlabel="operators on a path", xticks=[1, 2, 3])
+    axis, many = next(axes), figures["scalability"]
+    minutes = [at["minute"] for at in many["trace"]]
+    axis.plot(minutes, [at["bytes"] / 1e6 for at in many["trace"]], label="measured")
+    axis.plot(minutes, [many["bound"] * at["queries"] / 1e6 for at in many["trace"]], "--", label="bound")
+    axis.set(title="many queries: MB of state", xlabel="minute", ylim=(0, None))
+    axis.legend()
+    axis = next(axes)
+    axis.plot(minutes, [at["fraction"] for at in many["trace"]])
+    axis.set(title="many queries: mean size of windows", xlabel="minute", ylim=(0, 1))
     figure.savefig(path, metadata={"Date": None})
 
 
@@ -95,6 +112,7 @@ def main() -> None:
         "granules": experiments.granules(),
         "reduction": experiments.reduction(),
         "plans": experiments.plans(),
+        "scalability": scalability(),
     }
     write_report(options.out, list(_results(figures)), more={"figures": figures})
     _plot(options.out.with_suffix(".svg"), figures)
