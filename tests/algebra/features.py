@@ -36,6 +36,13 @@ PATTERNS = {
     "aggregates with ORDER BY, WITHIN GROUP": r"\w\([^()]*ORDER BY|WITHIN GROUP",
     "ARRAY_AGG": r"ARRAY_AGG",
     "UNNEST": r"UNNEST",
+    "UNNEST in the select list": r"UNNEST\(ARRAY[^()]*\) AS c|UNNEST\(ARRAY\[.*\]\)[^()]* AS c\d",
+    "generate_series": r"generate_series",
+    "ARRAY(SELECT)": r"ARRAY\(SELECT",
+    "comparisons of rows": r"\(COALESCE\(.*\)\) (=|<>|[<>]=?|IN|BETWEEN) \(",
+    "operators of arrays": r"@>|<@|&&",
+    "GROUP BY ALL": r"GROUP BY ALL",
+    "IGNORE NULLS": r"IGNORE NULLS",
     "SELECT DISTINCT": r"DISTINCT (?!ON|FROM)[a-z(]",
     "DISTINCT ON": r"DISTINCT ON",
     "UNION, EXCEPT, INTERSECT": r"UNION|EXCEPT|INTERSECT",
@@ -78,7 +85,7 @@ def _others(case: Case, records: Sequence[Record], text: str) -> dict[str, bool]
     keyed = [source for source in case.sources if source.keys]
     return {
         "tables, with INSERT, UPDATE, DELETE": bool(case.tables) and "Tab" in text,
-        "joins and EXISTS by a range of distances": "BandJoin" in _plan(case),
+        "joins and EXISTS by a range of distances": "BandJoin" in _plan(case) or "IntervalJoin" in _plan(case),
         "DECIMAL": ".m" in text,
         "DATE, TIMESTAMP": ".y" in text or ".h" in text,
         "TS of a view": bool(case.kept),

@@ -11,6 +11,8 @@ def unnested(g: Drawing, outer: Relation) -> Relation:
     a, u, x = g.name("a"), g.name("u"), g.name("x")
     mine = scope(a, outer.columns)
     items = ", ".join(value(g, mine, "int", 0) for _ in range(g.number(1, 3)))
+    if g.chance(25):
+        return _numbers(g, outer)
     inner, arr = g.name("a"), g.name("arr")
     selected, columns = outputs(g, [(text, kind) for text, kind in mine] + [(f"{u}.{x}", "int")], 3)
     kept = [(f"{inner}.{column.name}", column.name) for column in outer.columns if column.exact]
@@ -19,6 +21,23 @@ def unnested(g: Drawing, outer: Relation) -> Relation:
     for table, array in zip(named(outer, inner), (f"ARRAY[{listed}]", f"[{listed}]"), strict=True):
         derived = select([*kept, (array, arr)], (table, table), ("", ""))[0]
         tables.append(f"{derived} AS {a} CROSS JOIN UNNEST({a}.{arr}) AS {u}({x})")
+    ours, duck = select(selected, (tables[0], tables[1]), ("", ""))
+    if g.chance(25):  # the same in the select list
+        listed_too = [(text.replace(f"{u}.{x}", f"UNNEST(ARRAY[{items}])"), name) for text, name in selected]
+        if sum("UNNEST" in text for text, _ in listed_too) == 1:
+            ours = select(listed_too, (named(outer, a)[0],) * 2, ("", ""))[0]
+    return Relation(ours, duck, columns, outer.stream)
+
+
+def _numbers(g: Drawing, outer: Relation) -> Relation:
+    """Each row with each number up to one of its columns."""
+    a, u, x = g.name("a"), g.name("u"), g.name("x")
+    mine = scope(a, outer.columns)
+    first, last = str(g.number(-1, 1)), f"LEAST({value(g, mine, 'int', 0)}, 3)"
+    selected, columns = outputs(g, [*mine, (f"{u}.{x}", "int")], 3)
+    duckdbs = f"UNNEST(generate_series({first}, CAST({last} AS BIGINT)))"  # DuckDB's SUM is a HUGEINT, which it refuses
+    calls = f"generate_series({first}, {last})", duckdbs
+    tables = [f"{table} CROSS JOIN {call} AS {u}({x})" for table, call in zip(named(outer, a), calls, strict=True)]
     ours, duck = select(selected, (tables[0], tables[1]), ("", ""))
     return Relation(ours, duck, columns, outer.stream)
 

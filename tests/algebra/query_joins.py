@@ -157,10 +157,12 @@ def scalar_subquery(g: Drawing, outer: Relation, inner: Relation) -> Relation:
     item = text.format(n=value(g, theirs, "int"))
     where = f" WHERE {_correlation(g, mine, theirs)}" if g.chance(70) else ""
     items, columns = outputs(g, mine, 2)
-    name = g.name("c")
+    name, form = g.name("c"), "({})"
+    if g.chance(20):
+        item, kind, form = value(g, theirs, "int"), "int", "array_length(ARRAY({}))"
     texts = []
     for table, outside in zip(named(inner, b), named(outer, a), strict=True):
-        listed = [*items, (f"(SELECT {item} FROM {table}{where})", name)]
+        listed = [*items, (form.format(f"SELECT {item} FROM {table}{where}"), name)]
         texts.append(select(listed, (outside, outside), ("", ""))[0])
     return Relation(texts[0], texts[1], (*columns, Column(name, kind)))
 

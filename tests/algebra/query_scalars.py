@@ -110,10 +110,25 @@ def comparison(g: Drawing, left: Scope, right: Scope, depth: int = 0) -> str:
     other: Kind = "time" if kind == "date" and ("time" in {kind for _, kind in right}) and g.chance(30) else kind
     a, b = value(g, left, kind, depth), value(g, right, other, depth)
     operator = g.pick(["=", "=", "<", "<=", ">", ">=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"])
+    if kind == "int" and g.chance(15):
+        return _of_several(g, left, right, a, b)
     if left is right and other == kind and g.chance(25):
         low, high = LITERALS[kind][:2]
         return g.pick([f"{a} IS NULL", f"{a} IS NOT NULL", f"{a} IN ({low}, {high})", f"{a} BETWEEN {low} AND {b}"])
     return f"{a} {operator} {b}"
+
+
+def _of_several(g: Drawing, left: Scope, right: Scope, a: str, b: str) -> str:
+    """A comparison of rows, or of arrays. DuckDB takes two NULLs in rows as equal, and passes over NULLs that are to be
+    contained: there are none where they would decide."""
+    c, d = value(g, left, "int", 0), value(g, right, "int", 0)
+    row, other = f"(COALESCE({a}, 0), COALESCE({c}, 1))", f"(COALESCE({b}, 1), COALESCE({d}, 0))"
+    return g.pick([
+        *(f"{row} {operator} {other}" for operator in ("=", "<", "<=", ">", ">=", "<>")),
+        f"{row} IN ({other}, (1, 0))", f"{row} BETWEEN (0, 1) AND {other}",
+        f"ARRAY[{a}, {c}] @> ARRAY[COALESCE({b}, 0)]", f"ARRAY[COALESCE({b}, 0)] <@ ARRAY[{a}, {c}, 1]",
+        f"ARRAY[{a}, {c}] && ARRAY[{b}, {d}]", f"{b} = ANY (ARRAY[{a}, 1])",
+    ])  # fmt: skip
 
 
 def _boolean(g: Drawing, within: Scope, depth: int) -> str:

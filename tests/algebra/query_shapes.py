@@ -15,6 +15,9 @@ def project(g: Drawing, relation: Relation) -> Relation:
     mine = scope(a, relation.columns)
     items, columns = outputs(g, mine, 4)
     where = f" WHERE {predicate(g, mine, 2)}" if g.chance(70) else ""
+    if (whole := [column.name for column in columns if column.kind == "int"]) and g.chance(15):
+        above = g.name("c")
+        items, columns = [*items, (f"({g.pick(whole)} + 1)", above)], (*columns, Column(above, "int"))
     once = g.chance(20)
     head = "SELECT DISTINCT" if once else "SELECT"
     ours, duck = select(items, named(relation, a), (where, where), head)
@@ -112,7 +115,7 @@ def grouped(g: Drawing, relation: Relation) -> Relation:
     items, columns = aggregates(g, mine)
     named_keys = [(text, g.name("k")) for text, _ in keys]
     made = [Column(name, kind) for (_, name), (_, kind) in zip(named_keys, keys, strict=True)]
-    tail = f" GROUP BY {_groups(g, [text for text, _ in keys])}" if keys else ""
+    tail = f" GROUP BY {'ALL' if g.chance(10) else _groups(g, [text for text, _ in keys])}" if keys else ""
     if g.chance(25):
         tail += f" HAVING {g.pick(['COUNT(*) > 1', 'COUNT(*) < 3', _having(g, mine)])}"
     ours, duck = select([*named_keys, *items], named(relation, a), (tail, tail))
@@ -202,6 +205,7 @@ def over(g: Drawing, relation: Relation) -> Relation:
         (f"LAG({x}) OVER ({{}})", "int"), (f"LEAD({x}, 2, 0) OVER ({{}})", "int"),
         (f"COUNT(*) OVER ({{}} {frame})", "int"),
         (f"SUM({x}) OVER ({{}} {frame})", "int"), (f"MAX({x}) OVER ({{}} ROWS {low} PRECEDING)", "int"),
+        (f"LAG({x} IGNORE NULLS) OVER ({{}})", "int"), (f"LAST_VALUE({x} IGNORE NULLS) OVER ({{}} {frame})", "int"),
         (f"FIRST_VALUE({x}) OVER ({{}})", "int"), (f"AVG({x}) OVER ({{}})", "float"),
     ])  # fmt: skip
     call = call.format(f"{f'PARTITION BY {part} ' if part else ''}ORDER BY {order}")
