@@ -330,6 +330,8 @@ class StatementGrammar:
             f"UPDATE {table} SET v = {self.expression(2)}",
             f"UPDATE {table} SET {self._name()} = {self.expression(3)} WHERE {self.expression(2)}",
             f"UPDATE {table} SET k = 1",
+            f"MERGE INTO {table} USING {table} AS m ON {self.expression(2)} WHEN MATCHED THEN DELETE "
+            f"WHEN NOT MATCHED THEN INSERT VALUES ({self.expression(2)}, 1, 'm')",
             f"DELETE FROM {table} WHERE {self.expression(1)}", f"DELETE FROM {table}",
             f"COPY {table} FROM '{self._one(('x.csv', '/etc/passwd', '../x', ''))}' WITH (FORMAT csv)",
             f"LOAD TABLE {table} FROM DATABASE '{self._one(('sqlite://', 'sqlite:////no/such', 'x', 'mysql://'))}' "

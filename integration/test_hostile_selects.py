@@ -34,8 +34,8 @@ def cluster(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Ite
         with running(*services, tmp_path_factory.mktemp("hostile")) as cluster:
             cluster.sql("CREATE TABLE numbers (n INT PRIMARY KEY); CREATE TABLE texts (n INT PRIMARY KEY, t VARCHAR)")
             for part in (range(ROWS // 2), range(ROWS // 2, ROWS)):
-                cluster.sql(f"INSERT INTO numbers VALUES {', '.join(f'({n})' for n in part)}")
-            cluster.sql("INSERT INTO texts SELECT n, repeat('x', 1000) FROM numbers WHERE n < 900")
+                answered(cluster, f"INSERT INTO numbers VALUES {', '.join(f'({n})' for n in part)}")
+            answered(cluster, "INSERT INTO texts SELECT n, repeat('x', 1000) FROM numbers WHERE n < 900")
             yield cluster
 
 

@@ -12,7 +12,7 @@ from integration.cluster import Cluster, kill_9, log_of, running
 from integration.workload import Feed, Outcome, await_all, feed_of, finish, outcome
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
-STEP, PIECES, CHANGES = 600, 2, 4
+STEP, PIECES, CHANGES = 300, 2, 4
 IN_VAIN, AHEAD = "read ahead in vain", "reads ahead"
 
 

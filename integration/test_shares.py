@@ -27,7 +27,7 @@ from integration.workload import (
 )
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
-STEP, PIECES = 100, 4
+STEP, PIECES = 60, 4
 #: The bytes before an Avro record: a zero and the id of its schema.
 _SCHEMA = 5
 
@@ -73,7 +73,7 @@ def test_two_executors_that_run_each_query_together(kafka: str, redis_url: str, 
         cluster.await_fragments({"one": ["0"], "two": ["1"]})
         await_all(cluster, cluster.name, feed.piece())
         feed.piece()
-        goal = 100 + chance.randrange(1, STEP)
+        goal = STEP + chance.randrange(1, STEP)
         cluster.await_progress([result_topic(cluster.name, chance.choice(VIEWS))], goal, 150)
         kill_9(one)
         one = cluster.start_executor("one", batch_records=200)

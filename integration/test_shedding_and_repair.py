@@ -43,7 +43,7 @@ def rates(kafka: str, cluster: str) -> dict[int, list[tuple[int, float]]]:
         assert key is not None and value is not None
         if key == CUT_OVER:
             continue
-        offset, rate = json.loads(value)
+        offset, rate, *_ = json.loads(value)
         rates[int(key.decode().split("/")[2])].append((offset, rate))
     return rates
 

@@ -35,7 +35,7 @@ def sizes(kafka: str, cluster: str) -> dict[int, list[tuple[int, float]]]:
         key, value = message.key(), message.value()
         assert key is not None and value is not None
         if key != CUT_OVER:
-            known[int(key.decode().split("/")[2])].append(tuple(json.loads(value)))
+            known[int(key.decode().split("/")[2])].append(tuple(json.loads(value)[:2]))
     return known
 
 
@@ -95,4 +95,10 @@ def test_sizes_that_were_chosen_hold_after_a_crash(kafka: str, redis_url: str, t
         cluster.await_frontier([ranged, whole], written)
         known, everything = sizes(kafka, cluster.name), defaultdict(lambda: [(0, 1.0)])
         assert last(kafka, ranged) == counted(known, written, written - 1)
+        settings = cluster.sql(f"EXPLAIN RESULT {cluster.name}Ranged AT {written - 1}")[0]["rows"]
+        assert settings and {(row[1], row[2], row[4]) for row in settings} == {
+            (partition, offset, f"window of {LEAST + int(fraction * (MOST - LEAST))}")
+            for partition, history in known.items()
+            for offset, fraction in dict(history).items()  # of settings from one offset on the last one holds
+        }
         assert last(kafka, ranged) != last(kafka, whole) == counted(everything, written, written - 1)

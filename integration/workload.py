@@ -11,7 +11,7 @@ from integration.kafka_topics import create_topic
 
 PARTITIONS = 2
 SLACK = 5
-SEED = 7
+SEED = 27
 #: An instant above all of the workload's.
 END = 1_000_000
 SOURCE = "src"

@@ -26,8 +26,10 @@ from dsms.coordinator.service.coordinator import Coordinator
 from dsms.coordinator.service.settings import CoordinatorSettings
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.tables.load_policy import LoadPolicy
+from dsms.coordinator.watcher.autoscaler import Scale
 from dsms.model.limits import read_limits
 from dsms.model.topic_rules import TopicRules
+from dsms.scheduler.executor_count import Scaling
 from dsms.telemetry.telemetry import Telemetry
 from operators.core.recursion import STACK_BYTES, allow_deep_calls
 from operators.core.secrets import resolved_url
@@ -99,7 +101,7 @@ def main(  # noqa: PLR0913 a parameter an option
         str | None, typer.Option(envvar="DSMS_LEASE", help="Kubernetes Lease that says who of several leads")
     ] = None,
     lease_namespace: Annotated[
-        str, typer.Option(envvar="DSMS_LEASE_NAMESPACE", help="namespace of the lease")
+        str, typer.Option(envvar="DSMS_LEASE_NAMESPACE", help="namespace of the lease and of the executors")
     ] = "default",
     lease_seconds: Annotated[
         int, typer.Option(envvar="DSMS_LEASE_SECONDS", help="when others may take the lease of a silent leader")
@@ -110,6 +112,22 @@ def main(  # noqa: PLR0913 a parameter an option
     lease_retry_seconds: Annotated[
         float, typer.Option(envvar="DSMS_LEASE_RETRY_SECONDS", help="pause between two tries")
     ] = Timing.retry_s,
+    scale: Annotated[
+        str | None,
+        typer.Option(envvar="DSMS_SCALE", help="Kubernetes StatefulSet of the executors whose number follows the load"),
+    ] = None,
+    least_executors: Annotated[
+        int, typer.Option(min=1, envvar="DSMS_LEAST_EXECUTORS", help="how few executors there may be")
+    ] = 1,
+    most_executors: Annotated[
+        int, typer.Option(min=1, envvar="DSMS_MOST_EXECUTORS", help="how many executors there may be")
+    ] = 1,
+    scale_up_seconds: Annotated[
+        float, typer.Option(envvar="DSMS_SCALE_UP_SECONDS", help="how long a query falls behind before there are more")
+    ] = Scaling.up_s,
+    scale_down_seconds: Annotated[
+        float, typer.Option(envvar="DSMS_SCALE_DOWN_SECONDS", help="how long all are caught up before there are fewer")
+    ] = Scaling.down_s,
     id: Annotated[str, typer.Option(envvar="DSMS_ID", help="name of this coordinator among several")] = "coordinator",
 ) -> None:
     """Serves the REST API and assigns fragments to executors.
@@ -118,6 +136,7 @@ def main(  # noqa: PLR0913 a parameter an option
     """
     allow_deep_calls()
     threading.stack_size(STACK_BYTES)
+    scaling = Scaling(least_executors, max(least_executors, most_executors), scale_up_seconds, scale_down_seconds)
     settings = CoordinatorSettings(
         kafka=kafka_settings(kafka, kafka_properties, os.environ),
         redis_url=resolved_url(redis, os.environ),
@@ -128,6 +147,7 @@ def main(  # noqa: PLR0913 a parameter an option
         limits=read_limits(limits),
         topic_rules=TopicRules(tuple(open_topics.replace(",", " ").split())),
         registry_hosts=RegistryHosts.of(registries),
+        executors=scaled(lease_namespace, scale, scaling),
         alarms=logged_alarms(),
     )
     make = partial(Coordinator, settings)
@@ -145,6 +165,15 @@ def main(  # noqa: PLR0913 a parameter an option
     store = KubernetesLease(lease_namespace, lease, timing.renew_s / 2)
     candidate = Candidate(f"{id}_{uuid.uuid4().hex[:12]}", timing)
     contend(service, Leadership(store, candidate, end_at_once), stopping)
+
+
+def scaled(namespace: str, name: str | None, scaling: Scaling) -> tuple[Scale, Scaling] | None:
+    """The StatefulSet of this name with the bounds of its number; None without a name."""
+    if name is None:
+        return None
+    from connectors.kubernetes.scale import KubernetesScale  # as for the lease
+
+    return KubernetesScale(namespace, name), scaling
 
 
 def read_access(tokens: Path | None, oidc: Path | None) -> Access | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 from typing import Any
 
 import msgspec
@@ -59,7 +59,6 @@ def _encoded(value: Any) -> bytes:
 @_encoded.register(bool)
 @_encoded.register(int)
 @_encoded.register(float)
-@_encoded.register(str)
 @_encoded.register(Decimal)
 @_encoded.register(date)
 @_encoded.register(datetime)
@@ -67,6 +66,12 @@ def _encoded(value: Any) -> bytes:
 @_encoded.register(timedelta)
 def _scalar(value: object) -> bytes:
     return _tagged(type(value), repr(value).encode())
+
+
+@_encoded.register(str)
+@lru_cache(_REMEMBERED, typed=True)
+def _text(value: str) -> bytes:
+    return _scalar(value)
 
 
 @_encoded.register
@@ -138,10 +143,14 @@ def _(value: Source) -> bytes:
 
 def _named_fields(value: object, names: Iterable[str]) -> bytes:
     version = value.operator_version if hasattr(type(value), "operator_version") else None  # type: ignore[attr-defined]
-    content = [_encoded(name) + _encoded(getattr(value, name)) for name in names]
+    content = [_text(name) + _encoded(getattr(value, name)) for name in names]
     return _tagged(type(value), _encoded(version), *content)
 
 
 def _tagged(kind: type, *parts: bytes) -> bytes:
     """The parts, each prefixed by its length, so that different lists of parts give different bytes."""
-    return b"".join(len(part).to_bytes(4, "big") + part for part in (kind.__name__.encode(), *parts))
+    return b"".join(map(_with_length, (kind.__name__.encode(), *parts)))
+
+
+def _with_length(part: bytes) -> bytes:
+    return len(part).to_bytes(4, "big") + part

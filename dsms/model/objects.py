@@ -189,6 +189,10 @@ class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
     keys: tuple[str, ...]
     #: The query whose results are its log; None: statements write it.
     filled_by: str | None = None
+    #: The text of the defaults by column, for rows that have no value for it.
+    defaults: dict[str, str] = {}
+    #: The text of what holds for every row that a statement writes (TRUE or NULL), by its name.
+    checks: dict[str, str] = {}
 
     @property
     def topic(self) -> str:

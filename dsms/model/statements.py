@@ -105,14 +105,25 @@ class DeclareStream(Statement):
     late: Name | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class Written:
+    """An expression and its text."""
+
+    tree: exp.Expr
+    text: str
+
+
+@dataclass(frozen=True)
 class CreateTable(Statement):
-    """`CREATE TABLE name (columns, PRIMARY KEY (…))`; every column of `keys` is NOT NULL."""
+    """`CREATE TABLE name (columns, PRIMARY KEY (…), CHECK (…))`; every column of `keys` is NOT NULL. `checks` have
+    names."""
 
     name: Name
     columns: tuple[ColumnDefinition, ...]
     keys: tuple[Name, ...]
     sql: str
+    defaults: tuple[tuple[Name, Written], ...] = ()
+    checks: tuple[tuple[str, Written], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -174,6 +185,34 @@ class Delete(Statement):
     alias: str | None = None
     #: The items of USING.
     sources: tuple[exp.Expr, ...] = ()
+    returning: tuple[exp.Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class MergeBranch:
+    """`WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN …`: what becomes of pairs of a row of the table and one of
+    the source (`both`), of rows of the source without one of the table, or of the table without one of the source."""
+
+    rows: Literal["both", "source", "table"]
+    condition: exp.Expr | None
+    action: Literal["update", "delete", "insert", "nothing"]
+    #: What UPDATE sets.
+    changes: tuple[tuple[Name, exp.Expr], ...] = ()
+    #: What INSERT adds; without columns: values for all.
+    columns: tuple[Name, ...] = ()
+    values: tuple[exp.Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class Merge(Statement):
+    """`MERGE INTO table [AS alias] USING source ON predicate WHEN …`."""
+
+    table: Name
+    source: exp.Expr
+    on: exp.Expr
+    branches: tuple[MergeBranch, ...]
+    sql: str
+    alias: str | None = None
     returning: tuple[exp.Expr, ...] = ()
 
 

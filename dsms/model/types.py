@@ -1,5 +1,6 @@
 """SQL type names to Arrow types and back."""
 
+import re
 from functools import lru_cache
 
 import pyarrow as pa
@@ -17,6 +18,21 @@ _T = exp.DType
 _SCALARS = (f"{type_.name}, DECIMAL(p, s)" if type_.name == "DOUBLE" else type_.name for type_ in TYPES)
 NAMES = f"{', '.join(_SCALARS)}, T[], ARRAY<T>, STRUCT<a T, …>, ROW(a T, …)"
 
+_NULLABLE = re.compile(r"\s+(NOT\s+)?NULL$", re.IGNORECASE)
+#: What stands for types that other systems have.
+_INSTEAD = {
+    **dict.fromkeys(
+        ("SERIAL", "BIGSERIAL", "SMALLSERIAL"), "use BIGINT, and numbers that who inserts gives; nothing counts rows"
+    ),
+    "TIMESTAMPTZ": "use TIMESTAMP, which is UTC",
+    "TIMESTAMPLTZ": "use TIMESTAMP, which is UTC",
+    **dict.fromkeys(("TIME", "TIMETZ"), "use VARCHAR, or the microseconds of the day as BIGINT"),
+    "INTERVAL": "intervals are constants; use BIGINT for lengths of time",
+    **dict.fromkeys(("JSON", "JSONB"), "use VARCHAR, which the functions of JSON take"),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINT", "UBIGINT"), "use the next larger type, which has a sign"),
+    "MAP": "use STRUCT<a T, …> for known names, or an array of structs",
+}
+
 
 def parse_type(source: exp.Expr | str) -> pa.DataType:
     """Returns the Arrow type of a SQL type, parsed or as text. Raises SqlError for an unknown one.
@@ -31,12 +47,13 @@ def parse_type(source: exp.Expr | str) -> pa.DataType:
 
 @lru_cache(maxsize=4096)
 def _written(text: str) -> pa.DataType:
+    text = _NULLABLE.sub("", text)  # aggregates that are stored may have it
     if text[:3].upper() == "ROW":
         text = "STRUCT" + text[3:]
     if (scalar := BY_NAME.get(text.upper())) is not None:
         return scalar.arrow
     try:
-        return _bind(exp.DataType.build(text, dialect="duckdb", udt=True))
+        return _bind(sqlglot.parse_one(text, read="duckdb", into=exp.DataType))
     except sqlglot.ParseError as error:
         raise SqlError(f'type "{text}" not found', hint=f"have: {NAMES}") from error
 
@@ -69,7 +86,7 @@ def _bind(node: exp.Expr) -> pa.DataType:
 def _by_word(node: exp.Expr, name: str) -> pa.DataType:
     if (scalar := BY_NAME.get(name.upper())) is not None:
         return scalar.arrow
-    raise error_at(node, f'type "{name}" not found', hint=f"have: {NAMES}")
+    raise error_at(node, f'type "{name}" not found', hint=_INSTEAD.get(name.upper(), f"have: {NAMES}"))
 
 
 def _decimal(node: exp.DataType) -> pa.DataType:

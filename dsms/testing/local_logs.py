@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from connectors.formats import RowDecoder
+from connectors.formats import RowDecoder, debezium_decode
 from dsms.model.objects import Source
 from dsms.runtime.batching.offsets import Slice
 from dsms.runtime.stages.intake import Arrivals, Intake, reading_schema
@@ -66,6 +66,8 @@ def _decoder(schema: pa.Schema) -> RowDecoder:
 def _arrivals(source: Source, log: Sequence[Mapping[str, object]], at: Slice) -> Arrivals:
     """Pushed dicts as arrivals. The intake refuses those whose instant is no integer, and gets None for it."""
     records = log[at.start : at.end]
+    if source.tagged == debezium_decode.OPERATION:
+        records = [{**record, source.tagged: record.get("op", "u")} for record in records]
     instants = pl.Series([_instant(record, source) for record in records], dtype=pl.Int64)
     op = OPERATION if source.table else "op"
     ops = [str(record[op]) if op in record else None for record in records] if source.tagged == "header" else None

@@ -11,7 +11,15 @@ import polars as pl
 
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
-from dsms.runtime.batching.offsets import Offsets, SourceTask, next_offsets, offsets_at, slices
+from dsms.runtime.batching.offsets import (
+    Decisions,
+    Offsets,
+    SourceTask,
+    next_offsets,
+    offsets_at,
+    slices,
+    with_settings,
+)
 from dsms.runtime.epoch.dead_letters import DeadRecord
 from dsms.runtime.epoch.epoch import Epoch, Result, Written, assemble, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
@@ -67,13 +75,17 @@ class LocalRuntime:
     """Runs a plan over logs. Without `sharing` each query is in a lane of its own."""
 
     def __init__(self, partitions: int, *, sharing: bool) -> None:
+        #: The time of measurements, in seconds.
+        self.clock: Callable[[], float] = time.monotonic
+        #: The settings of adjustable operators.
+        self.settings: Decisions = {}
         self._partitions, self._sharing = partitions, sharing
         #: By the id of the source.
         self.logs: dict[str, Log] = {}
         #: The published changes by the id of the query.
         self.results: dict[str, list[Change]] = {}
         self.dead: list[DeadRecord] = []
-        self.measures = Measures(time.monotonic())
+        self.measures = Measures(self.clock())
         self._runs, self._published = MemoryRuns(), Published({}, {})
         self._revision = Revision(0, FragmentPlan(0, partitions), {}, Manifest(targets=partitions))
         self._offsets: Offsets | None = None
@@ -156,7 +168,7 @@ class LocalRuntime:
         ends = {(source, 0): len(log.records) for source, log in self.logs.items()}
         begin = self._offsets or offsets_at(0, positions, beats)
         upto = next_offsets(0, positions, ends, beats, most)
-        planned = slices(revision.lanes, positions, begin, upto, beats)
+        planned = with_settings(slices(revision.lanes, positions, begin, upto, beats), revision.lanes, self.settings)
         return SourceTask(tuple(planned), dict(revision.lanes), revision.number, self._partitions), upto
 
     def _computed(self, task: SourceTask) -> list[Envelope]:
@@ -183,7 +195,7 @@ class LocalRuntime:
         self._revise(self._revision.plan, epoch.manifest)
         self._runs.keep(self._revision.manifest.names())
         keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in self._revision.lanes.items()}
-        self.measures = self.measures.after(time.monotonic(), epoch.measured.work).kept(keys)
+        self.measures = self.measures.after(self.clock(), epoch.measured.work).kept(keys)
 
     def _publish(self, written: Written) -> None:
         for output in written.outputs.values():

@@ -11,6 +11,7 @@ import pyarrow as pa
 from dsms.introspection.entities import Report
 from dsms.introspection.entity_sampling import Sampler, Waiting
 from dsms.introspection.explain_analyze import explain_analyze
+from dsms.introspection.explain_result import explain_result
 from dsms.introspection.show_tables import show
 from dsms.introspection.statistics import statistics_of
 from dsms.model import statements as st
@@ -26,6 +27,7 @@ from dsms.physical.lane import Output
 from dsms.registration.continuous import as_meant
 from dsms.registration.environment import FixedEnvironment
 from dsms.registration.join_orders import arrived
+from dsms.registration.kinds.explain_result import ExplainResult
 from dsms.registration.kinds.insert_stream import InsertStream, check_empty
 from dsms.registration.replacement import retired
 from dsms.registration.statements import apply, kind_of_statement, parse
@@ -244,6 +246,8 @@ class LocalSession:
             return show(statement, self.reports(), self.catalog)
         if isinstance(statement, st.ExplainAnalyze):
             return explain_analyze(statement, self.reports(), self.catalog)
+        if isinstance(statement, ExplainResult):
+            return explain_result(statement, (), self.catalog)
         raise UserError("there are no executors in a session of one process", hint="it works on a cluster")
 
     def _retire(self) -> None:

@@ -14,11 +14,11 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.registration.object_columns import schema_and_keys
 from dsms.registration.table_targets import writable
-from dsms.tables.effect import Effect, counted, inserted, key_rows
+from dsms.tables.effect import Effect, counted, key_rows
 from dsms.tables.loading import batches_of
 from dsms.tables.one_time import answer, evaluate
-from dsms.tables.question import Relation, as_shown
-from dsms.tables.statements import Write, effects_of, returned
+from dsms.tables.question import Question, Relation, as_shown
+from dsms.tables.statements import Write, effects_of, insertions, returned
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING
 from operators.core.distinct_type import stored_schema
@@ -61,13 +61,16 @@ def written(
 
 
 def _effects(statement: Write | Load, catalog: Catalog, relation: Relation, content: _Content) -> Iterator[Effect]:
+    table, by_statement = content.table, isinstance(statement, Write) and not isinstance(statement, st.Insert)
+    read = as_shown(relation, catalog, table if by_statement else None)
+
+    def rows(question: Question) -> pa.Table:
+        return evaluate(question.over(read))
+
     if isinstance(statement, Write):
-        read = as_shown(relation, catalog, None if isinstance(statement, st.Insert) else content.table)
-        yield from effects_of(statement, catalog, lambda question: evaluate(question.over(read)), content)
-        return
-    seen: set[tuple[object, ...]] = set()
-    for batch in batches_of(statement, content.table):
-        yield inserted(content.table, batch, content, seen)
+        yield from effects_of(statement, catalog, rows, content)
+    else:
+        yield from insertions(table, batches_of(statement, table), catalog, rows, content)
 
 
 def _records(effect: Effect, instant: int) -> Records:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from operators.aggregates.aggregate import Aggregate
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.core.json_rows import json_rows
 from operators.core.operator import FAULT, FAULT_ROW, Move, Step
 from operators.expressions.arrow_types import polars_type
 from operators.grouping.group_plan import BOUND, EXISTS, FAULTY, GroupPlan
@@ -105,7 +106,7 @@ class GroupBy:
         old = np.where(cells.leads, cells.group, now - 1)
         at = np.flatnonzero(faults[now].is_not_null() & faults[old].is_null())
         keys = cells.groups.select(pl.all().gather(cells.group[at])).select(self.keys)
-        rows = keys.select(pl.struct(self.keys).struct.json_encode())[:, 0] if self.keys else ["{}"] * len(at)
+        rows = json_rows(keys, self.keys) if self.keys else ["{}"] * len(at)
         columns = {FROM: cells.instant[at], ORDER: cells.order[at], FAULT: faults[now[at]], FAULT_ROW: rows}
         return pl.DataFrame(columns) if len(at) else None
 

@@ -37,6 +37,8 @@ def reach_of(calls: Sequence[WindowCall]) -> Reach | None:
 def _ends(call: WindowCall) -> tuple[int, int] | None:
     """The offsets of the first and the last row that a row's value depends on; None if they are unbounded."""
     if call.function in _SHIFTS:
+        if call.ignore_nulls:
+            return None
         offset = _SHIFTS[call.function] * int(str((*call.parameters, 1)[0]))
         return offset, offset
     if call.function in _FRAMED and call.frame == "rows" and call.start is not None and call.end is not None:

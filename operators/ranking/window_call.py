@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
 
 from operators.core.sort_key import SortKey
+from operators.core.stored_names import ADDED_LATER
 
 #: An end of a frame: rows, or units of the order column, before (negative) or after the current row; None: unbounded.
 FrameEnd = int | float | None
@@ -33,3 +34,5 @@ class WindowCall:
     start: FrameEnd = None
     end: FrameEnd = 0
     parameters: tuple[object, ...] = ()
+    #: Whether lag, lead and the values of a frame pass over rows whose argument is NULL.
+    ignore_nulls: bool = field(default=False, metadata={ADDED_LATER: True})

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import polars as pl
 
 from operators.expressions.arrow_types import polars_type
+from operators.kernels.unscaled_decimals import as_decimals
 from operators.ranking.window_call import WindowCall
 from operators.ranking.window_frames import Segments
+
+#: Integers of 128 bits are below it, and not below its negative.
+_LIMIT = 2**127
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,16 @@ def window_values(frames: Frames) -> tuple[pl.Series, np.ndarray]:
     if not len(frames.lows):
         return pl.Series(frames.call.name, [], type_), np.zeros(0, np.bool_)
     computed = FUNCTIONS[frames.call.function](frames)
-    values = computed.cast(type_, strict=False).alias(frames.call.name)
+    values = _typed(computed, type_).alias(frames.call.name)
     outside: np.ndarray = (values.is_null() & computed.is_not_null()).to_numpy()
     return values, outside
+
+
+def _typed(computed: pl.Series, type_: pl.DataType) -> pl.Series:
+    """The values in the type of the call, NULL where it has no such value; sums of decimals are unscaled."""
+    if isinstance(type_, pl.Decimal) and computed.dtype == pl.Int128:
+        computed = as_decimals(computed.cast(pl.Decimal(38, 0), strict=False), type_.scale)
+    return computed.cast(type_, strict=False)
 
 
 def _row_number(frames: Frames) -> pl.Series:
@@ -75,11 +87,36 @@ def _ntile(frames: Frames) -> pl.Series:
     return pl.Series(np.where(place < large, place // (small + 1), behind) + 1)
 
 
+@dataclass(frozen=True)
+class _Shown:
+    """The rows that a value may come from, all or those whose argument is not NULL: their `places`, and for each place,
+    and the end, how many of them are `before` it."""
+
+    places: np.ndarray
+    before: np.ndarray
+
+    @staticmethod
+    def of(frames: Frames) -> _Shown:
+        known = frames.arguments[0].is_not_null().to_numpy()
+        shown = known if frames.call.ignore_nulls else np.ones(len(known), np.bool_)
+        return _Shown(np.flatnonzero(shown), np.concatenate([[0], np.cumsum(shown)]))
+
+    def value(
+        self, frames: Frames, number: np.ndarray, lows: np.ndarray, highs: np.ndarray
+    ) -> tuple[pl.Series, np.ndarray]:
+        """The argument of the shown row with a number, for each row, and whether that lies in `lows ≤ row < highs`."""
+        inside = (number >= self.before[lows]) & (number < self.before[highs])
+        place = self.places[np.where(inside, number, 0)] if len(self.places) else np.zeros(len(number), np.int64)
+        return _values_at(frames.arguments[0], place, inside), inside
+
+
 def _shifted(frames: Frames, direction: int) -> pl.Series:
     offset = direction * int(str((*frames.call.parameters, 1)[0]))
-    place = np.arange(len(frames.lows)) + offset
-    inside = (place >= frames.rows.starts) & (place < frames.rows.ends)
-    shifted = _values_at(frames.arguments[0], place, inside)
+    if offset == 0:
+        return frames.arguments[0]
+    shown, row = _Shown.of(frames), np.arange(len(frames.lows))
+    number = shown.before[row] + offset if offset < 0 else shown.before[row + 1] - 1 + offset
+    shifted, inside = shown.value(frames, number, frames.rows.starts, frames.rows.ends)
     if len(frames.call.parameters) < 2 or frames.call.parameters[1] is None:
         return shifted
     default = pl.lit(frames.call.parameters[1]).cast(shifted.dtype)
@@ -95,16 +132,22 @@ def _lead(frames: Frames) -> pl.Series:
 
 
 def _first_value(frames: Frames) -> pl.Series:
-    return _values_at(frames.arguments[0], frames.lows, frames.lows < frames.highs)
+    return _numbered(frames, 1)
 
 
 def _last_value(frames: Frames) -> pl.Series:
-    return _values_at(frames.arguments[0], frames.highs - 1, frames.lows < frames.highs)
+    shown = _Shown.of(frames)
+    return shown.value(frames, shown.before[frames.highs] - 1, frames.lows, frames.highs)[0]
 
 
 def _nth_value(frames: Frames) -> pl.Series:
-    place = frames.lows + int(str(frames.call.parameters[0])) - 1
-    return _values_at(frames.arguments[0], place, (place < frames.highs) & (place >= frames.lows))
+    return _numbered(frames, int(str(frames.call.parameters[0])))
+
+
+def _numbered(frames: Frames, number: int) -> pl.Series:
+    """The argument of the row with a number, from 1, in the frame."""
+    shown = _Shown.of(frames)
+    return shown.value(frames, shown.before[frames.lows] + number - 1, frames.lows, frames.highs)[0]
 
 
 def _values_at(values: pl.Series, places: np.ndarray, inside: np.ndarray) -> pl.Series:
@@ -133,11 +176,26 @@ def _sum(frames: Frames) -> pl.Series:
 
 
 def _exact_sums(frames: Frames) -> pl.Series:
+    """Of decimals unscaled. A sum outside of 128 bits stays at their end, which is a value of no type."""
+    sums = _whole_sums(frames)
+    if isinstance(sums, pl.Series):
+        return sums
+    return pl.Series([min(max(total, -_LIMIT), _LIMIT - 1) for total in sums], dtype=pl.Int128)
+
+
+def _whole_sums(frames: Frames) -> pl.Series | list[int]:
+    """Differences of running sums, of decimals unscaled: as a list where one may be outside of 128 bits."""
     values = frames.arguments[0]
-    wide = pl.Decimal(38, values.dtype.scale) if isinstance(values.dtype, pl.Decimal) else pl.Int128()
-    zero = pl.Series([0], dtype=pl.Int64).cast(wide)
-    running = pl.concat([zero, values.cast(wide).fill_null(zero[0]).cum_sum()], rechunk=True)
-    return running.gather(frames.highs) - running.gather(frames.lows)
+    whole = (values.to_physical() if isinstance(values.dtype, pl.Decimal) else values).cast(pl.Int128).fill_null(0)
+    longest = int((frames.highs - frames.lows).max(initial=0))
+    ends = [end for end in (whole.min(), whole.max()) if isinstance(end, int)]
+    if longest * max(map(abs, ends), default=0) >= _LIMIT:
+        running = [0, *accumulate(whole)]
+        return [running[high] - running[low] for low, high in zip(frames.lows, frames.highs, strict=True)]
+    # the running sum may wrap around: its differences are those of the sum itself
+    total = pl.concat([pl.Series([0], dtype=pl.Int128), whole.cum_sum()], rechunk=True)
+    differences: pl.Series = total.gather(frames.highs) - total.gather(frames.lows)
+    return differences
 
 
 def _float_sums(frames: Frames) -> pl.Series:
@@ -154,7 +212,13 @@ def _float_sums(frames: Frames) -> pl.Series:
 
 
 def _avg(frames: Frames) -> pl.Series:
-    return _sum(frames).cast(pl.Float64) / pl.Series(_counts(frames))
+    values = frames.arguments[0].dtype
+    if values.is_float():
+        return _sum(frames) / pl.Series(_counts(frames))
+    sums = pl.Series(_whole_sums(frames), dtype=pl.Float64, strict=False)
+    scale = 10**values.scale if isinstance(values, pl.Decimal) else 1
+    average = sums / scale / pl.Series(_counts(frames))
+    return pl.select(pl.when(pl.Series(_counts(frames)) > 0).then(average)).to_series()
 
 
 def _least(frames: Frames) -> pl.Series:

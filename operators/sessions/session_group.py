@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from operators.aggregates.aggregate import Aggregate
 from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
+from operators.core.json_rows import json_rows
 from operators.core.operator import FAULT, FAULT_ROW, Move, Step
 from operators.expressions.arrow_types import polars_type
 from operators.grouping.group_plan import EXISTS, FAULTY, GroupPlan
@@ -282,7 +283,7 @@ def _of_groups(cells: Cells, groups: np.ndarray, partition: tuple[str, ...]) -> 
 def _faults(cells: Cells, keys: list[pl.Series], cell: np.ndarray, why: pl.Series) -> pl.DataFrame | None:
     if not len(cell):
         return None
-    rows = pl.DataFrame(keys).select(pl.struct(pl.all()).struct.json_encode()).to_series()
+    rows = json_rows(pl.DataFrame(keys), [key.name for key in keys]) if keys else ["{}"] * len(cell)
     return pl.DataFrame({FROM: cells.instant[cell], ORDER: cells.order[cell], FAULT: why, FAULT_ROW: rows})
 
 

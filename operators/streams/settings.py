@@ -4,10 +4,13 @@ of a window. What was decided is logged before it counts, so results are a funct
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Annotated, NamedTuple
 
+import msgspec
 import numpy as np
 
-from operators.core.delta import ORDER_SHIFT, SOURCE_SHIFT
+from operators.core.decoding import Int64, Natural
+from operators.core.delta import BEGINNING, ORDER_SHIFT, SOURCE_SHIFT
 
 #: The bits of an order that are the place of the record: partition and offset.
 _PLACE = (1 << SOURCE_SHIFT) - 1
@@ -15,6 +18,22 @@ _PLACE = (1 << SOURCE_SHIFT) - 1
 Setting = tuple[int, float]
 #: Fractions by place (partition and offset as a single number), ascending.
 Settings = tuple[tuple[int, float], ...]
+
+
+class Decision(NamedTuple):
+    """A setting as it is logged, with what was known of instants when it was: no record of the partition from `offset`
+    on has an instant below `frontier`, unless it is late, and none before it has one above `high` (None: not known).
+    """
+
+    offset: Natural
+    fraction: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    frontier: Int64 = BEGINNING
+    high: Int64 | None = None
+
+    @property
+    def setting(self) -> Setting:
+        """Without the instants."""
+        return self.offset, self.fraction
 
 
 def settings_of(partition: int, settings: Iterable[Setting]) -> Settings:

@@ -84,7 +84,7 @@ class World:
         floors = dict.fromkeys(adjustable(revision.lanes), self.floor)
         for query, rates in new_settings(revision.lanes, positions, wanted, self.sheds, floors).items():
             for place, rate in rates.items():
-                self.sheds.setdefault(query, {}).setdefault(place, []).append(rate)
+                self.sheds.setdefault(query, {}).setdefault(place, []).append(rate.setting)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -45,12 +46,14 @@ def object_named(catalog: Catalog, name: str) -> Object:
 
 
 class ReadableObject(NamedTuple):
-    """An object whose rows can be read: its name, its number, its columns, and its kind."""
+    """An object whose rows can be read: its name, its number, its columns, its kind, and the text of the defaults of
+    columns."""
 
     name: str
     number: int
     schema: pa.Schema
     kind: str
+    defaults: Mapping[str, str] = MappingProxyType({})
 
 
 def readable_objects(catalog: Catalog, principal: Principal) -> list[ReadableObject]:
@@ -58,6 +61,12 @@ def readable_objects(catalog: Catalog, principal: Principal) -> list[ReadableObj
     items: list[Stream | Table | Query] = [*catalog.streams(), *catalog.tables(), *catalog.running()]
     readable = sorted((item for item in items if principal.may_read(item.name)), key=lambda item: number_of(item.id))
     return [
-        ReadableObject(item.name, number_of(item.id), schema_and_keys(item, catalog)[0], kind_of(item))
+        ReadableObject(
+            item.name,
+            number_of(item.id),
+            schema_and_keys(item, catalog)[0],
+            kind_of(item),
+            item.defaults if isinstance(item, Table) else {},
+        )
         for item in readable
     ]

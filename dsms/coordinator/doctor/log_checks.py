@@ -19,7 +19,7 @@ from connectors.kafka.heartbeats import HEARTBEATS, read_heartbeat
 from connectors.kafka.internal_log import Entry, Findings, InternalLog
 from connectors.kafka.names import transactional_id
 from connectors.kafka.record_columns import Records
-from connectors.kafka.shed_log import SHED, read_rate
+from connectors.kafka.shed_log import SHED, read_decision
 from connectors.kafka.topic_settings import restore_settings, wrong_settings
 from connectors.kafka.topics import partitions_of
 from dsms.coordinator.catalog.catalog_records import CATALOG, META, Meta, Part, in_order, object_name, read_part
@@ -62,7 +62,7 @@ class Logs:
             self.parts[key] = part
         for entry in self._read(PROGRESS, read_entry):
             self.progress[entry.key] = entry
-        for purpose, decode in ((HEARTBEATS, read_heartbeat), (SHED, read_rate)):
+        for purpose, decode in ((HEARTBEATS, read_heartbeat), (SHED, read_decision)):
             for _ in self._read(purpose, decode):
                 pass
 

@@ -85,6 +85,11 @@ class RecordPublisher:
         return Published(source, tuple(places))
 
     def _records(self, source: Source, lines: Sequence[bytes], key: Sequence[str]) -> list[Outgoing]:
+        if FORMATS[source.format].encoder is None:
+            raise UserError(
+                f'source "{source.name}" has FORMAT {source.format.upper()}, whose records are not made from rows',
+                hint=f'write them to topic "{source.topic}"',
+            )
         encoder: RowEncoder = JsonCodec() if source.format == "json" else _EncodedRows(source, key, self._schema_id)
         named = {*source.schema.names, source.timestamp or "", source.tagged}
         form = LineFormat(encoder, tuple(key), frozenset(named))
@@ -159,7 +164,7 @@ class _EncodedRows:
         format_ = FORMATS[self._source.format]
         document = format_.schema and format_.schema(schema, f"{name}_{part}")
         schema_id = self._schema_id(self._source, part, document) if document else None
-        self._parts[key] = (JsonDecoder(schema), format_.encoder(schema, schema_id))
+        self._parts[key] = (JsonDecoder(schema), format_.encoder_of(schema, schema_id))
         return self._parts[key]
 
 

@@ -15,7 +15,7 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.heartbeats import HEARTBEATS
 from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import internal_topic
-from connectors.kafka.shed_log import SHED
+from connectors.kafka.shed_log import SHED, logged_decisions
 from connectors.kafka.topics import COMPACTED_SOON, KEPT, ensure_topic, latest, partition_counts, topic_ids
 from connectors.redis.cluster_state import ClusterState
 from dsms.coordinator.audit.audit_log import AUDIT, AUDIT_TOPIC, RETENTION, AuditLog
@@ -39,6 +39,7 @@ from dsms.coordinator.statements.statement_runner import StatementRunner
 from dsms.coordinator.statements.topics import Topics
 from dsms.coordinator.tables.table_statements import TableStatements
 from dsms.coordinator.watcher.added_partitions import AddedPartitions
+from dsms.coordinator.watcher.autoscaler import Autoscaler
 from dsms.coordinator.watcher.cluster_copies import ClusterCopies, Leader
 from dsms.coordinator.watcher.cluster_watcher import ClusterWatcher, Duty
 from dsms.coordinator.watcher.cut_over import CutOver
@@ -93,7 +94,12 @@ class Coordinator:
         )
         self._objects = ObjectDocuments(self._catalog, self._facts.states)
         self.control = ControlTables(
-            self._cluster, self._catalog, self._facts.states, alarms=settings.alarms, audit=self.audit
+            self._cluster,
+            self._catalog,
+            self._facts.states,
+            alarms=settings.alarms,
+            audit=self.audit,
+            decisions=partial(logged_decisions, settings.kafka, settings.cluster, settings.alarms),
         )
         self.answers = RedisAnswers(settings.redis_url, settings.cluster)
         self.results = ResultAccess(
@@ -233,7 +239,13 @@ class Coordinator:
             ).turn,
             FragmentsByLoad(context, lambda: self._facts.progress.latest).turn,
             OrdersByStatistics(context, self._facts.statistics).turn,
+            *self._autoscaling(),
         )
+
+    def _autoscaling(self) -> tuple[Duty, ...]:
+        if self._settings.executors is None:
+            return ()
+        return (Autoscaler(*self._settings.executors, self._catalog, lambda: self._facts.progress.latest).turn,)
 
     def _cut_over(self) -> CutOver:
         settings = self._settings

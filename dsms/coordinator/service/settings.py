@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from connectors.kafka.config import KafkaSettings
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.tables.load_policy import LoadPolicy
+from dsms.coordinator.watcher.autoscaler import Scale
 from dsms.model.limits import Limits
 from dsms.model.topic_rules import TopicRules
+from dsms.scheduler.executor_count import Scaling
 from operators.core.alarms import Alarms
 
 
@@ -26,5 +28,7 @@ class CoordinatorSettings:
     limits: Limits = field(default_factory=Limits)
     topic_rules: TopicRules = field(default_factory=TopicRules)
     registry_hosts: RegistryHosts = field(default_factory=RegistryHosts)
+    #: What runs the executors if their number follows the load, and the bounds of that number.
+    executors: tuple[Scale, Scaling] | None = None
     #: Where it is noted that something in a log or in Redis does not count.
     alarms: Alarms = field(default_factory=Alarms, compare=False, repr=False)

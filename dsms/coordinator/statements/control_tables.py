@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, Protocol
@@ -20,6 +20,7 @@ from dsms.coordinator.watcher.object_states import States
 from dsms.introspection.document_import import imported
 from dsms.introspection.entities import Kind, Report, concerns, seen
 from dsms.introspection.explain_analyze import explain_analyze
+from dsms.introspection.explain_result import Logged, explain_result
 from dsms.introspection.plan_documents import document, read_document, to_xml
 from dsms.introspection.show_tables import selected, show
 from dsms.model import statements as st
@@ -27,6 +28,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.model.principal import ANYBODY, Principal
 from dsms.model.statement_result import StatementResult
+from dsms.registration.kinds.explain_result import ExplainResult
 from dsms.registration.kinds.show_alarms import ShowAlarms, shown_alarms
 from dsms.registration.kinds.show_audit import ShowAudit
 from dsms.scheduler.leases import ExecutorStatus
@@ -38,7 +40,9 @@ from operators.core.errors import InternalError
 #: Kinds of entities: those that are only measured, then those with attributes that can be set.
 AnyKind = Literal["operators", "queues", "synopses", "constraints", "queries", "executors"]
 #: Statements about what runs; they change nothing in the catalog.
-ControlStatement = st.ShowEntities | st.ExplainAnalyze | st.ShowExecutors | st.AlterExecutor | ShowAlarms | ShowAudit
+ControlStatement = (
+    st.ShowEntities | st.ExplainAnalyze | ExplainResult | st.ShowExecutors | st.AlterExecutor | ShowAlarms | ShowAudit
+)
 #: How many ids the message about an unknown one lists.
 _LISTED = 20
 MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses", "constraints")
@@ -96,6 +100,8 @@ class ControlTables:
     #: What this process has read and does not count.
     alarms: Alarms = field(default_factory=Alarms, compare=False)
     audit: Audit = field(default_factory=NoAudit, compare=False)
+    #: All logged decisions about what is adjusted while it runs.
+    decisions: Callable[[], Iterable[Logged]] = tuple
     #: Held while settings of an executor are read and written back.
     _setting: threading.Lock = field(default_factory=threading.Lock, compare=False)
 
@@ -107,7 +113,10 @@ class ControlTables:
         if isinstance(statement, st.ShowEntities):
             return show(statement, self._reports(), self.catalog())
         if isinstance(statement, st.ExplainAnalyze):
-            return explain_analyze(statement, self._reports(), self.catalog())
+            target = self.catalog().find(statement.name.text, statement.name.place)
+            return explain_analyze(statement, self._reports(), self.catalog(), self.states().size(target.id))
+        if isinstance(statement, ExplainResult):
+            return explain_result(statement, self.decisions(), self.catalog())
         if isinstance(statement, st.AlterExecutor):
             return self._altered(statement)
         if isinstance(statement, ShowAlarms):

@@ -48,7 +48,8 @@ class FragmentsByLoad:
         """One look: begins a change if one is due and none is under way."""
         now, catalog = self._clock(), self._context.store.catalog
         progress = self._progress()
-        behind = {query.id: query for query in _by_load(catalog) if falls_behind(progress.get(query.id))}
+        known = ((query, progress.get(query.id)) for query in _by_load(catalog))
+        behind = {query.id: query for query, at in known if at is not None and at.falls_behind}
         self._since = {id: self._since.get(id, now) for id in behind}
         if now < self._not_before or (self._changing is not None and self._changing.is_alive()):
             return
@@ -78,15 +79,6 @@ class FragmentsByLoad:
             log.warning("a query that falls behind keeps its fragments", query=query.name, reason=str(error))
         else:
             log.info("a query that fell behind has more fragments", query=query.name, result=result.message)
-
-
-def falls_behind(progress: Progress | None) -> bool:
-    """Whether a query reads, has more to read than one batch holds, and gets no nearer to the end.
-
-    >>> falls_behind(Progress(900, 500, 50.0, -10.0, behind=True)), falls_behind(Progress(900, 500, 50.0, 5.0, True))
-    (True, False)
-    """
-    return progress is not None and progress.behind and progress.rate > 0 and progress.closing <= 0
 
 
 def wider(query: Query, catalog: Catalog, most: int) -> int | None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from dsms.physical.lane import Lane
 from dsms.runtime.batching.offsets import Decisions, Ends, Positions
-from dsms.runtime.lanes.manifest import SourcePartition
-from operators.streams.settings import Setting
+from dsms.runtime.lanes.manifest import Position, SourcePartition
+from operators.streams.settings import Decision
 
 
 def adjustable(lanes: Mapping[str, Lane]) -> frozenset[str]:
@@ -22,27 +22,29 @@ def new_settings(
     wanted: Mapping[str, float],
     known: Decisions,
     floors: Mapping[str, Ends],
-) -> dict[str, dict[SourcePartition, Setting]]:
+) -> dict[str, dict[SourcePartition, Decision]]:
     """The settings to log: where the last logged one of a query and source partition is not the wanted one.
 
     A setting holds from the position of the query's lane on, but never below the query's floor, which is the end of the
     log when the current owner of the fragment first saw the query. Below the floor, a former owner may have published
     with the settings that were logged then, and records older than the query have none.
     """
-    settings: dict[str, dict[SourcePartition, Setting]] = {}
-    for query, place, offset in _standing(lanes, positions):
+    settings: dict[str, dict[SourcePartition, Decision]] = {}
+    for query, place, at in _standing(lanes, positions):
         before = known.get(query, {}).get(place, ())
         last = before[-1] if before else (0, 1.0)
         setting = wanted.get(query, 1.0)
         if setting != last[1]:
-            settings.setdefault(query, {})[place] = (max(offset, floors[query].get(place, 0), last[0]), setting)
+            offset = max(at.offset, floors[query].get(place, 0), last[0])
+            high = at.high if offset == at.offset else None
+            settings.setdefault(query, {})[place] = Decision(offset, setting, at.frontier, high)
     return settings
 
 
-def _standing(lanes: Mapping[str, Lane], positions: Positions) -> Iterator[tuple[str, SourcePartition, int]]:
+def _standing(lanes: Mapping[str, Lane], positions: Positions) -> Iterator[tuple[str, SourcePartition, Position]]:
     for lane_id, places in positions.items():
         lane = lanes[lane_id]
         for query in sorted(lane.adjustable):
             output = next(result for result in lane.outputs if result.id == query)
             read = {lane.sources[leaf].id for leaf in lane.leaves(output)}
-            yield from ((query, place, at.offset) for place, at in places.items() if place[0] in read)
+            yield from ((query, place, at) for place, at in places.items() if place[0] in read)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 
-from dsms.physical.cost.estimate import Statistics, estimated
-from dsms.physical.cost.flow import Known
+from dsms.physical.cost.estimate import estimated_of
+from dsms.physical.cost.flow import Expected, Known
 from dsms.physical.cost.load import bytes_of_state
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.lanes.manifest import LaneManifest
@@ -16,6 +17,8 @@ from dsms.scheduler.window_sizes import fraction
 from dsms.scheduler.work import Measured, Measures
 from operators.windows.ranged_window import RangedWindow
 
+#: What is expected of vertices, by their numbers.
+_Vertices = Mapping[int, Expected | None]
 #: Sizes are decided this often, in seconds.
 _PERIOD_S = 1.0
 #: How much larger state is than its rows that are alive, until it is known: what has ended leaves when runs are merged.
@@ -73,6 +76,14 @@ def _bounded(revision: Revision) -> Iterator[tuple[Output, Lane, LaneManifest]]:
             yield output, lane, progress
 
 
+def _passing(join: Expected | None, known: Known) -> float | None:
+    """The part of the pairs of a join that pass, from those that did. A join that is to keep more than it does has seen
+    fewer pairs: its query is young, or its windows have just grown."""
+    if join is None or join.passing is None:
+        return None
+    return min(join.passing * max(1.0, join.state_rows / max(known.state_rows, 1)), 1.0)
+
+
 @dataclass(frozen=True)
 class _Query:
     output: Output
@@ -84,18 +95,17 @@ class _Query:
     def size(self, before: Size) -> Size:
         """The size of the query's windows after the one before."""
         assert self.output.sink is not None and self.output.sink.memory is not None
-        bound, size = float(self.output.sink.memory), self._compared(before)
+        bound, present = float(self.output.sink.memory), self._estimated(before.fraction)
+        size, expected = self._compared(before, self._bytes(present)), cache(partial(self._expected, present))
         if size.expected == 0:
             return size
-        chosen = fraction(lambda part: size.excess * self._expected(part), bound, size.fraction)
-        fits = chosen > 0 or size.excess * self._expected(0.0) <= bound
-        if chosen == size.fraction:
-            return replace(size, fits=fits)
-        return replace(size, fraction=chosen, expected=self._expected(chosen), since=None, fits=fits)
+        chosen = fraction(lambda part: size.excess * expected(part), bound, size.fraction)
+        fits = chosen > 0 or size.excess * expected(0.0) <= bound
+        return replace(size, fits=fits) if chosen == size.fraction else Size(chosen, excess=size.excess, fits=fits)
 
-    def _compared(self, before: Size) -> Size:
+    def _compared(self, before: Size, expected: float) -> Size:
         """The size with the excess, measured once what is expected has been the same for as long as rows stay."""
-        expected, reached = self._expected(before.fraction), query_frontier(self.output, self.lane, self.progress)
+        reached = query_frontier(self.output, self.lane, self.progress)
         steady = abs(expected - before.expected) <= _STEADY * before.expected
         if before.since is None or not steady:
             return replace(before, expected=expected, since=reached)
@@ -104,9 +114,16 @@ class _Query:
         measured = sum(self._measured(at).state_bytes for at in self._own)
         return replace(before, excess=min(max(measured / expected, _LEAST_EXCESS), _MOST_EXCESS))
 
-    def _expected(self, part: float) -> float:
-        """The bytes of state that are expected for a fraction of the ranges; 0 while nothing is known of a source."""
-        vertices = estimated(self.lane.flow, Statistics(dict(self._known(part))))
+    def _expected(self, present: _Vertices, part: float) -> float:
+        """The bytes of state that are expected for a fraction of the ranges once all windows are full, if of the pairs
+        of each join as many pass as do at present; 0 while nothing is known of a source."""
+        return self._bytes(self._estimated(part, present))
+
+    def _estimated(self, part: float, present: _Vertices | None = None) -> _Vertices:
+        """What is expected of each vertex at present, or, given that, once all windows are full."""
+        return estimated_of(self.lane.flow, self._below, dict(self._known(part, present)))
+
+    def _bytes(self, vertices: _Vertices) -> float:
         own = ((at, vertices[at]) for at in self._own)
         return sum(vertex.state_rows * self._row_bytes(at) for at, vertex in own if vertex is not None)
 
@@ -117,10 +134,14 @@ class _Query:
             return bytes_of_state(self.lane.flow, at, 1)
         return measured.state_bytes / measured.state_rows
 
-    def _known(self, part: float) -> Iterator[tuple[str, Known]]:
-        for at, key in enumerate(self.lane.flow.keys):
-            measured = self._measured(at)
-            yield key, Known(measured.selectivity, measured.state_rows, self._gap(at), measured.rows_out, part)
+    def _known(self, part: float, present: _Vertices | None) -> Iterator[tuple[str, Known]]:
+        for at in self._below:
+            measured, gap = self._measured(at), self._gap(at)
+            known = Known(measured.selectivity, measured.state_rows, gap, measured.rows_out, part)
+            if present is not None:
+                full = int(self._longest / gap) if gap else 0
+                known = known._replace(rows=max(known.rows, full), passing=_passing(present[at], known))
+            yield self.lane.flow.keys[at], known
 
     def _gap(self, at: int) -> float | None:
         """The gap of a source: a higher rate counts at once, a lower one as it is measured over the last seconds."""
@@ -134,13 +155,17 @@ class _Query:
     def _measured(self, at: int) -> Measured:
         return self.measures[0].of(self.lane.id, self.lane.flow.keys[at])
 
-    @property
+    @cached_property
+    def _below(self) -> list[int]:
+        """The vertices that the query needs."""
+        return sorted(self.lane.flow.below[self.output.vertex])
+
+    @cached_property
     def _own(self) -> list[int]:
         """The vertices that only this query needs."""
-        below = self.lane.flow.below[self.output.vertex]
-        return sorted(at for at in below if len(self.lane.by_vertex[at]) == 1)
+        return [at for at in self._below if len(self.lane.by_vertex[at]) == 1]
 
-    @property
+    @cached_property
     def _longest(self) -> int:
         """The instants for which rows stay at most."""
         windows = (self.lane.flow.vertices[at].operator for at in self._own)

@@ -47,4 +47,4 @@ def _values(output: Output, changes: pl.DataFrame) -> pl.Series:
 
 
 def _encoder(sink: Query, schema: pa.Schema, schema_id: int | None) -> Encoder:
-    return FORMATS[sink.format].encoder(schema, schema_id)
+    return FORMATS[sink.format].encoder_of(schema, schema_id)

@@ -137,6 +137,9 @@ class Intake:
         else:
             upserts, removed = np.flatnonzero(~deletions), np.flatnonzero(deletions)
             bodies = [_body(arrivals, int(index)) for index in removed]
+            dead += [_empty(arrivals, int(at)) for at, body in zip(removed, bodies, strict=True) if body is None]
+            removed = removed[[body is not None for body in bodies]]
+            bodies = [body for body in bodies if body is not None]
             present = [arrivals.values[int(index)] for index in upserts]
             rows = pl.concat(
                 [
@@ -247,6 +250,12 @@ def _body(arrivals: Arrivals, index: int) -> object:
     if value is None and arrivals.keys is not None:
         return arrivals.keys[index]
     return value
+
+
+def _empty(arrivals: Arrivals, index: int) -> DeadLetter:
+    """The dead letter of a record without a value and without a key that says anything."""
+    reason = "the record has neither a value nor a key that can be read"
+    return DeadLetter(arrivals.partition, int(arrivals.offsets[index]), reason, b"")
 
 
 def _refused(arrivals: Arrivals, refusal: Refusal, at: np.ndarray | None) -> DeadLetter:

@@ -26,16 +26,16 @@ WriterSchema = Callable[[int], dict[str, object]]
 
 def intake_of(source: Source, writer: WriterSchema) -> Intake:
     """The intake of a source in its declared format."""
-    upserts, removals = (
-        _decoder(source.format, reading_schema(source, deletions=only), writer) for only in (False, True)
-    )
+    upserts = _decoder(source.format, reading_schema(source), writer, keys=False)
+    removals = _decoder(source.format, reading_schema(source, deletions=True), writer, keys=True)
     return Intake(source, upserts.decode, removals.decode)
 
 
 @lru_cache(maxsize=64)
-def _decoder(kind: Format, schema: pa.Schema, writer: WriterSchema) -> Decoder:
+def _decoder(kind: Format, schema: pa.Schema, writer: WriterSchema, *, keys: bool) -> Decoder:
     """One decoder per schema and worker process: it caches writer schemas."""
-    return FORMATS[kind].decoder(schema, writer)
+    form = FORMATS[kind]
+    return (form.keys if keys and form.keys is not None else form.decoder)(schema, writer)
 
 
 def arrivals_of(source: Source, partition: int, piece: LogPiece, logged: tuple[Heartbeat, ...]) -> Arrivals:
@@ -45,7 +45,8 @@ def arrivals_of(source: Source, partition: int, piece: LogPiece, logged: tuple[H
     stay = np.ones(len(piece), np.bool_) if source.late_of is None else _late(piece)
     beats: list[Heartbeat] = []
     if not isinstance(values, BinaryColumn) and None in values:
-        keys, beaten = piece.keys(), promised(piece, values)
+        keyed = FORMATS[source.format].keyed
+        keys, beaten = piece.keys() if keyed else [None] * len(values), promised(piece, values)
         beats = [Heartbeat(int(offsets[at]), time) for at, time in beaten.items() if stay[at]]
         stay[list(beaten)] = False
     if not stay.all():

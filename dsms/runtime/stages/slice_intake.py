@@ -56,7 +56,7 @@ class SliceIntake:
             return piece
         bodies = piece.values()
         if not isinstance(bodies, BinaryColumn) and None in bodies:
-            bodies = [key if value is None else value for key, value in zip(piece.keys(), bodies, strict=True)]
+            bodies = [key or b"" if value is None else value for key, value in zip(piece.keys(), bodies, strict=True)]
         if (first := first_awaited(bodies, self._writer)) is None:
             return piece
         self.wait = Wait(int(piece.offsets[first[0]]), first[1])

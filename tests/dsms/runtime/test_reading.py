@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from confluent_kafka import Message
 
 from connectors.kafka.log_pieces import MessagePiece
@@ -38,6 +39,20 @@ def test_empty_and_missing_values_are_no_heartbeats() -> None:
     arrivals = arrivals_of(_source(), 0, MessagePiece([_message(1, b""), _message(2, None, key=b"k"), wrong]), ())
     assert (arrivals.values, arrivals.keys, arrivals.heartbeats) == ([b"", None, None], [None, b"k", None], ())
     assert arrivals_of(_source(), 0, MessagePiece([_message(1, b"")]), ()).keys is None
+
+
+@pytest.mark.parametrize("form", ["JSON", "CSV", "DEBEZIUM"])
+def test_a_record_that_says_nothing_is_a_dead_letter(form: str) -> None:
+    """Of a line of CSV the key has no form of its own; read as a line it would delete another row."""
+    source = _source(f"FORMAT {form}")
+    key = b"7" if form == "CSV" else None
+    messages = [_message(0, None, key=key), _message(1, None, key=None)]
+    admitted = intake_of(source, {}.__getitem__).admit(
+        arrivals_of(source, 0, MessagePiece(messages), ()), PartitionClock()
+    )
+    assert len(admitted.delta) == 0
+    assert [(letter.offset, letter.value) for letter in admitted.dead] == [(0, b""), (1, b"")]
+    assert all("neither a value nor a key" in letter.reason for letter in admitted.dead)
 
 
 def test_a_decoder_is_kept_for_what_is_declared() -> None:

@@ -13,6 +13,7 @@ from tests.dsms.registration.test_fragments import SOURCES
 from tests.dsms.runtime.test_epoch import RECORD, message
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.pure_shares import Services, run_shares
+from tests.support.strategies import examples
 
 QUERIES = (
     "SELECT STREAMED k, v FROM A WHERE v > 0",
@@ -50,7 +51,7 @@ def _same(parts: Services, whole: Services) -> None:
     assert Counter(map(repr, parts.dead)) == Counter(map(repr, whole.dead))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(100))
 @given(LOGS, st.sampled_from(QUERIES), st.integers(2, 3), st.integers(1, 3), TURNS)
 def test_fragments_together_give_the_records_of_one(logs, query, fragments, targets, turns) -> None:
     whole = _run(logs, [_catalog(query, 1)], 1, [])
@@ -63,7 +64,7 @@ def test_fragments_together_give_the_records_of_one(logs, query, fragments, targ
     }
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(100))
 @example(  # one share is ahead when one fragment takes over, which crashes before all partitions are as far
     logs=[[("a", 1, at, None) for at in range(1, 11)]] * 3, query=QUERIES[0], counts=[2, 1], targets=1,
     turns=[(0, 12, False), (0, 12, False), (1, 3, False), (0, 3, False), (0, 3, False), (0, 12, True)], covered=[],
