@@ -7,7 +7,7 @@ import pytest
 
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, Refused, running
-from integration.kafka_log import Input, advance, changes, letters, write
+from integration.kafka_log import Input, advance, changes, letters, read_committed, write
 from integration.kafka_topics import create_topic
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
@@ -58,6 +58,42 @@ def test_refused_records_are_dead_letters(cluster: Cluster, unique: str):
     listed = cluster.get(f"sources/{unique}T/dead-letters")
     assert sorted(letter["offset"] for letter in listed) == [1, 2, 3, 4, 5]
     assert wait_until(lambda: cluster.get(f"sources/{unique}T")["state"] == "registered, 5 dead letters", 30)
+
+
+def test_refused_records_are_replayed_once(cluster: Cluster, unique: str):
+    """With their key, headers and partition; the dead letters stay, and say so."""
+    cluster.sql(f"""
+        REGISTER SOURCE {unique}T (k VARCHAR NOT NULL, v INT) FROM "{unique}.t" PARTITIONS 2 SLACK 2 IDLE NEVER;
+        CREATE STREAM {unique}S OVER {unique}T KEY NULL;
+        CREATE STREAMED VIEW {unique}V AS SELECT k, v FROM R({unique}S)
+    """)
+    write(cluster.kafka, f"{unique}.t", [Input(b'{"k":"a","v":4}', 10), Input(b'{"k":"a","v":"N/A"}', 11)])
+    write(cluster.kafka, f"{unique}.t", [Input(b"{", 12, partition=1), Input(b'{"k":"b","v":"N/A"}', 13, partition=1)])
+    listed = f"sources/{unique}T/dead-letters"
+    assert wait_until(lambda: len(cluster.get(listed)) == 3, 60)
+    again = f"""REPLAY DEAD LETTERS OF {unique}T SET value = replace(value, '"N/A"', 'null') WHERE value LIKE '%N/A%'"""
+    assert cluster.sql(again)[0]["message"] == f'2 records written to topic "{unique}.t" again'
+    assert cluster.sql(again)[0]["message"].startswith("0 records")
+    advance(cluster.kafka, f"{unique}.t", 20, 2)
+    cluster.await_frontier(f"dsms.{unique}V", 20)
+    assert values(cluster.kafka, f"dsms.{unique}V") == [
+        ({"k": "a", "v": 4}, 10), ({"k": "a", "v": None}, 11), ({"k": "b", "v": None}, 13),
+    ]  # fmt: skip
+    assert {(letter["value"], letter["replayed"]) for letter in cluster.get(listed)} == {
+        ('{"k":"a","v":"N/A"}', True), ('{"k":"b","v":"N/A"}', True), ("{", False),
+    }  # fmt: skip
+    marked = [message for message in read_committed(cluster.kafka, f"{unique}.t") if len(message.headers() or []) == 2]
+    assert sorted((message.partition(), *message.headers()) for message in marked) == [
+        (0, ("dsms-ts", b"11"), ("dsms-replay-of", b"0/1")), (1, ("dsms-ts", b"13"), ("dsms-replay-of", b"1/1")),
+    ]  # fmt: skip
+    (result,) = cluster.sql(f"""REPLAY DEAD LETTERS OF {unique}T SET value = '{{"k":"c","v":1}}'""")
+    assert result["message"].startswith("1 record written")
+    assert wait_until(lambda: len(cluster.get(listed)) == 4, 60), "its instant has passed"
+    (result,) = cluster.sql(f"REPLAY DEAD LETTERS OF {unique}T")
+    assert result["message"].startswith("0 records")
+    assert "1 late left" in result["notices"][0]
+    with pytest.raises(Refused, match="is a view, not a source"):
+        cluster.sql(f"REPLAY DEAD LETTERS OF {unique}V")
 
 
 @pytest.mark.parametrize("key", ["k", "NULL"])

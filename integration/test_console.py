@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from dsms.cli.main import app as cli
 from dsms.coordinator.http.access import entry, new_token
+from dsms.local.waiting import wait_until
 from integration.browser import chromium
 from integration.cluster import Cluster, running
 from integration.kafka_log import Input, advance, write
@@ -108,7 +109,30 @@ def test_refused_records_are_shown_with_their_reason(kafka: str, cluster: Cluste
     advance(kafka, f"{cluster.name}orders", 30)
     page.goto(f"{cluster.url}/console/#/sources")
     page.get_by_role("button", name="Dead letters of orders", exact=True).click()
-    expect(page.get_by_role("table", name="Dead letters")).to_contain_text("{no JSON", timeout=20_000)
+    letters = page.get_by_role("table", name="Dead letters")
+    expect(letters).to_contain_text("{no JSON", timeout=20_000)
+
+
+def test_a_refused_record_is_corrected_and_written_again(kafka: str, cluster: Cluster, page: Page) -> None:
+    write(kafka, f"{cluster.name}orders", [Input(b'{"id": 1, "customer": "zoe\'s", "amount": "six"}', 35)])
+    page.goto(f"{cluster.url}/console/#/sources")
+    page.get_by_role("button", name="Dead letters of orders", exact=True).click()
+    row = page.get_by_role("table", name="Dead letters").get_by_role("row").filter(has_text="zoe")
+    row.get_by_role("button", name="Replay").click(timeout=20_000)
+    page.get_by_label("Record").fill('{"id": 1, "customer": "zoe\'s", "amount": 6}')
+    page.get_by_role("button", name="Write to the topic again").click()
+    expect(page.get_by_role("status")).to_contain_text("1 record written")
+    expect(row).to_contain_text("done", timeout=20_000)
+    advance(kafka, f"{cluster.name}orders", 40)
+    page.goto(f"{cluster.url}/console/#/queries/takings")
+    expect(page.get_by_role("table", name="Rows")).to_contain_text("zoe's", timeout=20_000)
+
+
+def test_the_weight_of_a_query_is_changed(cluster: Cluster, page: Page) -> None:
+    page.goto(f"{cluster.url}/console/#/queries/regulars")
+    page.get_by_label("Weight").fill("2.5")
+    page.get_by_label("Weight").press("Tab")
+    assert wait_until(lambda: cluster.get("queries/regulars")["weight"] == 2.5, 20)
 
 
 def test_statements_are_completed_run_and_corrected(cluster: Cluster, page: Page) -> None:

@@ -1,52 +1,123 @@
-"""Reads dead letters: the refused records, their positions, and the reasons."""
+"""Reads dead letters: the refused records, their positions, the reasons, and which were replayed."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.range_reader import read_whole
+from connectors.kafka.names import ERROR_HEADER, REPLAYED_HEADER
+from connectors.kafka.range_reader import OffsetRange, RangeReader, read_whole, sound
 from connectors.kafka.topics import earliest, latest, partitions_of
 from operators.core.alarms import Alarms
 from operators.core.decoding import Broken, natural_of
 
 
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A refused record, with where it stands in its topic; `query` is the one in whose expressions its row was in
+    fault, None where the source refused it."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    query: str | None
+    value: bytes
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The partition and the offset of the refused record."""
+        return self.partition, self.offset
+
+    def document(self) -> dict[str, Any]:
+        """The letter as people read it."""
+        place = {"topic": self.topic, "partition": self.partition, "offset": self.offset}
+        return {"reason": self.reason, **place, "query": self.query, **_shown(self.value)}
+
+
 def last_dead_letters(
     settings: KafkaSettings, admin: AdminClient, topic: str, limit: int, alarms: Alarms
 ) -> list[dict[str, Any]]:
-    """The last dead letters of a topic, at most `limit`, oldest first. What is none is left out, with an alarm."""
+    """The last dead letters of a topic, at most `limit`, oldest first, with whether each was `replayed`. What is none
+    is left out, with an alarm."""
     wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, wanted), latest(admin, wanted)
-    # a transaction ends with a marker, which takes an offset too
-    ranges = [(key[1], max(first[key], last[key] - 2 * limit), last[key]) for key in wanted if last[key] > first[key]]
-    messages = read_whole(settings, topic, ranges) if ranges else []
-    letters = []
+    back, whole = 2 * limit, False  # a transaction ends with a marker, which takes an offset too
+    letters, replayed = list[DeadLetter](), set[tuple[int, int]]()
+    while len(letters) < limit and not whole:
+        ranges = [(key[1], max(first[key], last[key] - back), last[key]) for key in wanted if last[key] > first[key]]
+        letters, replayed = _sorted(read_whole(settings, topic, ranges) if ranges else [], topic, alarms)
+        back, whole = 2 * back, all(first[key] >= last[key] - back for key in wanted)
+    return [letter.document() | {"replayed": letter.place in replayed} for letter in letters[-limit:]]
+
+
+def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[DeadLetter], set[tuple[int, int]]]:
+    """The letters among the records, and the places of those that were replayed."""
+    letters, replayed = list[DeadLetter](), set[tuple[int, int]]()
     for message in messages:
         try:
-            letters.append(letter_of(message))
+            if (mark := mark_of(message)) is not None:
+                replayed.add(mark)
+            else:
+                letters.append(letter_of(message))
         except Broken as error:
             alarms.raise_at(topic, str(error), message.partition(), message.offset())
-    return letters[-limit:]
+    return letters, replayed
 
 
-def letter_of(message: Message) -> dict[str, Any]:
-    """A dead letter as a document. Raises Broken for a record that is none."""
+class DeadLetterLog:
+    """The dead letters of one source, from the first to the last that is there now."""
+
+    def __init__(self, settings: KafkaSettings, admin: AdminClient, topic: str, alarms: Alarms) -> None:
+        self._settings, self._topic, self._alarms = settings, topic, alarms
+        wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
+        first, last = earliest(admin, wanted), latest(admin, wanted)
+        self._ranges = [OffsetRange(*key, first[key], last[key]) for key in wanted]
+
+    def replayed(self) -> set[tuple[int, int]]:
+        """The places of all records that were replayed."""
+        return {mark for _, marks in self._pieces() for mark in marks}
+
+    def letters(self) -> Iterator[list[DeadLetter]]:
+        """All letters, piece by piece."""
+        return (letters for letters, _ in self._pieces())
+
+    def _pieces(self) -> Iterator[tuple[list[DeadLetter], set[tuple[int, int]]]]:
+        reader = RangeReader(self._settings)
+        try:
+            for pieces in reader.read(self._ranges):
+                yield from (_sorted(piece, self._topic, self._alarms) for piece in sound(pieces))
+        finally:
+            reader.close()
+
+
+def letter_of(message: Message) -> DeadLetter:
+    """A dead letter. Raises Broken for a record that is none."""
     headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers() or []}
-    if "dsms-error" not in headers:
+    if ERROR_HEADER not in headers:
         raise Broken("no dead letter: it has no reason")
-    value = message.value() or b""
-    return {
-        "reason": headers["dsms-error"],
-        "topic": headers.get("dsms-topic", ""),
-        "partition": natural_of(headers.get("dsms-partition", "")),
-        "offset": natural_of(headers.get("dsms-offset", "")),
-        "query": headers.get("dsms-query"),
-        **_shown(value),
-    }
+    return DeadLetter(
+        headers.get("dsms-topic", ""),
+        natural_of(headers.get("dsms-partition", "")),
+        natural_of(headers.get("dsms-offset", "")),
+        headers[ERROR_HEADER],
+        headers.get("dsms-query"),
+        message.value() or b"",
+    )
+
+
+def mark_of(message: Message) -> tuple[int, int] | None:
+    """The place of the record that this one says was replayed; None for other records. Raises Broken for a bad mark."""
+    if not any(name == REPLAYED_HEADER for name, _ in message.headers() or []):
+        return None
+    partition, _, offset = (message.key() or b"").decode(errors="replace").partition("/")
+    return natural_of(partition), natural_of(offset)
 
 
 def _shown(value: bytes) -> dict[str, str]:

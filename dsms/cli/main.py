@@ -16,6 +16,7 @@ from dsms.cli.load import load
 from dsms.cli.output import print_error
 from dsms.cli.plan import plan
 from dsms.cli.publish import publish
+from dsms.cli.replay import replay
 from dsms.cli.source import source
 from dsms.cli.sql import sql
 from dsms.cli.token import token
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "explain": explain,
     "token": token,
     "dead-letters": dead_letters,
+    "replay": replay,
     "doctor": doctor,
     "plan": plan,
     "checkpoint": checkpoint,

@@ -22,6 +22,7 @@ from dsms.registration.kinds import (
     insert_stream,
     pause,
     refresh_view,
+    replay,
     show_aggregates,
     show_alarms,
     show_audit,
@@ -139,6 +140,7 @@ STATEMENTS: Final = (
     *if_not_exists.KINDS,
     create_index.KIND,
     refresh_view.KIND,
+    replay.KIND,
     drop.KIND,
     pause.KIND,
     StatementKind(

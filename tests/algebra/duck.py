@@ -23,6 +23,8 @@ Bag = list[tuple[object, ...]]
 INSTANTS = range(-1, END + 1)
 #: What was before these is what is at the first of them: histories begin at 0, clocks have short periods.
 LONG = range(-12, END + 1)
+#: A difference of doubles that is taken for none.
+_NOTHING = 1e-9
 
 
 class Duck:
@@ -143,7 +145,8 @@ def _place(value: object) -> tuple[object, ...]:
         return (4, str(value))
     if isinstance(value, tuple):
         return (3, *(_place(element) for element in value))
-    return (2, float(f"{float(value):.8g}") + 0.0)  # type: ignore[arg-type]
+    number = float(value)  # type: ignore[arg-type]
+    return (2, float(f"{number:.8g}") if abs(number) > _NOTHING else 0.0)
 
 
 def _of_scale(number: Decimal, other: Decimal) -> Decimal:
@@ -159,4 +162,4 @@ def _equal(a: object, b: object) -> bool:
         return a == b and type(a) is type(b)
     if isinstance(a, Decimal) and isinstance(b, Decimal):
         return _of_scale(a, b) == _of_scale(b, a)
-    return math.isclose(float(a), float(b), rel_tol=1e-9, abs_tol=1e-9)  # type: ignore[arg-type]
+    return math.isclose(float(a), float(b), rel_tol=1e-9, abs_tol=_NOTHING)  # type: ignore[arg-type]

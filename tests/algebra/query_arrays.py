@@ -24,7 +24,7 @@ def unnested(g: Drawing, outer: Relation) -> Relation:
     ours, duck = select(selected, (tables[0], tables[1]), ("", ""))
     if g.chance(25):  # the same in the select list
         listed_too = [(text.replace(f"{u}.{x}", f"UNNEST(ARRAY[{items}])"), name) for text, name in selected]
-        if sum("UNNEST" in text for text, _ in listed_too) == 1:
+        if sum(text.count("UNNEST") for text, _ in listed_too) == 1:
             ours = select(listed_too, (named(outer, a)[0],) * 2, ("", ""))[0]
     return Relation(ours, duck, columns, outer.stream)
 

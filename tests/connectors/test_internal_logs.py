@@ -148,7 +148,7 @@ def test_any_record_is_a_change_or_refused(messages: list[Any], keyed: bool) -> 
 @given(st.builds(Message, st.none(), VALUES, st.none() | HEADERS))
 def test_any_record_is_a_dead_letter_or_broken(message: Any) -> None:
     try:
-        assert letter_of(message)["offset"] >= 0
+        assert letter_of(message).offset >= 0
     except Broken as error:
         assert str(error)
 

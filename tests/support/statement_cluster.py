@@ -154,6 +154,7 @@ class StatementCluster:
             facts=self,
             control=_NoControl(),
             tables=self.tables,
+            replays=self.tables,
             delete_topic=self.topics.delete,
             plans=PlanWatch(self.alive, stop_s=30.0, halt_s=halt_s),
             caller=ANYBODY,

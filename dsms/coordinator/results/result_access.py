@@ -11,8 +11,7 @@ import msgspec
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.dead_letters import last_dead_letters
 from connectors.kafka.registry import register_schema
-from dsms.coordinator.catalog.lookup import Document, object_named
-from dsms.coordinator.catalog.system_objects import is_system
+from dsms.coordinator.catalog.lookup import Document, object_named, source_written_by
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.change_documents import Followed, followed
 from dsms.coordinator.results.coverage import Cover, Coverage, CoverageQuestion, SharedLaneReports
@@ -67,13 +66,7 @@ class ResultAccess:
 
     def publish(self, name: str, body: bytes, key: list[str], advance: int | None, principal: Principal) -> Published:
         """Sends the records of a body to a source whose topic `principal` may write."""
-        source = object_named(self._around.catalog(), name)
-        if not isinstance(source, Source):
-            hint = "publish to a source; write the rows of a table by INSERT"
-            raise UserError(f'"{source.name}" is a {kind_of(source)}', hint=hint)
-        if is_system(source):
-            raise UserError(f'only the system writes to "{source.name}"')
-        principal.check_write_topic(source.topic)
+        source = source_written_by(object_named(self._around.catalog(), name), principal)
         return self._publisher.publish(source, body, key, advance)
 
     def question(self, name: str, token: str) -> CoverageQuestion | None:

@@ -25,6 +25,7 @@ from dsms.coordinator.catalog.lookup import Document, ReadableObject, object_nam
 from dsms.coordinator.catalog.system_objects import system_sources, with_system_objects
 from dsms.coordinator.idempotency.redis_answers import RedisAnswers
 from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.coordinator.results.replays import Replays
 from dsms.coordinator.results.result_access import ResultAccess, Surroundings
 from dsms.coordinator.service.cluster_facts import CoordinatorFacts
 from dsms.coordinator.service.object_documents import ObjectDocuments
@@ -219,6 +220,7 @@ class Coordinator:
             facts=self._facts,
             control=self.control,
             tables=self._tables,
+            replays=Replays(self._settings.kafka, self._settings.cluster, self._catalog, self._settings.alarms),
             delete_topic=self._tables.delete_topic,
             plans=PlanWatch(self._facts.alive),
             limits=self._settings.limits,

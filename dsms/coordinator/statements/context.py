@@ -24,6 +24,7 @@ from dsms.model.principal import Caller, Principal
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
 from dsms.model.topic_rules import TopicRules
+from dsms.registration.kinds.replay import Replay
 from dsms.tables.statements import Write
 
 _T = TypeVar("_T")
@@ -56,6 +57,14 @@ class ControlAnswers(Protocol):
         ...
 
 
+class ReplayRunner(Protocol):
+    """Writes refused records again; `Replays` does it in Kafka."""
+
+    def run(self, statement: Replay, principal: Principal, cancelled: threading.Event) -> StatementResult:
+        """Writes those that the statement means, or none where it fails."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class StatementContext:
     """The catalog, the cluster, what runs the statements that are not about the catalog, what deletes the topic of a
@@ -66,6 +75,7 @@ class StatementContext:
     facts: ClusterFacts
     control: ControlAnswers
     tables: TableRunner
+    replays: ReplayRunner
     delete_topic: Callable[[Query | Table], None]
     plans: PlanWatch
     caller: Caller

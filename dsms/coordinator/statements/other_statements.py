@@ -7,6 +7,7 @@ from dsms.coordinator.statements.control_tables import ControlStatement
 from dsms.model import statements as st
 from dsms.model.statement_result import StatementResult
 from dsms.model.statements import Load
+from dsms.registration.kinds.replay import Replay
 from dsms.tables.statements import Write
 
 
@@ -15,6 +16,12 @@ def run_on_rows(statement: st.Select | Write | Load, context: StatementContext) 
     context.store.check()
     context.store.settle()
     return context.tables.run(statement, context.caller.principal, context.cancelled)
+
+
+def replay(statement: Replay, context: StatementContext) -> StatementResult:
+    """Writes refused records to their topic again."""
+    context.store.settle()
+    return context.replays.run(statement, context.caller.principal, context.cancelled)
 
 
 def answer_control(statement: ControlStatement, context: StatementContext) -> StatementResult:

@@ -16,7 +16,7 @@ from dsms.coordinator.statements.catalog_changes import (
     read_catalog,
 )
 from dsms.coordinator.statements.context import StatementContext
-from dsms.coordinator.statements.other_statements import answer_control, run_on_rows
+from dsms.coordinator.statements.other_statements import answer_control, replay, run_on_rows
 from dsms.coordinator.statements.query_replacement import alter_query, replace_query
 from dsms.model import statements as st
 from dsms.model.principal import Caller, Forbidden, Principal
@@ -27,6 +27,7 @@ from dsms.registration.continuous import as_meant
 from dsms.registration.kinds.drop import Drop
 from dsms.registration.kinds.insert_stream import InsertStream
 from dsms.registration.kinds.pause import SetPaused
+from dsms.registration.kinds.replay import Replay
 from dsms.registration.statement_kind import StatementKind
 from dsms.registration.statements import STATEMENTS, kind_of_statement, parse
 from dsms.sql.parser.understood import understood
@@ -34,11 +35,12 @@ from dsms.sql.parser.understood import understood
 #: Runs one statement and gives its result; it raises, and has done nothing, or has done all that is to be kept.
 Run = Callable[[Any, StatementContext], StatementResult]
 
-#: Statements about the catalog that touch rows or may wait until executors follow what they change.
+#: Statements about the catalog that touch rows or records, or may wait until executors follow what they change.
 _AWAITED: Mapping[type[st.Statement], Run] = {
     SetPaused: pause_or_resume,
     Drop: drop,
     InsertStream: insert_stream,
+    Replay: replay,
     st.ReplaceQuery: replace_query,
     st.RepairQuery: replace_query,
     st.AlterQuery: alter_query,

@@ -20,20 +20,21 @@ def check_expressions(statement: st.CreateTable, schema: pa.Schema, catalog: Cat
     """Raises SqlError for a default that names a column or does not fit its own, for a condition that is no predicate
     of its row, and for either of them that has a subquery or calls what users wrote."""
     for column, default in statement.defaults:
-        _check_plain(default.tree, catalog, f'the default of "{column.text}"')
+        check_plain(default.tree, catalog, f'the default of "{column.text}"')
         if named := default.tree.find(exp.Column):
             raise error_at(named, f'the default of "{column.text}" names column "{named.name}"; it has no row to read')
         value = cast(bind_expression(default.tree, Scope(pa.schema([]))), schema.field(column.text).type)
         if fault := _fault(value):
             raise error_at(default.tree, f'the default of "{column.text}": {fault}')
     for name, condition in statement.checks:
-        _check_plain(condition.tree, catalog, f'check "{name}"')
+        check_plain(condition.tree, catalog, f'check "{name}"')
         kind = bind_expression(condition.tree, Scope(schema, statement.name.text)).type
         if not pa.types.is_boolean(kind):
             raise error_at(condition.tree, f'check "{name}" is {type_sql(kind)}, not BOOLEAN')
 
 
-def _check_plain(tree: exp.Expr, catalog: Catalog, what: str) -> None:
+def check_plain(tree: exp.Expr, catalog: Catalog, what: str) -> None:
+    """Raises SqlError for an expression that has a subquery or calls what users wrote; `what` it is, errors say."""
     if query := tree.find(exp.Query):
         raise error_at(query, f"{what} has a subquery", hint="it cannot read relations")
     refuse_written_functions(tree, catalog)

@@ -58,5 +58,8 @@ export async function* lines(path, signal) {
   }
 }
 
+// A text as SQL takes it.
+export const literal = (text) => `'${text.replaceAll("'", "''")}'`;
+
 // An identifier as SQL takes it.
 export const quoted = (name) => `"${name.replaceAll('"', '""')}"`;

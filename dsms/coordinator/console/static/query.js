@@ -14,6 +14,8 @@ export function Query({ name }) {
   const [failure, setFailure] = useState(null);
   const paused = data?.paused;
   const toggle = () => change(`/v1/control/queries/${path}`, { paused: !paused }).then(() => setFailure(null), setFailure);
+  const weigh = ({ target }) =>
+    change(`/v1/control/queries/${path}`, { weight: target.valueAsNumber }).then(() => setFailure(null), setFailure);
   return html`<article>
     <h1>${name}</h1>
     <${Failure} error=${failure ?? error ?? operators.error} />
@@ -25,6 +27,10 @@ export function Query({ name }) {
           ${data.kind}, topic ${data.topic}, frontier ${data.frontier ?? "–"}, ${short(data.progress?.unread)} records unread
         </span>
         <button class="plain" onClick=${toggle}>${paused ? "Resume" : "Pause"}</button>
+        <label>
+          Weight
+          <input type="number" min="0" step="any" size="6" value=${data.weight} onChange=${weigh} />
+        </label>
       </div>
       <pre>${data.sql}</pre>
     </div>`}

@@ -1,6 +1,7 @@
 // Sources: what waits in them, and what they refused.
 
 import { html, useState } from "./vendor/preact.js";
+import { literal, quoted, statements } from "./api.js";
 import { Failure, Table, short, shown, usePolled } from "./parts.js";
 
 export function Sources() {
@@ -37,17 +38,54 @@ export function Sources() {
 
 function DeadLetters({ source }) {
   const { data, error } = usePolled(`/v1/sources/${encodeURIComponent(source)}/dead-letters?limit=100`, 5);
+  const [chosen, choose] = useState(null);
   const columns = [
     { name: "reason", title: "Reason" },
     { name: "partition", title: "Partition", number: true },
     { name: "offset", title: "Offset", number: true },
     { name: "value", title: "Record", show: ({ value }) => html`<code>${shown(value)}</code>` },
+    {
+      name: "replayed",
+      title: "Replay",
+      show: (letter) =>
+        letter.replayed || letter.query
+          ? html`<span class="faint">${letter.replayed ? "done" : `in fault in ${letter.query}`}</span>`
+          : html`<button class="plain" onClick=${() => choose(letter)} aria-label=${`Replay ${letter.partition}/${letter.offset}`}>
+              Replay…
+            </button>`,
+    },
   ];
   return html`<section>
     <h2>Dead letters of ${source}</h2>
     <${Failure} error=${error} />
+    ${chosen && html`<${Replay} key=${`${chosen.partition}/${chosen.offset}`} source=${source} letter=${chosen} close=${() => choose(null)} />`}
     ${data?.length === 0 && html`<p class="faint">none</p>`}
     ${data?.length > 0 &&
     html`<${Table} caption="Dead letters" columns=${columns} rows=${data} keyOf=${({ partition, offset }) => `${partition}/${offset}`} />`}
   </section>`;
+}
+
+// One refused record, which can be corrected and is then written to its topic again; or all as they are.
+function Replay({ source, letter, close }) {
+  const [value, setValue] = useState(letter.value ?? "");
+  const [outcome, setOutcome] = useState({});
+  const one = ` WHERE partition = ${letter.partition} AND "offset" = ${letter.offset}`;
+  const run = (rest) => {
+    setOutcome({ running: true });
+    statements(`REPLAY DEAD LETTERS OF ${quoted(source)}${rest}`).then(([result]) => setOutcome({ result }), (error) => setOutcome({ error }));
+  };
+  const corrected = value === (letter.value ?? "") ? "" : ` SET value = ${literal(value)}`;
+  return html`<form onSubmit=${(event) => (event.preventDefault(), run(corrected + one))} aria-label="Replay">
+    <p>${letter.reason}</p>
+    ${letter.value === undefined
+      ? html`<p class="faint">The record is no text; it is written again as it is.</p>`
+      : html`<label>Record <textarea value=${value} onInput=${(event) => setValue(event.target.value)} spellcheck=${false} /></label>`}
+    <div class="row">
+      <button class="plain" disabled=${outcome.running}>Write to the topic again</button>
+      <button class="plain" type="button" disabled=${outcome.running} onClick=${() => run("")}>All dead letters as they are</button>
+      <button class="plain" type="button" onClick=${close}>Close</button>
+    </div>
+    <${Failure} error=${outcome.error} />
+    <p role="status">${outcome.result && [outcome.result.message, ...(outcome.result.notices ?? [])].join("; ")}</p>
+  </form>`;
 }

@@ -1,0 +1,29 @@
+"""`dsms replay`: refused records are written to their topic again."""
+
+from typing import Annotated
+
+import typer
+
+from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
+from dsms.cli.sql import run
+
+
+def replay(
+    source: Annotated[str, typer.Argument(help="Name of the source.")],
+    where: Annotated[
+        str, typer.Option(help="Those only, by their partition, offset, reason, value and late.", metavar="PREDICATE")
+    ] = "",
+    value: Annotated[
+        str, typer.Option("--set", help="What their records say from now on, by the same.", metavar="EXPRESSION")
+    ] = "",
+    output: OutputFormat = "text",
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    coordinator: Coordinator = None,
+) -> None:
+    """Write the dead letters of a source to its topic again, each once.
+
+    Example: dsms replay readings --set "replace(value, 'N/A', 'null')" --where "reason LIKE '%N/A%'"
+    """
+    corrected, chosen = f" SET value = {value}" if value else "", f" WHERE {where}" if where else ""
+    with connect(coordinator, data_dir) as api:
+        run(api, f'REPLAY DEAD LETTERS OF "{source}"{corrected}{chosen}', output)

@@ -1,0 +1,139 @@
+"""REPLAY DEAD LETTERS: which refused records are written to their topic again, and what they then say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.position import error_at
+from dsms.model.types import type_sql
+from dsms.registration.statement_kind import StatementKind, named
+from dsms.sql.binder.expressions import bind_expression
+from dsms.sql.binder.scope import Scope
+from dsms.sql.binder.table_constraints import check_plain
+from dsms.sql.parser.cursor import Cursor
+from dsms.sql.parser.table_elements import written
+from operators.core.errors import UserError
+from operators.expressions import Expression, cast, evaluate
+
+#: What WHERE and SET read of a dead letter. `value` is NULL where the record is no UTF-8; `late` says that its instant
+#: had passed.
+_COLUMNS: dict[str, pa.DataType] = {
+    "partition": pa.int32(), "offset": pa.int64(), "reason": pa.string(), "value": pa.string(), "late": pa.bool_(),
+}  # fmt: skip
+LETTER = pa.schema(list(_COLUMNS.items()))
+
+
+@dataclass(frozen=True)
+class Replay(st.Statement):
+    """`REPLAY DEAD LETTERS OF source [SET value = expression] [WHERE predicate]`."""
+
+    name: st.Name
+    value: st.Written | None
+    where: st.Written | None
+    sql: str
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A statement that is bound: which letters are meant, and what their records say from now on."""
+
+    value: Expression | None = None
+    where: Expression | None = None
+
+    def replayed(self, letters: pl.DataFrame) -> tuple[list[tuple[int, str | None]], int]:
+        """The numbers of the letters to replay, each with its new value (None: the record as it was); and how many late
+        ones are left, because they would be late again. `letters` has the columns of LETTER.
+
+        Raises UserError for a letter for which WHERE or SET has no value.
+
+        >>> letters = pl.DataFrame({"partition": [0, 0], "offset": [7, 9], "late": [False, True]})
+        >>> Correction().replayed(letters)
+        ([(0, None)], 1)
+        """
+        meant = letters.with_row_index("number")
+        if self.where is not None:
+            meant = meant.filter(_values(letters, self.where, "WHERE").fill_null(False))
+        if self.value is not None:
+            values = _values(meant, self.value, "SET")
+            _check_present(meant, values)
+            return list(zip(meant["number"].to_list(), values.to_list(), strict=True)), 0
+        timely = meant.filter(~pl.col("late"))
+        return [(number, None) for number in timely["number"].to_list()], meant.height - timely.height
+
+
+def bound_correction(statement: Replay, catalog: Catalog) -> Correction:
+    """What the statement says of letters. Raises SqlError for expressions that are none over LETTER."""
+    value, where = (
+        _bound(part, clause, kind, catalog)
+        for part, clause, kind in (
+            (statement.value, "SET value", pa.string()),
+            (statement.where, "WHERE", pa.bool_()),
+        )
+    )
+    return Correction(value, where)
+
+
+def _bound(part: st.Written | None, clause: str, kind: pa.DataType, catalog: Catalog) -> Expression | None:
+    if part is None:
+        return None
+    check_plain(part.tree, catalog, clause)
+    bound = bind_expression(part.tree, Scope(LETTER))
+    if bound.type == kind or pa.types.is_null(bound.type):
+        return cast(bound, kind)
+    raise error_at(part.tree, f"{clause} is {type_sql(bound.type)}, not {type_sql(kind)}")
+
+
+def _values(letters: pl.DataFrame, expression: Expression, clause: str) -> pl.Series:
+    values, faults = evaluate(letters, {"it": expression})
+    if faults.null_count() < letters.height:
+        number = int(faults.is_not_null().arg_max() or 0)
+        raise UserError(f"{clause} at {_place(letters, number)}: {faults[number]}", hint="leave it out by WHERE")
+    return values["it"]
+
+
+def _check_present(letters: pl.DataFrame, values: pl.Series) -> None:
+    if values.null_count():
+        number = int(values.is_null().arg_max() or 0)
+        hint = "leave it out by WHERE; the value of a record that is no UTF-8 is NULL"
+        raise UserError(f"SET value is NULL at {_place(letters, number)}", hint=hint)
+
+
+def _place(letters: pl.DataFrame, number: int) -> str:
+    return f"partition {letters['partition'][number]}, offset {letters['offset'][number]}"
+
+
+def _parse(cursor: Cursor, _: st.Name | None) -> Replay:
+    name = cursor.name("source")
+    value = where = None
+    if cursor.accept("SET"):
+        if not cursor.accept("VALUE"):
+            cursor.fail("only the value of a record can be set", "SET value = replace(value, 'N/A', 'null')")
+        cursor.expect("=")
+        value = _expression(cursor, "WHERE")
+    if cursor.accept("WHERE"):
+        where = _expression(cursor)
+    cursor.end()
+    return Replay(name, value, where, cursor.sql)
+
+
+def _expression(cursor: Cursor, *stops: str) -> st.Written:
+    cursor.peek()
+    taken = []
+    depth = 0
+    while cursor.more() and not (depth == 0 and any(map(cursor.peeks, stops))):
+        depth += cursor.peeks("(") - cursor.peeks(")")
+        taken.append(cursor.next())
+    return written(cursor, taken)
+
+
+KIND = StatementKind(
+    statement=Replay,
+    starts={("REPLAY", "DEAD", "LETTERS", "OF"): _parse},
+    read_name=named,
+    words=("SET", "WHERE"),
+)
