@@ -64,6 +64,11 @@ class ManagedProcess:
         """Whether the child runs; reaps it when it has ended."""
         return self._child is not None and self._child.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """How the child ended; None while it runs, or before the first start."""
+        return None if self._child is None else self._child.poll()
+
     def start(self, cancelled: Callable[[], bool] = never) -> None:
         """Returns when the child is ready; otherwise raises, and no process is left running."""
         if self.alive:

@@ -15,7 +15,7 @@ from dsms.local.waiting import wait_until
 from integration.kube.api import Api
 from integration.kube.certificates import certificate_for
 from integration.kube.control_plane import ControlPlane
-from integration.kube.image import Image, build
+from integration.kube.image import Image, build, foreign_images
 from integration.kube.kubelet import Kubelet
 from integration.kube.release import Release
 from integration.kube.sandbox import check_sandboxes
@@ -58,7 +58,7 @@ def api(tmp_path_factory: pytest.TempPathFactory, nothing_left: None) -> Iterato
 @pytest.fixture(scope="session")
 def kubelet(api: Api, image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
     """The kubelet that runs the pods."""
-    kubelet = Kubelet(api, image, tmp_path_factory.mktemp("pods"))
+    kubelet = Kubelet(api, {"dsms": image, **foreign_images()}, tmp_path_factory.mktemp("pods"))
     try:
         yield kubelet
     finally:

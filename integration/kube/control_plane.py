@@ -19,7 +19,7 @@ SERVICE_RANGE = "10.96.0.0/16"
 CONTROLLERS = (
     "deployment-controller", "replicaset-controller", "statefulset-controller", "endpointslice-controller",
     "serviceaccount-controller", "root-ca-certificate-publisher-controller", "disruption-controller",
-    "garbage-collector-controller", "namespace-controller",
+    "garbage-collector-controller", "namespace-controller", "job-controller",
 )  # fmt: skip
 
 

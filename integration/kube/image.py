@@ -1,4 +1,5 @@
-"""The image without a container engine: the RUN lines of the Dockerfile, each in a clean root."""
+"""Images without a container engine: ours, by the RUN lines of the Dockerfile, each in a clean root; those of Kafka and
+Redis as far as the chart relies on them, with the programs of this machine."""
 
 import os
 import subprocess
@@ -6,8 +7,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from dsms.local.artifacts import Resolver, cache_dir
 from dsms.local.java import find_java
+from dsms.local.redis_server import find_redis
 from integration.dockerfile import PYTHON, copy_context, our_stages
 from integration.kube.sandbox import Bind, Sandbox
 from operators.core.errors import ExternalError
@@ -16,8 +20,47 @@ _PASSED_ON = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_")
 _TAIL = 2000
 
 
+class Image(Protocol):
+    """What a container sees of its image."""
+
+    def binds(self) -> tuple[Bind, ...]:
+        """The binds by which it sees the image's files."""
+        ...
+
+    def environment(self) -> dict[str, str]:
+        """The environment that the image sets."""
+        ...
+
+
 @dataclass(frozen=True)
-class Image:
+class Foreign:
+    """An image of somebody else: directories of this machine in their places, and where its programs are."""
+
+    files: tuple[Bind, ...]
+    path: str
+
+    def binds(self) -> tuple[Bind, ...]:
+        """The binds by which it sees the image's files."""
+        return self.files
+
+    def environment(self) -> dict[str, str]:
+        """The environment that the image sets."""
+        return {"PATH": f"{self.path}:/usr/bin:/bin", "HOME": "/tmp"}
+
+
+def foreign_images() -> dict[str, Image]:
+    """What containers see of `apache/kafka` (its libraries, and Java) and `redis`."""
+    java = find_java(os.environ)
+    jars = Resolver(java, cache_dir(os.environ), os.environ).broker_jars()
+    redis = find_redis(os.environ)
+    return {
+        "apache/kafka": Foreign((Bind(jars, "/opt/kafka/libs"),), str(java.resolve().parent)),
+        "redis": Foreign((Bind(redis.parent, "/opt/redis"),), "/opt/redis"),
+    }
+
+
+@dataclass(frozen=True)
+class Built:
     """What the steps have built: each directory of the image, by its place on the host."""
 
     program: Path
@@ -38,7 +81,7 @@ class Image:
         }
 
 
-def build(directory: Path) -> Image:
+def build(directory: Path) -> Built:
     """Executes the RUN lines on a copy of the build context, in a clean root."""
     stage = our_stages()[0]
     sys.stderr.write("building the image, about a minute\n")
@@ -54,7 +97,7 @@ def build(directory: Path) -> Image:
     env = {**_passed_on(os.environ), **stage.environment(), "PIP_CACHE_DIR": "/var/cache/pip", "HOME": "/tmp"}
     for line in stage.all("RUN"):
         _run(sandbox.command(("/bin/sh", "-c", line), stage.all("WORKDIR")[-1]), env)
-    return Image(directory / "opt" / "dsms", directory / "root" / "etc")
+    return Built(directory / "opt" / "dsms", directory / "root" / "etc")
 
 
 def _run(command: tuple[str, ...], env: Mapping[str, str]) -> None:

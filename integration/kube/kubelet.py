@@ -1,6 +1,7 @@
 """A small kubelet, and scheduler: binds pods to the one node, runs them, and removes those that were deleted."""
 
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 from integration.kube.addresses import on_this_machine
@@ -15,8 +16,8 @@ _TURN_S = 0.2
 class Kubelet:
     """Runs the pods of a cluster until it is stopped; afterwards no process of a pod is left."""
 
-    def __init__(self, api: Api, image: Image, directory: Path) -> None:
-        self._api, self._image, self._directory = api, image, directory
+    def __init__(self, api: Api, images: Mapping[str, Image], directory: Path) -> None:
+        self._api, self._images, self._directory = api, images, directory
         self.pods: dict[str, PodRunner] = {}
         self._ends: list[threading.Thread] = []
         self._stopping = threading.Event()
@@ -59,9 +60,13 @@ class Kubelet:
         elif "nodeName" not in pod["spec"]:
             target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
             self._api.create(f"{_path(pod)}/binding", {"metadata": {"name": pod["metadata"]["name"]}, "target": target})
-        elif uid not in self.pods:
+        elif uid not in self.pods and pod["status"].get("phase") not in ("Succeeded", "Failed"):
             directory = self._directory / f"{pod['metadata']['name']}-{uid[:8]}"
-            self.pods[uid] = PodRunner(pod, self._api, self._image, self._hosts(pod), directory)
+            self.pods[uid] = PodRunner(pod, self._api, self._image(pod), self._hosts(pod), directory)
+
+    def _image(self, pod: Document) -> Image:
+        repository, _, _ = pod["spec"]["containers"][0]["image"].partition(":")
+        return self._images[repository]
 
     def _end(self, pod: PodRunner) -> None:
         """Ends a pod in a thread of its own, since that may take long."""

@@ -1,4 +1,4 @@
-"""One pod of one container as a process of this machine: started, probed, started again, stopped."""
+"""One pod of one container as a process of this machine: started, probed, started again, stopped, or done."""
 
 import shutil
 import threading
@@ -9,7 +9,7 @@ from pathlib import Path
 from dsms.local.process import ManagedProcess, ProcessSpec
 from integration.kube.addresses import new_pod_address, on_this_machine
 from integration.kube.api import Api, Document
-from integration.kube.environment import environment_of
+from integration.kube.environment import environment_of, expanded
 from integration.kube.image import Image
 from integration.kube.probes import Probe, probe
 from integration.kube.sandbox import Bind, Sandbox
@@ -33,6 +33,7 @@ class PodRunner:
         self._start_at, self._started_at = 0.0, ""
         self._probes: dict[str, Probe | None] = {}
         self._said: Document | None = None
+        self.done = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"pod-{self.name}")
         self._thread.start()
@@ -69,8 +70,10 @@ class PodRunner:
 
     def _turn(self) -> None:
         """Checks once whether the process lives and passes its probes."""
+        if self.done:
+            return
         if self._process is None or not self._process.alive:
-            self._revive()
+            self._end_or_revive()
             return
         startup = self._probes["startup"]
         started = startup is None or startup.passed is True or startup.look() is True
@@ -86,6 +89,15 @@ class PodRunner:
     def _look(self, kind: str) -> bool | None:
         probe = self._probes[kind]
         return True if probe is None else probe.look()
+
+    def _end_or_revive(self) -> None:
+        """A container that ends well is not started again where the pod says so."""
+        ended_well = self._process is not None and self._process.exit_code == 0
+        if ended_well and self.pod["spec"]["restartPolicy"] != "Always":
+            self.done = True
+            self._say(ready=False, started=False)
+        else:
+            self._revive()
 
     def _revive(self) -> None:
         """Starts the container; again at once after the first end, then after pauses that double."""
@@ -107,7 +119,8 @@ class PodRunner:
             **self._image.environment(), **self._api_environment(),
             **environment_of(container, self.pod, local, self._api),
         }  # fmt: skip
-        command = sandbox.command([*container["command"], *container.get("args", [])], "/")
+        argv = [expanded(word, env) for word in (*container["command"], *container.get("args", []))]
+        command = sandbox.command(argv, "/")
         spec = ProcessSpec(
             self.name, command, self.directory / "log", lambda: True, env,
             stop_timeout_s=self.pod["spec"]["terminationGracePeriodSeconds"],
@@ -131,7 +144,7 @@ class PodRunner:
                 mount["mountPath"],
                 writable=not mount.get("readOnly", False),
             )
-            for mount in self._container["volumeMounts"]
+            for mount in self._container.get("volumeMounts", [])
         ]
         hosts = Bind(self.directory / "hosts", "/etc/hosts")
         writable = not self._container["securityContext"]["readOnlyRootFilesystem"]
@@ -147,9 +160,12 @@ class PodRunner:
         """Reports the status if it has changed."""
         alive = self._process is not None and self._process.alive
         state = {"running": {"startedAt": self._started_at}} if alive else {"waiting": {"reason": "CrashLoopBackOff"}}
+        if self.done:
+            state = {"terminated": {"exitCode": 0, "reason": "Completed"}}
         conditions = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready, "Ready": ready}
         status = {
-            "phase": "Running", "podIP": self.address, "podIPs": [{"ip": self.address}], "hostIP": "10.0.0.1",
+            "phase": "Succeeded" if self.done else "Running",
+            "podIP": self.address, "podIPs": [{"ip": self.address}], "hostIP": "10.0.0.1",
             "hostIPs": [{"ip": "10.0.0.1"}],
             "conditions": [{"type": kind, "status": str(value)} for kind, value in conditions.items()],
             "containerStatuses": [{

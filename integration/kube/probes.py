@@ -1,5 +1,6 @@
-"""The probes of a container over HTTP, each with its own pace and thresholds."""
+"""The probes of a container, over HTTP or by a connection, each with its own pace and thresholds."""
 
+import socket
 import time
 from dataclasses import dataclass, field
 
@@ -40,7 +41,7 @@ def probe(container: Document, kind: str, address: str) -> Probe | None:
     stated = container.get(f"{kind}Probe")
     if stated is None:
         return None
-    get = stated["httpGet"]
+    get = stated.get("httpGet") or {"scheme": "tcp", "path": "", **stated["tcpSocket"]}
     port = next((port["containerPort"] for port in container["ports"] if port["name"] == get["port"]), get["port"])
     return Probe(
         f"{get.get('scheme', 'HTTP').lower()}://{address}:{port}{get['path']}", stated["periodSeconds"],
@@ -49,7 +50,14 @@ def probe(container: Document, kind: str, address: str) -> Probe | None:
 
 
 def _answers(url: str, timeout_s: float) -> bool:
-    """Whether a request succeeds; like the kubelet it does not verify certificates."""
+    """Whether a request or a connection succeeds; like the kubelet it does not verify certificates."""
+    if url.startswith("tcp://"):
+        host, _, port = url.removeprefix("tcp://").rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout_s).close()
+        except OSError:
+            return False
+        return True
     try:
         status = httpx.get(url, timeout=timeout_s, trust_env=False, verify=False).status_code
     except httpx.HTTPError:

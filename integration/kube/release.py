@@ -33,6 +33,7 @@ class Release:
     token: str
     namespace: str = "streams"
     name: str = "dsms"
+    #: The certificate authority of the API; none: it is served without TLS.
     ca: bytes = b""
 
     def prepare(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:
@@ -76,8 +77,8 @@ class Release:
     def ask(self, method: str, path: str, *, token: str | None = None, **options: Any) -> httpx.Response:
         """A request through the Service, as from within the cluster."""
         service = self.api.get(self.path("services", self.service))
-        url = f"https://{on_this_machine(service['spec']['clusterIP'])}:{service['spec']['ports'][0]['port']}{path}"
-        context = ssl.create_default_context(cadata=self.ca.decode())
+        scheme, context = ("https", ssl.create_default_context(cadata=self.ca.decode())) if self.ca else ("http", False)
+        url = f"{scheme}://{on_this_machine(service['spec']['clusterIP'])}:{service['spec']['ports'][0]['port']}{path}"
         headers = {"Authorization": f"Bearer {self.token if token is None else token}"}
         with httpx.Client(verify=context, trust_env=False, timeout=60) as client:
             return client.request(method, url, headers=headers, extensions={"sni_hostname": self.service}, **options)

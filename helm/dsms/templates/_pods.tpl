@@ -73,7 +73,7 @@ affinity:
 - name: DSMS_CLUSTER
   value: {{ .Values.cluster | default .Release.Name | quote }}
 - name: DSMS_KAFKA
-  value: {{ required "kafka.bootstrap is needed: HOST:PORT of Kafka" .Values.kafka.bootstrap | quote }}
+  value: {{ include "dsms.kafka" . | quote }}
 {{- if .Values.kafka.propertiesSecret.name }}
 - name: DSMS_KAFKA_PROPERTIES
   value: /etc/dsms/kafka/client.properties
@@ -81,13 +81,13 @@ affinity:
 - name: DSMS_REDIS
 {{- if and .Values.redis.url .Values.redis.urlSecret.name }}
 {{- fail "redis.url and redis.urlSecret are both set: choose one" }}
-{{- else if .Values.redis.urlSecret.name }}
+{{- else if and .Values.redis.urlSecret.name (not (.Values.redis.single | default dict).enabled) }}
   valueFrom:
     secretKeyRef:
       name: {{ .Values.redis.urlSecret.name }}
       key: {{ .Values.redis.urlSecret.key }}
 {{- else }}
-  value: {{ required "redis.url or redis.urlSecret is needed: the URL of Redis" .Values.redis.url | quote }}
+  value: {{ include "dsms.redis" . | quote }}
 {{- end }}
 {{- if .Values.secretsSecret }}
 - name: DSMS_SECRETS_DIR

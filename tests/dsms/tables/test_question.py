@@ -183,3 +183,13 @@ def test_calls_that_duckdb_spells_otherwise_mean_the_same() -> None:
     }  # fmt: skip
     for call, value in calls.items():
         assert asked(made, f"SELECT {call} AS x FROM public.calls") == [(value,)], call
+
+
+def test_division_is_that_of_continuous_queries(session: LocalSession) -> None:
+    """But what has no value is NULL, as a query that runs once has no rows in fault."""
+    sql = (
+        "SELECT 7 / 2, -7 / 2, 7 / 2.0, id / (id - 1), id % (id - 1), 1.0 / 0, SUM(id) / COUNT(*) FROM Hot GROUP BY id"
+    )
+    assert sorted(asked(session, sql), key=str) == [
+        (3, -3, 3.5, 2, 0, None, 2), (3, -3, 3.5, None, None, None, 1),
+    ]  # fmt: skip

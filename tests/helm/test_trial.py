@@ -1,0 +1,59 @@
+"""What a trial of the chart needs besides it: one Kafka, one Redis, and the first statements."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.helm.test_chart import COORDINATOR, EXECUTOR, Render, env
+
+Attempt = Callable[..., subprocess.CompletedProcess[str]]
+SINGLE = {"kafka.bootstrap": None, "redis.url": None, "kafka.single.enabled": True, "redis.single.enabled": True}
+
+
+def test_a_trial_brings_its_own_kafka_and_redis(render: Render):
+    documents = render(SINGLE | {"networkPolicy.enabled": True})
+    for workload in (COORDINATOR, EXECUTOR):
+        found = env(documents, workload)
+        assert (found["DSMS_KAFKA"], found["DSMS_REDIS"]) == ("rel-dsms-kafka:9092", "redis://rel-dsms-redis:6379/0")
+    for name in ("kafka", "redis"):
+        service, node = documents["Service", f"rel-dsms-{name}"], documents["StatefulSet", f"rel-dsms-{name}"]
+        pod = node["spec"]["template"]
+        assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+        (container,), (port,) = pod["spec"]["containers"], service["spec"]["ports"]
+        assert [(known["name"], known["containerPort"]) for known in container["ports"]] == [(name, port["port"])]
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        (claim,) = node["spec"]["volumeClaimTemplates"]
+        assert node["spec"]["persistentVolumeClaimRetentionPolicy"]["whenDeleted"] == "Retain"
+        volumes = {volume["name"] for volume in pod["spec"]["volumes"]} | {claim["metadata"]["name"]}
+        assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+    properties = documents["ConfigMap", "rel-dsms-kafka"]["data"]["server.properties"]
+    assert "advertised.listeners=CLIENT://rel-dsms-kafka:9092\n" in properties
+    allowed = [rule["ports"] for rule in documents["NetworkPolicy", "rel-dsms"]["spec"]["ingress"]]
+    assert {"kafka", "redis"} <= {port["port"] for ports in allowed for port in ports}
+
+
+@pytest.mark.parametrize("taken", [{"kafka.bootstrap": "kafka:9092"}, {"redis.url": "redis://redis:6379/0"}])
+def test_a_node_of_its_own_stands_beside_no_other(attempt: Attempt, taken: dict[str, Any]):
+    done = attempt(SINGLE | taken)
+    assert done.returncode != 0
+    assert "both set: choose one" in done.stderr
+
+
+def test_statements_are_run_after_installing(render: Render):
+    assert not any(kind == "Job" for kind, _ in render())
+    sql = (
+        "REGISTER SOURCE IF NOT EXISTS s (a INT) FROM 's' PARTITIONS 3;\nCREATE STREAM IF NOT EXISTS t OVER s KEY NULL"
+    )
+    documents = render({"bootstrap.sql": sql, "api.tlsSecret": "tls", "api.executorTokenSecret.name": "token"})
+    assert documents["ConfigMap", "rel-dsms-bootstrap"]["data"]["bootstrap.sql"].strip() == sql
+    job = documents["Job", "rel-dsms-bootstrap"]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-install,post-upgrade"
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["command"][-2:] == ["-f", "/config/bootstrap.sql"]
+    names = {variable["name"] for variable in container["env"]}
+    assert {"DSMS_COORDINATOR", "DSMS_TOKEN", "SSL_CERT_FILE"} <= names
