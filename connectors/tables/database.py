@@ -36,7 +36,7 @@ def database_batches(url: str, query: str) -> Iterator[pa.Table]:
             for rows in result.partitions(BATCH_ROWS):
                 yield _table(names, [tuple(row) for row in rows])
     except SQLAlchemyError as error:
-        raise _translated(error, engine.url.password) from error
+        raise translated(error, engine.url.password, "the query") from error
     finally:
         engine.dispose()
 
@@ -48,11 +48,16 @@ def _engine(url: str) -> sa.Engine:
             return _sqlite_engine(parsed)
         return sa.create_engine(parsed)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
-        known = "dialect://user:${secret:NAME}@host/database"
-        raise UserError(
-            f"cannot use the database url: {type(error).__name__}",
-            hint=f"use {known}, and install the dialect's driver",
-        ) from None
+        raise unusable(error) from None
+
+
+def unusable(error: Exception) -> UserError:
+    """The error for a URL that SQLAlchemy cannot use."""
+    known = "dialect://user:${secret:NAME}@host/database"
+    return UserError(
+        f"cannot use the database url: {type(error).__name__}",
+        hint=f"use {known}, and install the dialect's driver",
+    )
 
 
 def _sqlite_engine(url: sa.URL) -> sa.Engine:
@@ -89,11 +94,12 @@ def _table(names: list[str], rows: list[tuple[object, ...]]) -> pa.Table:
     return pa.table(columns, names=names)
 
 
-def _translated(error: SQLAlchemyError, password: str | None) -> DsmsError:
+def translated(error: SQLAlchemyError, password: str | None, what: str) -> DsmsError:
+    """Our error for one of a database that was asked for `what`, without the password."""
     reason = str(getattr(error, "orig", None) or type(error).__name__).splitlines()[0]
     reason = reason.replace(str(password), MASK) if password else reason  # some drivers repeat how they connect
     # sqlite reports an error of the query itself, such as an unknown table, in the class of failures
     wrong_query = getattr(getattr(error, "orig", None), "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
     if isinstance(error, OperationalError) and not wrong_query:
-        return ExternalError(f"the database failed to run the query: {reason}")
-    return UserError(f"the database refused the query: {reason}")
+        return ExternalError(f"the database failed to run {what}: {reason}")
+    return UserError(f"the database refused {what}: {reason}")

@@ -17,6 +17,7 @@ from dsms.cli.output import print_error
 from dsms.cli.plan import plan
 from dsms.cli.publish import publish
 from dsms.cli.replay import replay
+from dsms.cli.sink import sink
 from dsms.cli.source import source
 from dsms.cli.sql import sql
 from dsms.cli.token import token
@@ -50,6 +51,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "token": token,
     "dead-letters": dead_letters,
     "replay": replay,
+    "sink": sink,
     "doctor": doctor,
     "plan": plan,
     "checkpoint": checkpoint,

@@ -39,6 +39,16 @@ class Changes(Iterator[Change]):
         """Ends following: the connection is closed."""
         self._parts.close()
 
+    def together(self) -> Iterator[list[Change]]:
+        """What comes together, as lists; the token of the last change of a list is the position after it."""
+        rest, self._rest = self._rest[::-1], []
+        return (part for part in itertools.chain([rest], self._parts) if part)
+
+    def table_of(self, changes: Sequence[Change]) -> pa.Table:
+        """Changes of this result as an Arrow table, as `arrow` has them."""
+        (part,) = _tables(changes, self._feed, len(changes))
+        return arrow_table(*part)
+
     def arrow(self, most: int = MOST) -> Iterator[pa.Table]:
         """Arrow tables of what comes together, each with at most so many changes: `op`, `ts`, and the columns of the
         result, of which a removal has the key alone."""
@@ -49,8 +59,7 @@ class Changes(Iterator[Change]):
         return (polars_frame(*part) for part in self._tables(most))
 
     def _tables(self, most: int) -> Iterator[_TableParts]:
-        rest, self._rest = self._rest[::-1], []
-        for part in itertools.chain([rest], self._parts):
+        for part in self.together():
             yield from _tables(part, self._feed, most)
 
 
