@@ -5,9 +5,11 @@ from connectors.formats.avro_encode import AvroEncoder
 from connectors.formats.avro_schema import avro_schema
 from connectors.formats.base import Decoded, Decoder, Encoder, Refusal
 from connectors.formats.csv_decode import CsvDecoder
+from connectors.formats.debezium_avro_decode import DebeziumAvroDecoder, DebeziumAvroKeyDecoder
 from connectors.formats.debezium_decode import OPERATION, DebeziumDecoder, DebeziumKeyDecoder
 from connectors.formats.json_decode import JsonDecoder
 from connectors.formats.json_encode import JsonEncoder
+from connectors.formats.json_schema_decode import JsonSchemaDecoder
 from connectors.formats.row_decode import RowDecoder
 
 __all__ = [
@@ -15,6 +17,8 @@ __all__ = [
     "AvroDecoder",
     "AvroEncoder",
     "CsvDecoder",
+    "DebeziumAvroDecoder",
+    "DebeziumAvroKeyDecoder",
     "DebeziumDecoder",
     "DebeziumKeyDecoder",
     "Decoded",
@@ -22,6 +26,7 @@ __all__ = [
     "Encoder",
     "JsonDecoder",
     "JsonEncoder",
+    "JsonSchemaDecoder",
     "Refusal",
     "RowDecoder",
     "avro_schema",

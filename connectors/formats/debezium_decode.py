@@ -16,7 +16,8 @@ OPERATION = "__operation"
 #: A column of this name has the time of the change in the database, unless the row has one.
 CHANGED_AT = "ts_ms"
 #: Snapshots read rows ("r"); what is created or read may be there already, after a connector has started again.
-_OPERATIONS = {"c": b"u", "r": b"u", "u": b"u", "d": b"-"}
+OPERATIONS = {"c": b"u", "r": b"u", "u": b"u", "d": b"-"}
+DELETED = "d"
 _NULL = b"null"
 
 
@@ -65,15 +66,25 @@ class DebeziumDecoder:
         event = self._envelope(value)
         if event.op is None and bytes(event.payload) != _NULL:
             event = self._envelope(event.payload)
-        if event.op is None:
-            raise _NotAnEvent('no change event of Debezium: "op" is missing')
-        if event.op not in _OPERATIONS:
-            raise _NotAnEvent(f'operation "{event.op[:20]}" of Debezium changes no row; have: {", ".join(_OPERATIONS)}')
-        side, row = ("before", event.before) if event.op == "d" else ("after", event.after)
+        if event.op is None or event.op not in OPERATIONS:
+            raise _NotAnEvent(unknown_operation(event.op))
+        row = event.before if event.op == DELETED else event.after
         if bytes(row) == _NULL:
-            raise _NotAnEvent(f'the change event "{event.op}" has no "{side}"')
+            raise _NotAnEvent(missing_side(event.op))
         at = event.source.ts_ms if event.source and event.source.ts_ms is not None else event.ts_ms
-        return _with_fields(bytes(row), _OPERATIONS[event.op], at if self._timed else None)
+        return _with_fields(bytes(row), OPERATIONS[event.op], at if self._timed else None)
+
+
+def unknown_operation(op: str | None) -> str:
+    """Why an event with this operation changes no row."""
+    if op is None:
+        return 'no change event of Debezium: "op" is missing'
+    return f'operation "{op[:20]}" of Debezium changes no row; have: {", ".join(OPERATIONS)}'
+
+
+def missing_side(op: str) -> str:
+    """Why an event with this operation, but without the row that it changes, is refused."""
+    return f'the change event "{op}" has no "{"before" if op == DELETED else "after"}"'
 
 
 class DebeziumKeyDecoder:

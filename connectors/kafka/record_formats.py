@@ -13,12 +13,15 @@ from connectors.formats import (
     AvroDecoder,
     AvroEncoder,
     CsvDecoder,
+    DebeziumAvroDecoder,
+    DebeziumAvroKeyDecoder,
     DebeziumDecoder,
     DebeziumKeyDecoder,
     Decoder,
     Encoder,
     JsonDecoder,
     JsonEncoder,
+    JsonSchemaDecoder,
     avro_schema,
 )
 from connectors.kafka.record_codec import JsonCodec, RecordCodec
@@ -41,7 +44,8 @@ class RecordFormat:
 
     A format of sources alone has neither `encoder` nor `codec`. `keys` decodes the keys of records without a value,
     where they are written otherwise than values; in a format that is not `keyed` they say nothing. `operation` names
-    the column in which the decoder says what a record does.
+    the column in which the decoder says what a record does. `awaits_schemas`: a record cannot be read before the schema
+    of its id is known.
     """
 
     decoder: Callable[[pa.Schema, WriterSchema], Decoder]
@@ -51,6 +55,7 @@ class RecordFormat:
     keys: Callable[[pa.Schema, WriterSchema], Decoder] | None = None
     keyed: bool = True
     operation: str | None = None
+    awaits_schemas: bool = False
 
     def encoder_of(self, schema: pa.Schema, schema_id: int | None) -> Encoder:
         """The encoder; of a format of results alone."""
@@ -90,12 +95,16 @@ FORMATS: dict[str, RecordFormat] = {
     "json": RecordFormat(
         lambda schema, _: JsonDecoder(schema), lambda schema, _: JsonEncoder(schema), lambda *_: JsonCodec()
     ),
-    "avro": RecordFormat(AvroDecoder, _avro_encoder, _avro_codec, avro_schema),
+    "avro": RecordFormat(AvroDecoder, _avro_encoder, _avro_codec, avro_schema, awaits_schemas=True),
     "debezium": RecordFormat(
         lambda schema, _: DebeziumDecoder(schema),
         keys=lambda schema, _: DebeziumKeyDecoder(schema),
         operation=OPERATION,
     ),
+    "debezium_avro": RecordFormat(
+        DebeziumAvroDecoder, keys=DebeziumAvroKeyDecoder, operation=OPERATION, awaits_schemas=True
+    ),
+    "json_schema": RecordFormat(lambda schema, _: JsonSchemaDecoder(schema)),
     "csv": RecordFormat(lambda schema, _: CsvDecoder(schema), keyed=False),
 }
 #: The formats in which results can be written.

@@ -1,10 +1,13 @@
 """Records that other programs write: Debezium's change events and lines of CSV, through Kafka."""
 
+import io
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import fastavro
+import httpx
 import pytest
 from confluent_kafka import Producer
 
@@ -58,6 +61,59 @@ def test_the_changes_of_a_table_are_followed(shared: Cluster, unique: str):
     assert sorted(shared.sql(f"SELECT city, n FROM {unique}v")[-1]["rows"]) == [["Oslo", 1], ["Rome", 1]]
     reasons = [letter["reason"] for letter in shared.get(f"sources/{unique}c/dead-letters")]
     assert [reason.split(" of Debezium")[0] for reason in reasons] == ['operation "t"', "no change event"]
+
+
+def framed(id_: int, schema: dict, datum: dict) -> bytes:
+    """A record of Avro in Confluent's wire format."""
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(schema), datum)
+    return b"\0" + id_.to_bytes(4, "big") + body.getvalue()
+
+
+def test_events_in_avro_and_json_name_schemas_of_the_registry(shared: Cluster, unique: str):
+    row = {"type": "record", "name": "Value", "fields": [
+        {"name": "id", "type": "int"}, {"name": "city", "type": ["null", "string"], "default": None},
+    ]}  # fmt: skip
+    source = {"type": "record", "name": "Source", "fields": [{"name": "ts_ms", "type": "long"}]}
+    schema = {"type": "record", "name": "Envelope", "fields": [
+        {"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]},
+        {"name": "source", "type": source}, {"name": "op", "type": "string"},
+    ]}  # fmt: skip
+    key = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}
+    avro, plain = (create_topic(shared.kafka, f"{unique}{name}", partitions=1) for name in ("avro", "json"))
+    named = (("value", schema), ("key", key))
+    subjects = [(f"{shared.url}/subjects/{avro}-{part}/versions", json.dumps(document)) for part, document in named]
+    ids = [httpx.post(url, json={"schema": text}).json()["id"] for url, text in subjects]
+    shared.sql(f"""
+        REGISTER SOURCE {unique}c (id INT NOT NULL, city VARCHAR) FROM "{avro}"
+            FORMAT DEBEZIUM_AVRO TIMESTAMP BY ts_ms SLACK 100 IDLE NEVER;
+        CREATE STREAM {unique}s OVER {unique}c KEY id;
+        CREATE STREAMED VIEW {unique}rows AS SELECT id, city FROM R({unique}s);
+        REGISTER SOURCE {unique}j (id INT NOT NULL, at BIGINT) FROM "{plain}" FORMAT JSON_SCHEMA TIMESTAMP BY at
+            TAGGED NONE IDLE NEVER;
+        CREATE STREAM {unique}js OVER {unique}j KEY NULL;
+        CREATE STREAMED VIEW {unique}jv AS SELECT id FROM {unique}js
+    """)
+    rome, oslo = {"id": 1, "city": "Rome"}, {"id": 1, "city": "Oslo"}
+    changes = [("c", None, rome), ("c", None, {"id": 2, "city": "Bonn"}), ("u", rome, oslo), ("d", {"id": 2}, None)]
+    producer = Producer({"bootstrap.servers": shared.kafka, "enable.idempotence": True})
+    for at, (op, before, after) in enumerate(changes):
+        datum = {"before": before, "after": after, "source": {"ts_ms": 1000 + at}, "op": op}
+        of_row = framed(ids[1], key, {"id": (after or before)["id"]})
+        producer.produce(avro, framed(ids[0], schema, datum), of_row, partition=0)
+    producer.produce(avro, None, framed(ids[1], key, {"id": 2}), partition=0)
+    producer.produce(plain, b'\0\0\0\0\5{"id": 7, "at": 3}', partition=0)
+    producer.produce(plain, b'{"id": 8, "at": 4}', partition=0)
+    assert producer.flush(30) == 0
+    advance(shared.kafka, avro, 2000)
+    advance(shared.kafka, plain, 10)
+    shared.await_frontier(f"dsms.{unique}rows", 2000)
+    shared.await_frontier(f"dsms.{unique}jv", 10)
+    assert shared.sql(f"SELECT id, city FROM {unique}rows")[-1]["rows"] == [[1, "Oslo"]]
+    assert shared.sql(f"SELECT id FROM {unique}jv")[-1]["rows"] == [[7]]
+    assert shared.get(f"sources/{unique}c/dead-letters") == []
+    (letter,) = shared.get(f"sources/{unique}j/dead-letters")
+    assert "wire format" in letter["reason"]
 
 
 def dsms(*arguments: str) -> subprocess.CompletedProcess[str]:

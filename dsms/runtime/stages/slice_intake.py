@@ -42,7 +42,7 @@ class SliceIntake:
 
     def __init__(self, source: Source, slice_: Slice, writer: WriterSchema, columns: frozenset[str]) -> None:
         self._source, self._partition, self._columns = source, slice_.partition, columns
-        self._writer = writer if FORMATS[source.format].schema else None
+        self._writer = writer if FORMATS[source.format].awaits_schemas else None
         #: Where reading has to stop for now; None: the slice can be read to its end.
         self.wait: Wait | None = None
         self._intake = intake_of(source, writer)
