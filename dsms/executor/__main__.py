@@ -43,6 +43,9 @@ def main(  # noqa: PLR0913 one parameter an option
     ] = None,
     id: Annotated[str, typer.Option(envvar="DSMS_ID", help="name of this executor")] = "executor-1",
     master: Annotated[str, typer.Option(envvar="DSMS_MASTER", help="Spark master")] = f"local[{os.cpu_count() or 2},2]",
+    driver_host: Annotated[
+        str, typer.Option(envvar="DSMS_DRIVER_HOST", help="address by which Spark's executors reach this process")
+    ] = "127.0.0.1",
     partitions: Annotated[
         int, typer.Option(envvar="DSMS_PARTITIONS", help="partitions of every exchange")
     ] = os.cpu_count() or 2,
@@ -131,7 +134,7 @@ def main(  # noqa: PLR0913 one parameter an option
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     with scratch_directory(settings.scratch), ThreadPoolExecutor(1, "spark-session") as beside:
-        session = beside.submit(spark_session, master, settings.scratch, partitions)
+        session = beside.submit(spark_session, master, settings.scratch, partitions, driver_host)
         # imported only here, because it takes as long as the start of the JVM, which has begun
         from dsms.executor.process import ExecutorProcess
         from dsms.telemetry.executor_metrics import EpochMetrics, observe_reports

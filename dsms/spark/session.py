@@ -29,8 +29,9 @@ _WORKERS = {**allocators.ENVIRONMENT, "POLARS_MAX_THREADS": "1"}
 log = structlog.get_logger()
 
 
-def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
-    """A session tuned for small batches of few, large rows. `scratch` is from `scratch_directory`."""
+def spark_session(master: str, scratch: Path, targets: int, host: str = "127.0.0.1") -> SparkSession:
+    """A session tuned for small batches of few, large rows. `scratch` is from `scratch_directory`, `host` the address
+    by which Spark's executors reach this process, where they are not in it."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     for name, value in _WORKERS.items():
         os.environ.setdefault(name, value)
@@ -45,8 +46,8 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.log.level": "ERROR",
         "spark.driver.memory": "1g",
         "spark.driver.maxResultSize": "0",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": host,
+        "spark.driver.host": host,
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.adaptive.enabled": "false",
@@ -62,6 +63,7 @@ def spark_session(master: str, scratch: Path, targets: int) -> SparkSession:
         "spark.rdd.compress": "false",
         "spark.shuffle.compress": "false",
     }
+    settings |= {f"spark.executorEnv.{name}": value for name, value in _WORKERS.items()}
     settings |= scratch_checkpoints.settings(os.environ)
     if worker_daemon.TRICK.on(os.environ):
         settings["spark.python.daemon.module"] = worker_daemon.MODULE

@@ -9,9 +9,11 @@ from integration.kube.api import Api, Document
 _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 
 
-def environment_of(container: Document, pod: Document, address: str, api: Api) -> dict[str, str]:
-    """The variables of a container, in order; $(NAME) refers to an earlier one."""
-    values: dict[str, str] = {}
+def environment_of(
+    container: Document, pod: Document, address: str, api: Api, services: dict[str, str]
+) -> dict[str, str]:
+    """The variables of a container, in order, behind those of services; $(NAME) refers to an earlier one."""
+    values = dict(services)
     for variable in container.get("env", []):
         given = (
             _from(variable["valueFrom"], pod, address, api) if "valueFrom" in variable else variable.get("value", "")

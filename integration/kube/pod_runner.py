@@ -33,7 +33,8 @@ class PodRunner:
         self._start_at, self._started_at = 0.0, ""
         self._probes: dict[str, Probe | None] = {}
         self._said: Document | None = None
-        self.done = False
+        #: "Succeeded" or "Failed" once the pod is not started again.
+        self.outcome = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"pod-{self.name}")
         self._thread.start()
@@ -70,7 +71,7 @@ class PodRunner:
 
     def _turn(self) -> None:
         """Checks once whether the process lives and passes its probes."""
-        if self.done:
+        if self.outcome:
             return
         if self._process is None or not self._process.alive:
             self._end_or_revive()
@@ -91,10 +92,10 @@ class PodRunner:
         return True if probe is None else probe.look()
 
     def _end_or_revive(self) -> None:
-        """A container that ends well is not started again where the pod says so."""
-        ended_well = self._process is not None and self._process.exit_code == 0
-        if ended_well and self.pod["spec"]["restartPolicy"] != "Always":
-            self.done = True
+        """A container that ends well, or at all, is not started again where the pod says so."""
+        policy, code = self.pod["spec"]["restartPolicy"], None if self._process is None else self._process.exit_code
+        if code is not None and (policy == "Never" or (policy == "OnFailure" and code == 0)):
+            self.outcome = "Failed" if code else "Succeeded"
             self._say(ready=False, started=False)
         else:
             self._revive()
@@ -116,8 +117,8 @@ class PodRunner:
         local = on_this_machine(self.address)
         container, sandbox = self._container, self._sandbox()
         env = {
-            **self._image.environment(), **self._api_environment(),
-            **environment_of(container, self.pod, local, self._api),
+            **self._image.environment(),
+            **environment_of(container, self.pod, local, self._api, self._api_environment()),
         }  # fmt: skip
         argv = [expanded(word, env) for word in (*container["command"], *container.get("args", []))]
         command = sandbox.command(argv, "/")
@@ -160,11 +161,12 @@ class PodRunner:
         """Reports the status if it has changed."""
         alive = self._process is not None and self._process.alive
         state = {"running": {"startedAt": self._started_at}} if alive else {"waiting": {"reason": "CrashLoopBackOff"}}
-        if self.done:
-            state = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+        if self.outcome:
+            reason, code = ("Completed", 0) if self.outcome == "Succeeded" else ("Error", 1)
+            state = {"terminated": {"exitCode": code, "reason": reason}}
         conditions = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready, "Ready": ready}
         status = {
-            "phase": "Succeeded" if self.done else "Running",
+            "phase": self.outcome or "Running",
             "podIP": self.address, "podIPs": [{"ip": self.address}], "hostIP": "10.0.0.1",
             "hostIPs": [{"ip": "10.0.0.1"}],
             "conditions": [{"type": kind, "status": str(value)} for kind, value in conditions.items()],

@@ -30,6 +30,7 @@ class Release:
     api: Api
     kubelet: Kubelet
     directory: Path
+    #: The token of an administrator; empty where the API knows none.
     token: str
     namespace: str = "streams"
     name: str = "dsms"
@@ -74,12 +75,21 @@ class Release:
         ready = {address for address, _ in ready_endpoints(self.api, self.namespace, self.service)}
         return [pod for pod in list(self.kubelet.pods.values()) if on_this_machine(pod.address) in ready]
 
-    def ask(self, method: str, path: str, *, token: str | None = None, **options: Any) -> httpx.Response:
-        """A request through the Service, as from within the cluster."""
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        token: str | None = None,
+        extra: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> httpx.Response:
+        """A request through the Service, as from within the cluster, with `extra` headers."""
         service = self.api.get(self.path("services", self.service))
         scheme, context = ("https", ssl.create_default_context(cadata=self.ca.decode())) if self.ca else ("http", False)
         url = f"{scheme}://{on_this_machine(service['spec']['clusterIP'])}:{service['spec']['ports'][0]['port']}{path}"
-        headers = {"Authorization": f"Bearer {self.token if token is None else token}"}
+        given = self.token if token is None else token
+        headers = {**({"Authorization": f"Bearer {given}"} if given else {}), **(extra or {})}
         with httpx.Client(verify=context, trust_env=False, timeout=60) as client:
             return client.request(method, url, headers=headers, extensions={"sni_hostname": self.service}, **options)
 

@@ -56,6 +56,8 @@ class Sandbox:
         lines.append(f"mount --bind {_quoted(self.root)} {_quoted(self.root)}")
         for bind in self._all():
             target = _quoted(self.root / bind.target.lstrip("/"))
+            if bind.source.is_dir():
+                lines.append(f"[ -d {target} ] || mkdir -p {target}")  # it may be within another bind
             lines.append(f"mount --rbind {_quoted(bind.source)} {target}")
             if not bind.writable:
                 lines.append(f"mount -o remount,bind,ro {target}")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from yaml import safe_load
 
 from tests.helm.test_chart import COORDINATOR, EXECUTOR, Render, env
 
@@ -57,3 +58,50 @@ def test_statements_are_run_after_installing(render: Render):
     assert container["command"][-2:] == ["-f", "/config/bootstrap.sql"]
     names = {variable["name"] for variable in container["env"]}
     assert {"DSMS_COORDINATOR", "DSMS_TOKEN", "SSL_CERT_FILE"} <= names
+
+
+SPARK = {"executor.sparkPods.enabled": True, "executor.sparkPods.instances": 3, "networkPolicy.enabled": True}
+
+
+def test_spark_executors_are_pods_that_the_executor_may_make(render: Render):
+    documents = render(SPARK | {"api.tlsSecret": "tls", "redis.caSecret.name": "ca"})
+    executor = documents[EXECUTOR]["spec"]["template"]["spec"]
+    found = env(documents, EXECUTOR)
+    assert found["DSMS_MASTER"] == "k8s://https://$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)"
+    assert found["DSMS_DRIVER_HOST"] == "$(POD_IP)"
+    assert executor["automountServiceAccountToken"] is True
+    role = documents["Role", executor["serviceAccountName"]]
+    assert [(rule["apiGroups"], rule["resources"]) for rule in role["rules"]] == [([""], ["pods"])]
+    settings = documents["ConfigMap", "rel-dsms-spark"]["data"]
+    conf = dict(line.split(" ", 1) for line in settings["spark-defaults.conf"].splitlines())
+    ports = {port["name"]: str(port["containerPort"]) for port in executor["containers"][0]["ports"]}
+    assert (conf["spark.driver.port"], conf["spark.driver.blockManager.port"]) == (ports["driver"], ports["blocks"])
+    assert (conf["spark.executor.instances"], conf["spark.kubernetes.namespace"]) == ("3", "streams")
+    pod = safe_load(settings["pod.yaml"])
+    (container,) = pod["spec"]["containers"]
+    assert container["name"] == conf["spark.kubernetes.executor.podTemplateContainerName"]
+    assert (pod["spec"]["securityContext"], container["securityContext"]) == (
+        executor["securityContext"], executor["containers"][0]["securityContext"],
+    )  # fmt: skip
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    own = {mount["name"]: mount["mountPath"] for mount in executor["containers"][0]["volumeMounts"]}
+    assert mounted == {name: path for name, path in own.items() if name != "spark"}
+    assert mounted.keys() == {volume["name"] for volume in pod["spec"]["volumes"]}
+    given = {variable["name"]: variable.get("value") for variable in container["env"]}
+    assert given.items() <= {name: value for name, value in found.items() if isinstance(value, str)}.items() | {
+        (name, None) for name in given
+    }
+    for workload in (COORDINATOR, EXECUTOR):
+        selector = documents[workload]["spec"]["selector"]["matchLabels"]
+        assert not selector.items() <= pod["metadata"]["labels"].items()
+    rules = documents["NetworkPolicy", "rel-dsms"]["spec"]["ingress"]
+    (rule,) = [
+        rule for rule in rules if {"podSelector": {"matchLabels": pod["metadata"]["labels"]}} in rule.get("from", [])
+    ]
+    assert {port["port"] for port in rule["ports"]} == {"http", "driver", "blocks"}
+
+
+def test_there_is_one_master(attempt: Attempt):
+    done = attempt(SPARK | {"executor.master": "spark://spark:7077"})
+    assert done.returncode != 0
+    assert "executor.master and executor.sparkPods.enabled are both set" in done.stderr

@@ -7,6 +7,12 @@ app.kubernetes.io/name: dsms
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* Pods that Spark makes: they are behind no Service and no NetworkPolicy of the release. */}}
+{{- define "dsms.sparkSelector" -}}
+app.kubernetes.io/name: dsms-spark
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- define "dsms.labels" -}}
 {{ include "dsms.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
