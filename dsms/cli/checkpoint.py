@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.kafka.properties import kafka_settings
+from dsms.cli.catch_up import progress_bars
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import note, print_documents, print_json
 from operators.core.errors import ExternalError, UserError
@@ -58,8 +59,9 @@ def create(
 
     Example: dsms checkpoint create --coordinator http://127.0.0.1:8080
     """
-    with connect(coordinator, data_dir) as api:
+    with connect(coordinator, data_dir) as api, progress_bars() as bars:
         number, deadline = api.request_checkpoint(), time.monotonic() + timeout
+        task = bars.add_task("checkpoints", total=None, rate="")
         while True:
             executors = api.status()["executors"].values()
             made = {name: each for executor in executors for name, each in executor.get("checkpoints", {}).items()}
@@ -67,7 +69,9 @@ def create(
                 raise UserError("no executor makes checkpoints", hint="start executors with --checkpoints URL")
             if errors := [f"fragment {name}: {each['error']}" for name, each in made.items() if each["error"]]:
                 raise ExternalError("; ".join(errors))
-            if made and all(each["served"] >= number for each in made.values()):
+            served = sum(each["served"] >= number for each in made.values())
+            bars.update(task, total=len(made) or None, completed=served, rate=f"{served} of {len(made)} fragments")
+            if made and served == len(made):
                 break
             if time.monotonic() > deadline:
                 raise ExternalError(f"no checkpoint was made within {timeout:g} s")

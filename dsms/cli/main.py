@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
+from dsms.cli.catch_up import catch_up
 from dsms.cli.checkpoint import checkpoint
 from dsms.cli.consume import consume
 from dsms.cli.doctor import doctor
@@ -47,6 +48,7 @@ COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "source": source,
     "load": load,
     "consume": consume,
+    "catch-up": catch_up,
     "explain": explain,
     "token": token,
     "dead-letters": dead_letters,
