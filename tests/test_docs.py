@@ -1,13 +1,18 @@
 """What is written runs and can be read: doctests, blocks marked runnable, links, and the length of lines.
 
-A block is runnable when its fence says so: ```sql runnable. Each block of SQL runs in a LocalSession of its own, blocks
-of Python of one file in one namespace. Relative links lead to a file, and to a heading of it where they name one.
+A block is runnable when its fence says so: ```sql runnable. Each block of SQL runs in a LocalSession of its own,
+blocks of Python of one file in one namespace. The cells of a notebook give what it shows. Relative links lead to a
+file, and to a heading of it where they name one.
 """
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import doctest
 import importlib
+import io
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -50,6 +55,26 @@ def test_runnable_blocks(page: Path) -> None:
             LocalSession().execute(text)
         else:
             exec(compile(text, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.ipynb")), ids=lambda page: page.name)
+def test_notebooks_show_what_their_cells_give(page: Path) -> None:
+    namespace: dict[str, object] = {"__name__": "notebook"}
+    for cell in json.loads(page.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            shown = ["".join(output.get("text") or output["data"]["text/plain"]) for output in cell["outputs"]]
+            assert given(cell, namespace) == shown
+
+
+def given(cell: dict[str, list[str]], namespace: dict[str, object]) -> list[str]:
+    """What a cell prints, and the value of its last expression."""
+    tree, printed = ast.parse("".join(cell["source"])), io.StringIO()
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    with contextlib.redirect_stdout(printed):
+        exec(compile(tree, "cell", "exec"), namespace)
+        value = eval(compile(ast.Expression(last.value), "cell", "eval"), namespace) if last else None  # type: ignore[attr-defined]
+    texts = [printed.getvalue(), "" if value is None or isinstance(value, list) and not value else repr(value)]
+    return [text for text in texts if text]
 
 
 def anchors(page: Path) -> set[str]:

@@ -13,6 +13,7 @@ import httpx
 import tenacity
 
 from dsms.client import calls
+from dsms.client.built_queries import view_statement
 from dsms.client.calls import Call
 from dsms.client.changes import AsyncChanges
 from dsms.client.documents import Change, Cover, Document, Relation, Row, Token
@@ -74,6 +75,10 @@ class AsyncClient:
     async def execute(self, sql: str) -> list[StatementResult]:
         """Runs statements in order and returns their results; when one fails, the effects of earlier ones remain."""
         return await self._do(calls.execute(sql, once=self._attempts > 1))
+
+    async def create_view(self, name: str, query: object) -> StatementResult:
+        """Makes a view of a query: its text, or one that SQLAlchemy, sqlglot or Ibis has built."""
+        return (await self.execute(view_statement(name, query)))[0]
 
     async def sources(self) -> list[Document]:
         """All sources."""

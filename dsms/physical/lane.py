@@ -17,6 +17,7 @@ from dsms.model.objects import Query, Source
 from dsms.physical.adjustable import Adjustable
 from dsms.physical.dataflow import Dataflow
 from dsms.physical.parts.links import LinkTarget, Share
+from operators.core.delta import origin
 from operators.core.snapshot import Snapshot
 
 
@@ -73,10 +74,6 @@ class Lane(Snapshot):
     #: The sources whose records caused the elements of its links, by number.
     origins: Mapping[int, Source] = field(default_factory=dict)
 
-    def origin(self, number: int) -> Source:
-        """The source of a number, whether the lane reads it or a link brings what its records caused."""
-        return self.sources.get(number) or self.origins[number]
-
     @cached_property
     def reported(self) -> dict[str, frozenset[int]]:
         """The vertices below each output, by its id, whose rows in fault it reports: not those below an earlier output
@@ -100,6 +97,16 @@ class Lane(Snapshot):
     def leaves(self, output: Output) -> frozenset[int]:
         """The sources that a result waits for."""
         return self.flow.vertices[output.vertex].leaves
+
+    def cause(self, output: Output, order: int) -> tuple[Source, int, int] | None:
+        """The source, partition and offset of the record that caused an element of a result, whether the lane reads it
+        or a link brings what it caused. Elements that no record caused, such as the count of nothing, have order 0:
+        then the first source of the result is given; None without one."""
+        number, partition, offset = origin(order)
+        read = {at: source for at, source in self.sources.items() if at in self.leaves(output)} | dict(self.origins)
+        if number in read:
+            return read[number], partition, offset
+        return (read[min(read)], 0, 0) if read else None
 
     @cached_property
     def endings(self) -> tuple[Ending, ...]:

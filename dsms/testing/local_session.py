@@ -157,7 +157,7 @@ class LocalSession:
             {
                 "offset": letter.offset,
                 "reason": letter.reason,
-                "record": records[letter.offset],
+                "record": records[letter.offset] if letter.offset < len(records) else None,
                 "query": letter.query,
             }
             for _, letter in sorted(letters.items())

@@ -14,8 +14,11 @@ from dsms.runtime.stages.intake import LATE
 from dsms.runtime.stages.lane_step import of_member
 from dsms.runtime.stages.source_stage import later_fault_owner
 from dsms.runtime.stages.wire import DeadLetters
-from operators.core.delta import FROM, ORDER, origin
+from operators.core.delta import BEGINNING, FROM, ORDER
 from operators.core.operator import FAULT, FAULT_ROW
+
+#: Of a row in fault that is there before any record, such as an aggregate of nothing.
+_NO_RECORD = "(of a row that no record has caused)"
 
 
 @dataclass(frozen=True)
@@ -66,11 +69,12 @@ def fault_records(
     for vertex, rows in rows_in_fault:
         if vertex in below:
             faults = of_member(rows, output).filter(pl.col(FROM) >= published).sort(FROM, ORDER)
-            for order, reason, text in faults.select(ORDER, FAULT, FAULT_ROW).iter_rows():
-                leaf, partition, offset = origin(order)
-                source = lane.origin(leaf)
-                record = DeadRecord(source.name, partition, offset, reason, text.encode(), output.name)
-                records.append((later_fault_owner(output.id, source.id), record))
+            for begin, order, reason, text in faults.select(FROM, ORDER, FAULT, FAULT_ROW).iter_rows():
+                if (cause := lane.cause(output, order)) is not None:
+                    source, partition, offset = cause
+                    why = reason if begin > BEGINNING else f"{reason} {_NO_RECORD}"
+                    record = DeadRecord(source.name, partition, offset, why, text.encode(), output.name)
+                    records.append((later_fault_owner(output.id, source.id), record))
     return records
 
 

@@ -131,3 +131,21 @@ def test_a_promise_never_takes_back(session) -> None:
     assert session.relation("S", at=8) == [{"k": 1, "v": 2}]
     push(session, (2, 2, 8))
     assert [letter["offset"] for letter in session.dead_letters("T")] == [1]
+
+
+@pytest.mark.parametrize("queries", ["", "CREATE STREAMED VIEW X AS SELECT k FROM SA;"])
+def test_a_row_in_fault_that_no_record_has_caused_is_reported_with_a_source_of_its_query(queries: str):
+    """Whether the sources that were registered before run with it or not."""
+    session = LocalSession()
+    session.execute(f"""
+        REGISTER SOURCE A (k INT) FROM a; CREATE STREAM SA OVER A KEY k;
+        REGISTER SOURCE B (k INT) FROM b; CREATE STREAM SB OVER B KEY k; {queries}
+        CREATE STREAMED VIEW V AS SELECT 10 / COUNT(*) AS q FROM SB
+    """)
+    session.push("B", [{"k": 1, "ts": 3}])
+    session.advance(5)
+    assert [(op, row["q"]) for op, row, _ in session.changes("V")] == [("+", 10)]
+    assert session.dead_letters("A") == []
+    (letter,) = session.dead_letters("B")
+    assert letter["query"] == "V"
+    assert letter["reason"] == 'division by zero in "10 / __v0" (of a row that no record has caused)'
