@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dsms.introspection.entities import Report
 from dsms.introspection.operator_metrics import Operator
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.observer import StepTime
+from dsms.scheduler.work import VertexWork
 from dsms.telemetry import instruments as i
-from dsms.telemetry.telemetry import Attributes, Telemetry
+from dsms.telemetry.telemetry import Attributes, Part, Telemetry
 
+#: The most operators of an epoch that have a span.
+_MOST_OPERATORS = 20
 Reports = Callable[[], Iterable[Report]]
 _Values = Iterator[tuple[float, Attributes]]
 
@@ -43,7 +47,31 @@ class EpochMetrics:
         if steps:
             self._durations.record(max(step.end for step in steps) - min(step.start for step in steps), of)
         sizes = {"dsms.epoch": epoch.manifest.epoch, "dsms.records": epoch.measured.records, "dsms.changes": changes}
-        self._telemetry.steps("dsms.epoch", {"dsms.fragment": fragment, **sizes}, steps)
+        parts = {"compute": busiest(epoch.measured.work)} if self._telemetry.traces else {}
+        self._telemetry.steps("dsms.epoch", {"dsms.fragment": fragment, **sizes}, steps, parts)
+
+
+def busiest(work: Iterable[VertexWork]) -> list[Part]:
+    """The operators that took most of an epoch's time, summed over all cores, the busiest first.
+
+    >>> from dsms.scheduler.work import Work
+    >>> done = [("q", "Join", 0, Work((3,), 1, 10**9)), ("q", "Join", 1, Work((2,), 4, 10**9))]
+    >>> [(part.attributes["dsms.rows.in"], part.attributes["dsms.rows.out"], part.seconds) for part in busiest(done)]
+    [(5, 5, 2.0)]
+    """
+    sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for lane, operator, _, run in work:
+        figures = sum(run.rows_in), run.rows_out, run.busy_ns
+        sums[lane, operator] = [total + more for total, more in zip(sums[lane, operator], figures, strict=True)]
+    parts = [
+        Part(
+            "dsms.operator",
+            {"dsms.lane": lane, "dsms.operator": name, "dsms.rows.in": rows_in, "dsms.rows.out": rows_out},
+            busy / 1e9,
+        )
+        for (lane, name), (rows_in, rows_out, busy) in sums.items()
+    ]
+    return sorted(parts, key=lambda part: -part.seconds)[:_MOST_OPERATORS]
 
 
 def observe_reports(telemetry: Telemetry, reports: Reports, behind: Mapping[str, int]) -> None:

@@ -11,7 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from opentelemetry import trace
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
@@ -38,6 +39,14 @@ _LIMITS: dict[Any, int] = {ObservableCounter: _MOST_SETS, ObservableGauge: _MOST
 #: How long the end of a process waits for a collector.
 _LAST_S = 2.0
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+class Part(NamedTuple):
+    """What took some of the seconds of a step."""
+
+    name: str
+    attributes: Attributes
+    seconds: float
 
 
 class Telemetry:
@@ -105,8 +114,15 @@ class Telemetry:
                 span.set_status(Status(StatusCode.ERROR, type(error).__name__))
                 raise
 
-    def steps(self, name: str, attributes: Attributes, steps: Sequence[StepTime]) -> None:
-        """A span over some steps that have ended, with one for each of them."""
+    def steps(
+        self,
+        name: str,
+        attributes: Attributes,
+        steps: Sequence[StepTime],
+        parts: Mapping[str, Sequence[Part]] = MappingProxyType({}),
+    ) -> None:
+        """A span over some steps that have ended, with one for each of them, and within these one for each of the parts
+        of a step. Parts begin with their step, and end with it at the latest: it is not known when they ran."""
         if not self.traces or not steps:
             return
         shift = time.time() - time.monotonic()
@@ -114,9 +130,16 @@ class Telemetry:
         whole = self._tracer.start_span(name, start_time=_ns(first + shift), attributes=dict(attributes))
         within = trace.set_span_in_context(whole)
         for step in steps:
-            part = self._tracer.start_span(f"{name}.{step.name}", within, start_time=_ns(step.start + shift))
-            part.end(_ns(step.end + shift))
+            span = self._tracer.start_span(f"{name}.{step.name}", within, start_time=_ns(step.start + shift))
+            for part in parts.get(step.name, ()):
+                self._part(part, span, step.start + shift, step.end + shift)
+            span.end(_ns(step.end + shift))
         whole.end(_ns(last + shift))
+
+    def _part(self, part: Part, around: Span, start: float, end: float) -> None:
+        within = trace.set_span_in_context(around)
+        span = self._tracer.start_span(part.name, within, start_time=_ns(start), attributes=dict(part.attributes))
+        span.end(_ns(min(start + part.seconds, end)))
 
     def prometheus(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -20,6 +20,7 @@ from dsms.introspection.operator_metrics import Operator
 from dsms.runtime.epoch.epoch import Epoch, Measured, Written
 from dsms.runtime.epoch.observer import StepTime
 from dsms.runtime.lanes.manifest import Manifest
+from dsms.scheduler.work import Work
 from dsms.telemetry import instruments
 from dsms.telemetry.coordinator_metrics import observe_states
 from dsms.telemetry.executor_metrics import EpochMetrics, observe_reports
@@ -100,6 +101,23 @@ def test_the_steps_of_an_epoch_are_spans_within_one(telemetry, spans) -> None:
         span = ended[f"dsms.epoch.{step.name}"]
         assert span.parent.span_id == whole.context.span_id
         assert span.end_time - span.start_time == pytest.approx(step.seconds * 1e9, abs=1e3)
+
+
+def test_operators_have_spans_within_the_step_that_ran_them(telemetry, spans) -> None:
+    work = (
+        ("q", "Join", 0, Work((3, 4), 1, 10**8)), ("q", "Join", 1, Work((1,), 2, 2 * 10**8)),
+        ("r", "Sort", 0, Work((9,), 9, 5 * 10**9)),
+    )  # fmt: skip
+    EpochMetrics(telemetry).committed("0", replace(EPOCH, measured=Measured(work=work)), STEPS)
+    telemetry.close()
+    ended = spans.get_finished_spans()
+    (compute,) = [span for span in ended if span.name == "dsms.epoch.compute"]
+    operators = {span.attributes["dsms.operator"]: span for span in ended if span.name == "dsms.operator"}
+    assert {span.parent.span_id for span in operators.values()} == {compute.context.span_id}
+    join, sort = operators["Join"], operators["Sort"]
+    assert (join.attributes["dsms.rows.in"], join.attributes["dsms.rows.out"]) == (8, 3)
+    assert join.end_time - join.start_time == pytest.approx(3e8, abs=1e3)
+    assert sort.end_time == compute.end_time  # it ran on several cores
 
 
 def test_reports_are_read_when_they_are_exported(telemetry) -> None:
