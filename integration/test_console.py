@@ -16,6 +16,7 @@ from dsms.local.waiting import wait_until
 from integration.browser import chromium
 from integration.cluster import Cluster, running
 from integration.kafka_log import Input, advance, write
+from tests.support.identity_provider import IdentityProvider
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
 ORDERS = """REGISTER SOURCE orders (id BIGINT, customer TEXT, amount INT) FROM '{topic}' PARTITIONS 1
@@ -195,3 +196,24 @@ def test_with_tokens_one_signs_in(kafka: str, redis_url: str, tmp_path: Path, br
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_label("Token")).to_be_visible()
         page.close()
+
+
+def test_one_signs_in_at_an_identity_provider(kafka: str, redis_url: str, tmp_path: Path, page: Page) -> None:
+    provider = IdentityProvider()
+    oidc = provider.settings(tmp_path / "oidc.toml")
+    try:
+        with running(kafka, redis_url, tmp_path, environment={"DSMS_OIDC": str(oidc)}) as secured:
+            page.goto(f"{secured.url}/console/#/sql")
+            provider.error = "access_denied"
+            page.get_by_role("button", name="Sign in at 127.0.0.1").click()
+            expect(page.get_by_role("alert")).to_contain_text("access_denied")
+            provider.error = ""
+            page.get_by_role("button", name="Sign in at 127.0.0.1").click()
+            expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+            assert page.url == f"{secured.url}/console/#/sql"
+            page.get_by_role("textbox").fill("CREATE TABLE t (a INT)")
+            page.get_by_role("button", name="Run").click()
+            expect(page.get_by_role("alert")).to_contain_text("needs the role writer")
+            assert provider.refused == []
+    finally:
+        provider.close()

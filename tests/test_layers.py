@@ -108,7 +108,7 @@ HOMES = {
     "starlette": (("dsms/coordinator/",), "REST"),
     "uvicorn": (("dsms/coordinator/",), "REST"),
     "httpx": (
-        ("dsms/cli/", "dsms/client/", "dsms/local/", "dsms/demo/", "dsms/coordinator/oidc/signing_keys.py"),
+        ("dsms/cli/", "dsms/client/", "dsms/local/", "dsms/demo/", "dsms/coordinator/oidc/"),
         "clients of REST services and downloads",
     ),
     "joserfc": (("dsms/coordinator/oidc/",), "signatures and claims of OIDC tokens"),

@@ -21,6 +21,7 @@ from dsms.coordinator.election.running import Service, contend, end_at_once, lea
 from dsms.coordinator.http.access import Access, read_tokens
 from dsms.coordinator.http.serving import Address
 from dsms.coordinator.oidc.issuers import read_issuers
+from dsms.coordinator.oidc.sign_in import SignIn
 from dsms.coordinator.oidc.tokens import OidcTokens
 from dsms.coordinator.service.coordinator import Coordinator
 from dsms.coordinator.service.settings import CoordinatorSettings
@@ -181,7 +182,10 @@ def read_access(tokens: Path | None, oidc: Path | None) -> Access | None:
     if tokens is None and oidc is None:
         return None
     own = read_tokens(tokens) if tokens else Access(())
-    return replace(own, oidc=OidcTokens(read_issuers(oidc))) if oidc else own
+    if oidc is None:
+        return own
+    issuers = read_issuers(oidc)
+    return replace(own, oidc=OidcTokens(issuers), sign_in=SignIn(issuers))
 
 
 def stopped_by_signals() -> threading.Event:

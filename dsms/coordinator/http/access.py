@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from dsms.coordinator.oidc.sign_in import SignIn
 from dsms.coordinator.oidc.tokens import OidcTokens
 from dsms.model.permission import Permission
 from dsms.model.principal import Principal
@@ -54,6 +55,7 @@ class Access:
 
     tokens: tuple[Token, ...]
     oidc: OidcTokens | None = None
+    sign_in: SignIn | None = None
 
     def __post_init__(self) -> None:
         doubled = [name for name, count in Counter(token.name for token in self.tokens).items() if count > 1]

@@ -77,7 +77,8 @@ def create_app(
     app.add_exception_handler(RecursionError, too_deep_response)
     app.add_exception_handler(RequestValidationError, invalid_request_response)
     app.add_exception_handler(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, partial(too_large_response, service.limits))
-    app.state.backend = backend = Backend(service, registry, Once(_AnswersOf(service)), telemetry)
+    sign_in = access.sign_in if access is not None else None
+    app.state.backend = backend = Backend(service, registry, Once(_AnswersOf(service)), telemetry, sign_in)
     routers = [router(backend) for router in ROUTERS]
     for router in routers:
         app.include_router(router)

@@ -2,15 +2,19 @@
 
 from http import HTTPStatus
 
+import msgspec
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from dsms.coordinator.console.assets import START, assets
 from dsms.coordinator.http.errors import error_document, json_response
 from dsms.coordinator.http.service import Backend
+from dsms.coordinator.oidc.sign_in import Exchange
 from operators.core.errors import UserError
 
 PREFIX = "/console"
+#: Where one signs in at an issuer; not a file.
+SIGN_IN = f"{PREFIX}/sign-in"
 #: The application is only of files from here, and can be shown in no frame of another page.
 _POLICY = "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _HEADERS = {
@@ -19,6 +23,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
+_NOT_KEPT = {**_HEADERS, "Cache-Control": "no-store"}
 
 
 def is_console(path: str) -> bool:
@@ -27,12 +32,26 @@ def is_console(path: str) -> bool:
 
 
 def console_router(backend: Backend) -> APIRouter:
-    """`GET /console/…`."""
+    """`GET /console/…`, and signing in."""
     router = APIRouter(include_in_schema=False)
 
     @router.get(PREFIX)
     def start() -> Response:
         return RedirectResponse(f"{PREFIX}/")
+
+    @router.get(SIGN_IN)
+    def issuers() -> Response:
+        return json_response(backend.sign_in.offers() if backend.sign_in is not None else [], headers=_HEADERS)
+
+    @router.post(SIGN_IN)
+    async def sign_in(request: Request) -> Response:
+        if backend.sign_in is None:
+            raise UserError("no issuer is known at which one signs in", hint="see docs/security.md#oidc")
+        try:
+            given = msgspec.json.decode(await request.body(), type=Exchange)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise UserError(f"not what a browser brings from an issuer: {error}") from error
+        return json_response({"token": await backend.sign_in.token(given)}, headers=_NOT_KEPT)
 
     @router.get(PREFIX + "/{name:path}")
     def file(name: str, request: Request) -> Response:

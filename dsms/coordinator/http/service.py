@@ -10,6 +10,7 @@ from typing import Protocol
 from dsms.coordinator.audit.audit_log import Audit
 from dsms.coordinator.catalog.lookup import Document
 from dsms.coordinator.idempotency.calls import AnswerStore, Once
+from dsms.coordinator.oidc.sign_in import SignIn
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.result_access import ResultAccess
 from dsms.coordinator.statements.control_tables import ControlTables
@@ -115,3 +116,5 @@ class Backend:
     registry: SchemaRegistry
     once: Once
     telemetry: Telemetry
+    #: How people sign in to the console at issuers of OIDC, if there are such.
+    sign_in: SignIn | None = None

@@ -42,6 +42,17 @@ class Grant(Permission, frozen=True):
         return self.value in value if isinstance(value, list) else value == self.value
 
 
+class Console(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How people sign in to the console: as a client without a secret, by the authorization code flow, and which of the
+    tokens that the issuer then gives is taken."""
+
+    client_id: Annotated[str, msgspec.Meta(min_length=1)]
+    authorization_url: str
+    token_url: str
+    scope: str = "openid"
+    token: Literal["id_token", "access_token"] = "id_token"
+
+
 class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An issuer: its name in `iss`, our name in `aud`, where its keys are, how it signs, and what its tokens permit:
     what the first grant that holds says."""
@@ -52,6 +63,7 @@ class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     grant: Annotated[tuple[Grant, ...], msgspec.Meta(min_length=1)]
     algorithms: Annotated[tuple[Algorithm, ...], msgspec.Meta(min_length=1)] = ("RS256", "ES256")
     leeway_seconds: Annotated[int, msgspec.Meta(ge=0, le=300)] = 30
+    console: Console | None = None
 
     def principal(self, claims: Mapping[str, Any]) -> Principal | None:
         """Whoever has a token with these claims; None where no grant holds. His name is that of the issuer with his
@@ -91,12 +103,18 @@ def _check(issuers: tuple[Issuer, ...], file: Path) -> None:
     if doubled:
         raise ConfigError(f'issuer "{doubled[0]}" is in "{file}" twice')
     for issuer in issuers:
-        parts = urlsplit(issuer.jwks_url)
-        if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
-            hint = "whoever can change what it answers can sign tokens"
-            raise ConfigError(f'jwks_url "{issuer.jwks_url}" must begin with https://', hint=hint)
+        _check_url("jwks_url", issuer.jwks_url, "whoever can change what it answers can sign tokens")
+        if issuer.console is not None:
+            for name in ("authorization_url", "token_url"):
+                _check_url(name, getattr(issuer.console, name), "whoever can change what it answers can take tokens")
         for grant in issuer.grant:
             _ = grant.rules  # refuses wrong patterns at once
+
+
+def _check_url(name: str, url: str, why: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+        raise ConfigError(f'{name} "{url}" must begin with https://', hint=why)
 
 
 def _nested(claims: Any, path: list[str]) -> Any:

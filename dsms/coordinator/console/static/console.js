@@ -8,6 +8,7 @@ import { Plan } from "./plan.js";
 import { Sources } from "./sources.js";
 import { Resources } from "./resources.js";
 import { Editor } from "./editor.js";
+import { SignIn, returned } from "./signin.js";
 
 const PAGES = [
   ["", "Queries", Overview],
@@ -25,9 +26,9 @@ function place() {
   }
 }
 
-function Console() {
+function Console({ why }) {
   const [path, setPath] = useState(place());
-  const [refused, setRefused] = useState(false);
+  const [refused, setRefused] = useState(why || false);
   const [session, setSession] = useState(0);
   useEffect(() => {
     const heard = { hashchange: () => setPath(place()), "dsms-refused": () => setRefused(token() ? "The coordinator does not know this token." : " ") };
@@ -54,18 +55,5 @@ function Console() {
   </div>`;
 }
 
-function SignIn({ why }) {
-  const submitted = (event) => (event.preventDefault(), signIn(new FormData(event.target).get("token")));
-  return html`<form onSubmit=${submitted}>
-    <h1>Sign in</h1>
-    <p class="faint">With a token of <code>dsms token</code>, or one of your identity provider. It is kept until this tab is closed.</p>
-    <p class="bad" role="alert">${why}</p>
-    <div class="row">
-      <label for="token">Token</label>
-      <input id="token" name="token" type="password" autocomplete="off" required />
-      <button class="plain">Sign in</button>
-    </div>
-  </form>`;
-}
-
-render(html`<${Console} />`, document.body);
+const why = await returned();
+render(html`<${Console} why=${why} />`, document.body);
