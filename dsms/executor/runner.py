@@ -95,8 +95,8 @@ class Runner:
         if self._fragment is None:
             self._start(lease, catalog)
         elif catalog.version > self._fragment.state.plan.version:
-            partitions, before = self._settings.partitions, self._fragment.state.plan
-            plan = plan_fragment(catalog, partitions, before, self.name)
+            before = self._fragment.state.plan
+            plan = self._planned(catalog, before)
             self._refused = tried_again(self._refused, plan)
             ensure_links(self._settings, plan, before)
             if plan.takes_over(before):
@@ -111,13 +111,20 @@ class Runner:
 
     def _start(self, lease: int, catalog: Catalog) -> None:
         self.status = FragmentStatus(reason=self.status.reason)
-        plan = plan_fragment(catalog, self._settings.partitions, fragment=self.name)
+        plan = self._planned(catalog)
         ensure_links(self._settings, plan)
         self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, self._set_status)
         self._fragment.tune(self._bounds)
         self._refused = tried_again(self._refused, plan)
         self._fragment.start(self._refused)
         self.status = msgspec.structs.replace(self._fragment.status(), reason=self.status.reason)
+
+    def _planned(self, catalog: Catalog, before: FragmentPlan | None = None) -> FragmentPlan:
+        plan = plan_fragment(catalog, self._settings.partitions, before, self.name)
+        for query, reason in plan.unplanned.items():
+            if before is None or query not in before.unplanned:
+                log.error("query cannot be planned, the others go on", query=query, reason=reason)
+        return plan
 
     def _fenced(self, error: Fenced) -> None:
         """Handles fencing. If a newer owner has replaced the fragment, its lease is not used again; the executor may

@@ -137,6 +137,8 @@ class FragmentPlan:
     queries: dict[str, Planned] = field(default_factory=dict)
     foreign: frozenset[tuple[str, int]] = frozenset()
     held: frozenset[str] = frozenset()
+    #: Why queries are not among these, by name: a version of dsms that took them is not this one.
+    unplanned: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def result_places(self) -> dict[str, ResultPlaces]:
@@ -171,12 +173,17 @@ def plan_fragment(
 ) -> FragmentPlan:
     """The plan of a catalog: a pure function, so every process that knows the catalog knows the plan. Queries that
     `before` has are not planned again: a query's plan changes only where partitions join its sources. A fragment runs
-    the queries that are assigned to it; None runs all."""
-    known = before.queries if before else {}
-    running = [query for query in catalog.running() if fragment in _fragments(query, fragment)]
-    queries = [plan for query in running for plan in plans_of(query, catalog, known)]
-    if fragment is not None:
-        queries += _shared(catalog, fragment, known)
+    the queries that are assigned to it; None runs all. A query that cannot be planned is left out, with the reason."""
+    known, unplanned = before.queries if before else {}, dict[str, str]()
+    queries: list[Planned] = []
+    for query in catalog.running():
+        try:
+            if fragment in _fragments(query, fragment):
+                queries += plans_of(query, catalog, known)
+            elif fragment is not None and fragment in query.shares:
+                queries += _share_of(query, fragment, catalog, known)
+        except UserError as error:
+            unplanned[query.name] = str(error)
     unread = [] if fragment is None else _read_elsewhere(catalog, fragment, queries)
     foreign = frozenset(
         (source.id, partition)
@@ -185,7 +192,8 @@ def plan_fragment(
         if fragment not in (None, source.home_of(partition))
     )
     held = frozenset(source.id for source in catalog.sources() if source.held is not None)
-    return FragmentPlan(catalog.version, partitions, {query.id: query for query in [*queries, *unread]}, foreign, held)
+    by_id = {query.id: query for query in [*queries, *unread]}
+    return FragmentPlan(catalog.version, partitions, by_id, foreign, held, unplanned)
 
 
 def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:
@@ -193,15 +201,9 @@ def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:
     return (None,) if query.shares else (None, query.fragment)
 
 
-def _shared(catalog: Catalog, fragment: str, known: Mapping[str, Planned]) -> Iterator[Planned]:
-    """The parts that a fragment runs of the queries that several run."""
-    for query in catalog.running():
-        if fragment in query.shares:
-            share = Share(query.shares.index(fragment), len(query.shares))
-            yield from _parts(query, share, catalog, known)
-
-
-def _parts(query: Query, share: Share, catalog: Catalog, known: Mapping[str, Planned]) -> list[Planned]:
+def _share_of(query: Query, fragment: str, catalog: Catalog, known: Mapping[str, Planned]) -> list[Planned]:
+    """The parts that a fragment runs of a query that several run."""
+    share = Share(query.shares.index(fragment), len(query.shares))
     before = [planned for planned in known.values() if planned.part is not None and planned.part.whole.query == query]
     if before and all(_same_partitions(planned.node, catalog) for planned in before):
         return before

@@ -12,6 +12,17 @@ from dsms.model.types import parse_type
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.clock import clock_schema
 from dsms.sql.binder.defined_aggregates import parsed
+from operators.core.errors import UserError
+
+
+def why_unknown(item: Object, catalog: Catalog) -> str:
+    """Why the columns of an object cannot be known, as its text is not understood any more by this version of dsms; ""
+    for all others."""
+    try:
+        schema_and_keys(item, catalog)
+    except UserError as error:
+        return str(error)
+    return ""
 
 
 def schema_and_keys(item: Object, catalog: Catalog) -> tuple[pa.Schema, tuple[str, ...]]:

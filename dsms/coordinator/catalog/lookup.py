@@ -12,7 +12,7 @@ from dsms.coordinator.catalog.system_objects import is_system
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of, number_of
 from dsms.model.principal import Principal
-from dsms.registration.object_columns import schema_and_keys
+from dsms.registration.object_columns import schema_and_keys, why_unknown
 from operators.core.errors import UserError
 
 #: A JSON object as the interface serves it.
@@ -69,9 +69,11 @@ class ReadableObject(NamedTuple):
 
 
 def readable_objects(catalog: Catalog, principal: Principal) -> list[ReadableObject]:
-    """The streams, views, queries and tables that somebody may read, in the order in which they were made."""
+    """The streams, views, queries and tables that somebody may read, in the order in which they were made. Those that
+    this version of dsms does not understand any more are left out."""
     items: list[Stream | Table | Query] = [*catalog.streams(), *catalog.tables(), *catalog.running()]
-    readable = sorted((item for item in items if principal.may_read(item.name)), key=lambda item: number_of(item.id))
+    known = (item for item in items if principal.may_read(item.name) and not why_unknown(item, catalog))
+    readable = sorted(known, key=lambda item: number_of(item.id))
     return [
         ReadableObject(
             item.name,

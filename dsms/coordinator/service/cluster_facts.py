@@ -20,6 +20,7 @@ from dsms.coordinator.watcher.query_progress import QueryProgress
 from dsms.introspection.entities import Report, load_by_fragment
 from dsms.introspection.statistics import statistics_of
 from dsms.model.catalog import Catalog
+from dsms.model.objects import Query
 from dsms.physical.cost.estimate import Statistics
 from dsms.scheduler.leases import ExecutorStatus, read_assignments
 from operators.core.alarms import Alarm, Alarms, together
@@ -32,7 +33,7 @@ log = structlog.get_logger()
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorFacts:
     """The facts that statements are decided by. `partition_counts` gives the number of partitions of each topic,
-    `topic_ids` the ids of the topics of sources."""
+    `topic_ids` the ids of the topics of sources, `unplanned` why a query cannot be planned, or nothing."""
 
     cluster: ClusterState
     fragments: int
@@ -41,6 +42,7 @@ class CoordinatorFacts:
     progress: QueryProgress
     partition_counts: Callable[[], Mapping[str, int]]
     topic_ids: Callable[[], Mapping[str, str]]
+    unplanned: Callable[[Query], str]
     leaving: LeavingTopics = field(default_factory=LeavingTopics)
     #: What this process has read and does not count.
     alarms: Alarms = field(default_factory=Alarms, compare=False)
@@ -51,7 +53,7 @@ class CoordinatorFacts:
 
     def states(self) -> States:
         """The states of objects, from one look at the executors and one at the topics."""
-        return States(self.alive, self.progress.latest, self.partition_counts, self.topic_ids)
+        return States(self.alive, self.progress.latest, self.partition_counts, self.topic_ids, self.unplanned)
 
     def busy(self) -> Mapping[str, float]:
         """How busy the fragments that new queries are dealt out to were last measured to be, in seconds a second; 0

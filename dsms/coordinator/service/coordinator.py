@@ -52,7 +52,7 @@ from dsms.model.limits import Limits
 from dsms.model.objects import Source, kind_of
 from dsms.model.principal import ANYBODY, Caller
 from dsms.model.statement_result import StatementResult
-from dsms.registration.object_columns import schema_and_keys
+from dsms.registration.object_columns import schema_and_keys, why_unknown
 from dsms.registration.placement import fragments_of
 from dsms.runtime.epoch.progress_log import PROGRESS
 from dsms.tables.question import Asked
@@ -292,5 +292,6 @@ def _facts(
         progress=QueryProgress(catalog, partial(latest, admin)),
         partition_counts=partial(partition_counts, admin),
         topic_ids=lambda: topic_ids(admin, [source.topic for source in catalog().sources()]),
+        unplanned=lambda query: why_unknown(query, catalog()),
         alarms=settings.alarms,
     )

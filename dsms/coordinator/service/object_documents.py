@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from dsms.coordinator.catalog.lookup import Document, object_named
 from dsms.coordinator.watcher.object_states import States
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source, Table, kind_of, shown_sql
 from dsms.model.types import type_sql
-from dsms.registration.object_columns import schema_and_keys
+from dsms.registration.object_columns import schema_and_keys, why_unknown
 from operators.core.masking import masked_urls
 
 
@@ -46,7 +48,8 @@ class ObjectDocuments:
 
 
 def _document(item: Object, catalog: Catalog, states: States) -> Document:
-    schema, keys = schema_and_keys(item, catalog)
+    why = why_unknown(item, catalog)
+    schema, keys = (pa.schema([]), ()) if why else schema_and_keys(item, catalog)
     columns = [{"name": field.name, "type": type_sql(field.type), "nullable": field.nullable} for field in schema]
     document: Document = {
         "name": item.name,
@@ -57,6 +60,8 @@ def _document(item: Object, catalog: Catalog, states: States) -> Document:
         "key": list(keys),
         "state": states.of(item),
     }
+    if why:
+        document["error"] = why
     if isinstance(item, Table):
         document |= {"topic": item.topic, "format": "json", "partitions": item.source.partitions}
     if isinstance(item, Source | Query):

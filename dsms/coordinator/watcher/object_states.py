@@ -35,6 +35,8 @@ class States:
     topics: Callable[[], Mapping[str, int]] = dict
     #: The ids of the topics of sources; empty where these are not to be checked.
     topic_ids: Callable[[], Mapping[str, str]] = dict
+    #: Why a query cannot be planned; "" for all others.
+    unplanned: Callable[[Query], str] = lambda _: ""
 
     def of(self, item: Object) -> str:
         """The state of an object, such as "registered, 3 dead letters", "running", "waiting for an executor" or
@@ -81,7 +83,8 @@ class States:
             return "paused" if query.paused else "halted"
         status = next((status for status in self._executors().values() if query.id in status.lanes), None)
         if status is None:
-            return "waiting for an executor"
+            why = self.unplanned(query)
+            return f"failed: cannot be planned: {why}" if why else "waiting for an executor"
         lane = status.lanes[query.id]
         if lane.error:
             return f"failed: {lane.error.splitlines()[0]}"
