@@ -1,9 +1,11 @@
 """Nothing silent, and nothing bad spreads: refused records, poisoned queries and wrong statements."""
 
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, Refused, running
@@ -94,6 +96,49 @@ def test_refused_records_are_replayed_once(cluster: Cluster, unique: str):
     assert "1 late left" in result["notices"][0]
     with pytest.raises(Refused, match="is a view, not a source"):
         cluster.sql(f"REPLAY DEAD LETTERS OF {unique}V")
+
+
+def test_what_is_replayed_is_the_record_that_was_refused(cluster: Cluster, unique: str):
+    """A deletion stays one, a record without an instant keeps its own, and another source of the name has refused
+    nothing."""
+    register = f"""
+        REGISTER SOURCE {unique}T (k VARCHAR NOT NULL, v INT) FROM "{unique}.t" PARTITIONS 1
+            SLACK 1000 SECONDS IDLE NEVER;
+        CREATE STREAM {unique}S OVER {unique}T KEY k;
+        CREATE STREAMED VIEW {unique}V AS SELECT k, v FROM R({unique}S)
+    """
+    cluster.sql(register)
+    now = int(time.time() * 1000)
+    producer = Producer({"bootstrap.servers": cluster.kafka, "enable.idempotence": True})
+    producer.produce(f"{unique}.t", b'{"k":"a","v":1}', b"x", headers=[("dsms-ts", str(now).encode())])
+    producer.produce(f"{unique}.t", None, b'{"k":"a"}', headers=[("dsms-op", b"-"), ("dsms-ts", b"?")])
+    producer.produce(f"{unique}.t", b'{"k":"b","v":"x"}', b"y", timestamp=now + 5, headers=[("other", b"1")])
+    assert producer.flush(30) == 0
+    listed = f"sources/{unique}T/dead-letters"
+    assert wait_until(lambda: len(cluster.get(listed)) == 2, 60)
+    again = f"""REPLAY DEAD LETTERS OF {unique}T SET value = replace(value, '"x"', '2')"""
+    (result,) = cluster.sql(again)
+    assert result["message"].startswith("1 record written")
+    assert any("1 left that have no value" in notice for notice in result["notices"])
+    (result,) = cluster.sql(f"REPLAY DEAD LETTERS OF {unique}T")
+    assert result["message"].startswith("1 record written")
+    written = [
+        (message.key(), message.value(), message.headers()) for message in read_committed(cluster.kafka, f"{unique}.t")
+    ]
+    assert written[3:] == [
+        (b"y", b'{"k":"b","v":2}', [("other", b"1"), ("dsms-ts", str(now + 5).encode()), ("dsms-replay-of", b"0/2")]),
+        (b'{"k":"a"}', None, [("dsms-op", b"-"), ("dsms-ts", b"?"), ("dsms-replay-of", b"0/1")]),
+    ]
+    advance(cluster.kafka, f"{unique}.t", now + 10)
+    cluster.await_frontier(f"dsms.{unique}V", now + 10)
+    assert values(cluster.kafka, f"dsms.{unique}V") == [({"k": "a", "v": 1}, now), ({"k": "b", "v": 2}, now + 5)]
+    cluster.sql(f"DROP VIEW {unique}V; DROP STREAM {unique}S; DROP SOURCE {unique}T; {register}")
+    (result,) = cluster.sql(f"REPLAY DEAD LETTERS OF {unique}T")
+    assert result["message"].startswith("0 records")
+    assert any("left of an earlier source of this name" in notice for notice in result["notices"])
+    cluster.sql(f'REGISTER SOURCE {unique}O (k VARCHAR) FROM "{unique}.t"')
+    with pytest.raises(Refused, match=f'is read by source "{unique}O" too'):
+        cluster.sql(f"REPLAY DEAD LETTERS OF {unique}T")
 
 
 @pytest.mark.parametrize("key", ["k", "NULL"])

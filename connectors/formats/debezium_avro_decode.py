@@ -18,6 +18,7 @@ from connectors.formats.debezium_decode import (
     missing_side,
     unknown_operation,
 )
+from operators.expressions.arrow_types import polars_type
 
 Writer = Callable[[int], Mapping[str, object]]
 
@@ -49,8 +50,8 @@ class DebeziumAvroDecoder:
         at = np.arange(len(frame)) if events.kept is None else events.kept
         row = pl.when(pl.col("op") == DELETED).then("before").otherwise("after")
         rows = frame.select(row.alias("row"))["row"]
-        good = op.is_in(list(OPERATIONS)) & rows.is_not_null()
-        wrong = [Refusal(int(at[index]), _reason(op[index])) for index in (~good).fill_null(True).arg_true().to_list()]
+        good = (op.is_in(list(OPERATIONS)) & rows.is_not_null()).fill_null(False)
+        wrong = [Refusal(int(at[index]), _reason(op[index])) for index in (~good).arg_true().to_list()]
         chosen = pl.DataFrame({"row": rows, "op": op, "source": frame["source"], "at": frame[CHANGED_AT]}).filter(good)
         refused = tuple(sorted((*events.refused, *wrong), key=lambda refusal: refusal.index))
         kept = at[good.to_numpy()].astype(np.int64) if refused else None
@@ -65,7 +66,7 @@ class DebeziumAvroDecoder:
                 continue
             value = pl.col("row").struct.field(field.name)
             if field.name == CHANGED_AT:
-                value = pl.coalesce(value, _time(field.type))
+                value = pl.coalesce(value, _time(field.type).cast(polars_type(field.type), strict=False))
             columns.append(value.alias(field.name))
         return columns
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.names import ERROR_HEADER, REPLAYED_HEADER
-from connectors.kafka.range_reader import OffsetRange, RangeReader, read_whole, sound
+from connectors.kafka.names import ERROR_HEADER, REPLAYED_HEADER, SOURCE_ID_HEADER
+from connectors.kafka.pieces import pieces, settled
+from connectors.kafka.range_reader import read_whole
 from connectors.kafka.topics import earliest, latest, partitions_of
 from operators.core.alarms import Alarms
 from operators.core.decoding import Broken, natural_of
@@ -29,6 +30,8 @@ class DeadLetter:
     reason: str
     query: str | None
     value: bytes
+    #: The id of the source; "" in letters of versions of dsms that did not write it.
+    source_id: str = ""
 
     @property
     def place(self) -> tuple[int, int]:
@@ -41,6 +44,14 @@ class DeadLetter:
         return {"reason": self.reason, **place, "query": self.query, **_shown(self.value)}
 
 
+class Mark(NamedTuple):
+    """That a record which a source refused was replayed."""
+
+    source_id: str
+    partition: int
+    offset: int
+
+
 def last_dead_letters(
     settings: KafkaSettings, admin: AdminClient, topic: str, limit: int, alarms: Alarms
 ) -> list[dict[str, Any]]:
@@ -49,17 +60,20 @@ def last_dead_letters(
     wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, wanted), latest(admin, wanted)
     back, whole = 2 * limit, False  # a transaction ends with a marker, which takes an offset too
-    letters, replayed = list[DeadLetter](), set[tuple[int, int]]()
+    letters, replayed = list[DeadLetter](), set[Mark]()
     while len(letters) < limit and not whole:
         ranges = [(key[1], max(first[key], last[key] - back), last[key]) for key in wanted if last[key] > first[key]]
         letters, replayed = _sorted(read_whole(settings, topic, ranges) if ranges else [], topic, alarms)
         back, whole = 2 * back, all(first[key] >= last[key] - back for key in wanted)
-    return [letter.document() | {"replayed": letter.place in replayed} for letter in letters[-limit:]]
+    return [
+        letter.document() | {"replayed": Mark(letter.source_id, *letter.place) in replayed}
+        for letter in letters[-limit:]
+    ]
 
 
-def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[DeadLetter], set[tuple[int, int]]]:
-    """The letters among the records, and the places of those that were replayed."""
-    letters, replayed = list[DeadLetter](), set[tuple[int, int]]()
+def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[DeadLetter], set[Mark]]:
+    """The letters among the records, and which were replayed."""
+    letters, replayed = list[DeadLetter](), set[Mark]()
     for message in messages:
         try:
             if (mark := mark_of(message)) is not None:
@@ -72,29 +86,23 @@ def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[D
 
 
 class DeadLetterLog:
-    """The dead letters of one source, from the first to the last that is there now."""
+    """The dead letters of one source, from the first to the last that is there now, once no transaction on them is
+    open any more."""
 
     def __init__(self, settings: KafkaSettings, admin: AdminClient, topic: str, alarms: Alarms) -> None:
         self._settings, self._topic, self._alarms = settings, topic, alarms
-        wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
-        first, last = earliest(admin, wanted), latest(admin, wanted)
-        self._ranges = [OffsetRange(*key, first[key], last[key]) for key in wanted]
+        self._ranges = settled(admin, topic)
 
-    def replayed(self) -> set[tuple[int, int]]:
-        """The places of all records that were replayed."""
-        return {mark for _, marks in self._pieces() for mark in marks}
+    def replayed(self) -> Iterator[set[Mark]]:
+        """Which were replayed, piece by piece."""
+        return (marks for _, marks in self._pieces())
 
     def letters(self) -> Iterator[list[DeadLetter]]:
         """All letters, piece by piece."""
         return (letters for letters, _ in self._pieces())
 
-    def _pieces(self) -> Iterator[tuple[list[DeadLetter], set[tuple[int, int]]]]:
-        reader = RangeReader(self._settings)
-        try:
-            for pieces in reader.read(self._ranges):
-                yield from (_sorted(piece, self._topic, self._alarms) for piece in sound(pieces))
-        finally:
-            reader.close()
+    def _pieces(self) -> Iterator[tuple[list[DeadLetter], set[Mark]]]:
+        return (_sorted(piece, self._topic, self._alarms) for piece in pieces(self._settings, self._ranges))
 
 
 def letter_of(message: Message) -> DeadLetter:
@@ -109,15 +117,17 @@ def letter_of(message: Message) -> DeadLetter:
         headers[ERROR_HEADER],
         headers.get("dsms-query"),
         message.value() or b"",
+        headers.get(SOURCE_ID_HEADER, ""),
     )
 
 
-def mark_of(message: Message) -> tuple[int, int] | None:
-    """The place of the record that this one says was replayed; None for other records. Raises Broken for a bad mark."""
-    if not any(name == REPLAYED_HEADER for name, _ in message.headers() or []):
+def mark_of(message: Message) -> Mark | None:
+    """What this record says was replayed; None for other records. Raises Broken for a bad mark."""
+    source = next((value for name, value in message.headers() or [] if name == REPLAYED_HEADER), None)
+    if source is None:
         return None
     partition, _, offset = (message.key() or b"").decode(errors="replace").partition("/")
-    return natural_of(partition), natural_of(offset)
+    return Mark(source.decode(errors="replace"), natural_of(partition), natural_of(offset))
 
 
 def _shown(value: bytes) -> dict[str, str]:

@@ -91,6 +91,12 @@ class EpochWriter:
                 return
             raise translate(cause, "committing a transaction", transactional=True) from error
 
+    def abort(self) -> None:
+        """Ends a transaction that was begun and not committed, so that readers of its topics need not wait for it to
+        time out."""
+        with translated("aborting a transaction", transactional=True):
+            self._producer.abort_transaction(_COMMIT_TIMEOUT_S)
+
     def _note_refusal(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._refusal is None:
             self._refusal = refusal(message.topic(), error)

@@ -10,7 +10,10 @@ TS_HEADER = "dsms-ts"
 HEARTBEAT_HEADER = "dsms-heartbeat"
 #: Why a record is a dead letter.
 ERROR_HEADER = "dsms-error"
-#: On a record without a value in a topic of dead letters: the record of its key was written to its topic again.
+#: The id of the source that a dead letter is of: another source of its name is another one.
+SOURCE_ID_HEADER = "dsms-source-id"
+#: On a record without a value in a topic of dead letters: the record of its key, which the source of this id had
+#: refused, was written to its topic again.
 REPLAYED_HEADER = "dsms-replayed"
 #: On such a record of the source: the partition and offset at which it was refused.
 REPLAY_HEADER = "dsms-replay-of"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
@@ -18,69 +20,87 @@ from connectors.kafka.record_columns import Records
 from connectors.kafka.topics import earliest, latest, partitions_of
 from operators.core.errors import DsmsError
 
+__all__ = ["Message", "ReplayWriter", "Replayed", "refused_records"]
+
 #: Records that stand closer to each other are read together.
 _GAP = 1_000
-_BY_KEY = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A letter to replay, and the value that its record gets."""
+    """A letter to replay, the record that was refused, and the value that it gets, if it has one."""
 
     letter: DeadLetter
-    value: bytes
+    message: Message
+    value: bytes | None
 
 
-def write_again(
-    settings: KafkaSettings, admin: AdminClient, cluster: str, topic: str, letters: str, replays: Sequence[Replayed]
-) -> None:
-    """Writes the records to `topic`, each to its partition with its key and headers as far as Kafka still has them, and
-    marks their letters in the topic `letters`: all of it, or nothing. A writer that began before is fenced."""
-    found = _originals(settings, admin, topic, [replay.letter for replay in replays])
-    partitions = set(partitions_of(admin, topic))
-    writer = EpochWriter(settings, transactional_id(cluster, "replay"))
-    try:
-        writer.begin()
-        writer.write(_records(topic, replays, found, partitions))
-        marks = [_key(replay.letter) for replay in replays]
-        headers = [[(REPLAYED_HEADER, b"1")]] * len(marks)
-        writer.write(Records(letters, marks, [None] * len(marks), headers))
-        writer.commit()
-    finally:
-        writer.close()
+class ReplayWriter:
+    """The only one that replays letters in a cluster: making one fences an older one and ends its transaction, so
+    whoever reads the marks afterwards sees all of them. Leaving the block without `write` leaves nothing behind."""
+
+    def __init__(self, settings: KafkaSettings, cluster: str) -> None:
+        self._writer, self._begun = EpochWriter(settings, transactional_id(cluster, "replay")), False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and self._begun:
+            self._abort(error)
+        self._writer.close()
+
+    def _abort(self, error: BaseException) -> None:
+        try:
+            self._writer.abort()
+        except DsmsError as other:
+            error.add_note(f"its transaction ends within a minute: {other}")
+
+    def write(self, topic: str, letters: str, replays: Sequence[Replayed], *, stamped: bool) -> None:
+        """Writes the records to `topic`, each to its partition with its key and headers, and marks their letters in the
+        topic `letters`: all of it, or nothing. With `stamped` a record without an instant of its own gets that of its
+        timestamp, so that it counts where it would have counted."""
+        self._begun = True
+        self._writer.begin()
+        self._writer.write(_records(topic, replays, stamped))
+        marks = [_place(replay.letter) for replay in replays]
+        headers = [[(REPLAYED_HEADER, replay.letter.source_id.encode())] for replay in replays]
+        self._writer.write(Records(letters, marks, [None] * len(marks), headers))
+        self._writer.commit()
 
 
-def _records(
-    topic: str, replays: Sequence[Replayed], found: dict[tuple[int, int], Message], partitions: set[int]
-) -> Records:
-    messages = [found.get(replay.letter.place) for replay in replays]
+def _records(topic: str, replays: Sequence[Replayed], stamped: bool) -> Records:
     return Records(
         topic,
-        [None if message is None else message.key() for message in messages],
+        [replay.message.key() for replay in replays],
         [replay.value for replay in replays],
-        [_headers(replay.letter, message) for replay, message in zip(replays, messages, strict=True)],
-        [at if (at := replay.letter.partition) in partitions else _BY_KEY for replay in replays],
+        [_headers(replay, stamped) for replay in replays],
+        [replay.letter.partition for replay in replays],
     )
 
 
-def _headers(letter: DeadLetter, message: Message | None) -> list[tuple[str, bytes]]:
+def _headers(replay: Replayed, stamped: bool) -> list[tuple[str, bytes]]:
     """The record's own headers, and whence it comes; another system's `dsms-…` headers mean nothing here."""
-    given = message.headers() or [] if message is not None else []
+    given = replay.message.headers() or []
     kept = [(name, value) for name, value in given if name in (OP_HEADER, TS_HEADER) or not name.startswith("dsms-")]
-    return [*kept, (REPLAY_HEADER, _key(letter))]
+    if stamped and not any(name == TS_HEADER for name, _ in kept):
+        kept.append((TS_HEADER, str(replay.message.timestamp()[1]).encode()))
+    return [*kept, (REPLAY_HEADER, _place(replay.letter))]
 
 
-def _key(letter: DeadLetter) -> bytes:
+def _place(letter: DeadLetter) -> bytes:
     return f"{letter.partition}/{letter.offset}".encode()
 
 
-def _originals(
+def refused_records(
     settings: KafkaSettings, admin: AdminClient, topic: str, letters: Iterable[DeadLetter]
 ) -> dict[tuple[int, int], Message]:
-    """The refused records that are still in the topic, by their places."""
+    """The refused records that are still in their topic, by their places."""
     wanted = {letter.place: letter.value for letter in letters}
-    places = {(topic, partition) for partition, _ in wanted}
-    known = [place for place in places if place[1] in set(partitions_of(admin, topic))]
+    partitions = set(partitions_of(admin, topic))
+    known = [(topic, partition) for partition in {partition for partition, _ in wanted} & partitions]
     first, last = earliest(admin, known), latest(admin, known)
     offsets = defaultdict[int, list[int]](list)
     for partition, offset in sorted(wanted):
@@ -92,10 +112,16 @@ def _originals(
         return {
             place: message
             for message in read
-            if wanted.get(place := (message.partition(), message.offset())) == (message.value() or b"")
+            if wanted.get(place := (message.partition(), message.offset())) == _body(message)
         }
     finally:
         reader.close()
+
+
+def _body(message: Message) -> bytes:
+    """What a letter quotes: the value, or of a record without one the key."""
+    value = message.value()
+    return (message.key() or b"") if value is None else value
 
 
 def _ranges(topic: str, offsets: dict[int, list[int]]) -> Iterator[OffsetRange]:

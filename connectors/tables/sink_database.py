@@ -3,7 +3,9 @@ transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
@@ -13,15 +15,13 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from connectors.tables.database import translated, unusable
-from connectors.tables.sink import SinkResult, ops_and_rows
+from connectors.tables.sink import INSTANT, Batch, Position, SinkResult, taken_by_another
 from operators.core.errors import UserError
 
 POSITIONS = "dsms_positions"
-#: The column of the instant in the table of a result without a key.
-INSTANT = "dsms_ts"
-#: The longest text in a key, which some databases have to know.
-_KEY_TEXT = 255
-_Values = tuple[object, ...]
+#: The longest text that some databases take in a primary key.
+_SHORT_TEXT = 255
+_Row = tuple[Any, ...]
 
 
 class DatabaseSink:
@@ -29,53 +29,71 @@ class DatabaseSink:
     which rows are only added, is kept with the instant of each.
 
     >>> sink = DatabaseSink("sqlite://", "hot", SinkResult("hot", pa.schema([("room", pa.string())]), ("room",)))
-    >>> sink.take(pa.table({"op": ["+", "-", "+"], "ts": [1, 2, 2], "room": ["a", "a", "b"]}), "o3:3")
-    >>> sink.rows(), sink.token()
+    >>> sink.take(Batch(["+", "-", "+"], [1, 2, 2], pa.table({"room": ["a", "a", "b"]})), "o3:3")
+    >>> sink.rows(), sink.position().token
     ([('b',)], 'o3:3')
     """
 
     def __init__(self, url: str, table: str, result: SinkResult) -> None:
         """Makes the table unless it is there. Errors do not contain the url, which may have a password."""
         self._result = result
+        if table.lower() == POSITIONS:
+            raise UserError(f'table "{table}" is that of positions', hint="choose another one by --table")
+        if nested := [name for name in result.key if pa.types.is_nested(result.schema.field(name).type)]:
+            raise UserError(f'column "{nested[0]}" of the key is an array or a struct', hint="keep Parquet files")
         try:
-            self._engine = sa.create_engine(sa.make_url(url))
-        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+            self._engine = sa.create_engine(sa.make_url(url), json_serializer=_json)
+        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError, TypeError) as error:
             raise unusable(error) from None
         self._texts = self._engine.dialect.name == "sqlite"  # it has no decimals
         metadata = sa.MetaData()
-        self._names = [*result.schema.names, *([] if result.key else [INSTANT])]
         self._table = sa.Table(table, metadata, *self._columns())
+        if result.key:
+            sa.Index(f"dsms_key_{table}", *(self._table.c[name] for name in result.key))
         self._positions = sa.Table(
             POSITIONS,
             metadata,
-            sa.Column("table_name", sa.String(_KEY_TEXT), primary_key=True),
-            sa.Column("result", sa.String(_KEY_TEXT), nullable=False),
+            sa.Column("table_name", sa.String(_SHORT_TEXT), primary_key=True),
+            sa.Column("result", sa.String(_SHORT_TEXT), nullable=False),
             sa.Column("token", sa.Text, nullable=False),
+            sa.Column("seen", sa.Double, nullable=False),
         )
         with self._reported():
             metadata.create_all(self._engine)
-        self._token = self._read_token()
+        self._position = self._read_position()
 
-    def token(self) -> str | None:
-        """The position up to which changes were taken."""
-        return self._token
+    def position(self) -> Position | None:
+        """Up to where changes were taken."""
+        return self._position
 
-    def take(self, changes: pa.Table, token: str) -> None:
+    def take(self, changes: Batch, token: str) -> None:
         """Writes the changes and the position. Raises UserError, and nothing is written, for a removal from a result
         without a key."""
-        names = self._result.schema.names
-        ops = ops_and_rows(changes, names)
+        rows = changes.values()
         with self._reported(), self._engine.begin() as transaction:
+            self._advance(transaction, after := Position(token, time.time()))
             if self._result.key:
-                self._replace(transaction, ops)
+                self._replace(transaction, changes.ops, rows)
             else:
-                self._add(transaction, ops)
-            transaction.execute(sa.delete(self._positions).where(self._positions.c.table_name == self._table.name))
-            position = {"table_name": self._table.name, "result": self._result.name, "token": token}
-            transaction.execute(sa.insert(self._positions), [position])
-        self._token = token
+                self._add(transaction, changes, rows)
+        self._position = after
 
-    def rows(self) -> list[_Values]:
+    def touch(self) -> None:
+        """Notes in the position that there was nothing to take until now."""
+        if self._position is not None:
+            after = Position(self._position.token, time.time())
+            with self._reported(), self._engine.begin() as transaction:
+                self._advance(transaction, after)
+            self._position = after
+
+    def empty(self) -> None:
+        """Deletes the rows of the table and its position."""
+        with self._reported(), self._engine.begin() as transaction:
+            transaction.execute(sa.delete(self._table))
+            transaction.execute(sa.delete(self._positions).where(self._positions.c.table_name == self._table.name))
+        self._position = None
+
+    def rows(self) -> list[_Row]:
         """What the table has."""
         with self._reported(), self._engine.connect() as connection:
             return [tuple(row) for row in connection.execute(sa.select(self._table))]
@@ -84,48 +102,67 @@ class DatabaseSink:
         """Closes the connections."""
         self._engine.dispose()
 
-    def _replace(self, transaction: sa.Connection, ops: list[tuple[str, int | None, _Values]]) -> None:
+    def _advance(self, transaction: sa.Connection, after: Position) -> None:
+        """Moves the position on, from where this sink has read it: then no other one has written meanwhile."""
+        known, values = self._positions.c, {"token": after.token, "seen": after.seen}
+        if self._position is None:
+            given = {"table_name": self._table.name, "result": self._result.name, **values}
+            transaction.execute(sa.insert(self._positions), [given])  # the key refuses a second one
+            return
+        own = (known.table_name == self._table.name) & (known.token == self._position.token)
+        if transaction.execute(sa.update(self._positions).where(own).values(**values)).rowcount != 1:
+            raise taken_by_another(f'table "{self._table.name}"')
+
+    def _replace(self, transaction: sa.Connection, ops: Any, rows: list[_Row]) -> None:
         """The last change of each key counts: its row goes, and the new one comes."""
         names, key = self._result.schema.names, self._result.key
         places = [names.index(name) for name in key]
-        last = {tuple(values[at] for at in places): (op, values) for op, _, values in ops}
-        gone = sa.delete(self._table).where(*(self._table.c[name] == sa.bindparam(f"k_{name}") for name in key))
+        last = {tuple(row[at] for at in places): (op, row) for op, row in zip(ops, rows, strict=True)}
+        same = (self._table.c[name].is_not_distinct_from(sa.bindparam(f"k_{name}")) for name in key)
         if last:
             keys = [self._given([f"k_{name}" for name in key], of_key) for of_key in last]
-            transaction.execute(gone, keys)
-        if fresh := [self._given(names, values) for op, values in last.values() if op != "-"]:
+            transaction.execute(sa.delete(self._table).where(*same), keys)
+        if fresh := [self._given(names, row) for op, row in last.values() if op != "-"]:
             transaction.execute(sa.insert(self._table), fresh)
 
-    def _add(self, transaction: sa.Connection, ops: list[tuple[str, int | None, _Values]]) -> None:
-        if any(op != "+" for op, _, _ in ops):
+    def _add(self, transaction: sa.Connection, changes: Batch, rows: list[_Row]) -> None:
+        if any(op != "+" for op in changes.ops):
             raise UserError(
                 f'rows leave "{self._result.name}", which has no key to find them by in a table',
                 hint="select a key, such as the columns of GROUP BY; or keep the changes as Parquet files",
             )
-        if rows := [self._given(self._names, (*values, ts)) for _, ts, values in ops]:
-            transaction.execute(sa.insert(self._table), rows)
+        names = [*self._result.schema.names, INSTANT]
+        given = [self._given(names, (*row, at)) for row, at in zip(rows, changes.instants, strict=True)]
+        if given:
+            transaction.execute(sa.insert(self._table), given)
 
-    def _given(self, names: list[str], values: _Values) -> dict[str, object]:
-        stored = map(_stored, values) if self._texts else values
-        return dict(zip(names, stored, strict=True))
+    def _given(self, names: list[str], row: _Row) -> dict[str, Any]:
+        values = (str(value) if isinstance(value, Decimal) else value for value in row) if self._texts else row
+        return dict(zip(names, values, strict=True))
 
     def _columns(self) -> Iterator[sa.Column[Any]]:
+        """No column is the primary key: those of a result's key may be NULL, and texts of any length."""
+        short = self._engine.dialect.name in ("mysql", "mariadb")  # an index there needs to know the length
         for field in self._result.schema:
-            in_key = field.name in self._result.key
-            kind = sa.String(_KEY_TEXT) if in_key and pa.types.is_string(field.type) else _type_of(field.type)
+            kind = _type_of(field.type)
             if self._texts and pa.types.is_decimal(field.type):
                 kind = sa.Text()
-            yield sa.Column(field.name, kind, primary_key=in_key, autoincrement=False)
+            if short and field.name in self._result.key and isinstance(kind, sa.Text):
+                kind = sa.String(_SHORT_TEXT)
+            yield sa.Column(field.name, kind)
         if not self._result.key:
             yield sa.Column(INSTANT, sa.BigInteger)
 
-    def _read_token(self) -> str | None:
-        asked = sa.select(self._positions.c.result, self._positions.c.token)
+    def _read_position(self) -> Position | None:
+        known = self._positions.c
         with self._reported(), self._engine.connect() as connection:
-            found = connection.execute(asked.where(self._positions.c.table_name == self._table.name)).first()
-        if found is not None and found.result != self._result.name:
+            asked = sa.select(known.result, known.token, known.seen).where(known.table_name == self._table.name)
+            found = connection.execute(asked).first()
+        if found is None:
+            return None
+        if found.result != self._result.name:
             raise UserError(f'table "{self._table.name}" keeps "{found.result}"', hint="choose another one by --table")
-        return None if found is None else str(found.token)
+        return Position(str(found.token), float(found.seen))
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
@@ -135,23 +172,23 @@ class DatabaseSink:
             raise translated(error, self._engine.url.password, "the change") from error
 
 
+def _json(value: object) -> str:
+    """Arrays and structs as JSON: decimals and times as text, bytes in hexadecimal digits."""
+    return json.dumps(value, default=lambda inner: inner.hex() if isinstance(inner, bytes) else str(inner))
+
+
 def _type_of(type_: pa.DataType) -> sa.types.TypeEngine[Any]:
     if pa.types.is_decimal(type_):
         return sa.Numeric(type_.precision, type_.scale)
-    kinds: list[tuple[bool, sa.types.TypeEngine[Any]]] = [
-        (pa.types.is_boolean(type_), sa.Boolean()),
-        (pa.types.is_int64(type_), sa.BigInteger()),
-        (pa.types.is_integer(type_), sa.Integer()),
-        (pa.types.is_floating(type_), sa.Double()),
-        (pa.types.is_date(type_), sa.Date()),
-        (pa.types.is_timestamp(type_), sa.DateTime()),
-        (pa.types.is_time(type_), sa.Time()),
-        (pa.types.is_binary(type_), sa.LargeBinary()),
-        (pa.types.is_nested(type_), sa.JSON()),
-    ]
-    return next((kind for fits, kind in kinds if fits), sa.Text())
-
-
-def _stored(value: object) -> object:
-    """A value as a database without decimals has it."""
-    return str(value) if isinstance(value, Decimal) else value
+    kinds: Mapping[sa.types.TypeEngine[Any], bool] = {
+        sa.Boolean(): pa.types.is_boolean(type_),
+        sa.BigInteger(): pa.types.is_int64(type_),
+        sa.Integer(): pa.types.is_integer(type_) and not pa.types.is_int64(type_),
+        sa.Double(): pa.types.is_floating(type_),
+        sa.Date(): pa.types.is_date(type_),
+        sa.DateTime(): pa.types.is_timestamp(type_),
+        sa.Time(): pa.types.is_time(type_),
+        sa.LargeBinary(): pa.types.is_binary(type_),
+        sa.JSON(): pa.types.is_nested(type_),
+    }
+    return next((kind for kind, fits in kinds.items() if fits), sa.Text())

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from connectors.tables.sink import Batch, Position, taken_by_another
 from operators.core.errors import ExternalError, UserError
 
 _TOKEN, _RESULT = b"dsms-token", b"dsms-result"
-_DIGITS = 12
+_FILES, _DIGITS = "changes-*.parquet", 12
 
 
 class ParquetSink:
@@ -19,10 +20,11 @@ class ParquetSink:
     or not at all.
 
     >>> import tempfile
+    >>> import pyarrow as pa
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     sink = ParquetSink(Path(directory), "hot")
-    ...     sink.take(pa.table({"op": ["+"], "ts": [1], "room": ["a"]}), "o3:1")
-    ...     ParquetSink(Path(directory), "hot").token()
+    ...     sink.take(Batch(["+"], [1], pa.table({"room": ["a"]})), "o3:1")
+    ...     ParquetSink(Path(directory), "hot").position().token
     'o3:1'
     """
 
@@ -31,49 +33,67 @@ class ParquetSink:
         self._directory, self._result = directory, result
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            for unfinished in directory.glob("changes-*.parquet.part"):
-                unfinished.unlink()
-            files = sorted(directory.glob("changes-*.parquet"))
+            files = self._files()
             self._number = int(files[-1].stem.removeprefix("changes-")) if files else 0
-            self._token = self._position(files[-1]) if files else None
+            self._position = self._position_of(files[-1]) if files else None
         except OSError as error:
             raise ExternalError(f'"{directory}" cannot be used: {error.strerror}', retryable=False) from error
 
-    def token(self) -> str | None:
-        """The position up to which changes were taken."""
-        return self._token
+    def position(self) -> Position | None:
+        """Up to where changes were taken."""
+        return self._position
 
-    def take(self, changes: pa.Table, token: str) -> None:
+    def take(self, changes: Batch, token: str) -> None:
         """Writes a file of these changes."""
         described = {_TOKEN: token.encode(), _RESULT: self._result.encode()}
-        table = changes.replace_schema_metadata(described)
-        file = self._directory / f"changes-{self._number + 1:0{_DIGITS}}.parquet"
-        part = file.with_suffix(".parquet.part")
+        table, file = changes.table().replace_schema_metadata(described), self._file(self._number + 1)
+        part = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}")
         try:
             with part.open("wb") as opened:
                 parquet.write_table(table, opened, compression="zstd")
                 opened.flush()
                 os.fsync(opened.fileno())
-            part.rename(file)
+            os.link(part, file)  # unlike a renamed one it never takes the place of another
             _sync(self._directory)
+        except FileExistsError as error:
+            raise taken_by_another(f'"{self._directory}"') from error
         except OSError as error:
             raise ExternalError(f'"{file}" cannot be written: {error.strerror}') from error
-        self._number, self._token = self._number + 1, token
+        finally:
+            part.unlink(missing_ok=True)
+        self._number, self._position = self._number + 1, self._position_of(file)
+
+    def touch(self) -> None:
+        """Notes in the time of the last file that there was nothing to take until now."""
+        if self._number:
+            os.utime(self._file(self._number))
+
+    def empty(self) -> None:
+        """Deletes the files, the last one first, which says what is there."""
+        for file in reversed(self._files()):
+            file.unlink()
+        self._number, self._position = 0, None
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _position(self, file: Path) -> str:
+    def _files(self) -> list[Path]:
+        return sorted(self._directory.glob(_FILES))
+
+    def _file(self, number: int) -> Path:
+        return self._directory / f"changes-{number:0{_DIGITS}}.parquet"
+
+    def _position_of(self, file: Path) -> Position:
         metadata = parquet.read_schema(file).metadata or {}
         result = metadata.get(_RESULT, b"").decode()
         if result != self._result or _TOKEN not in metadata:
             described = f'changes of "{result}"' if result else "files of something else"
             raise UserError(f'"{self._directory}" has {described}', hint="choose another directory")
-        return metadata[_TOKEN].decode()
+        return Position(metadata[_TOKEN].decode(), file.stat().st_mtime)
 
 
 def _sync(directory: Path) -> None:
-    """A renamed file outlives a crash of the machine once its directory is written."""
+    """A new name outlives a crash of the machine once its directory is written."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

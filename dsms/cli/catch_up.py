@@ -48,14 +48,21 @@ def follow(
     deadline: float | None = None,
     pause_s: float = _POLL_S,
 ) -> None:
-    """Draws a bar for each query until all have caught up. Raises UserError for one that will not, and ExternalError
-    when the time of the deadline has come."""
-    tasks = {name: bars.add_task(name, total=100, rate="") for name in names}
+    """Draws a bar for each query until all have read what was there when they were first asked. Raises UserError for
+    one that will not, and ExternalError when the time of the deadline has come."""
+    tasks = {name: bars.add_task(name, total=None, completed=0, rate="") for name in names}
+    ends: dict[str, int] = {}
     while tasks:
         for name, task in list(tasks.items()):
-            percent, rate = _reached(describe(name))
-            bars.update(task, completed=percent, rate=rate)
-            if percent == 100:
+            query = describe(name)
+            progress = _progress(query)
+            if progress is None:
+                bars.update(task, rate=str(query["state"]))
+                continue
+            read, unread = progress["read"], progress["unread"]
+            end = ends.setdefault(name, read + unread)
+            bars.update(task, total=end, completed=min(read, end), rate=_rate(progress))
+            if read >= end:
                 del tasks[name]
         if tasks:
             if deadline is not None and time.monotonic() > deadline:
@@ -63,17 +70,21 @@ def follow(
             time.sleep(pause_s)
 
 
-def _reached(query: dict[str, Any]) -> tuple[int, str]:
-    """How far a query has read, in percent, and how quickly it reads."""
-    state, progress = str(query.get("state", "")), query.get("progress")
-    if query.get("paused"):
-        raise UserError(f'"{query["name"]}" is paused', hint="RESUME it")
+def _progress(query: dict[str, Any]) -> dict[str, Any] | None:
+    """How far a query has read; None while no executor runs it. UserError where that will not change."""
+    state, name = str(query.get("state", "")), query["name"]
+    if query.get("kind") not in ("view", "query"):
+        raise UserError(f'"{name}" is a {query.get("kind")}', hint="name views and queries")
+    if state in ("paused", "halted"):
+        raise UserError(
+            f'"{name}" is {state}', hint="RESUME it" if state == "paused" else "CREATE OR REPLACE or DROP it"
+        )
     if state.startswith("failed"):
-        raise UserError(f'"{query["name"]}" has {state}')
-    if progress is None:
-        return 0, state
-    if not progress["catching_up"]:
-        return 100, ""
-    left = progress["seconds_left"]
-    rate = f"{progress['records_per_second']:,.0f} records/s"
-    return min(99, progress["percent"]), rate if left is None else f"{rate}, about {left:.0f} s left"
+        raise UserError(f'"{name}" has {state}')
+    progress: dict[str, Any] | None = query.get("progress")
+    return progress
+
+
+def _rate(progress: dict[str, Any]) -> str:
+    left, rate = progress["seconds_left"], f"{progress['records_per_second']:,.0f} records/s"
+    return rate if left is None else f"{rate}, about {left:.0f} s left"

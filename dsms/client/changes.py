@@ -44,10 +44,9 @@ class Changes(Iterator[Change]):
         rest, self._rest = self._rest[::-1], []
         return (part for part in itertools.chain([rest], self._parts) if part)
 
-    def table_of(self, changes: Sequence[Change]) -> pa.Table:
-        """Changes of this result as an Arrow table, as `arrow` has them."""
-        (part,) = _tables(changes, self._feed, len(changes))
-        return arrow_table(*part)
+    def rows_of(self, changes: Sequence[Change]) -> pa.Table:
+        """The rows of changes of this result as an Arrow table; a removal has the key alone."""
+        return arrow_table([change.values for change in changes], self._feed.columns, self._feed.types)
 
     def arrow(self, most: int = MOST) -> Iterator[pa.Table]:
         """Arrow tables of what comes together, each with at most so many changes: `op`, `ts`, and the columns of the

@@ -29,9 +29,11 @@ from dsms.registration.environment import FixedEnvironment
 from dsms.registration.join_orders import arrived
 from dsms.registration.kinds.explain_result import ExplainResult
 from dsms.registration.kinds.insert_stream import InsertStream, check_empty
+from dsms.registration.kinds.replay import Replay
 from dsms.registration.replacement import retired
 from dsms.registration.statements import apply, kind_of_statement, parse
 from dsms.registration.table_targets import writable
+from dsms.runtime.epoch.dead_letters import NO_RECORD
 from dsms.runtime.lanes.revision import ready_next_plans
 from dsms.sql.binder.bind import plan_of
 from dsms.tables.one_time import answer
@@ -157,7 +159,7 @@ class LocalSession:
             {
                 "offset": letter.offset,
                 "reason": letter.reason,
-                "record": records[letter.offset] if letter.offset < len(records) else None,
+                "record": None if letter.reason.endswith(NO_RECORD) else records[letter.offset],
                 "query": letter.query,
             }
             for _, letter in sorted(letters.items())
@@ -231,6 +233,8 @@ class LocalSession:
         return result
 
     def _on_rows(self, statement: Any) -> StatementResult:
+        if isinstance(statement, Replay):
+            raise UserError("a session of one process replays no dead letters", hint="push the corrected records")
         if not isinstance(statement, st.Select):
             return self._write(statement)
         question, relation = question_of(statement.select, self.catalog), as_shown(self._rows, self.catalog)

@@ -34,7 +34,9 @@ ENVELOPE = {
     ],
 }  # fmt: skip
 OTHER = {"type": "record", "name": "Other", "fields": [{"name": "id", "type": "int"}]}
-WRITERS: dict[int, Any] = {7: ENVELOPE, 8: OTHER}
+SMALL = {"type": "record", "name": "Small", "fields": [{"name": "id", "type": "int"}]}
+WITHOUT_OP = {"type": "record", "name": "WithoutOp", "fields": [{"name": "after", "type": SMALL}]}
+WRITERS: dict[int, Any] = {7: ENVELOPE, 8: OTHER, 9: WITHOUT_OP}
 FIELDS = [
     pa.field("id", pa.int32()), pa.field("t", pa.string()), pa.field("price", pa.decimal128(9, 2)),
     pa.field("day", pa.date32()), pa.field(OPERATION, pa.string()),
@@ -76,6 +78,7 @@ REFUSED = [
     (event("u", GOOD, None, 1), 'the change event "u" has no "after"'),
     (event("d", None, None, 1), 'the change event "d" has no "before"'),
     (framed(8, {"id": 3}), '"op" is missing'),
+    (framed(9, {"after": {"id": 3}}), '"op" is missing'),
     (b"{}", "wire format"),
     (event("c", None, GOOD, 1)[:-2], ""),
 ]

@@ -33,7 +33,7 @@ def test_a_trial_brings_its_own_kafka_and_redis(render: Render):
         volumes = {volume["name"] for volume in pod["spec"]["volumes"]} | {claim["metadata"]["name"]}
         assert {mount["name"] for mount in container["volumeMounts"]} == volumes
     properties = documents["ConfigMap", "rel-dsms-kafka"]["data"]["server.properties"]
-    assert "advertised.listeners=CLIENT://rel-dsms-kafka:9092\n" in properties
+    assert "advertised.listeners=CLIENT://rel-dsms-kafka.streams.svc:9092\n" in properties
     allowed = [rule["ports"] for rule in documents["NetworkPolicy", "rel-dsms"]["spec"]["ingress"]]
     assert {"kafka", "redis"} <= {port["port"] for ports in allowed for port in ports}
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.dead_letters import DeadLetter, DeadLetterLog
-from connectors.kafka.replays import Replayed, write_again
+from connectors.kafka.replays import Message, Replayed, ReplayWriter, refused_records
 from dsms.coordinator.catalog.lookup import source_written_by
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
@@ -19,10 +20,11 @@ from dsms.model.statement_result import StatementResult
 from dsms.registration.kinds.replay import LETTER, Correction, Replay, bound_correction
 from dsms.runtime.stages.intake import LATE
 from operators.core.alarms import Alarms
-from operators.core.errors import UserError
+from operators.core.errors import ExternalError, UserError
 
 #: A statement replays at most so many records, of so many bytes: they are one transaction.
 MOST, MOST_BYTES = 10_000, 64 * 1024 * 1024
+_TURN_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -40,39 +42,52 @@ class Replays:
         fails or is cancelled has written nothing."""
         catalog = self.catalog()
         source = source_written_by(catalog.find(statement.name.text, statement.name.place), principal)
+        _check_alone(source, catalog)
         correction = bound_correction(statement, catalog)
-        with self._running:
-            found = self._found(source, correction, cancelled)
-            if found.replays:
-                letters = source.dead_letters
-                write_again(self.kafka, self.kafka.admin(), self.cluster, source.topic, letters, found.replays)
-        count = len(found.replays)
+        if not self._running.acquire(timeout=_TURN_S):
+            raise ExternalError("another REPLAY is running", hint="try again later", retryable=True)
+        try:
+            found = self._written(source, correction, cancelled)
+        finally:
+            self._running.release()
+        count = len(found.chosen) - found.gone - found.deletions
         message = f'{count} record{"" if count == 1 else "s"} written to topic "{source.topic}" again'
         return StatementResult("REPLAY", message, notices=tuple(found.notices()), name=source.name)
 
-    def _found(self, source: Source, correction: Correction, cancelled: threading.Event) -> _Found:
-        log = DeadLetterLog(self.kafka, self.kafka.admin(), source.dead_letters, self.alarms)
-        known, found = log.replayed(), _Found()
-        for piece in log.letters():
-            fresh = [letter for letter in piece if letter.query is None and letter.place not in known]
-            fresh = list({letter.place: letter for letter in fresh}.values())
-            known.update(letter.place for letter in fresh)
-            found.in_queries += sum(letter.query is not None for letter in piece)
-            found.add(fresh, correction)
-            if cancelled.is_set():
-                raise UserError("the statement was cancelled; nothing was written")
-            if found.full:
-                break
+    def _written(self, source: Source, correction: Correction, cancelled: threading.Event) -> Found:
+        """What the statement means, written. The writer comes first: then no other one marks letters any more."""
+        admin = self.kafka.admin()
+        with ReplayWriter(self.kafka, self.cluster) as writer:
+            log = DeadLetterLog(self.kafka, admin, source.dead_letters, self.alarms)
+            found = found_letters(log, source, correction, cancelled)
+            letters = [letter for letter, _ in found.chosen]
+            records = refused_records(self.kafka, admin, source.topic, letters) if letters else {}
+            replays = list(found.replays(records))
+            if replays:
+                writer.write(source.topic, source.dead_letters, replays, stamped=source.timestamp is None)
         return found
 
 
-@dataclass
-class _Found:
-    """What has been found so far."""
+def _check_alone(source: Source, catalog: Catalog) -> None:
+    """Raises UserError where another source reads the topic: it would get again what it has not refused."""
+    others = [other.name for other in catalog.sources() if other.topic == source.topic and other.id != source.id]
+    if others:
+        raise UserError(
+            f'topic "{source.topic}" is read by source "{others[0]}" too, which would get the records twice',
+            hint="publish corrected records to another topic",
+        )
 
-    replays: list[Replayed] = field(default_factory=list)
+
+@dataclass
+class Found:
+    """The letters that a statement means, each with the new value or None, and how many it leaves, and why."""
+
+    chosen: list[tuple[DeadLetter, bytes | None]] = field(default_factory=list)
     late: int = 0
     in_queries: int = 0
+    earlier: int = 0
+    gone: int = 0
+    deletions: int = 0
     bytes: int = 0
     full: bool = False
 
@@ -81,26 +96,72 @@ class _Found:
         chosen, late = correction.replayed(_frame(letters))
         self.late += late
         for number, value in chosen:
-            letter = letters[number]
-            body = letter.value if value is None else value.encode()
-            if self.full or (self.replays and self.bytes + len(body) > MOST_BYTES) or len(self.replays) == MOST:
+            letter, body = letters[number], None if value is None else value.encode()
+            size = len(letter.value if body is None else body)
+            if self.full or (self.chosen and self.bytes + size > MOST_BYTES) or len(self.chosen) == MOST:
                 self.full = True
                 return
-            self.replays.append(Replayed(letter, body))
-            self.bytes += len(body)
+            self.chosen.append((letter, body))
+            self.bytes += size
 
-    def notices(self) -> list[str]:
+    def replays(self, records: Mapping[tuple[int, int], Message]) -> Iterator[Replayed]:
+        """What is written of the refused records that Kafka still has. A deletion is never given a value: it would
+        become a row."""
+        for letter, value in self.chosen:
+            message = records.get(letter.place)
+            if message is None:
+                self.gone += 1
+            elif message.value() is None and value is not None:
+                self.deletions += 1
+            else:
+                yield Replayed(letter, message, message.value() if value is None else value)
+
+    def notices(self) -> Iterator[str]:
         """What else there is to say."""
-        said = []
         if self.full:
-            said.append(f"there are more than {MOST} records, or than fit into one transaction: repeat the statement")
+            yield f"there are more than {MOST} records, or than fit into one transaction: repeat the statement"
         if self.late:
-            hint = "they would be late again; SET value gives them other instants"
-            said.append(f"{self.late} late left as they are: {hint}")
+            yield f"{self.late} late left as they are: they would be late again; SET value gives them other instants"
         if self.in_queries:
-            hint = "CREATE OR REPLACE the query, which reads them again"
-            said.append(f"{self.in_queries} left that are in fault in a query only: {hint}")
-        return said
+            why = "CREATE OR REPLACE the query, which reads them again"
+            yield f"{self.in_queries} left that are in fault in a query only: {why}"
+        if self.gone:
+            yield f"{self.gone} left, whose records Kafka does not have any more, and with them their keys and instants"
+        if self.deletions:
+            yield f"{self.deletions} left that have no value, so that SET cannot change it"
+        if self.earlier:
+            yield f"{self.earlier} left of an earlier source of this name, or of an earlier version of dsms"
+
+
+def found_letters(log: DeadLetterLog, source: Source, correction: Correction, cancelled: threading.Event) -> Found:
+    """What a statement means of the letters that the source itself refused and that were not replayed."""
+    known, found = defaultdict[int, set[int]](set), Found()
+    for marks in log.replayed():
+        _check_wanted(cancelled)
+        for mark in marks:
+            if mark.source_id == source.id:
+                known[mark.partition].add(mark.offset)
+    for piece in log.letters():
+        _check_wanted(cancelled)
+        own = [letter for letter in piece if (letter.source_id, letter.topic) == (source.id, source.topic)]
+        found.earlier += len(piece) - len(own)
+        found.in_queries += sum(letter.query is not None for letter in own)
+        fresh = {
+            letter.place: letter
+            for letter in own
+            if letter.query is None and letter.offset not in known[letter.partition]
+        }
+        for partition, offset in fresh:
+            known[partition].add(offset)
+        found.add(list(fresh.values()), correction)
+        if found.full:
+            break
+    return found
+
+
+def _check_wanted(cancelled: threading.Event) -> None:
+    if cancelled.is_set():
+        raise UserError("the statement was cancelled; nothing was written")
 
 
 def _frame(letters: list[DeadLetter]) -> pl.DataFrame:

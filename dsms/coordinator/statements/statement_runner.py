@@ -35,8 +35,9 @@ from dsms.sql.parser.understood import understood
 #: Runs one statement and gives its result; it raises, and has done nothing, or has done all that is to be kept.
 Run = Callable[[Any, StatementContext], StatementResult]
 
-#: Statements about the catalog that touch rows or records, or may wait until executors follow what they change.
-_AWAITED: Mapping[type[st.Statement], Run] = {
+#: Statements that write records, and those about the catalog that touch rows or may wait until executors follow what
+#: they change.
+_OWN: Mapping[type[st.Statement], Run] = {
     SetPaused: pause_or_resume,
     Drop: drop,
     InsertStream: insert_stream,
@@ -48,11 +49,9 @@ _AWAITED: Mapping[type[st.Statement], Run] = {
 
 
 def _runner(kind: StatementKind) -> Run:
-    if kind.subject == "rows":
-        return run_on_rows
-    if kind.subject == "runtime":
-        return answer_control
-    return _AWAITED.get(kind.statement, read_catalog if kind.reads_only else change_catalog)
+    of_catalog: Run = read_catalog if kind.reads_only else change_catalog
+    usual: Mapping[str, Run] = {"rows": run_on_rows, "runtime": answer_control}
+    return _OWN.get(kind.statement) or usual.get(kind.subject, of_catalog)
 
 
 #: How each kind of statement is run.

@@ -134,6 +134,7 @@ def _expression(cursor: Cursor, *stops: str) -> st.Written:
 KIND = StatementKind(
     statement=Replay,
     starts={("REPLAY", "DEAD", "LETTERS", "OF"): _parse},
+    subject="rows",
     read_name=named,
     words=("SET", "WHERE"),
 )

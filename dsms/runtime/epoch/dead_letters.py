@@ -18,7 +18,7 @@ from operators.core.delta import BEGINNING, FROM, ORDER
 from operators.core.operator import FAULT, FAULT_ROW
 
 #: Of a row in fault that is there before any record, such as an aggregate of nothing.
-_NO_RECORD = "(of a row that no record has caused)"
+NO_RECORD = "(of a row that no record has caused)"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def fault_records(
             for begin, order, reason, text in faults.select(FROM, ORDER, FAULT, FAULT_ROW).iter_rows():
                 if (cause := lane.cause(output, order)) is not None:
                     source, partition, offset = cause
-                    why = reason if begin > BEGINNING else f"{reason} {_NO_RECORD}"
+                    why = reason if begin > BEGINNING else f"{reason} {NO_RECORD}"
                     record = DeadRecord(source.name, partition, offset, why, text.encode(), output.name)
                     records.append((later_fault_owner(output.id, source.id), record))
     return records

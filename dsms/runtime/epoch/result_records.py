@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import polars as pl
 
-from connectors.kafka.names import ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
+from connectors.kafka.names import ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, SOURCE_ID_HEADER, TS_HEADER
 from connectors.kafka.record_columns import Headers, RecordColumns, Records
 from dsms.model.objects import Source
 from dsms.physical.lane import Output
@@ -109,16 +109,17 @@ def dead_records(dead: tuple[DeadRecord, ...], sources: Mapping[str, Source]) ->
             sources[source].dead_letters,
             keys,
             [letter.value for letter in letters],
-            [_provenance(letter, sources[source].topic) for letter in letters],
+            [_provenance(letter, sources[source]) for letter in letters],
         )
 
 
-def _provenance(letter: DeadRecord, topic: str) -> Headers:
+def _provenance(letter: DeadRecord, source: Source) -> Headers:
     query: Headers = [("dsms-query", letter.query.encode())] if letter.query else []
     return [
         (ERROR_HEADER, letter.reason.encode()),
         ("dsms-source", letter.source.encode()),
-        ("dsms-topic", topic.encode()),
+        (SOURCE_ID_HEADER, source.id.encode()),
+        ("dsms-topic", source.topic.encode()),
         ("dsms-partition", str(letter.partition).encode()),
         ("dsms-offset", str(letter.offset).encode()),
         *query,

@@ -110,7 +110,7 @@ spec:
 
 {{- /* What the containers of single nodes have in common; takes the root, its component, its port, and its values. */}}
 {{- define "dsms.singleContainer" -}}
-image: {{ .values.image }}
+image: {{ required (printf "%s.single.image is needed" .component) .values.image }}
 imagePullPolicy: IfNotPresent
 env:
   {{- include "dsms.podFacts" .root | nindent 2 }}

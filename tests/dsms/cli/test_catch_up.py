@@ -12,13 +12,11 @@ from dsms.cli.catch_up import follow
 from operators.core.errors import ExternalError, UserError
 
 
-def query(name: str, percent: int | None, state: str = "running", **other: Any) -> dict[str, Any]:
+def query(name: str, read: int | None, unread: int = 0, state: str = "running", kind: str = "view") -> dict[str, Any]:
     progress = None
-    if percent is not None:
-        progress = {
-            "percent": percent, "catching_up": percent < 100, "records_per_second": 5.0, "seconds_left": 100 - percent,
-        }  # fmt: skip
-    return {"name": name, "state": state, "paused": False, "progress": progress, **other}
+    if read is not None:
+        progress = {"read": read, "unread": unread, "records_per_second": 5.0, "seconds_left": None}
+    return {"name": name, "kind": kind, "state": state, "progress": progress}
 
 
 class Bars(Progress):
@@ -26,28 +24,34 @@ class Bars(Progress):
 
     def __init__(self) -> None:
         super().__init__(disable=True)
-        self.said: list[tuple[int, Any]] = []
+        self.said: list[tuple[int, int, int]] = []
 
     def update(self, task_id: Any, **changes: Any) -> None:  # type: ignore[override]
-        self.said.append((task_id, changes["completed"]))
+        if "completed" in changes:
+            self.said.append((task_id, changes["completed"], changes["total"]))
         super().update(task_id, **changes)
 
 
-def test_it_ends_when_the_last_has_caught_up() -> None:
+def test_it_ends_when_the_last_has_read_what_was_there() -> None:
+    """Whatever comes meanwhile."""
     states: dict[str, Iterator[dict[str, Any]]] = {
-        "a": iter([query("a", None, "waiting for an executor"), query("a", 40), query("a", 99), query("a", 100)]),
-        "b": iter([query("b", 100)]),
+        "a": iter(
+            [query("a", None, 0, "waiting for an executor"), query("a", 4, 6), query("a", 9, 5), query("a", 12, 9)]
+        ),
+        "b": iter([query("b", 7, 0)]),
     }
     bars = Bars()
     follow(["a", "b"], lambda name: next(states[name]), bars, pause_s=0)
-    assert bars.said == [(0, 0), (1, 100), (0, 40), (0, 99), (0, 100)]
+    assert bars.said == [(1, 7, 7), (0, 4, 10), (0, 9, 10), (0, 10, 10)]
 
 
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        (query("a", 30, "failed: division"), '"a" has failed: division'),
-        (query("a", 30, paused=True), '"a" is paused; RESUME it'),
+        (query("a", 3, 1, "failed: division"), '"a" has failed: division'),
+        (query("a", 3, 1, "paused"), '"a" is paused; RESUME it'),
+        (query("a", 3, 1, "halted"), '"a" is halted; CREATE OR REPLACE or DROP it'),
+        (query("a", None, kind="source"), '"a" is a source; name views and queries'),
     ],
 )
 def test_one_that_will_not_catch_up_is_named(found: dict[str, Any], message: str) -> None:
@@ -58,4 +62,4 @@ def test_one_that_will_not_catch_up_is_named(found: dict[str, Any], message: str
 
 def test_it_gives_up_in_time() -> None:
     with pytest.raises(ExternalError, match="not caught up in time: a"):
-        follow(["a", "b"], lambda name: query(name, 10 if name == "a" else 100), Bars(), deadline=0.0)
+        follow(["a", "b"], lambda name: query(name, 10, 1 if name == "a" else 0), Bars(), deadline=0.0)

@@ -160,6 +160,7 @@ def test_dead_letters_carry_their_provenance() -> None:
     assert dict(records.headers[0]) == {
         "dsms-error": b"why",
         "dsms-source": b"T",
+        "dsms-source-id": b"o1",
         "dsms-topic": b"topic-of-t",
         "dsms-partition": b"1",
         "dsms-offset": b"9",
