@@ -72,13 +72,14 @@ def queried_array(node: exp.Expr) -> exp.Query | None:
 
 
 def values_in_array(query: exp.Query) -> exp.Subquery:
-    """The query of one array of all values of another query, in its order: NULL where it has no rows.
+    """The query of one array of all values of another query, in its order: NULL where it has no rows. The given one
+    stays as it is, because what is around it may be bound more than once.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> values_in_array(parse_query("SELECT x FROM t ORDER BY y")).sql()
     '(SELECT ARRAY_AGG(x ORDER BY y NULLS LAST) FROM t)'
     """
-    return exp.Subquery(this=_aggregated(query))
+    return exp.Subquery(this=_aggregated(query.copy()))
 
 
 def _name_values(order: exp.Order, item: exp.Expr) -> None:

@@ -69,6 +69,8 @@ QUERIES = [
     "SELECT k, ARRAY(SELECT v FROM S WHERE k = 1) AS x FROM M",
     "SELECT k, array_length(ARRAY(SELECT DISTINCT b.k FROM M b WHERE b.v = a.v)) AS n FROM S a",
     "SELECT k, ARRAY(SELECT b.k FROM S b ORDER BY 1 DESC) AS x FROM S a",
+    "SELECT k, (SELECT COUNT(*) FROM (SELECT array_length(ARRAY(SELECT c.v FROM M c WHERE c.k = b.k)) AS n FROM S b) d "
+    "WHERE d.n = a.k - 1) AS x FROM S a",
     "SELECT k, ARRAY(SELECT -b.k AS y FROM S b WHERE b.k <> a.k ORDER BY y) AS x FROM S a",
     "SELECT k, array_length(ARRAY(SELECT UNNEST(ARRAY[a.k, a.v]) + 1)) AS n FROM S a",
     "SELECT k, ARRAY[k, v] @> ARRAY[1] AS a, ARRAY[2] <@ ARRAY[v, k] AS b, ARRAY[k, v] && ARRAY[v, 3] AS c FROM S",
