@@ -74,11 +74,12 @@ def _change(message: Message) -> Change:
 
 
 def letters(kafka: str, source: str) -> list[Letter]:
-    """The dead letters of a source, in log order."""
+    """The dead letters of a source, in log order, without its id, which is the cluster's own."""
     messages = read_committed(kafka, f"dsms.{source}.dead-letters")
+    told = [[(name, value.decode()) for name, value in message.headers() or []] for message in messages]
     return [
-        Letter(message.value(), tuple(sorted((name, value.decode()) for name, value in message.headers() or [])))
-        for message in messages
+        Letter(message.value(), tuple(sorted(pair for pair in headers if pair[0] != "dsms-source-id")))
+        for message, headers in zip(messages, told, strict=True)
     ]
 
 

@@ -133,9 +133,11 @@ def test_what_is_replayed_is_the_record_that_was_refused(cluster: Cluster, uniqu
     cluster.await_frontier(f"dsms.{unique}V", now + 10)
     assert values(cluster.kafka, f"dsms.{unique}V") == [({"k": "a", "v": 1}, now), ({"k": "b", "v": 2}, now + 5)]
     cluster.sql(f"DROP VIEW {unique}V; DROP STREAM {unique}S; DROP SOURCE {unique}T; {register}")
+    assert wait_until(lambda: len(cluster.get(listed)) == 6, 60), "the new source refuses the same, and the copy"
+    assert [letter["replayed"] for letter in cluster.get(listed)] == [True, True, False] * 2
     (result,) = cluster.sql(f"REPLAY DEAD LETTERS OF {unique}T")
-    assert result["message"].startswith("0 records")
-    assert any("left of an earlier source of this name" in notice for notice in result["notices"])
+    assert result["message"].startswith("1 record written"), "the deletion that was refused again"
+    assert any("3 left of an earlier source of this name" in notice for notice in result["notices"])
     cluster.sql(f'REGISTER SOURCE {unique}O (k VARCHAR) FROM "{unique}.t"')
     with pytest.raises(Refused, match=f'is read by source "{unique}O" too'):
         cluster.sql(f"REPLAY DEAD LETTERS OF {unique}T")

@@ -27,7 +27,8 @@ def cluster(kafka: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
         made.sql(f"""
             REGISTER SOURCE sales (shop INT, amount INT) FROM "{made.name}sales" PARTITIONS 1 TAGGED NONE IDLE NEVER;
             CREATE STREAM sold OVER sales KEY NULL;
-            CREATE STREAMED VIEW takings AS SELECT shop, COUNT(*) AS n, SUM(amount) AS total FROM sold GROUP BY shop
+            CREATE STREAMED VIEW kept_takings AS
+                SELECT shop, COUNT(*) AS n, SUM(amount) AS total FROM sold GROUP BY shop
         """)
         made.start_executor()
         yield made
@@ -41,12 +42,12 @@ def publish(cluster: Cluster, number: int) -> None:
 
 def sink(cluster: Cluster, target: str, log: Path) -> ManagedProcess:
     program = (sys.executable, "-c", "from dsms.cli.main import main; main()")
-    command = (*program, "sink", "takings", target, "--every", "0", "--coordinator", cluster.url)
+    command = (*program, "sink", "kept_takings", target, "--every", "0", "--coordinator", cluster.url)
     return ManagedProcess(ProcessSpec("sink", command, log, lambda: True, dict(os.environ)))
 
 
 def takings(cluster: Cluster) -> list[tuple[int, int, int]]:
-    return sorted(map(tuple, cluster.get("queries/takings/relation")["rows"]))
+    return sorted(map(tuple, cluster.get("queries/kept_takings/relation")["rows"]))
 
 
 def test_a_killed_sink_goes_on_where_it_was(cluster: Cluster, tmp_path: Path) -> None:
@@ -57,11 +58,11 @@ def test_a_killed_sink_goes_on_where_it_was(cluster: Cluster, tmp_path: Path) ->
             for process in sinks:
                 process.start()
             publish(cluster, number)
-            cluster.await_frontier(cluster.topic("takings"), number * 10 + 10)
+            cluster.await_frontier(cluster.topic("kept_takings"), number * 10 + 10)
             if number < ROUNDS - 1:
                 for process in sinks:
                     process.kill()
-        expected, last = takings(cluster), changes(cluster.kafka, cluster.topic("takings"))
+        expected, last = takings(cluster), changes(cluster.kafka, cluster.topic("kept_takings"))
         assert expected
         assert wait_until(lambda: rows_of(database) == expected, 60), (tmp_path / "database.log").read_text()
         assert wait_until(lambda: len(kept(files)) == len(last), 60), (tmp_path / "files.log").read_text()
@@ -76,7 +77,7 @@ def rows_of(url: str) -> list[tuple[object, ...]]:
     engine = sa.create_engine(url)
     try:
         with engine.connect() as connection:
-            return sorted(tuple(row) for row in connection.execute(sa.text("SELECT shop, n, total FROM takings")))
+            return sorted(tuple(row) for row in connection.execute(sa.text("SELECT shop, n, total FROM kept_takings")))
     except sa.exc.OperationalError:
         return []
     finally:

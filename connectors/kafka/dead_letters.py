@@ -45,18 +45,18 @@ class DeadLetter:
 
 
 class Mark(NamedTuple):
-    """That a record which a source refused was replayed."""
+    """That a refused record was replayed. `topic` is the id of its topic, which no other one of its name has."""
 
-    source_id: str
+    topic: str
     partition: int
     offset: int
 
 
 def last_dead_letters(
-    settings: KafkaSettings, admin: AdminClient, topic: str, limit: int, alarms: Alarms
+    settings: KafkaSettings, admin: AdminClient, topic: str, marked: str, limit: int, alarms: Alarms
 ) -> list[dict[str, Any]]:
-    """The last dead letters of a topic, at most `limit`, oldest first, with whether each was `replayed`. What is none
-    is left out, with an alarm."""
+    """The last dead letters of a topic, at most `limit`, oldest first, with whether each was `replayed`, by the marks
+    of the source topic with the id `marked`. What is none is left out, with an alarm."""
     wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, wanted), latest(admin, wanted)
     back, whole = 2 * limit, False  # a transaction ends with a marker, which takes an offset too
@@ -65,10 +65,7 @@ def last_dead_letters(
         ranges = [(key[1], max(first[key], last[key] - back), last[key]) for key in wanted if last[key] > first[key]]
         letters, replayed = _sorted(read_whole(settings, topic, ranges) if ranges else [], topic, alarms)
         back, whole = 2 * back, all(first[key] >= last[key] - back for key in wanted)
-    return [
-        letter.document() | {"replayed": Mark(letter.source_id, *letter.place) in replayed}
-        for letter in letters[-limit:]
-    ]
+    return [letter.document() | {"replayed": Mark(marked, *letter.place) in replayed} for letter in letters[-limit:]]
 
 
 def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[DeadLetter], set[Mark]]:

@@ -12,8 +12,8 @@ HEARTBEAT_HEADER = "dsms-heartbeat"
 ERROR_HEADER = "dsms-error"
 #: The id of the source that a dead letter is of: another source of its name is another one.
 SOURCE_ID_HEADER = "dsms-source-id"
-#: On a record without a value in a topic of dead letters: the record of its key, which the source of this id had
-#: refused, was written to its topic again.
+#: On a record without a value in a topic of dead letters: the refused record of its key was written again to its topic,
+#: which has this id.
 REPLAYED_HEADER = "dsms-replayed"
 #: On such a record of the source: the partition and offset at which it was refused.
 REPLAY_HEADER = "dsms-replay-of"

@@ -20,7 +20,7 @@ from connectors.kafka.record_columns import Records
 from connectors.kafka.topics import earliest, latest, partitions_of
 from operators.core.errors import DsmsError
 
-__all__ = ["Message", "ReplayWriter", "Replayed", "refused_records"]
+__all__ = ["Message", "ReplayWriter", "Replayed", "Target", "refused_records"]
 
 #: Records that stand closer to each other are read together.
 _GAP = 1_000
@@ -33,6 +33,15 @@ class Replayed:
     letter: DeadLetter
     message: Message
     value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A source topic, its id, and the topic of what its source refuses."""
+
+    name: str
+    id: str
+    letters: str
 
 
 class ReplayWriter:
@@ -58,16 +67,16 @@ class ReplayWriter:
         except DsmsError as other:
             error.add_note(f"its transaction ends within a minute: {other}")
 
-    def write(self, topic: str, letters: str, replays: Sequence[Replayed], *, stamped: bool) -> None:
-        """Writes the records to `topic`, each to its partition with its key and headers, and marks their letters in the
-        topic `letters`: all of it, or nothing. With `stamped` a record without an instant of its own gets that of its
+    def write(self, topic: Target, replays: Sequence[Replayed], *, stamped: bool) -> None:
+        """Writes the records to their topic, each to its partition with its key and headers, and marks their letters:
+        all of it, or nothing. With `stamped` a record without an instant of its own gets that of its
         timestamp, so that it counts where it would have counted."""
         self._begun = True
         self._writer.begin()
-        self._writer.write(_records(topic, replays, stamped))
+        self._writer.write(_records(topic.name, replays, stamped))
         marks = [_place(replay.letter) for replay in replays]
-        headers = [[(REPLAYED_HEADER, replay.letter.source_id.encode())] for replay in replays]
-        self._writer.write(Records(letters, marks, [None] * len(marks), headers))
+        headers = [[(REPLAYED_HEADER, topic.id.encode())]] * len(marks)
+        self._writer.write(Records(topic.letters, marks, [None] * len(marks), headers))
         self._writer.commit()
 
 

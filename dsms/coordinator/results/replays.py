@@ -11,7 +11,7 @@ import polars as pl
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.dead_letters import DeadLetter, DeadLetterLog
-from connectors.kafka.replays import Message, Replayed, ReplayWriter, refused_records
+from connectors.kafka.replays import Message, Replayed, ReplayWriter, Target, refused_records
 from dsms.coordinator.catalog.lookup import source_written_by
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
@@ -64,8 +64,15 @@ class Replays:
             records = refused_records(self.kafka, admin, source.topic, letters) if letters else {}
             replays = list(found.replays(records))
             if replays:
-                writer.write(source.topic, source.dead_letters, replays, stamped=source.timestamp is None)
+                target = Target(source.topic, marked_topic(source), source.dead_letters)
+                writer.write(target, replays, stamped=source.timestamp is None)
         return found
+
+
+def marked_topic(source: Source) -> str:
+    """What marks of replayed records call the topic of a source: its id, as another topic of this name has other
+    records. Its name where the brokers give no ids."""
+    return source.topic_id or source.topic
 
 
 def _check_alone(source: Source, catalog: Catalog) -> None:
@@ -139,7 +146,7 @@ def found_letters(log: DeadLetterLog, source: Source, correction: Correction, ca
     for marks in log.replayed():
         _check_wanted(cancelled)
         for mark in marks:
-            if mark.source_id == source.id:
+            if mark.topic == marked_topic(source):
                 known[mark.partition].add(mark.offset)
     for piece in log.letters():
         _check_wanted(cancelled)

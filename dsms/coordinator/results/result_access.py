@@ -18,6 +18,7 @@ from dsms.coordinator.results.coverage import Cover, Coverage, CoverageQuestion,
 from dsms.coordinator.results.feed import Feeds, FeedSettings
 from dsms.coordinator.results.positions import parse_records
 from dsms.coordinator.results.publishing import Published, RecordPublisher
+from dsms.coordinator.results.replays import marked_topic
 from dsms.coordinator.results.result_log import KafkaResultLog
 from dsms.coordinator.results.writer_schemas import writer_schema
 from dsms.model import properties
@@ -98,7 +99,9 @@ class ResultAccess:
     def letters(self, source: Source, limit: int) -> list[Document]:
         """The latest records that a source refused."""
         around = self._around
-        return last_dead_letters(around.kafka, self._admin, source.dead_letters, limit, around.alarms)
+        return last_dead_letters(
+            around.kafka, self._admin, source.dead_letters, marked_topic(source), limit, around.alarms
+        )
 
     def _writer(self, source: Source) -> WriterSchema:
         return writer_schema(source, self._around.registry, self._around.registry_url)

@@ -41,7 +41,7 @@ def groups(query: exp.Select, scope: Scope, has_aggregate: bool) -> Groups | Non
         if value and part not in ("expressions", "all"):
             raise refusal(group, f"GROUP BY {part.upper().replace('_', ' ')}")
     if group.args.get("all"):
-        return Groups((tuple(_without_aggregates(query)),))
+        return Groups((tuple(_all_keys(query, scope, has_aggregate)),))
     count = prod(_count(item) for item in group.expressions)
     if count > _MOST_SETS:
         raise error_at(group.expressions[0], f"GROUP BY has {count} sets of groups, more than {_MOST_SETS}")
@@ -103,5 +103,12 @@ def _value(item: exp.Expr) -> exp.Expr:
     return value
 
 
-def _without_aggregates(query: exp.Select) -> list[exp.Expr]:
-    return [_value(item) for item in query.expressions if not any(aggregates_in(item))]
+def _all_keys(query: exp.Select, scope: Scope, has_aggregate: bool) -> list[exp.Expr]:
+    """What GROUP BY ALL groups by: the items without aggregates. Beside aggregates, items that read no column of FROM
+    make no groups, so that there is a row where there is nothing to group, as in DuckDB."""
+    plain = [_value(item) for item in query.expressions if not any(aggregates_in(item))]
+    return [item for item in plain if not has_aggregate or _reads(item, scope)]
+
+
+def _reads(item: exp.Expr, scope: Scope) -> bool:
+    return any(scope.has(column.name, column.table or None) for column in item.find_all(exp.Column))

@@ -68,6 +68,10 @@ QUERIES = [
     "SELECT k, ARRAY(SELECT b.v FROM M b WHERE b.k <= a.k ORDER BY b.v DESC NULLS LAST) AS x FROM S a",
     "SELECT k, ARRAY(SELECT v FROM S WHERE k = 1) AS x FROM M",
     "SELECT k, array_length(ARRAY(SELECT DISTINCT b.k FROM M b WHERE b.v = a.v)) AS n FROM S a",
+    "SELECT 2 * 2 AS c, COUNT(*) AS n FROM S WHERE k > 100 GROUP BY ALL",
+    "SELECT 4 AS c, (SELECT MAX(v) FROM M) AS m, COUNT(*) AS n FROM S WHERE k > 100 GROUP BY ALL HAVING COUNT(*) < 3",
+    "SELECT (SELECT MAX(v) FROM M b WHERE b.k = a.k) AS m, COUNT(*) AS n FROM S a WHERE k > 100 GROUP BY ALL",
+    "SELECT 4 AS c, k, COUNT(*) AS n FROM S GROUP BY ALL",
     "SELECT k, ARRAY(SELECT b.k FROM S b ORDER BY 1 DESC) AS x FROM S a",
     "SELECT k, (SELECT COUNT(*) FROM (SELECT array_length(ARRAY(SELECT c.v FROM M c WHERE c.k = b.k)) AS n FROM S b) d "
     "WHERE d.n = a.k - 1) AS x FROM S a",
