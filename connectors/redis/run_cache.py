@@ -13,6 +13,7 @@ from typing import IO
 import polars as pl
 import pyarrow as pa
 
+from operators.core.durable import flush_to_disk
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import map_frame
 
@@ -107,11 +108,3 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
-
-
-def flush_to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

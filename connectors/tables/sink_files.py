@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 
 from connectors.tables.sink import Batch, Position, taken_by_another
+from operators.core.durable import flush_to_disk
 from operators.core.errors import ExternalError, UserError
 
 _TOKEN, _RESULT = b"dsms-token", b"dsms-result"
@@ -51,10 +52,9 @@ class ParquetSink:
         try:
             with part.open("wb") as opened:
                 parquet.write_table(table, opened, compression="zstd")
-                opened.flush()
-                os.fsync(opened.fileno())
+            flush_to_disk(part)
             os.link(part, file)  # unlike a renamed one it never takes the place of another
-            _sync(self._directory)
+            flush_to_disk(self._directory)
         except FileExistsError as error:
             raise taken_by_another(f'"{self._directory}"') from error
         except OSError as error:
@@ -90,12 +90,3 @@ class ParquetSink:
             described = f'changes of "{result}"' if result else "files of something else"
             raise UserError(f'"{self._directory}" has {described}', hint="choose another directory")
         return Position(metadata[_TOKEN].decode(), file.stat().st_mtime)
-
-
-def _sync(directory: Path) -> None:
-    """A new name outlives a crash of the machine once its directory is written."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
