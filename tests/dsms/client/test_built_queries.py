@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from typing import Any
+
+import duckdb
+import ibis
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 import sqlglot
@@ -40,18 +47,77 @@ QUERIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("query", "expected"), QUERIES, ids=lambda value: type(value).__name__)
-def test_a_view_of_a_built_query(query: object, expected: list[tuple[object, ...]]) -> None:
+def two_streams() -> LocalSession:
     session = LocalSession()
     session.execute("""
         REGISTER SOURCE os (id INT, customer VARCHAR, amount INT) FROM o; CREATE STREAM orders OVER os KEY id;
         REGISTER SOURCE cs (name VARCHAR, city VARCHAR) FROM c; CREATE STREAM customers OVER cs KEY name
     """)
-    session.execute(view_statement("a-view", query))
+    return session
+
+
+def fill(session: LocalSession) -> None:
     session.push("os", [{**row, "ts": 1} for row in ROWS])
     session.push("cs", [{**row, "ts": 1} for row in CITIES])
     session.advance(2)
+
+
+@pytest.mark.parametrize(("query", "expected"), QUERIES, ids=lambda value: type(value).__name__)
+def test_a_view_of_a_built_query(query: object, expected: list[tuple[object, ...]]) -> None:
+    session = two_streams()
+    session.execute(view_statement("a-view", query))
+    fill(session)
     assert sorted(tuple(row.values()) for row in session.relation("a-view")) == expected
+
+
+def ibis_queries() -> list[Any]:
+    orders = ibis.table({"id": "int64", "customer": "string", "amount": "int64"}, name="orders")
+    customers = ibis.table({"name": "string", "city": "string"}, name="customers")
+    amount, same = ibis._.amount, orders.customer == customers.name
+    largest = ibis.row_number().over(group_by="customer", order_by=ibis.desc("amount"))
+    text, before = orders.customer, orders.amount.lag().over(group_by="customer", order_by="id")
+    return [
+        orders.filter(amount > 5).select("id"),
+        orders.group_by("customer").agg(n=ibis._.count(), total=amount.sum()).filter(ibis._.total > 5),
+        orders.group_by("customer").agg(
+            mean=amount.mean(),
+            sd=amount.std(),
+            median=amount.median(),
+            n=amount.nunique(),
+            of=amount.max(where=ibis._.id > 1),
+        ),
+        orders.left_join(customers, same).select(orders.id, city=customers.city.fill_null("?")),
+        orders.semi_join(customers, same).select("id"),
+        orders.anti_join(customers, same).select("id"),
+        orders.filter(text.isin(["o'neil", "x"])),
+        orders.mutate(size=ibis.cases((orders.amount > 6, "big"), else_="small")).select("id", "size"),
+        orders.mutate(place=largest).filter(ibis._.place == 0).select("id", "amount"),
+        orders.select("id", before=before),
+        orders.order_by(ibis.desc("amount")).limit(2),
+        orders.select("customer").distinct(),
+        orders.select("id").union(orders.select(id=amount)),
+        orders.select(
+            up=text.upper(), n=text.length(), part=text.substr(0, 2), whole=orders.amount // 2, rest=orders.amount % 3
+        ),
+    ]
+
+
+@pytest.mark.parametrize("query", ibis_queries(), ids=itertools.count())
+def test_queries_of_ibis_say_what_they_say_to_duckdb(query: Any) -> None:
+    with duckdb.connect() as duck:
+        for name, rows in (("orders", ROWS), ("customers", CITIES)):
+            duck.register(name, pa.Table.from_pylist(rows))
+        expected = duck.execute(ibis.to_sql(query, dialect="duckdb")).fetchall()
+    session = two_streams()
+    session.execute(view_statement("a-view", query))
+    fill(session)
+    got = [tuple(row.values()) for row in session.relation("a-view")]
+    assert Counter(map(str, map(rounded, got))) == Counter(map(str, map(rounded, expected)))
+
+
+def rounded(row: tuple[object, ...]) -> list[object]:
+    """The row, with numbers as doubles of ten digits."""
+    return [float(f"{value:.10g}") if isinstance(value, int | float) else value for value in row]
 
 
 def test_what_is_no_query_is_refused() -> None:
