@@ -97,6 +97,7 @@ HOMES = {
     "httpx2": (("connectors/kafka/avro_codec.py",), "errors of the schema registry's client"),
     "fastavro": (("connectors/formats/", "connectors/kafka/", "dsms/coordinator/"), "Avro schemas"),
     "avro": (("connectors/formats/", "dsms/coordinator/"), "compatibility of Avro schemas"),
+    "google": (("connectors/formats/", "dsms/coordinator/registry/"), "messages and schemas of Protobuf"),
     "sqlglot": (
         ("dsms/sql/", "dsms/model/", "dsms/tables/", "dsms/cli/"),
         "parsing; statements and types as written hold its trees, which end at the binder or at what is asked once",

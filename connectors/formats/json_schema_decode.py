@@ -11,6 +11,7 @@ import pyarrow as pa
 from connectors.formats.avro_buffer import PREFIX
 from connectors.formats.base import Decoded, Refusal
 from connectors.formats.json_decode import JsonDecoder
+from connectors.formats.wire_format import framing_fault
 
 
 class JsonSchemaDecoder:
@@ -27,18 +28,13 @@ class JsonSchemaDecoder:
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The rows of the records, and a refusal for each value that is none."""
-        framed = [len(value) >= PREFIX and value[0] == 0 for value in values]
+        faults = [framing_fault(value) for value in values]
+        framed = [not fault for fault in faults]
         result = self._rows.decode([value[PREFIX:] for value in compress(values, framed)])
         if all(framed):
             return result
         at = np.flatnonzero(framed)
         kept = at if result.kept is None else at[result.kept]
         inner = [Refusal(int(at[refusal.index]), refusal.message) for refusal in result.refused]
-        outer = [Refusal(index, _reason(values[index])) for index, fits in enumerate(framed) if not fits]
+        outer = [Refusal(index, fault) for index, fault in enumerate(faults) if fault]
         return Decoded(result.frame, kept, tuple(sorted((*inner, *outer), key=lambda refusal: refusal.index)))
-
-
-def _reason(value: bytes) -> str:
-    if len(value) < PREFIX:
-        return f"not in Confluent's wire format: {len(value)} bytes"
-    return f"not in Confluent's wire format: the first byte is {value[0]} instead of 0"

@@ -90,6 +90,12 @@ def _avro_codec(registry_url: str, topic: str, ours: bool) -> RecordCodec:
     return AvroCodec(registry_url, topic, ours=ours)
 
 
+def _protobuf_decoder(schema: pa.Schema, writer: WriterSchema) -> Decoder:
+    from connectors.formats.protobuf_decode import ProtobufDecoder  # few sources need its library
+
+    return ProtobufDecoder(schema, writer)
+
+
 #: The formats by the names that FORMAT takes, the default first.
 FORMATS: dict[str, RecordFormat] = {
     "json": RecordFormat(
@@ -105,6 +111,7 @@ FORMATS: dict[str, RecordFormat] = {
         DebeziumAvroDecoder, keys=DebeziumAvroKeyDecoder, operation=OPERATION, awaits_schemas=True
     ),
     "json_schema": RecordFormat(lambda schema, _: JsonSchemaDecoder(schema)),
+    "protobuf": RecordFormat(_protobuf_decoder, awaits_schemas=True),
     "csv": RecordFormat(lambda schema, _: CsvDecoder(schema), keyed=False),
 }
 #: The formats in which results can be written.

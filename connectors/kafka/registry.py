@@ -35,11 +35,27 @@ def schema_lookup(url: str, *, ours: bool = True) -> Callable[[int], dict[str, A
         answer = _answer(url, ours, "GET", f"schemas/ids/{schema_id}")
         if answer.status == HTTPStatus.NOT_FOUND:
             raise LookupError(f"unknown schema id {schema_id}")
+        if _found(answer).get("schemaType") == "PROTOBUF":
+            return _protobuf(url, ours, schema_id)
         schema = _schema_in(answer)
         assert isinstance(schema, dict)
         return schema
 
     return lookup
+
+
+def _protobuf(url: str, ours: bool, schema_id: int) -> dict[str, Any]:
+    """A schema of Protobuf, compiled, with the files that it imports. Its refusals are those of records' readers."""
+    from connectors.formats.protobuf_schema import document, with_imports
+
+    def compiled(path: str) -> dict[str, Any]:
+        found = _found(_answer(url, ours, "GET", f"{path}?format=serialized"))
+        return document(found["schema"], found.get("references") or ())
+
+    def version(subject: str, number: int) -> dict[str, Any]:
+        return compiled(f"subjects/{quote(subject, safe='')}/versions/{number}")
+
+    return with_imports(compiled(f"schemas/ids/{schema_id}"), version)
 
 
 def register_schema(url: str, subject: str, schema: dict[str, Any], *, ours: bool = True) -> int:
@@ -58,7 +74,7 @@ def latest_schema(url: str, subject: str, *, ours: bool = True) -> dict[str, Any
     answer = _answer(url, ours, "GET", f"subjects/{quote(subject, safe='')}/versions/latest")
     if answer.status == HTTPStatus.NOT_FOUND:
         return None
-    schema = _schema_in(answer)
+    schema = _schema_in(answer) if _found(answer).get("schemaType", "AVRO") == "AVRO" else None
     return schema if isinstance(schema, dict) else None
 
 
@@ -94,9 +110,14 @@ def _answer(url: str, ours: bool, method: str, path: str, body: object = None) -
 
 
 def _schema_in(answer: BaseHTTPResponse) -> object:
+    return json.loads(_found(answer)["schema"])
+
+
+def _found(answer: BaseHTTPResponse) -> dict[str, Any]:
     if answer.status != HTTPStatus.OK:
         raise ExternalError(f"the schema registry failed: {_reason(answer)}")
-    return json.loads(answer.json()["schema"])
+    found: dict[str, Any] = answer.json()
+    return found
 
 
 def _reason(answer: BaseHTTPResponse) -> str:

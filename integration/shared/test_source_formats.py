@@ -1,4 +1,4 @@
-"""Records that other programs write: Debezium's change events and lines of CSV, through Kafka."""
+"""Records that other programs write: Debezium's change events, messages of Protobuf and lines of CSV, through Kafka."""
 
 import io
 import json
@@ -10,10 +10,17 @@ import fastavro
 import httpx
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 
 from integration.cluster import Cluster
 from integration.kafka_log import advance
 from integration.kafka_topics import create_topic
+from tests.support.protobuf_files import file, message
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 
@@ -116,6 +123,44 @@ def test_events_in_avro_and_json_name_schemas_of_the_registry(shared: Cluster, u
     assert "wire format" in letter["reason"]
 
 
+MONEY = file("money.proto", message("Money", {"cents": "int64"}))
+ORDER = file(
+    "order.proto", message("Order", {"id": "int64", "price": ".shop.Money", "at": ".google.protobuf.Timestamp"}),
+    message("Key", {"id": "int64"}), dependency=["money.proto", TIMESTAMP_FILE.name],
+)  # fmt: skip
+
+
+def test_messages_of_protobuf_follow_a_table(shared: Cluster, unique: str):
+    """As Confluent's serializers write them, with schemas that they register in the coordinator's registry."""
+    pool = DescriptorPool()
+    for compiled in (TIMESTAMP_FILE.serialized_pb, MONEY.SerializeToString(), ORDER.SerializeToString()):
+        pool.AddSerializedFile(compiled)
+    order, key = (GetMessageClass(pool.FindMessageTypeByName(f"shop.{name}")) for name in ("Order", "Key"))
+    topic = create_topic(shared.kafka, f"{unique}orders", partitions=1)
+    shared.sql(f"""
+        REGISTER SOURCE {unique}o (id BIGINT NOT NULL, price STRUCT<cents BIGINT>, at TIMESTAMP) FROM "{topic}"
+            FORMAT PROTOBUF SLACK 100 IDLE NEVER;
+        CREATE STREAM {unique}s OVER {unique}o KEY id;
+        CREATE STREAMED VIEW {unique}v AS SELECT id, price.cents AS cents, at FROM R({unique}s)
+    """)
+    producer = Producer({"bootstrap.servers": shared.kafka})
+    value, name = SerializationContext(topic, MessageField.VALUE), SerializationContext(topic, MessageField.KEY)
+    with SchemaRegistryClient({"url": shared.url}) as registry:
+        of_row, of_key = (ProtobufSerializer(kind, registry, {"use.deprecated.format": False}) for kind in (order, key))
+        for at, (id_, cents) in enumerate([(1, 250), (2, 300), (1, 275), (2, None)], 1000):
+            row = None if cents is None else order(id=id_, price={"cents": cents}, at={"seconds": 7})
+            body = None if row is None else of_row(row, value)
+            producer.produce(topic, body, of_key(key(id=id_), name), partition=0, timestamp=at)
+        head = (of_row(order(), value) or b"")[:5]
+    producer.produce(topic, head + b"\2\x50", of_key(key(id=3), name), partition=0, timestamp=1010)
+    assert producer.flush(30) == 0
+    advance(shared.kafka, topic, 2000)
+    shared.await_frontier(f"dsms.{unique}v", 2000)
+    assert shared.sql(f"SELECT id, cents, at FROM {unique}v")[-1]["rows"] == [[1, 275, "1970-01-01T00:00:07"]]
+    (letter,) = shared.get(f"sources/{unique}o/dead-letters")
+    assert "the schema has no message at [40]" in letter["reason"]
+
+
 def dsms(*arguments: str) -> subprocess.CompletedProcess[str]:
     program = [sys.executable, "-c", "from dsms.cli.main import main; main()"]
     return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=True)
@@ -143,9 +188,9 @@ def test_lines_of_a_file_are_rows(shared: Cluster, unique: str, tmp_path: Path):
         CREATE STREAM {unique}s OVER {unique}t KEY NULL;
         CREATE STREAMED VIEW {unique}v AS SELECT name, SUM(price) AS total FROM {unique}s GROUP BY name
     """)
-    file = tmp_path / "trades.csv"
-    file.write_text('at,name,price\n1,"A, B",1.50\n2,"A, B",2.25\n3,C,\n4,C,7,8\n')
-    sent = dsms("publish", topic, str(file), "--coordinator", shared.url)
+    lines = tmp_path / "trades.csv"
+    lines.write_text('at,name,price\n1,"A, B",1.50\n2,"A, B",2.25\n3,C,\n4,C,7,8\n')
+    sent = dsms("publish", topic, str(lines), "--coordinator", shared.url)
     assert "5 records sent" in sent.stderr
     advance(shared.kafka, topic, 10)
     shared.await_frontier(f"dsms.{unique}v", 10)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dsms.coordinator.registry.avro_compatibility import Level
+from dsms.coordinator.registry.compatibility import Level
 from dsms.coordinator.registry.subjects import RegisteredSchema, SchemaRegistry
 from dsms.model.principal import Forbidden, Principal
 
@@ -25,10 +25,10 @@ class PermittedRegistry:
     registry: SchemaRegistry
     principal: Principal
 
-    def register(self, subject: str, schema_text: str, type: str = "AVRO") -> int:
+    def register(self, subject: str, schema_text: str) -> int:
         """The id of a schema, registered under a subject that he may write."""
         self._check_write(subject)
-        return self.registry.register(subject, schema_text, type)
+        return self.registry.register(subject, schema_text)
 
     def lookup(self, subject: str, schema_text: str, *, deleted: bool = False) -> RegisteredSchema:
         """The version that has a schema."""
@@ -60,6 +60,11 @@ class PermittedRegistry:
         """A version of a subject."""
         self._check_read(subject)
         return self.registry.version(subject, version, deleted=deleted)
+
+    def referring(self, subject: str, version: str | int) -> list[int]:
+        """The ids of the schemas that refer to a version."""
+        self._check_read(subject)
+        return self.registry.referring(subject, version)
 
     def compatibility(self, subject: str | None = None) -> Level | None:
         """The level of a subject, or of all without their own."""

@@ -10,7 +10,8 @@ from dsms.coordinator.http.access import needs
 from dsms.coordinator.http.calling import CalledRegistry
 from dsms.coordinator.http.errors import REGISTRY_MEDIA_TYPE, calls_registry, dsms_error_response
 from dsms.coordinator.http.service import Backend
-from dsms.coordinator.registry.subjects import SCHEMA_TYPES, RegisteredSchema, RegistryError
+from dsms.coordinator.registry.schema_types import SCHEMA_TYPES, InvalidSchema, type_of
+from dsms.coordinator.registry.subjects import RegisteredSchema, RegistryError
 from operators.core.errors import UserError
 
 
@@ -18,12 +19,22 @@ class RegistryResponse(JSONResponse):
     media_type = REGISTRY_MEDIA_TYPE
 
 
+class Reference(BaseModel):
+    """A version of a subject to which a schema refers, by a name of the schema's own."""
+
+    name: str
+    subject: str
+    version: int
+
+
 class SchemaRequest(BaseModel):
     """A schema to register, to look up or to check."""
 
-    schema_text: str = Field(alias="schema", description="the schema as JSON text", examples=['"string"'])
-    schemaType: str | None = Field(default=None, description="AVRO")  # noqa: N815 (the wire's name)
-    references: list[dict[str, Any]] | None = Field(default=None, description="not supported: write the types out")
+    schema_text: str = Field(
+        alias="schema", description="JSON text; of Protobuf the base64 of the compiled file", examples=['"string"']
+    )
+    schemaType: str | None = Field(default=None, description="AVRO or PROTOBUF")  # noqa: N815 (the wire's name)
+    references: list[Reference] | None = Field(default=None, description="the files that a Protobuf file imports")
 
 
 class ConfigRequest(BaseModel):
@@ -70,12 +81,12 @@ def _add_schemas(router: APIRouter) -> None:
         return list(SCHEMA_TYPES)
 
     @router.get("/schemas/ids/{schema_id}")
-    def schema_by_id(registry: CalledRegistry, schema_id: int) -> dict[str, str]:
-        return {"schema": registry.by_id(schema_id)}
+    def schema_by_id(registry: CalledRegistry, schema_id: int) -> dict[str, Any]:
+        return _answer(registry.by_id(schema_id))
 
     @router.get("/schemas/ids/{schema_id}/schema")
     def schema_text_by_id(registry: CalledRegistry, schema_id: int) -> PlainTextResponse:
-        return PlainTextResponse(registry.by_id(schema_id), media_type=REGISTRY_MEDIA_TYPE)
+        return PlainTextResponse(_answer(registry.by_id(schema_id))["schema"], media_type=REGISTRY_MEDIA_TYPE)
 
     @router.get("/schemas/ids/{schema_id}/subjects")
     def subjects_of_id(registry: CalledRegistry, schema_id: int, deleted: bool = False) -> list[str]:
@@ -141,7 +152,7 @@ def _add_writing(router: APIRouter, backend: Backend) -> None:
             backend.service.check_subject(subject)
         except UserError as error:
             raise RegistryError(42201, error.message, hint=error.hint) from error
-        return {"id": registry.register(subject, _text(request), request.schemaType or "AVRO")}
+        return {"id": registry.register(subject, _text(request))}
 
 
 def _add_versions(router: APIRouter) -> None:
@@ -151,14 +162,12 @@ def _add_versions(router: APIRouter) -> None:
 
     @router.get("/subjects/{subject:path}/versions/{version}/schema")
     def schema_text(registry: CalledRegistry, subject: str, version: str, deleted: bool = False) -> PlainTextResponse:
-        return PlainTextResponse(
-            registry.version(subject, version, deleted=deleted).schema, media_type=REGISTRY_MEDIA_TYPE
-        )
+        document = registry.version(subject, version, deleted=deleted).schema
+        return PlainTextResponse(_answer(document)["schema"], media_type=REGISTRY_MEDIA_TYPE)
 
     @router.get("/subjects/{subject:path}/versions/{version}/referencedby")
     def referenced_by(registry: CalledRegistry, subject: str, version: str) -> list[int]:
-        registry.version(subject, version)
-        return []
+        return registry.referring(subject, version)
 
     @router.get("/subjects/{subject:path}/versions/{version}")
     def version_of(registry: CalledRegistry, subject: str, version: str, deleted: bool = False) -> dict[str, Any]:
@@ -187,9 +196,20 @@ def _add_subjects(router: APIRouter) -> None:
 
 
 def _text(request: SchemaRequest) -> str:
-    if request.references:
-        raise RegistryError(42201, "schema references are not supported", hint="write the named types out")
-    return request.schema_text
+    """The document of the schema that a client sends."""
+    kind = SCHEMA_TYPES.get(request.schemaType or "AVRO")
+    if kind is None:
+        have = ", ".join(SCHEMA_TYPES)
+        raise RegistryError(42201, f'schema type "{request.schemaType}" unknown', hint=f"have: {have}")
+    try:
+        return kind.document(request.schema_text, [reference.model_dump() for reference in request.references or ()])
+    except InvalidSchema as error:
+        raise RegistryError(42201, error.message, hint=error.hint) from error
+
+
+def _answer(document: str) -> dict[str, Any]:
+    """The schema, its type unless that is Avro, and its references."""
+    return type_of(document).answer(document)
 
 
 def _verdict(problems: list[str], *, verbose: bool) -> dict[str, Any]:
@@ -202,5 +222,5 @@ def _document(registered: RegisteredSchema) -> dict[str, Any]:
         "subject": registered.subject,
         "version": registered.version,
         "id": registered.id,
-        "schema": registered.schema,
+        **_answer(registered.schema),
     }

@@ -1,15 +1,10 @@
-"""When an Avro schema may follow others under one subject."""
+"""Which data of one Avro schema can be read with another."""
 
 import json
-from collections.abc import Iterable
-from typing import Literal, get_args
 
 import avro.schema
 from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
 from avro.schema import Schema
-
-Level = Literal["NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"]
-LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 def unreadable(reader: str, writer: str) -> list[str]:
@@ -26,31 +21,6 @@ def unreadable(reader: str, writer: str) -> list[str]:
         return []
     where = ", ".join(sorted(result.locations))
     return [f"{where}: {message}" for message in sorted(result.messages)]
-
-
-def incompatibilities(level: Level, candidate: str, previous: Iterable[str]) -> list[str]:
-    """Why the candidate may not follow the previous schemas (oldest first) at this level; empty when it may.
-
-    BACKWARD: the candidate reads what was written; FORWARD: the older reads what the candidate writes; FULL: both.
-    The plain levels look at the latest schema only, the transitive ones at all.
-
-    >>> incompatibilities("BACKWARD", '"long"', ['"string"', '"int"'])
-    []
-    >>> len(incompatibilities("BACKWARD_TRANSITIVE", '"long"', ['"string"', '"int"']))
-    1
-    """
-    if level == "NONE":
-        return []
-    compared = list(previous)
-    if not level.endswith("_TRANSITIVE"):
-        compared = compared[-1:]
-    problems: list[str] = []
-    for other in compared:
-        if not level.startswith("FORWARD"):
-            problems += [f"new schema cannot read old data: {reason}" for reason in unreadable(candidate, other)]
-        if not level.startswith("BACKWARD"):
-            problems += [f"old schema cannot read new data: {reason}" for reason in unreadable(other, candidate)]
-    return problems
 
 
 def _parse(text: str) -> Schema:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from dsms.coordinator.registry.avro_compatibility import Level
+from dsms.coordinator.registry.compatibility import Level
 from operators.core.decoding import Natural, decoded
 from operators.core.errors import InternalError
 

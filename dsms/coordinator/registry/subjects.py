@@ -1,21 +1,17 @@
 """A schema registry as a state machine: calls decide, events change, the log is the truth."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
-import fastavro
-from avro.errors import AvroException
-from fastavro.schema import SchemaParseException, UnknownType
-
-from connectors.formats.avro_size import avro_size
-from dsms.coordinator.registry.avro_compatibility import LEVELS, Level, incompatibilities, unreadable
+from connectors.formats.protobuf_schema import references_of
+from dsms.coordinator.registry import schema_types
+from dsms.coordinator.registry.compatibility import LEVELS, Level, incompatibilities
 from dsms.coordinator.registry.state import Event, RegistryState, Version
-from dsms.model.limits import NO_LIMITS, SETTING, Limits
+from dsms.model.limits import NO_LIMITS, Limits
 from operators.core.errors import UserError
-
-SCHEMA_TYPES = ("AVRO",)
 
 
 class RegistryError(UserError):
@@ -33,7 +29,7 @@ class RegistryError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema where it stands: subject, version, id and text."""
+    """A schema where it stands: subject, version, id and the text of its document."""
 
     subject: str
     version: int
@@ -64,9 +60,9 @@ class SchemaRegistry:
         with self._applying:
             self.state = self.state.applied(event)
 
-    def register(self, subject: str, schema_text: str, type: str = "AVRO") -> int:
+    def register(self, subject: str, schema_text: str) -> int:
         """The schema's id; a new version unless the subject has the schema. Equal schemas have one id everywhere."""
-        text, key = _checked(schema_text, type, self._limits)
+        text, key = self._checked(schema_text)
         with self._writing:
             existing = self._find(subject, key)
             if existing is not None:
@@ -80,7 +76,7 @@ class SchemaRegistry:
 
     def lookup(self, subject: str, schema_text: str, *, deleted: bool = False) -> RegisteredSchema:
         """Where the schema stands under the subject, or 40403."""
-        _, key = _checked(schema_text, "AVRO", self._limits)
+        _, key = self._checked(schema_text)
         self._versions(subject, deleted=deleted)
         match = self._find(subject, key, deleted=deleted)
         if match is None:
@@ -118,6 +114,17 @@ class SchemaRegistry:
         """One version of a subject; "latest" or -1 is the highest."""
         return self._registered(subject, self._version(subject, version, deleted=deleted))
 
+    def document(self, subject: str, version: int) -> dict[str, Any]:
+        """The document of a version of a subject, whether it is hidden or not."""
+        document: dict[str, Any] = json.loads(self.version(subject, version, deleted=True).schema)
+        return document
+
+    def referring(self, subject: str, version: str | int) -> list[int]:
+        """The ids of the schemas that refer to a version, ascending."""
+        number = self._version(subject, version, deleted=True).number
+        documents = ((schema_id, json.loads(text)) for schema_id, text in sorted(self.state.schemas.items()))
+        return [schema_id for schema_id, document in documents if (subject, number) in references_of(document)]
+
     def compatibility(self, subject: str | None = None) -> Level | None:
         """The global level, or a subject's own one if it was set."""
         return self.state.level if subject is None else self.state.levels.get(subject)
@@ -143,10 +150,9 @@ class SchemaRegistry:
 
         A missing version is an error, a missing subject has nothing to be compatible with.
         """
-        text, _ = _checked(schema_text, "AVRO", self._limits)
-        if version is not None:
-            return incompatibilities(self._level(subject), text, [self.version(subject, version).schema])
-        return incompatibilities(self._level(subject), text, self._texts(subject))
+        text, _ = self._checked(schema_text)
+        earlier = self._texts(subject) if version is None else [self.version(subject, version).schema]
+        return incompatibilities(self._level(subject), schema_types.unreadable, text, earlier)
 
     def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """Hides all versions; `permanent` forgets those that are hidden already. Returns their numbers."""
@@ -155,6 +161,7 @@ class SchemaRegistry:
             if permanent and not all(v.deleted for v in versions):
                 raise RegistryError(40405, f'subject "{subject}" was not deleted', hint="delete it softly first")
             numbers = [v.number for v in versions]
+            self._refuse_referenced(subject, numbers)
             self._commit({"event": "delete", "subject": subject, "versions": numbers, "permanent": permanent})
             return numbers
 
@@ -168,8 +175,18 @@ class SchemaRegistry:
                     f'version "{wanted.number}" of subject "{subject}" was not deleted',
                     hint="delete it softly first",
                 )
+            self._refuse_referenced(subject, [wanted.number])
             self._commit({"event": "delete", "subject": subject, "versions": [wanted.number], "permanent": permanent})
             return wanted.number
+
+    def _checked(self, text: str) -> tuple[str, str]:
+        """The compact text of a valid schema, and its identity."""
+        try:
+            return schema_types.checked(text, self._limits, self.document), _identity(text)
+        except RegistryError:
+            raise
+        except UserError as error:
+            raise RegistryError(42201, error.message, hint=error.hint) from error
 
     def _write(self, event: Event) -> None:
         with self._writing:
@@ -186,11 +203,19 @@ class SchemaRegistry:
         return [self.state.schemas[v.schema_id] for v in self.state.subjects.get(subject, ()) if not v.deleted]
 
     def _refuse_incompatible(self, subject: str, text: str) -> None:
-        problems = incompatibilities(self._level(subject), text, self._texts(subject))
+        level, earlier = self._level(subject), self._texts(subject)
+        problems = incompatibilities(level, schema_types.unreadable, text, earlier)
         if problems:
             raise RegistryError(
                 409, f'schema is incompatible with an earlier one of subject "{subject}"', hint="; ".join(problems)
             )
+
+    def _refuse_referenced(self, subject: str, numbers: Sequence[int]) -> None:
+        """Schemas of records have to stay readable, so what they import stays."""
+        for number in numbers:
+            if referring := self.referring(subject, number):
+                ids = ", ".join(map(str, referring))
+                raise RegistryError(42206, f'schemas refer to version "{number}" of subject "{subject}": {ids}')
 
     def _id_of(self, key: str) -> int | None:
         return next((schema_id for schema_id, text in self.state.schemas.items() if _identity(text) == key), None)
@@ -235,34 +260,6 @@ def _version_number(version: str | int) -> int | None:
     if not str(version).isdecimal() or int(version) == 0:
         raise RegistryError(42202, f'version "{version}" is not a version', hint='a number from 1, or "latest"')
     return int(version)
-
-
-def _checked(text: str, kind: str, limits: Limits) -> tuple[str, str]:
-    """The compact text of a valid schema, and its identity."""
-    if kind not in SCHEMA_TYPES:
-        raise RegistryError(42201, f'schema type "{kind}" unknown', hint=f"have: {', '.join(SCHEMA_TYPES)}")
-    try:
-        limits.check("schema_length", len(text), "the schema has {} characters")
-        document = json.loads(text)
-        _check_size(document, limits)
-        fastavro.parse_schema(document)
-        unreadable(text, text)
-    except RecursionError:
-        hint = f'the limit "schema_nesting" is set by {SETTING}'
-        raise RegistryError(42201, "the schema is nested too deeply", hint=hint) from None
-    except RegistryError:
-        raise
-    except UserError as error:
-        raise RegistryError(42201, error.message, hint=error.hint) from error
-    except (ValueError, TypeError, KeyError, UnknownType, SchemaParseException, AvroException) as error:
-        raise RegistryError(42201, f"schema is not valid Avro: {error}") from error
-    return json.dumps(document, separators=(",", ":")), _identity(text)
-
-
-def _check_size(document: object, limits: Limits) -> None:
-    size = avro_size(document)
-    limits.check("schema_nesting", size.nesting, "the types of the schema are nested {} levels deep")
-    limits.check("schema_types", size.types, "with its names written out the schema has {} types")
 
 
 def _identity(text: str) -> str:

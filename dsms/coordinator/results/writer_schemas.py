@@ -1,10 +1,11 @@
-"""Finding the schemas that the records of Avro sources were written with."""
+"""Finding the schemas that the records of sources were written with."""
 
 from __future__ import annotations
 
 import json
 from functools import lru_cache
 
+from connectors.formats.protobuf_schema import is_protobuf, with_imports
 from connectors.kafka.registry import schema_lookup
 from dsms.coordinator.registry.subjects import RegistryError, SchemaRegistry
 from dsms.model.objects import Source
@@ -25,6 +26,7 @@ def _own_lookup(registry: SchemaRegistry) -> WriterSchema:
             schema: dict[str, object] = json.loads(registry.by_id(schema_id))
         except RegistryError as error:
             raise LookupError(f"unknown schema id {schema_id}") from error
-        return schema
+        # what it imports is there: a version to which a schema refers cannot be deleted
+        return with_imports(schema, registry.document) if is_protobuf(schema) else schema
 
     return lookup

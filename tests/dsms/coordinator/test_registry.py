@@ -128,7 +128,6 @@ def test_ids_are_not_taken_back():
         (lambda r: r.lookup("x", '"string"'), 40401),
         (lambda r: r.register("s", "{not json"), 42201),
         (lambda r: r.register("s", '{"type": "record", "name": "r"}'), 42201),
-        (lambda r: r.register("s", '"int"', "PROTOBUF"), 42201),
         (lambda r: r.reset_compatibility("s"), 40408),
     ],
 )

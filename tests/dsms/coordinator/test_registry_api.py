@@ -32,6 +32,9 @@ WIDER = json.dumps(
 OTHER = json.dumps({"type": "record", "name": "row", "fields": [{"name": "room", "type": "long"}]})
 
 
+REFERENCE = {"name": "x", "subject": "s", "version": 1}
+
+
 @pytest.fixture
 def url() -> Iterator[str]:
     with serving(create_app(FakeService(), SchemaRegistry())) as address:
@@ -106,7 +109,11 @@ def test_incompatible_schema_is_refused(client):
         ("POST /subjects/s", {"schema": '"string"'}, 404, 40403),
         ("POST /subjects/s/versions", {"schema": "{"}, 422, 42201),
         ("POST /subjects/s/versions", {}, 422, 422),
-        ("POST /subjects/s/versions", {"schema": '"int"', "references": [{"name": "x"}]}, 422, 42201),
+        ("POST /subjects/s/versions", {"schema": '"int"', "references": [{"name": "x"}]}, 422, 422),
+        ("POST /subjects/s/versions", {"schema": '"int"', "references": [REFERENCE]}, 422, 42201),
+        ("POST /subjects/s/versions", {"schema": "message A {}", "schemaType": "PROTOBUF"}, 422, 42201),
+        ("POST /subjects/s/versions", {"schema": '{"type": "protobuf"}'}, 422, 42201),
+        ("POST /subjects/s/versions", {"schema": '"int"', "schemaType": "JSON"}, 422, 42201),
         ("DELETE /subjects/s?permanent=true", None, 404, 40405),
     ],
 )
@@ -121,7 +128,7 @@ def test_plain_texts_and_constants(url, client):
     client.register_schema("s", Schema(' "int" ', "AVRO"))
     assert httpx.get(f"{url}/subjects/s/versions/latest/schema").text == '"int"'
     assert httpx.get(f"{url}/schemas/ids/1/schema").text == '"int"'
-    assert httpx.get(f"{url}/schemas/types").json() == ["AVRO"]
+    assert httpx.get(f"{url}/schemas/types").json() == ["AVRO", "PROTOBUF"]
     assert httpx.get(f"{url}/schemas/ids/1/subjects").json() == ["s"]
     assert httpx.get(f"{url}/").json() == {}
     assert httpx.get(f"{url}/mode").json() == {"mode": "READWRITE"}

@@ -1,0 +1,54 @@
+"""Confluent's wire format: a zero byte, four bytes of the schema's id in a registry, the record."""
+
+from __future__ import annotations
+
+from connectors.formats.avro_buffer import PREFIX
+from connectors.formats.base import Unfit
+
+
+class Unread(Unfit):
+    """The value as a whole is no record, rather than one of its columns.
+
+    >>> str(Unread("no record"))
+    'no record'
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.args = (reason,)
+
+
+def framing_fault(value: bytes) -> str:
+    """Why a value is not in this format; empty where it may be.
+
+    >>> framing_fault(b"{}"), framing_fault(bytes([0, 0, 0, 0, 7]))
+    ("not in Confluent's wire format: 2 bytes", '')
+    """
+    if len(value) < PREFIX:
+        return f"not in Confluent's wire format: {len(value)} bytes"
+    return f"not in Confluent's wire format: the first byte is {value[0]} instead of 0" if value[0] else ""
+
+
+def schema_id(value: bytes) -> int:
+    """The id in a value that has no framing fault.
+
+    >>> schema_id(bytes([0, 0, 0, 1, 2, 99]))
+    258
+    """
+    return int.from_bytes(value[1:PREFIX], "big")
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """A signed number in zigzag notation, as Protobuf and Avro write it, and where it ends. Raises Unread if it does
+    not end within ten bytes.
+
+    >>> varint(bytes([3, 128, 1]), 0), varint(bytes([3, 128, 1]), 1)
+    ((-2, 1), (64, 3))
+    """
+    number = shift = 0
+    for index in range(at, min(at + 10, len(data))):
+        number |= (data[index] & 127) << shift
+        if data[index] < 128:
+            return (number >> 1) ^ -(number & 1), index + 1
+        shift += 7
+    raise Unread(f"a number at byte {at} does not end")

@@ -1,0 +1,120 @@
+"""The types of schemas that the registry takes. It keeps each schema as a JSON document: one of Avro as it is, one of
+Protobuf with its file and its references (`connectors.formats.protobuf_schema`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import fastavro
+from avro.errors import AvroException
+from fastavro.schema import SchemaParseException, UnknownType
+
+from connectors.formats import protobuf_schema
+from connectors.formats.avro_size import avro_size
+from connectors.formats.protobuf_schema import NotProtobuf, VersionOf
+from dsms.coordinator.registry import avro_compatibility, protobuf_compatibility
+from dsms.coordinator.registry.compatibility import Unreadable
+from dsms.model.limits import SETTING, Limits
+from operators.core.errors import UserError
+
+_COMPILED = "send it compiled, as Confluent's clients for Python do"
+
+
+class InvalidSchema(UserError):
+    """A schema that is none of its type."""
+
+
+@dataclass(frozen=True)
+class SchemaType:
+    """What differs between types of schemas. `document` makes a document of what a client sends, its text and its
+    references; `answer` is what clients are told of a document. `check` raises InvalidSchema for a broken document;
+    it is given how to find the schemas to which that refers. `unreadable` compares two documents' texts."""
+
+    document: Callable[[str, Sequence[Mapping[str, Any]]], str]
+    answer: Callable[[str], dict[str, Any]]
+    check: Callable[[Any, Limits, VersionOf], None]
+    unreadable: Unreadable
+
+
+def _avro_document(text: str, references: Sequence[Mapping[str, Any]]) -> str:
+    if references:
+        raise InvalidSchema("schema references are not supported in Avro", hint="write the named types out")
+    try:
+        document = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        return text  # `checked` says what is wrong
+    if protobuf_schema.is_protobuf(document):
+        raise InvalidSchema('schema is not valid Avro: it has no type "protobuf"')
+    return text
+
+
+def _check_avro(document: Any, limits: Limits, _: VersionOf) -> None:
+    size = avro_size(document)
+    limits.check("schema_nesting", size.nesting, "the types of the schema are nested {} levels deep")
+    limits.check("schema_types", size.types, "with its names written out the schema has {} types")
+    text = json.dumps(document)
+    try:
+        fastavro.parse_schema(document)
+        avro_compatibility.unreadable(text, text)
+    except (ValueError, TypeError, KeyError, UnknownType, SchemaParseException, AvroException) as error:
+        raise InvalidSchema(f"schema is not valid Avro: {error}") from error
+
+
+def _protobuf_document(text: str, references: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps(protobuf_schema.document(text, references))
+
+
+def _protobuf_answer(text: str) -> dict[str, Any]:
+    document = json.loads(text)
+    references = {"references": document["references"]} if "references" in document else {}
+    return {"schema": document["file"], "schemaType": "PROTOBUF", **references}
+
+
+def _check_protobuf(document: Any, _: Limits, version_of: VersionOf) -> None:
+    try:
+        protobuf_schema.check(protobuf_schema.with_imports(document, version_of))
+    except NotProtobuf as error:
+        raise InvalidSchema(str(error), hint=_COMPILED) from error
+
+
+def _protobuf_unreadable(reader: str, writer: str) -> list[str]:
+    return protobuf_compatibility.unreadable(json.loads(reader), json.loads(writer))
+
+
+#: The types by the names that clients give them, the default first.
+SCHEMA_TYPES: dict[str, SchemaType] = {
+    "AVRO": SchemaType(_avro_document, lambda text: {"schema": text}, _check_avro, avro_compatibility.unreadable),
+    "PROTOBUF": SchemaType(_protobuf_document, _protobuf_answer, _check_protobuf, _protobuf_unreadable),
+}
+
+
+def type_of(text: str) -> SchemaType:
+    """The type of a document."""
+    return SCHEMA_TYPES["PROTOBUF" if protobuf_schema.is_protobuf(json.loads(text)) else "AVRO"]
+
+
+def unreadable(reader: str, writer: str) -> list[str]:
+    """Why data of the writer's schema cannot be read with the reader's; empty when it can.
+
+    >>> unreadable('{"type": "protobuf", "file": ""}', '"int"')
+    ['the schemas are of different types']
+    """
+    kind = type_of(reader)
+    return kind.unreadable(reader, writer) if kind is type_of(writer) else ["the schemas are of different types"]
+
+
+def checked(text: str, limits: Limits, version_of: VersionOf) -> str:
+    """The compact text of a valid schema. Raises InvalidSchema or another UserError for any other."""
+    limits.check("schema_length", len(text), "the schema has {} characters")
+    try:
+        document = json.loads(text)
+        type_of(text).check(document, limits, version_of)
+    except RecursionError:
+        hint = f'the limit "schema_nesting" is set by {SETTING}'
+        raise InvalidSchema("the schema is nested too deeply", hint=hint) from None
+    except json.JSONDecodeError as error:
+        raise InvalidSchema(f"schema is not valid Avro: {error}") from error
+    return json.dumps(document, separators=(",", ":"))

@@ -1,0 +1,252 @@
+"""Records of Protobuf as rows: what Google's library writes is read as the values that were given to it."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from google.protobuf.descriptor_pb2 import EnumDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT_FILE
+from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
+from google.protobuf.wrappers_pb2 import DESCRIPTOR as WRAPPERS_FILE
+from google.type.date_pb2 import DESCRIPTOR as DATE_FILE
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.formats.protobuf_decode import ProtobufDecoder
+from connectors.formats.protobuf_schema import document
+from tests.support.protobuf_files import as_text, file, map_entry, message
+
+#: Of another file, with confluent.type.Decimal under the name by which registries know it.
+DECIMAL_FILE = FileDescriptorProto(
+    name="confluent/type/decimal.proto", package="confluent.type", syntax="proto3",
+    message_type=[message("Decimal", {"value": "bytes", "precision": "uint32", "scale": "int32"})],
+)  # fmt: skip
+IMPORTED = [TIMESTAMP_FILE, WRAPPERS_FILE, STRUCT_FILE, DATE_FILE]
+NUMBERS = {
+    "i32": "int32", "s32": "sint32", "u32": "uint32", "f32": "fixed32", "sf32": "sfixed32",
+    "i64": "int64", "s64": "sint64", "sf64": "sfixed64",
+}  # fmt: skip
+ORDER = message(
+    "Order",
+    {
+        **NUMBERS, "flag": "bool", "d": "double", "f": "float", "name": "string", "raw": "bytes", "big": "uint64",
+        "maybe": "optional int32", "status": "enum.shop.Status", "lines": "repeated .shop.Order.Line",
+        "tags": "repeated string", "counts": "repeated .shop.Order.CountsEntry", "line": ".shop.Order.Line",
+        "at": ".google.protobuf.Timestamp", "wrapped": ".google.protobuf.Int64Value", "day": ".google.type.Date",
+        "price": ".confluent.type.Decimal", "any": ".google.protobuf.Struct",
+    },
+    nested=(message("Line", {"sku": "string", "n": "int32"}), map_entry("CountsEntry", "string", "int64")),
+)  # fmt: skip
+STATUS = EnumDescriptorProto(
+    name="Status", value=[{"name": "NEW", "number": 0}, {"name": "PAID", "number": 1}]
+)  # fmt: skip
+FILE = file(
+    "order.proto", message("Other", {"name": "string"}), ORDER, enum_type=[STATUS],
+    dependency=[*(imported.name for imported in IMPORTED), DECIMAL_FILE.name],
+)  # fmt: skip
+POOL = DescriptorPool()
+for _imported in IMPORTED:
+    POOL.AddSerializedFile(_imported.serialized_pb)
+for _file in (DECIMAL_FILE, FILE):
+    POOL.AddSerializedFile(_file.SerializeToString())
+Order, Other, Line = (
+    GetMessageClass(POOL.FindMessageTypeByName(f"shop.{name}")) for name in ("Order", "Other", "Order.Line")
+)
+WRITERS: dict[int, Any] = {7: document(as_text(FILE), []), 8: {"type": "record"}, 9: document("message A {}", [])}
+LINE = pa.struct([pa.field("sku", pa.string()), pa.field("n", pa.int32())])
+COUNT = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.int64())])
+SCHEMA = pa.schema({
+    **dict.fromkeys(NUMBERS, pa.int64()), "flag": pa.bool_(), "d": pa.float64(), "f": pa.float32(), "name": pa.string(),
+    "raw": pa.binary(), "big": pa.decimal128(20, 0), "maybe": pa.int32(), "status": pa.string(),
+    "lines": pa.list_(LINE), "tags": pa.list_(pa.string()), "counts": pa.list_(COUNT), "line": LINE,
+    "at": pa.timestamp("us"), "wrapped": pa.int64(), "day": pa.date32(), "price": pa.decimal128(12, 2),
+    "any": pa.string(), "nobody": pa.int64(),
+})  # fmt: skip
+ORDER_PATH, OTHER_PATH, LINE_PATH = bytes([2, 2]), bytes([0]), bytes([4, 2, 0])
+
+
+def framed(body: bytes, path: bytes = ORDER_PATH, id_: int = 7) -> bytes:
+    return b"\0" + id_.to_bytes(4, "big") + path + body
+
+
+def integers(bits: int, *, signed: bool = True) -> st.SearchStrategy[int]:
+    return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else st.integers(0, 2**bits - 1)
+
+
+def single(number: float) -> float:
+    """The number as 32 bits hold it."""
+    rounded: float = struct.unpack("<f", struct.pack("<f", number))[0]
+    return rounded
+
+
+LINES = st.fixed_dictionaries({"sku": st.text(max_size=3), "n": integers(32)})
+ROWS = st.fixed_dictionaries({
+    "i32": integers(32), "s32": integers(32), "u32": integers(32, signed=False), "f32": integers(32, signed=False),
+    "sf32": integers(32), "i64": integers(64), "s64": integers(64), "sf64": integers(64), "flag": st.booleans(),
+    "d": st.floats(allow_nan=False), "f": st.floats(width=32, allow_nan=False), "name": st.text(max_size=4),
+    "raw": st.binary(max_size=4), "big": integers(64, signed=False), "maybe": st.none() | integers(32),
+    "status": st.sampled_from(["NEW", "PAID"]), "lines": st.lists(LINES, max_size=3),
+    "tags": st.lists(st.text(max_size=3), max_size=3),
+    "counts": st.dictionaries(st.text(max_size=3), integers(64), max_size=3), "line": st.none() | LINES,
+    "at": st.none() | st.datetimes(), "wrapped": st.none() | integers(64), "day": st.none() | st.dates(),
+    "price": st.none() | st.decimals(-(10**9), 10**9, places=2),
+    "any": st.none() | st.dictionaries(st.text(max_size=2), st.text(max_size=2) | st.none() | st.booleans()),
+})  # fmt: skip
+
+
+def written(row: dict[str, Any]) -> bytes:
+    """The row as Google's library writes it."""
+    plain = ("lines", "counts", "line", "at", "wrapped", "day", "price", "any", "maybe")
+    order: Any = Order(**{name: value for name, value in row.items() if name not in plain})
+    order.lines.extend(Line(**line) for line in row["lines"])
+    order.counts.update(row["counts"])
+    if row["maybe"] is not None:
+        order.maybe = row["maybe"]
+    if row["line"] is not None:
+        order.line.CopyFrom(Line(**row["line"]))
+    if row["at"] is not None:
+        order.at.FromDatetime(row["at"])
+    if row["wrapped"] is not None:
+        order.wrapped.value = row["wrapped"]
+    if row["day"] is not None:
+        order.day.year, order.day.month, order.day.day = row["day"].timetuple()[:3]
+    if row["price"] is not None:
+        unscaled = int(row["price"].scaleb(2))
+        order.price.value, order.price.scale = unscaled.to_bytes(8, "big", signed=True), 2
+        order.price.precision = 12
+    if row["any"] is not None:
+        order.any.SetInParent()
+        order.any.update(row["any"])
+    return bytes(order.SerializeToString())
+
+
+@given(st.lists(ROWS, max_size=5))
+def test_rows_are_what_was_written(rows: list[dict[str, Any]]) -> None:
+    result = ProtobufDecoder(SCHEMA, WRITERS.__getitem__).decode([framed(written(row)) for row in rows])
+    assert result.refused == ()
+    for got, row in zip(result.frame.rows(named=True), rows, strict=True):
+        counts = [{"key": key, "value": value} for key, value in sorted(row["counts"].items())]
+        expected = {**row, "counts": counts, "big": Decimal(row["big"]), "nobody": None}
+        assert json.loads(got.pop("any") or "null") == expected.pop("any")
+        assert math.isclose(got.pop("f"), single(expected.pop("f")), rel_tol=0)
+        assert got == expected
+
+
+def test_fields_that_were_not_written() -> None:
+    """Those whose presence is known are NULL, others have their defaults."""
+    (row,) = ProtobufDecoder(SCHEMA, WRITERS.__getitem__).decode([framed(b"")]).frame.rows(named=True)
+    nulls = {"maybe", "line", "at", "wrapped", "day", "price", "any", "nobody"}
+    assert {name for name, value in row.items() if value is None} == nulls
+    assert (row["i32"], row["flag"], row["name"], row["status"], row["lines"]) == (0, False, "", "NEW", [])
+
+
+def test_messages_are_named_by_their_path() -> None:
+    """The first of the file has a short path; one may be within another."""
+    schema = pa.schema([pa.field("NAME", pa.string()), pa.field("sku", pa.binary())])
+    values = [
+        framed(Other(name="é").SerializeToString(), OTHER_PATH),
+        framed(Line(sku="é").SerializeToString(), LINE_PATH),
+    ]
+    result = ProtobufDecoder(schema, WRITERS.__getitem__).decode(values)
+    assert result.frame.rows() == [("é", None), (None, "é".encode())]
+
+
+def test_a_number_of_an_enum_may_be_asked_for_and_may_have_no_name() -> None:
+    values = [framed(Order(status=number).SerializeToString()) for number in (1, 5)]
+    for type_, expected in ((pa.int16(), [(1,), (5,)]), (pa.string(), [("PAID",), ("5",)])):
+        decoder = ProtobufDecoder(pa.schema([pa.field("status", type_)]), WRITERS.__getitem__)
+        assert decoder.decode(values).frame.rows() == expected
+
+
+def test_a_map_is_an_object_of_known_names_too() -> None:
+    schema = pa.schema([pa.field("counts", pa.struct([pa.field("a", pa.int64()), pa.field("b", pa.int64())]))])
+    value = framed(Order(counts={"b": 2, "c": 3}).SerializeToString())
+    assert ProtobufDecoder(schema, WRITERS.__getitem__).decode([value]).frame.rows() == [({"a": None, "b": 2},)]
+
+
+def test_defaults_of_the_older_syntax_and_fields_it_requires() -> None:
+    old = message("Old", {"a": "required int32", "b": "int32", "c": "int32"})
+    old.field[1].default_value = "5"
+    writer = document(as_text(file("old.proto", old, syntax="proto2")), [])
+    schema = pa.schema([pa.field(name, pa.int32()) for name in "abc"])
+    result = ProtobufDecoder(schema, {7: writer}.__getitem__).decode(
+        [framed(b"\x08\x03", OTHER_PATH), framed(b"", OTHER_PATH)]
+    )
+    assert result.frame.rows() == [(3, 5, None)]
+    assert [refusal.index for refusal in result.refused] == [1]
+
+
+GOOD = framed(Order(i32=1, name="x").SerializeToString())
+TWO = pa.schema(
+    [pa.field("i32", pa.int8(), nullable=False), pa.field("name", pa.string()), pa.field("raw", pa.string())]
+)
+REFUSED = [
+    (b"{}", "not in Confluent's wire format: 2 bytes"),
+    (b"{}    ", "not in Confluent's wire format: the first byte is 123 instead of 0"),
+    (framed(b"", b""), "a number at byte 5 does not end"),
+    (framed(b"", b"\x80" * 12), "a number at byte 5 does not end"),
+    (framed(b"", bytes([80])), "the path of the message has 40 parts"),
+    (framed(b"", bytes([1])), "the path of the message has -1 parts"),
+    (framed(b"", bytes([2, 9])), "schema 7: the schema has no message at [-5]"),
+    (framed(b"", bytes([2, 80])), "schema 7: the schema has no message at [40]"),
+    (framed(b"\xff"), "no message shop.Order: "),
+    (framed(b"", id_=8), "schema 8 is not one of Protobuf"),
+    (framed(b"", id_=9), "schema 9: the schema is not the base64 of a compiled file (a FileDescriptorProto)"),
+    (framed(b"", id_=3), "unknown schema id 3"),
+    (framed(Order(i32=200).SerializeToString()), 'column "i32": 200 is out of range for TINYINT'),
+    (framed(Order(raw=b"\xff").SerializeToString()), 'column "raw": expected STRING, got b'),
+]
+
+
+@pytest.mark.parametrize(("value", "why"), REFUSED)
+def test_what_is_no_row_is_refused_and_others_count(value: bytes, why: str) -> None:
+    result = ProtobufDecoder(TWO, WRITERS.__getitem__).decode([GOOD, value, GOOD])
+    assert result.frame.rows() == [(1, "x", "")] * 2
+    assert result.kept is not None
+    assert result.kept.tolist() == [0, 2]
+    (refusal,) = result.refused
+    assert refusal.index == 1
+    assert refusal.message.startswith(why)
+
+
+@pytest.mark.parametrize("field", ["lines", "line", "at", "day", "price", "counts", "any"])
+def test_a_column_of_another_kind_takes_no_message(field: str) -> None:
+    order: Any = Order(lines=[Line(n=1)], counts={"a": 1}, line=Line(n=1))
+    order.at.seconds, order.day.month, order.price.scale = 2**62, 13, 2000
+    order.any.update({"a": 1})
+    schema = pa.schema([pa.field(field, pa.int64())])
+    (refusal,) = ProtobufDecoder(schema, WRITERS.__getitem__).decode([framed(order.SerializeToString())]).refused
+    assert refusal.message.startswith(f'column "{field}": expected BIGINT, got')
+
+
+@given(st.binary(max_size=30))
+def test_any_bytes_are_a_row_or_refused(body: bytes) -> None:
+    decoder = ProtobufDecoder(SCHEMA, WRITERS.__getitem__)
+    for value in (body, framed(body), framed(body, b"")):
+        result = decoder.decode([value])
+        assert len(result.frame) + len(result.refused) == 1
+
+
+def test_files_import_others_by_reference() -> None:
+    """Also such as import each other, which is refused, and such as nobody has."""
+    base = file("base.proto", message("Base", {"n": "int32"}))
+    top = file("top.proto", message("Top", {"base": ".shop.Base"}), dependency=["base.proto", "confluent/meta.proto"])
+    schema = pa.schema([pa.field("base", pa.struct([pa.field("n", pa.int32())]))])
+    value = framed(b"\x0a\x02\x08\x05", OTHER_PATH)
+    circle = file("base.proto", message("Base", {"n": "int32"}), dependency=["top.proto"])
+    outcomes = []
+    for imports in ({"base.proto": as_text(base)}, {"base.proto": as_text(circle)}, {}):
+        writer = {**document(as_text(top), []), "imports": imports}
+        result = ProtobufDecoder(schema, {7: writer}.__getitem__).decode([value])
+        outcomes.append(result.frame.rows() or result.refused[0].message.split(":")[1].strip())
+    assert outcomes[0] == [({"n": 5},)]
+    assert outcomes[1] == "the schema cannot be used"
+    assert outcomes[2] == 'the schema imports "base.proto", to which it has no reference'
