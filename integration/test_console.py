@@ -136,6 +136,62 @@ def test_the_weight_of_a_query_is_changed(cluster: Cluster, page: Page) -> None:
     assert wait_until(lambda: cluster.get("queries/regulars")["weight"] == 2.5, 20)
 
 
+def test_limits_and_the_policy_are_changed(cluster: Cluster, page: Page) -> None:
+    page.goto(f"{cluster.url}/console/#/queries/regulars")
+    page.get_by_label("State in Redis, at most").fill("2 MB")
+    page.get_by_label("State in Redis, at most").press("Enter")
+    assert wait_until(lambda: cluster.get("control/queries/regulars")["state_memory"] == 2_000_000, 20)
+    page.get_by_label("State in Redis, at most").fill("much")
+    page.get_by_label("State in Redis, at most").press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("much")
+    page.get_by_role("link", name="Executors").click()
+    executor = page.get_by_role("group", name="executor-1")
+    executor.get_by_label("Policy").select_option("fifo")
+    executor.get_by_label("at most").first.fill("400000")
+    executor.get_by_label("at most").first.press("Enter")
+    executor.get_by_label("State in Redis, at most").fill("300 MB")
+    executor.get_by_label("State in Redis, at most").press("Enter")
+
+    def changed() -> bool:
+        (found,) = cluster.get("control/executors")
+        wanted = {"policy": "fifo", "max_batch_records": 400_000, "state_memory": 300_000_000}
+        return {name: found[name] for name in wanted} == wanted
+
+    assert wait_until(changed, 20), str(cluster.get("control/executors"))
+    executor.get_by_label("at most").first.fill("")
+    executor.get_by_label("at most").first.press("Tab")
+    assert wait_until(lambda: cluster.get("control/executors")[0]["max_batch_records"] != 400_000, 20)
+    executor.get_by_label("Seconds of a batch").fill("0.001")
+    executor.get_by_label("Seconds of a batch").press("Enter")
+    expect(executor.get_by_role("alert")).to_contain_text("target_batch_seconds")
+
+
+def test_under_which_settings_results_were_made(kafka: str, cluster: Cluster, page: Page) -> None:
+    """Of a query that is exact, that it is; of one that sheds, which share of the records counted when."""
+    page.goto(f"{cluster.url}/console/#/queries/takings")
+    page.get_by_text("Quality over time").click()
+    expect(page.get_by_text("at every instant it is the whole query")).to_be_visible(timeout=20_000)
+    cluster.sql("""CREATE QUERY ranged WITH (memory = '1 KB') AS SELECT STREAMED customer, COUNT(*) AS n
+        FROM o [Range Min 20 Max 100000] GROUP BY customer""")
+    orders = [(f"customer {at}", at) for at in range(500)]
+
+    at = int(cluster.get("queries/takings")["frontier"])
+
+    def smaller() -> bool:
+        nonlocal at
+        at += 10
+        publish(kafka, cluster, orders, at)
+        cluster.await_frontier(cluster.topic("ranged"), at)
+        return any("window of 20" in str(row) for row in cluster.sql("EXPLAIN RESULT ranged")[0]["rows"])
+
+    assert wait_until(smaller, 120, pause_s=0.3)
+    page.goto(f"{cluster.url}/console/#/queries/ranged")
+    page.get_by_text("Quality over time").click()
+    expect(page.get_by_role("img", name="Settings over instants")).to_be_visible(timeout=20_000)
+    expect(page.get_by_role("table", name="Settings")).to_contain_text("window of 20")
+    cluster.sql("DROP QUERY ranged")
+
+
 def test_statements_are_completed_run_and_corrected(cluster: Cluster, page: Page) -> None:
     page.goto(f"{cluster.url}/console/#/sql")
     editor = page.get_by_role("textbox")

@@ -31,6 +31,11 @@ class QueryChange(BaseModel):
         description="its share when not all can run at once",
     )
     paused: bool | None = None
+    state_memory: int | str | None = Field(
+        default=None,
+        description="the most bytes in redis of its state that no other query has",
+        examples=["100 MB", "none"],
+    )
 
 
 class ExecutorChange(BaseModel):
@@ -57,7 +62,7 @@ def control_router(backend: Backend) -> APIRouter:
 
     @router.patch("/queries/{id}", summary="Change attributes of a query", response_model=EntityModel)
     def set_query(service: CalledService, id: str, change: QueryChange) -> Response:
-        return json_response(service.control.set_query(id, change.weight, paused=change.paused))
+        return json_response(service.control.set_query(id, **change.model_dump()))
 
     @router.patch(
         "/executors/{id}",

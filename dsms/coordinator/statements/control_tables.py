@@ -36,6 +36,7 @@ from dsms.scheduler.tuning import BATCHES, Tuning, read_option, read_tuning
 from operators.core.alarms import Alarm, Alarms, together
 from operators.core.decoding import Broken, decoded
 from operators.core.errors import InternalError
+from operators.expressions.rendering import quoted_identifier
 
 #: Kinds of entities: those that are only measured, then those with attributes that can be set.
 AnyKind = Literal["operators", "queues", "synopses", "constraints", "queries", "executors"]
@@ -168,11 +169,17 @@ class ControlTables:
         ids = sorted(entity["id"] for entity in entities)
         raise UnknownName(_SINGULAR[kind], id, [*ids[:_LISTED], *(["…"] if len(ids) > _LISTED else [])])
 
-    def set_query(self, id: str, weight: float | None, *, paused: bool | None) -> Document:
-        """Changes attributes of a query, and returns it with them."""
+    def set_query(
+        self, id: str, *, weight: float | None = None, paused: bool | None = None, state_memory: int | str | None = None
+    ) -> Document:
+        """Changes attributes of a query, and returns it with them. What is None stays."""
         name = self.entity("queries", id)["id"]
-        statements = [] if weight is None else [f'ALTER QUERY "{name}" SET (weight = {Decimal(repr(weight)):f})']
-        statements += [] if paused is None else [f'{"PAUSE" if paused else "RESUME"} QUERY "{name}"']
+        quoted = quoted_identifier(name)
+        set_ = {} if weight is None else {"weight": f"{Decimal(repr(weight)):f}"}
+        set_ |= {} if state_memory is None else {"state_memory": "'{}'".format(str(state_memory).replace("'", "''"))}
+        options = ", ".join(f"{option} = {value}" for option, value in set_.items())
+        statements = [f"ALTER QUERY {quoted} SET ({options})"] if options else []
+        statements += [] if paused is None else [f"{'PAUSE' if paused else 'RESUME'} QUERY {quoted}"]
         self.execute("; ".join(statements))
         return self.entity("queries", name)
 
@@ -271,6 +278,7 @@ def _query_entity(query: Query, state: str, reports: list[Report]) -> Document:
         "fragments_by_load": query.fragments_by_load,
         "weight": query.weight,
         "paused": query.paused,
+        "state_memory": query.state_memory,
         "operators": [operator.id for operator in operators],
         "load": sum(operator.load / len(operator.queries) for operator in operators),
         "state_rows": sum(operator.state_rows for operator in operators),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -11,6 +12,7 @@ from dsms.coordinator.console.assets import START, assets
 from dsms.coordinator.http.access import Access, new_token
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.scheduler.registry import POLICIES
 from tests.support.fake_service import FakeService
 
 #: What a file names as another file of the console.
@@ -52,6 +54,12 @@ def test_every_file_that_is_named_exists(client: TestClient) -> None:
     assert len(named) > 8
     assert named <= set(assets())
     assert named | {START} == set(assets())
+
+
+def test_the_policies_that_are_offered_are_those_that_there_are() -> None:
+    named = re.search(r"const POLICIES = (\[.*?\]);", assets()["executors.js"].content.decode())
+    assert named is not None
+    assert json.loads(named[1]) == list(POLICIES)
 
 
 @pytest.mark.parametrize("name", [name for name in sorted(assets()) if not name.startswith("vendor/")])

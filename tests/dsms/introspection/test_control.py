@@ -162,6 +162,11 @@ def test_attributes_of_a_query_are_written(client: TestClient, session: LocalSes
     changed_to = client.patch("/v1/control/queries/hot", json={"weight": 1e-7, "paused": True}).json()
     assert (changed_to["id"], changed_to["weight"], changed_to["paused"]) == ("Hot", 1e-7, True)
     assert client.patch("/v1/control/queries/Hot", json={"paused": False}).json()["paused"] is False
+    for limit, kept in (("2 MB", 2_000_000), (5_000_000, 5_000_000), ("none", None)):
+        limited = client.patch("/v1/control/queries/Hot", json={"state_memory": limit}).json()
+        assert (limited["state_memory"], limited["weight"]) == (kept, 1e-7)
+    refused = client.patch("/v1/control/queries/Hot", json={"state_memory": "1' MB"})
+    assert (refused.status_code, refused.json()["error"]["message"].count("1' MB")) == (400, 1)
     assert session.catalog.find("Hot").weight == 1e-7  # type: ignore[union-attr]
     for wrong in ({"weight": 0}, {"weight": "x"}, {"name": "y"}, {"weight": -1}):
         assert client.patch("/v1/control/queries/Hot", json=wrong).status_code in (400, 422)

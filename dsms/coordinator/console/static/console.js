@@ -7,6 +7,7 @@ import { Query } from "./query.js";
 import { Plan } from "./plan.js";
 import { Sources } from "./sources.js";
 import { Resources } from "./resources.js";
+import { Executors } from "./executors.js";
 import { Editor } from "./editor.js";
 import { SignIn, returned } from "./signin.js";
 
@@ -15,6 +16,7 @@ const PAGES = [
   ["plan", "Shared plan", Plan],
   ["sources", "Sources", Sources],
   ["resources", "Memory and load", Resources],
+  ["executors", "Executors", Executors],
   ["sql", "SQL", Editor],
 ];
 

@@ -42,7 +42,7 @@ export function Overview() {
     <div class="cards">
       ${executors.map(
         ([name, executor]) => html`<div class="card" key=${name}>
-          <span class="faint">${name}</span>
+          <a class="faint" href="#/executors">${name}</a>
           <b class=${executor.state === "running" ? "good" : "warn"}>${executor.state}</b>
           <span class="faint">
             ${`${Object.keys(executor.fragments).length} fragments, ${short(executor.redis_bytes, "B")} in Redis, ${short(executor.disk_bytes, "B")} on disk`}

@@ -1,17 +1,22 @@
 // What pages share: asking again and again, tables, bars, numbers.
 
 import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
-import { get } from "./api.js";
+import { get, statements } from "./api.js";
 
 // The latest answer of a call that is made every so many seconds, while the page is visible.
-export function usePolled(path, seconds = 2) {
+export const usePolled = (path, seconds = 2) => useAsked((signal) => get(path, { signal }), path, seconds);
+
+// As `usePolled`, of the results of statements.
+export const useStatement = (sql, seconds) => useAsked((signal) => statements(sql, signal), sql, seconds);
+
+function useAsked(call, key, seconds) {
   const [state, setState] = useState({});
   useEffect(() => {
     const control = new AbortController();
     let timer;
     const ask = async () => {
       try {
-        if (!document.hidden) setState({ data: await get(path, { signal: control.signal }) });
+        if (!document.hidden) setState({ data: await call(control.signal) });
       } catch (error) {
         if (!control.signal.aborted) setState((before) => ({ ...before, error }));
       }
@@ -19,8 +24,26 @@ export function usePolled(path, seconds = 2) {
     };
     ask();
     return () => (control.abort(), clearTimeout(timer));
-  }, [path, seconds]);
+  }, [key, seconds]);
   return state;
+}
+
+// A field of an attribute. What is typed stays until the field is left, and is saved then.
+export function Setting({ id, label, value, save, ...input }) {
+  const [typed, setTyped] = useState(null);
+  const leave = () => {
+    if (typed !== null && typed !== String(value ?? "")) save(typed);
+    setTyped(null);
+  };
+  return html`<label for=${id}>${label}</label>
+    <input
+      id=${id}
+      ...${input}
+      value=${typed ?? value ?? ""}
+      onInput=${({ target }) => setTyped(target.value)}
+      onBlur=${leave}
+      onKeyDown=${({ key, target }) => key === "Enter" && target.blur()}
+    />`;
 }
 
 export const Failure = ({ error }) =>

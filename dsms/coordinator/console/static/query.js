@@ -4,7 +4,8 @@ import { html, useEffect, useState } from "./vendor/preact.js";
 import { change, lines, quoted, statements } from "./api.js";
 import { State } from "./overview.js";
 import { PlanGraph } from "./plan.js";
-import { Failure, Table, short, usePolled } from "./parts.js";
+import { Quality } from "./quality.js";
+import { Failure, Setting, Table, short, usePolled } from "./parts.js";
 
 const MOST_CHANGES = 200;
 
@@ -13,9 +14,8 @@ export function Query({ name }) {
   const { data, error } = usePolled(`/v1/queries/${path}`), operators = usePolled(`/v1/control/operators?query=${path}`);
   const [failure, setFailure] = useState(null);
   const paused = data?.paused;
-  const toggle = () => change(`/v1/control/queries/${path}`, { paused: !paused }).then(() => setFailure(null), setFailure);
-  const weigh = ({ target }) =>
-    change(`/v1/control/queries/${path}`, { weight: target.valueAsNumber }).then(() => setFailure(null), setFailure);
+  const limits = usePolled(`/v1/control/queries/${path}`);
+  const set = (attributes) => change(`/v1/control/queries/${path}`, attributes).then(() => setFailure(null), setFailure);
   return html`<article>
     <h1>${name}</h1>
     <${Failure} error=${failure ?? error ?? operators.error} />
@@ -26,17 +26,30 @@ export function Query({ name }) {
         <span class="faint">
           ${data.kind}, topic ${data.topic}, frontier ${data.frontier ?? "–"}, ${short(data.progress?.unread)} records unread
         </span>
-        <button class="plain" onClick=${toggle}>${paused ? "Resume" : "Pause"}</button>
-        <label>
-          Weight
-          <input type="number" min="0" step="any" size="6" value=${data.weight} onChange=${weigh} />
-        </label>
+        <button class="plain" onClick=${() => set({ paused: !paused })}>${paused ? "Resume" : "Pause"}</button>
+        <${Setting}
+          id="weight"
+          label="Weight"
+          type="number"
+          min="0"
+          step="any"
+          value=${data.weight}
+          save=${(text) => set({ weight: Number(text) })}
+        />
+        <${Setting}
+          id="state_memory"
+          label="State in Redis, at most"
+          size="10"
+          value=${limits.data?.state_memory ?? "none"}
+          save=${(text) => set({ state_memory: text || "none" })}
+        />
       </div>
       <pre>${data.sql}</pre>
     </div>`}
     <h2>Operators</h2>
     <${PlanGraph} operators=${operators.data ?? []} query="" />
     <${Explained} name=${name} />
+    <${Quality} name=${name} />
     ${data && html`<${Results} name=${name} columns=${data.columns} />`}
   </article>`;
 }
