@@ -37,6 +37,7 @@ class ParquetSink:
             files = self._files()
             self._number = int(files[-1].stem.removeprefix("changes-")) if files else 0
             self._position = self._position_of(files[-1]) if files else None
+            self._remove_parts()
         except OSError as error:
             raise ExternalError(f'"{directory}" cannot be used: {error.strerror}', retryable=False) from error
 
@@ -76,6 +77,13 @@ class ParquetSink:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _remove_parts(self) -> None:
+        """What a process that was killed has left of files that are there by now. That of the next one may be being
+        written, by a process that goes on until it sees that it was overtaken."""
+        for part in self._directory.glob(f".{_FILES}.*"):
+            if part.name[1:] < self._file(self._number + 1).name:
+                part.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:
         return sorted(self._directory.glob(_FILES))

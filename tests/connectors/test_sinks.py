@@ -135,6 +135,15 @@ def test_files_have_all_changes_in_order(tmp_path: Path) -> None:
     assert [(op, ts, room, n) for op, ts, room, n, _ in found] == [row[:4] for row in rows]
 
 
+def test_what_a_killed_process_has_left_is_removed_once_its_file_is_there(tmp_path: Path) -> None:
+    ParquetSink(tmp_path, "hot").take(changes(("+", 1, "a", 1, None)), "o1:1")
+    parts = [tmp_path / f".changes-{number:012}.parquet.5f" for number in (1, 2)]
+    for part in parts:
+        part.write_bytes(b"PAR1")
+    ParquetSink(tmp_path, "hot")
+    assert [part.exists() for part in parts] == [False, True]
+
+
 def test_a_directory_keeps_one_result(tmp_path: Path) -> None:
     ParquetSink(tmp_path, "hot").take(changes(("+", 1, "a", 1, None)), "o1:1")
     with pytest.raises(UserError, match='has changes of "hot"'):
