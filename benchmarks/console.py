@@ -36,7 +36,9 @@ _FRAMES = """seconds => new Promise(done => {
     requestAnimationFrame(frame);
 })"""
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-PAGES = {"queries": "", "plan": "plan", "sources": "sources", "resources": "resources", "sql": "sql"}
+PAGES = {"queries": "", **{name: name for name in ("plan", "sources", "resources", "executors", "sql")}}
+#: What is opened on pages before their pictures are taken, where it is there.
+OPENED = {"sources": "button[aria-label^='Dead letters']", "query": "details:last-of-type > summary"}
 
 
 class MadeUp:
@@ -82,7 +84,10 @@ def pictures(page: Page, url: str, directory: Path, query: str) -> None:
     for name, path in {**PAGES, "query": f"queries/{query}"}.items():
         page.goto(f"{url}/console/#/{path}")
         page.wait_for_timeout(4000)
-        page.screenshot(path=directory / f"{name}.png")
+        for opened in page.locator(OPENED[name]).all()[:1] if name in OPENED else ():
+            opened.click()
+            page.wait_for_timeout(2000)
+        page.screenshot(path=directory / f"{name}.png", full_page=True)
 
 
 def main() -> None:
