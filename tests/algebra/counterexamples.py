@@ -271,4 +271,51 @@ COUNTEREXAMPLES: list[tuple[Case, Cutting]] = [
         ),
         Cutting(partitions=1, batch_records=None, eager=False),
     ),
+    # the oracle kept doubles of a stream rounded, and looked the whole ones up in it
+    (
+        Case(
+            sources=(
+                Source(
+                    number=1,
+                    columns=("k", "n"),
+                    nullable=(),
+                    keys=(),
+                    slack=12,
+                    events=(
+                        Record(ts=0, row={"k": 0, "n": 0}, deletion=False),
+                        Record(ts=0, row={"k": 0, "n": 0}, deletion=False),
+                    ),
+                ),
+                Source(
+                    number=2,
+                    columns=("k", "n", "d"),
+                    nullable=("n",),
+                    keys=(),
+                    slack=12,
+                    events=(
+                        Record(ts=0, row={"k": 0, "n": 0, "d": 0.3333333333333333}, deletion=False),
+                        Record(ts=0, row={"k": 0, "n": None, "d": 0.1}, deletion=False),
+                        Record(ts=0, row={"k": 0, "n": 0, "d": 0.1}, deletion=False),
+                    ),
+                ),
+            ),
+            views=("CREATE STREAMED VIEW V3 AS SELECT Istream(v.c2) FROM (SELECT a1.d AS c2 FROM S2 AS a1) AS v",),
+            query="SELECT STREAMED a8.c6, a8.c7 FROM (SELECT a4.c2 AS c6, (SELECT COUNT(*) FROM S2 AS a5 WHERE a5.d = a4.c2) AS c7 FROM V3 AS a4) AS a8",
+            duck="SELECT a8.c6, a8.c7 FROM (SELECT a4.c2 AS c6, (SELECT COUNT(*) FROM (SELECT k, n, d, TS FROM H2 WHERE __from <= @T AND @T < __to) AS a5 WHERE a5.d = a4.c2) AS c7 FROM (SELECT c2, TS FROM V3 WHERE __at = @T) AS a4) AS a8",
+            names=("c6", "c7"),
+            output="streamed",
+            kept=(
+                Kept(
+                    name="V3",
+                    duck="(SELECT a1.d AS c2 FROM (SELECT k, n, d, TS FROM H2 WHERE __from <= @T AND @T < __to) AS a1)",
+                    columns=("c2",),
+                    keys=(),
+                    output="istream",
+                ),
+            ),
+            clock=None,
+            tables=(),
+        ),
+        Cutting(partitions=1, batch_records=None, eager=False),
+    ),
 ]

@@ -92,14 +92,19 @@ def streamed(relations: list[Bag], output: str, clock: tuple[int, int] | None = 
         return _at_points(relations, *clock)
     if output not in ("istream", "dstream"):
         return relations
-    relations = [[tuple(map(_steady, row)) for row in rows] for rows in relations]
-    total: Counter[tuple[object, ...]] = Counter()
+    total: Bag = []
     bags = []
     for before, after in zip([relations[0], *relations], relations, strict=False):
-        came, gone = Counter(after) - Counter(before), Counter(before) - Counter(after)
-        total += came if output == "istream" else gone
-        bags.append(list(total.elements()))
+        entered, left = _steady_rows(after), _steady_rows(before)
+        changed, rows = (entered - left, after) if output == "istream" else (left - entered, before)
+        whole = {_steady(row): row for row in rows}
+        total = [*total, *(whole[row] for row in changed.elements())]
+        bags.append(total)
     return bags
+
+
+def _steady_rows(rows: Bag) -> Counter[object]:
+    return Counter(map(_steady, rows))
 
 
 def _steady(value: object) -> object:
