@@ -11,7 +11,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from connectors.formats.avro_buffer import PREFIX
 from connectors.formats.base import Decoded, Refusal, Unfit, decoded
-from connectors.formats.protobuf_schema import NotProtobuf, descriptor, is_protobuf
+from connectors.formats.protobuf_schema import NotProtobuf, ProtobufSchema, is_protobuf
 from connectors.formats.protobuf_values import reader_of
 from connectors.formats.values import check_field, checked_row
 from connectors.formats.wire_format import Unread, framing_fault, schema_id, varint
@@ -21,6 +21,8 @@ Writer = Callable[[int], Mapping[str, object]]
 Fields = Callable[[bytes], Mapping[str, object]]
 #: Messages within messages that a path can name.
 _DEEPEST = 30
+#: Paths whose readers are kept for a schema: more are made by damaged records only.
+_MOST_PATHS = 1000
 
 
 class ProtobufDecoder:
@@ -39,7 +41,7 @@ class ProtobufDecoder:
     def __init__(self, schema: pa.Schema, writer: Writer) -> None:
         self._schema, self._writer = schema, writer
         self._checks = [(field.name, check_field(field)) for field in schema]
-        self._fields: dict[tuple[int, tuple[int, ...]], Fields] = {}
+        self._readers: dict[int, _Readers | str] = {}
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The rows of the records, and a refusal for each value that is none."""
@@ -58,25 +60,55 @@ class ProtobufDecoder:
         if fault := framing_fault(value):
             raise Unread(fault)
         path, at = _path(value)
-        key = (schema_id(value), path)
-        fields = self._fields.get(key)
-        if fields is None:
-            fields = self._fields[key] = self._reader(*key)
-        return fields(value[at:])
+        id_ = schema_id(value)
+        readers = self._readers.get(id_) or self._readers_of(id_)
+        if isinstance(readers, str):
+            raise Unread(f"schema {id_}: {readers}")
+        try:
+            return readers.of(path)(value[at:])
+        except NotProtobuf as error:
+            raise Unread(f"schema {id_}: {error}") from error
 
-    def _reader(self, id_: int, path: tuple[int, ...]) -> Fields:
-        """How messages of a schema are read; an unknown id is looked up again later."""
+    def _readers_of(self, id_: int) -> _Readers | str:
+        """How messages of a schema are read, or why they cannot be; an unknown id is looked up again later."""
         try:
             document = self._writer(id_)
         except LookupError:
-            raise Unread(f"unknown schema id {id_}") from None
-        if not is_protobuf(document):
-            raise Unread(f"schema {id_} is not one of Protobuf")
+            return "it is not in the registry"
         try:
-            message = descriptor(document, path)
+            made = (
+                _Readers(ProtobufSchema(document), self._schema)
+                if is_protobuf(document)
+                else "it is not one of Protobuf"
+            )
         except NotProtobuf as error:
-            raise Unread(f"schema {id_}: {error}") from error
-        from_bytes, read = GetMessageClass(message).FromString, reader_of(message, self._schema)
+            made = str(error)
+        self._readers[id_] = made
+        return made
+
+
+class _Readers:
+    """How the messages of one schema are read, by their paths."""
+
+    def __init__(self, schema: ProtobufSchema, columns: pa.Schema) -> None:
+        self._schema, self._columns = schema, columns
+        self._fields: dict[tuple[int, ...], Fields] = {}
+
+    def of(self, path: tuple[int, ...]) -> Fields:
+        """Raises NotProtobuf for a path at which there is no message."""
+        fields = self._fields.get(path)
+        if fields is None:
+            fields = self._made(path)
+            if len(self._fields) < _MOST_PATHS:
+                self._fields[path] = fields
+        return fields
+
+    def _made(self, path: tuple[int, ...]) -> Fields:
+        message = self._schema.message(path)
+        try:
+            from_bytes, read = GetMessageClass(message).FromString, reader_of(message, self._columns)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise NotProtobuf(f"message {message.full_name} cannot be used: {error}") from error
 
         def fields(body: bytes) -> Mapping[str, object]:
             try:

@@ -9,26 +9,30 @@ can be kept beside each other.
 from __future__ import annotations
 
 import base64
-import binascii
 import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, EncodeError
 
 Document = dict[str, Any]
 #: The document of a version of a subject.
-VersionOf = Callable[[str, int], Mapping[str, Any]]
+VersionOf = Callable[[str, int], object]
 
 TYPE = "protobuf"
 #: Files by reference that one schema may import, directly or not.
 MOST_IMPORTS = 200
-_KNOWN = re.compile(r"google/(protobuf|type)/(\w+)\.proto")
-_DECIMAL_FILES = ("confluent/type/decimal.proto", "confluent/types/decimal.proto")
+#: Registries know confluent.type.Decimal by themselves, under either name.
+DECIMAL_FILES = ("confluent/type/decimal.proto", "confluent/types/decimal.proto")
+_KNOWN = re.compile(r"google/(protobuf|type)/(\w+)\.proto", re.ASCII)
+#: The name under which a schema's own file is read: no other file can have it, and none can be taken for another.
+_OWN_FILE = "the schema"
+#: What the library raises for descriptors that are broken in some way.
+_BROKEN = (TypeError, ValueError, KeyError, AttributeError, DecodeError, EncodeError)
 
 
 class NotProtobuf(ValueError):
@@ -56,105 +60,122 @@ def references_of(schema: object) -> list[tuple[str, int]]:
     >>> references_of(document("", [{"name": "a.proto", "subject": "a", "version": 2}])), references_of("int")
     ([('a', 2)], [])
     """
-    references = schema.get("references", ()) if isinstance(schema, Mapping) and is_protobuf(schema) else ()
-    return [(reference["subject"], reference["version"]) for reference in references]
+    return [(reference["subject"], reference["version"]) for reference in _references(schema)]
 
 
-def with_imports(schema: Mapping[str, Any], version_of: VersionOf) -> Document:
-    """The document with the files that it imports, directly or not, and no more than MOST_IMPORTS."""
-    imports: dict[str, str] = {}
-    waiting = list(schema.get("references", ()))
-    while waiting and len(imports) < MOST_IMPORTS:
-        reference = waiting.pop()
-        if reference["name"] not in imports:
-            found = version_of(reference["subject"], reference["version"])
-            imports[reference["name"]] = found.get("file", "")
-            waiting += found.get("references", ())
-    return {**schema, "imports": imports}
-
-
-def parsed_file(text: str) -> FileDescriptorProto:
-    """The compiled file in its base64. Raises NotProtobuf for what is none, such as the text of a .proto file."""
-    try:
-        return FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
-    except (binascii.Error, ValueError, DecodeError) as error:
-        raise NotProtobuf("the schema is not the base64 of a compiled file (a FileDescriptorProto)") from error
-
-
-def descriptor(schema: Mapping[str, Any], path: Sequence[int]) -> Descriptor:
-    """The message at a path: the index among the messages of the file, then among those within that one, and so on.
-    Raises NotProtobuf where there is none, or where the schema is broken."""
-    file = parsed_file(schema["file"])
-    names, messages = [file.package] if file.package else [], file.message_type
-    for index in path:
-        if not 0 <= index < len(messages):
-            raise NotProtobuf(f"the schema has no message at {list(path)}")
-        names, messages = [*names, messages[index].name], messages[index].nested_type
-    found: Descriptor = _pool(file, schema.get("imports", {})).FindMessageTypeByName(".".join(names))
+def _references(schema: object) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = ()
+    if isinstance(schema, Mapping) and is_protobuf(schema):
+        found = schema.get("references", ())
     return found
 
 
-def check(schema: Mapping[str, Any]) -> None:
-    """Raises NotProtobuf for a document whose messages cannot be read."""
-    file = parsed_file(schema["file"])
-    if not file.message_type:
-        raise NotProtobuf("the schema has no message")
-    _pool(file, schema.get("imports", {}))
+def with_imports(schema: Mapping[str, Any], version_of: VersionOf) -> Document:
+    """The document with the files that it imports, directly or not, and no more than MOST_IMPORTS. Of two references by
+    one name that counts which is nearer to the schema. A reference to a schema of another type gives no file."""
+    imports: dict[str, str | None] = {}
+    waiting = list(_references(schema))
+    while waiting and len(imports) < MOST_IMPORTS:
+        reference = waiting.pop(0)
+        if reference["name"] not in imports:
+            found = version_of(reference["subject"], reference["version"])
+            imports[reference["name"]] = (
+                found.get("file") if isinstance(found, Mapping) and is_protobuf(found) else None
+            )
+            waiting += _references(found)
+    return {**schema, "imports": imports}
+
+
+def parsed_file(text: object) -> FileDescriptorProto:
+    """The compiled file in its base64. Raises NotProtobuf for what is none, such as the text of a .proto file."""
+    try:
+        if isinstance(text, str):
+            file = FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+            if file.IsInitialized():
+                return file
+    except (ValueError, DecodeError):
+        pass  # said below
+    raise NotProtobuf("the schema is not the base64 of a compiled file (a FileDescriptorProto)")
+
+
+class ProtobufSchema:
+    """The messages of a schema. NotProtobuf for a document that has none which can be read."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._file = parsed_file(schema.get("file"))
+        self._file.name = _OWN_FILE
+        try:
+            self._pool = _pool(self._file, schema.get("imports", {}))
+        except NotProtobuf:
+            raise
+        except _BROKEN as error:
+            raise NotProtobuf(f"the schema cannot be used: {error}") from error
+        if not self._file.message_type:
+            raise NotProtobuf("the schema has no message")
+
+    def message(self, path: Sequence[int]) -> Descriptor:
+        """The message at a path: the index among the messages of the file, then among those within that one, and so
+        on. NotProtobuf where there is none."""
+        names, messages = [self._file.package] if self._file.package else [], self._file.message_type
+        for index in path:
+            if not 0 <= index < len(messages) or messages[index].options.map_entry:
+                raise NotProtobuf(f"the schema has no message at {list(path)}")
+            names, messages = [*names, messages[index].name], messages[index].nested_type
+        found: Descriptor = self._pool.FindMessageTypeByName(".".join(names))
+        return found
 
 
 def _pool(file: FileDescriptorProto, imports: Mapping[str, str]) -> DescriptorPool:
     """The file and what it imports, each behind its own imports."""
-    file.name = file.name or "record.proto"
     pool, order, seen = DescriptorPool(), [file], {file.name}
     for importing in order:  # grows as it is walked
         new = [name for name in importing.dependency if name not in seen]
         seen.update(new)
         order += [_imported(name, imports) for name in new]
-    try:
-        for proto in _imports_first(order):
-            pool.AddSerializedFile(proto.SerializeToString())
-    except TypeError as error:
-        raise NotProtobuf(f"the schema cannot be used: {error}") from error
+    for proto in _imports_first(order):
+        pool.AddSerializedFile(proto.SerializeToString())
     return pool
 
 
-def _imports_first(files: Sequence[FileDescriptorProto]) -> list[FileDescriptorProto]:
+def _imports_first(files: Sequence[FileDescriptorProto]) -> Iterator[FileDescriptorProto]:
     """The files in an order in which each follows those that it imports; files in a circle stay last, as they are."""
-    done: dict[str, FileDescriptorProto] = {}
+    done: set[str] = set()
     waiting = list(files)
-    while ready := [file for file in waiting if all(name in done for name in file.dependency)]:
-        done |= {file.name: file for file in ready}
+    while ready := [file for file in waiting if done.issuperset(file.dependency)]:
+        yield from ready
+        done.update(file.name for file in ready)
         waiting = [file for file in waiting if file.name not in done]
-    return [*done.values(), *waiting]
+    yield from waiting
 
 
 def _imported(name: str, imports: Mapping[str, str]) -> FileDescriptorProto:
-    if name in imports:
-        file = parsed_file(imports[name])
-        file.name = name
-        return file
-    if name in _DECIMAL_FILES:
-        return _decimal_file(name)
+    """A file that all know, whatever a reference says of it, or the one of a reference."""
+    known = _decimal_file(name) if name in DECIMAL_FILES else _known(name)
+    if known is not None:
+        return known
+    if name not in imports:
+        enough = f", or only beyond {MOST_IMPORTS} files" if len(imports) == MOST_IMPORTS else ""
+        raise NotProtobuf(f'the schema imports "{name}", to which it has no reference{enough}')
+    file = parsed_file(imports[name])
+    file.name = name
+    return file
+
+
+def _known(name: str) -> FileDescriptorProto | None:
+    """A file that comes with Protobuf, or with the types that its users share."""
     if name == "confluent/meta.proto":  # of options only, which say nothing about values
         return FileDescriptorProto(name=name, package="confluent")
-    return _known(name)
-
-
-def _known(name: str) -> FileDescriptorProto:
-    """A file that comes with Protobuf, or with the types that its users share."""
-    match = _KNOWN.fullmatch(name)
-    file = FileDescriptorProto()
+    match, file = _KNOWN.fullmatch(name), FileDescriptorProto()
+    if match is None:
+        return None
     try:
-        if match is None:
-            raise ModuleNotFoundError
         importlib.import_module(f"google.{match[1]}.{match[2]}_pb2").DESCRIPTOR.CopyToProto(file)
     except ModuleNotFoundError:
-        raise NotProtobuf(f'the schema imports "{name}", to which it has no reference') from None
+        return None
     return file
 
 
 def _decimal_file(name: str) -> FileDescriptorProto:
-    """The file of confluent.type.Decimal, which registries know by themselves."""
     file = FileDescriptorProto(name=name, package="confluent.type", syntax="proto3")
     message = file.message_type.add(name="Decimal")
     kinds = (FieldDescriptorProto.TYPE_BYTES, FieldDescriptorProto.TYPE_UINT32, FieldDescriptorProto.TYPE_INT32)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
 
@@ -13,6 +14,8 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
+from connectors.formats.protobuf_schema import DECIMAL_FILES
+
 #: A value of a field, never absent, as a plain value.
 Convert = Callable[[Any], object]
 #: The value of a field of a message, None where it has none.
@@ -20,6 +23,16 @@ Read = Callable[[Message], object]
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EXACT = Context(prec=1000)
+
+
+@dataclass(frozen=True)
+class Unfitting:
+    """What no column of a type takes; the text is shown in the refusal, and never depends on the order of a map."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def reader_of(message: Descriptor, columns: Iterable[pa.Field[Any]]) -> Callable[[Message], dict[str, object]]:
@@ -36,10 +49,11 @@ def reader_of(message: Descriptor, columns: Iterable[pa.Field[Any]]) -> Callable
 def _read(field: FieldDescriptor, declared: pa.DataType) -> Read:
     """A field without a value is NULL if its presence is known, else its default. One that says its default has it."""
     name, present = field.name, field.has_presence and not field.has_default_value
-    if field.message_type is not None and field.message_type.GetOptions().map_entry:
-        return _map(field, field.message_type, declared)
+    entry = field.message_type
+    if field.is_repeated and entry is not None and entry.GetOptions().map_entry:
+        return _map(name, entry, declared)
     if field.is_repeated:
-        element = _convert(field, _element(declared))
+        element = _convert(field, declared.value_type if isinstance(declared, pa.ListType) else declared)
         return lambda message: [element(value) for value in getattr(message, name)]
     convert = _convert(field, declared)
     if present:
@@ -47,28 +61,32 @@ def _read(field: FieldDescriptor, declared: pa.DataType) -> Read:
     return lambda message: convert(getattr(message, name))
 
 
-def _map(field: FieldDescriptor, entry: Descriptor, declared: pa.DataType) -> Read:
-    """A map in the order of its keys: as an array of {key, value}, or as an object with its keys for names."""
-    name = field.name
-    listed, struct = pa.types.is_list(declared), _element(declared)
-    of_value = {part.name.casefold(): part.type for part in struct} if listed and pa.types.is_struct(struct) else {}
-    same = next((part.type for part in struct), pa.null()) if pa.types.is_struct(struct) else pa.null()
-    convert = _convert(entry.fields_by_name["value"], of_value.get("value", same))
+def _map(name: str, entry: Descriptor, declared: pa.DataType) -> Read:
+    """A map in the order of its keys: an array of {key, value}, or an object with its keys as names."""
+    key, value = entry.fields_by_name["key"], entry.fields_by_name["value"]
+    if isinstance(declared, pa.ListType):
+        return _listed_map(name, key, value, declared.value_type)
+    if not isinstance(declared, pa.StructType):
+        return lambda _: Unfitting(f"a map {name}")
+    converts = {part.name.casefold(): _convert(value, part.type) for part in declared}
 
     def read(message: Message) -> object:
-        pairs = sorted((key, convert(value)) for key, value in _items(getattr(message, name)))
-        return [{"key": k, "value": v} for k, v in pairs] if listed else {str(k): v for k, v in pairs}
+        container = getattr(message, name)
+        parts = [(str(k), converts.get(str(k).casefold()), container[k]) for k in sorted(container)]
+        return {name: convert(v) for name, convert, v in parts if convert is not None}
 
     return read
 
 
-def _element(declared: pa.DataType) -> pa.DataType:
-    """The type of the elements of an array; of anything else the type itself."""
-    return declared.value_type if isinstance(declared, pa.ListType) else declared
+def _listed_map(name: str, key: FieldDescriptor, value: FieldDescriptor, pair: pa.DataType) -> Read:
+    types = {part.name.casefold(): part.type for part in pair} if isinstance(pair, pa.StructType) else {}
+    of_key, of_value = (_convert(part, types.get(part.name, pa.null())) for part in (key, value))
 
+    def read(message: Message) -> object:
+        container = getattr(message, name)
+        return [{"key": of_key(k), "value": of_value(container[k])} for k in sorted(container)]
 
-def _items(container: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
-    return [(key, container[key]) for key in container]
+    return read
 
 
 def _convert(field: FieldDescriptor, declared: pa.DataType) -> Convert:
@@ -79,7 +97,7 @@ def _convert(field: FieldDescriptor, declared: pa.DataType) -> Convert:
     if field.type == FieldDescriptor.TYPE_BYTES and pa.types.is_string(declared):
         return _text
     if field.type == FieldDescriptor.TYPE_STRING and pa.types.is_binary(declared):
-        return str.encode
+        return lambda value: value if isinstance(value, bytes) else value.encode()  # the older syntax checks no UTF-8
     return lambda value: value
 
 
@@ -87,20 +105,22 @@ def _enum(enum: EnumDescriptor, declared: pa.DataType) -> Convert:
     """The number for a column of integers, else the name; a number without a name is its digits."""
     if pa.types.is_integer(declared):
         return int
-    names = {value.number: value.name for value in enum.values}
-    return lambda number: names.get(number, str(number))
+    names = {value.number: value.name for value in reversed(enum.values)}  # the first name of a number counts
+    if pa.types.is_string(declared):
+        return lambda number: names.get(number, str(number))
+    return lambda number: Unfitting(names.get(number, str(number)))
 
 
 def _message(message: Descriptor, declared: pa.DataType) -> Convert:
-    known = _KNOWN.get(message.full_name)
-    if known is not None:
-        return known
-    if message.full_name.startswith("google.protobuf.") and message.name.endswith("Value") and len(message.fields) == 1:
-        inner = _convert(message.fields[0], declared)
-        return lambda value: inner(value.value)
-    if pa.types.is_struct(declared):
+    if isinstance(declared, pa.StructType):
         return reader_of(message, declared)
-    return lambda value: {field.name: part for field, part in value.ListFields()}  # a mapping is refused elsewhere
+    if message.file.name == "google/protobuf/wrappers.proto":
+        inner = _convert(message.fields_by_name["value"], declared)
+        return lambda wrapper: inner(wrapper.value)
+    file, takes, convert = _KNOWN.get(message.full_name, ((), None, None))
+    if convert is None or message.file.name not in file or not (takes is None or takes(declared)):
+        return lambda _: Unfitting(f"a message {message.full_name}")
+    return convert
 
 
 def _text(value: bytes) -> object:
@@ -112,37 +132,44 @@ def _text(value: bytes) -> object:
 
 
 def _timestamp(value: Any) -> object:
-    """An instant, cut to microseconds; one beyond the years 1 to 9999 stays what it is, which no column takes."""
+    """An instant, cut to microseconds, of the years 1 to 9999."""
     try:
+        if not 0 <= value.nanos < 10**9:
+            raise OverflowError
         return _EPOCH + datetime.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
     except OverflowError:
-        return {"seconds": value.seconds, "nanos": value.nanos}
+        return Unfitting(f"{value.seconds} seconds and {value.nanos} nanoseconds")
 
 
 def _date(value: Any) -> object:
     try:
         return datetime.date(value.year, value.month, value.day)
     except ValueError:
-        return {"year": value.year, "month": value.month, "day": value.day}
+        return Unfitting(f"{value.year}-{value.month}-{value.day}")
 
 
 def _decimal(value: Any) -> object:
     """The unscaled number, big-endian in two's complement, with its scale. As for columns, of at most 1 000 digits."""
     if len(value.value) > 400 or abs(value.scale) > 1000:
-        return {"bytes": len(value.value), "scale": value.scale}
+        return Unfitting(f"{len(value.value)} bytes of scale {value.scale}")
     return Decimal(int.from_bytes(value.value, "big", signed=True)).scaleb(-value.scale, _EXACT)
 
 
 def _json(value: Message) -> object:
-    """JSON text, for values without a schema."""
-    return json.dumps(MessageToDict(value), sort_keys=True, ensure_ascii=False)
+    """JSON text, for values without a schema. Numbers that JSON does not have make it none."""
+    try:
+        return json.dumps(MessageToDict(value), sort_keys=True, ensure_ascii=False)
+    except ValueError as error:
+        return Unfitting(str(error))
 
 
-_KNOWN: dict[str, Convert] = {
-    "google.protobuf.Timestamp": _timestamp,
-    "google.type.Date": _date,
-    "confluent.type.Decimal": _decimal,
-    "google.protobuf.Struct": _json,
-    "google.protobuf.Value": _json,
-    "google.protobuf.ListValue": _json,
+#: Messages with a meaning of their own: their files, which none can imitate, the columns that take them (None: any).
+_JSON_FILE = ("google/protobuf/struct.proto",)
+_KNOWN: dict[str, tuple[tuple[str, ...], Callable[[pa.DataType], bool] | None, Convert]] = {
+    "google.protobuf.Timestamp": (("google/protobuf/timestamp.proto",), pa.types.is_timestamp, _timestamp),
+    "google.type.Date": (("google/type/date.proto",), pa.types.is_date, _date),
+    "confluent.type.Decimal": (DECIMAL_FILES, None, _decimal),
+    "google.protobuf.Struct": (_JSON_FILE, pa.types.is_string, _json),
+    "google.protobuf.Value": (_JSON_FILE, pa.types.is_string, _json),
+    "google.protobuf.ListValue": (_JSON_FILE, pa.types.is_string, _json),
 }

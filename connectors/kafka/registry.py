@@ -35,11 +35,12 @@ def schema_lookup(url: str, *, ours: bool = True) -> Callable[[int], dict[str, A
         answer = _answer(url, ours, "GET", f"schemas/ids/{schema_id}")
         if answer.status == HTTPStatus.NOT_FOUND:
             raise LookupError(f"unknown schema id {schema_id}")
-        if _found(answer).get("schemaType") == "PROTOBUF":
-            return _protobuf(url, ours, schema_id)
-        schema = _schema_in(answer)
-        assert isinstance(schema, dict)
-        return schema
+        try:
+            protobuf = _found(answer).get("schemaType") == "PROTOBUF"
+            schema = _protobuf(url, ours, schema_id) if protobuf else _schema_in(answer)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ExternalError(f"the schema registry gives what is no schema: {error!r}") from error
+        return schema if isinstance(schema, dict) else {"type": schema}
 
     return lookup
 
@@ -50,10 +51,12 @@ def _protobuf(url: str, ours: bool, schema_id: int) -> dict[str, Any]:
 
     def compiled(path: str) -> dict[str, Any]:
         found = _found(_answer(url, ours, "GET", f"{path}?format=serialized"))
+        if found.get("schemaType", "AVRO") != "PROTOBUF":
+            return {}
         return document(found["schema"], found.get("references") or ())
 
     def version(subject: str, number: int) -> dict[str, Any]:
-        return compiled(f"subjects/{quote(subject, safe='')}/versions/{number}")
+        return compiled(f"subjects/{quote(subject, safe='')}/versions/{int(number)}")
 
     return with_imports(compiled(f"schemas/ids/{schema_id}"), version)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import struct
@@ -21,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.formats.protobuf_decode import ProtobufDecoder
-from connectors.formats.protobuf_schema import document
+from connectors.formats.protobuf_schema import document, with_imports
 from tests.support.protobuf_files import as_text, file, map_entry, message
 
 #: Of another file, with confluent.type.Decimal under the name by which registries know it.
@@ -60,6 +61,7 @@ for _file in (DECIMAL_FILE, FILE):
 Order, Other, Line = (
     GetMessageClass(POOL.FindMessageTypeByName(f"shop.{name}")) for name in ("Order", "Other", "Order.Line")
 )
+ORDER_FILE_BYTES = FILE.SerializeToString()
 WRITERS: dict[int, Any] = {7: document(as_text(FILE), []), 8: {"type": "record"}, 9: document("message A {}", [])}
 LINE = pa.struct([pa.field("sku", pa.string()), pa.field("n", pa.int32())])
 COUNT = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.int64())])
@@ -198,9 +200,9 @@ REFUSED = [
     (framed(b"", bytes([2, 9])), "schema 7: the schema has no message at [-5]"),
     (framed(b"", bytes([2, 80])), "schema 7: the schema has no message at [40]"),
     (framed(b"\xff"), "no message shop.Order: "),
-    (framed(b"", id_=8), "schema 8 is not one of Protobuf"),
+    (framed(b"", id_=8), "schema 8: it is not one of Protobuf"),
     (framed(b"", id_=9), "schema 9: the schema is not the base64 of a compiled file (a FileDescriptorProto)"),
-    (framed(b"", id_=3), "unknown schema id 3"),
+    (framed(b"", id_=3), "schema 3: it is not in the registry"),
     (framed(Order(i32=200).SerializeToString()), 'column "i32": 200 is out of range for TINYINT'),
     (framed(Order(raw=b"\xff").SerializeToString()), 'column "raw": expected STRING, got b'),
 ]
@@ -241,12 +243,127 @@ def test_files_import_others_by_reference() -> None:
     top = file("top.proto", message("Top", {"base": ".shop.Base"}), dependency=["base.proto", "confluent/meta.proto"])
     schema = pa.schema([pa.field("base", pa.struct([pa.field("n", pa.int32())]))])
     value = framed(b"\x0a\x02\x08\x05", OTHER_PATH)
-    circle = file("base.proto", message("Base", {"n": "int32"}), dependency=["top.proto"])
+    circle = {
+        "base.proto": as_text(file("base.proto", message("Base", {"n": "int32"}), dependency=["c.proto"])),
+        "c.proto": as_text(file("c.proto", dependency=["base.proto"])),
+    }
     outcomes = []
-    for imports in ({"base.proto": as_text(base)}, {"base.proto": as_text(circle)}, {}):
+    for imports in ({"base.proto": as_text(base)}, circle, {}, {"base.proto": None}):
         writer = {**document(as_text(top), []), "imports": imports}
         result = ProtobufDecoder(schema, {7: writer}.__getitem__).decode([value])
         outcomes.append(result.frame.rows() or result.refused[0].message.split(":")[1].strip())
     assert outcomes[0] == [({"n": 5},)]
     assert outcomes[1] == "the schema cannot be used"
     assert outcomes[2] == 'the schema imports "base.proto", to which it has no reference'
+    assert outcomes[3].startswith("the schema is not the base64 of a compiled file")
+
+
+def test_of_two_references_by_one_name_the_nearer_counts() -> None:
+    versions = {
+        ("b", 1): document("b", [{"name": "common.proto", "subject": "common", "version": 1}]),
+        ("common", 1): document("older", []), ("common", 2): document("newer", []),
+        ("avro", 1): {"type": "record", "references": 5, "file": 5},
+    }  # fmt: skip
+    names = [("b.proto", "b", 1), ("common.proto", "common", 2), ("avro.proto", "avro", 1)]
+    for order in (names, names[::-1]):
+        references = [{"name": name, "subject": subject, "version": version} for name, subject, version in order]
+        found = with_imports(document("", references), lambda subject, version: versions[subject, version])
+        assert found["imports"] == {"b.proto": "b", "common.proto": "newer", "avro.proto": None}
+
+
+def rows_of(file_: FileDescriptorProto, columns: dict[str, pa.DataType], body: bytes) -> list[Any]:
+    """The row of the first message of a file, or the reason why there is none."""
+    decoder = ProtobufDecoder(pa.schema(columns), {7: document(as_text(file_), [])}.__getitem__)
+    result = decoder.decode([framed(body, OTHER_PATH)])
+    return [*result.frame.rows(), *(refusal.message for refusal in result.refused)]
+
+
+def test_what_is_no_bytes_is_not_read_as_base64() -> None:
+    entries = map_entry("MEntry", "string", "bytes"), map_entry("NEntry", "string", "string")
+    made = message("A", {"m": "repeated .shop.A.MEntry", "n": "repeated .shop.A.NEntry"}, nested=entries)
+    pair = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
+    body = b"\x0a\x0c\x0a\x04abcd\x12\x04abcd\x12\x0c\x0a\x04abcd\x12\x04abcd"
+    expected = [{"key": b"abcd", "value": b"abcd"}]
+    assert rows_of(file("a.proto", made), {"m": pa.list_(pair), "n": pa.list_(pair)}, body) == [(expected, expected)]
+    named = pa.struct([pa.field("x", pa.int64()), pa.field("abcd", pa.binary())])
+    assert rows_of(file("a.proto", made), {"m": named}, body) == [({"x": None, "abcd": b"abcd"},)]
+    status = Order(status=1)
+    for type_ in (pa.binary(), pa.decimal128(9, 0), pa.bool_()):
+        decoder = ProtobufDecoder(pa.schema([pa.field("status", type_)]), WRITERS.__getitem__)
+        (refusal,) = decoder.decode([framed(status.SerializeToString())]).refused
+        assert refusal.message.endswith("got PAID")
+
+
+def test_numbers_that_json_has_not_are_refused() -> None:
+    order: Any = Order()
+    order.any.update({"a": float("nan")})
+    (refusal,) = ProtobufDecoder(SCHEMA, WRITERS.__getitem__).decode([framed(order.SerializeToString())]).refused
+    assert refusal.message.startswith('column "any": expected STRING, got ')
+
+
+def test_the_older_syntax_does_not_check_texts() -> None:
+    old = file("old.proto", message("Old", {"s": "string"}), syntax="proto2")
+    assert rows_of(old, {"s": pa.binary()}, b"\x0a\x01\xff") == [(b"\xff",)]
+    (reason,) = rows_of(old, {"s": pa.string()}, b"\x0a\x01\xff")
+    assert reason.startswith('column "s": expected STRING')
+
+
+def test_messages_that_only_have_the_names_of_known_ones() -> None:
+    for package, name in (("google.protobuf", "Timestamp"), ("google.type", "Date"), ("google.protobuf", "MyValue")):
+        own = FileDescriptorProto(
+            name=f"{package}/x.proto", package=package, syntax="proto3",
+            message_type=[message("A", {"x": f".{package}.{name}"}), message(name, {"value": "int32"})],
+        )  # fmt: skip
+        for type_ in (pa.timestamp("us"), pa.date32(), pa.int32(), pa.string()):
+            (reason,) = rows_of(own, {"x": type_}, b"\x0a\x02\x08\x05")
+            assert reason.endswith(f"got a message {package}.{name}")
+        struct_ = pa.struct([pa.field("value", pa.int32())])
+        assert rows_of(own, {"x": struct_}, b"\x0a\x02\x08\x05") == [({"value": 5},)]
+
+
+def test_the_parts_of_known_messages_are_columns_of_a_struct() -> None:
+    order: Any = Order()
+    order.at.seconds, order.day.year = 2**40, 2024
+    parts = {"at": pa.struct([pa.field("seconds", pa.int64())]), "day": pa.struct([pa.field("year", pa.int32())])}
+    decoder = ProtobufDecoder(pa.schema(parts), WRITERS.__getitem__)
+    assert decoder.decode([framed(order.SerializeToString())]).frame.rows() == [({"seconds": 2**40}, {"year": 2024})]
+
+
+def test_the_first_name_of_a_number_of_an_enum() -> None:
+    values = [{"name": "NONE", "number": 0}, {"name": "OLD", "number": 1}, {"name": "NEW", "number": 1}]
+    enum = EnumDescriptorProto(name="E", value=values, options={"allow_alias": True})
+    made = file("e.proto", message("A", {"e": "enum.shop.E"}), enum_type=[enum])
+    assert rows_of(made, {"e": pa.string()}, b"\x08\x01") == [("OLD",)]
+
+
+def broken_files() -> list[FileDescriptorProto]:
+    not_initialized = file("a.proto", message("A", {"a": "int32"}))
+    not_initialized.options.uninterpreted_option.add().name.add()
+    entry = map_entry("E", "string", "string")
+    entry.field[0].name = "k"
+    return [
+        not_initialized,
+        file("a.proto", message("A", {"m": "repeated .shop.A.E"}, nested=(entry,))),
+        file("a.proto", message("A", {"a": ".shop.Nobody"})),
+        file("a.proto", message("A b", {"a": "int32"})),
+        file("a.proto", message("A", {"a": "int32"}), message("A", {"a": "int32"})),
+        file("a.proto", dependency=["a.proto"]),
+    ]
+
+
+@pytest.mark.parametrize("broken", broken_files(), ids=range(6))
+def test_broken_files_are_refused(broken: FileDescriptorProto) -> None:
+    text = base64.b64encode(broken.SerializePartialToString()).decode()
+    decoder = ProtobufDecoder(pa.schema([pa.field("m", pa.string())]), {7: document(text, [])}.__getitem__)
+    (refusal,) = decoder.decode([framed(b"", OTHER_PATH)]).refused
+    assert refusal.message.startswith("schema 7: ")
+
+
+@given(st.binary(max_size=40), st.integers(0, 80), st.integers(0, 255))
+def test_damaged_schemas_are_used_or_refused(tail: bytes, at: int, byte: int) -> None:
+    whole = bytearray(ORDER_FILE_BYTES)
+    whole[at * len(whole) // 81] = byte
+    for text in (base64.b64encode(bytes(whole)).decode(), base64.b64encode(tail).decode()):
+        decoder = ProtobufDecoder(SCHEMA, {7: document(text, [])}.__getitem__)
+        result = decoder.decode([framed(b""), framed(b"", OTHER_PATH), framed(tail)])
+        assert len(result.frame) + len(result.refused) == 3

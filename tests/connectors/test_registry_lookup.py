@@ -72,6 +72,33 @@ def test_a_schema_is_asked_for_once(registry: Registry) -> None:
     assert registry.asked == [("GET", "/schemas/ids/7", None, None)]
 
 
+PROTOBUF = {"schemaType": "PROTOBUF", "schema": "Cg==", "references": [{"name": "b", "subject": "x/y", "version": 2}]}
+
+
+def test_a_compiled_schema_comes_with_what_it_imports(registry: Registry) -> None:
+    imported = {"schemaType": "PROTOBUF", "schema": "Eg=="}
+    registry.answers = [(200, {**PROTOBUF, "schema": "message A {}"}), (200, PROTOBUF), (200, imported)]
+    assert schema_lookup(registry.url)(7)["imports"] == {"b": "Eg=="}
+    paths = ["/schemas/ids/7", "/schemas/ids/7?format=serialized", "/subjects/x%2Fy/versions/2?format=serialized"]
+    assert [path for _, path, _, _ in registry.asked] == paths
+
+
+STRANGE: list[Answers] = [
+    [(200, [])], [(200, {"schema": None})], [(200, {})], [(200, b"<html>")],
+    [(200, PROTOBUF), (200, {"schemaType": "PROTOBUF"})],
+    [(200, PROTOBUF), (200, {**PROTOBUF, "references": 5})], [(200, PROTOBUF), (200, {**PROTOBUF, "references": [{}]})],
+    [(200, PROTOBUF), (200, PROTOBUF), (404, {"message": "gone"})],
+    [(200, PROTOBUF), (200, {**PROTOBUF, "references": [{"name": "b", "subject": "x", "version": "../1"}]})],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answers", STRANGE, ids=range(len(STRANGE)))
+def test_a_registry_that_answers_strangely_is_asked_again_later(registry: Registry, answers: Answers) -> None:
+    registry.answers = answers
+    with pytest.raises(ExternalError, match="the schema registry"):
+        schema_lookup(registry.url)(7)
+
+
 def test_an_unknown_id_is_asked_for_again(registry: Registry) -> None:
     registry.answers = [(404, {"error_code": 40403, "message": "Schema not found"})] * 2
     for _ in range(2):

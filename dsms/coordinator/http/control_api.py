@@ -1,7 +1,7 @@
 """The HTTP calls about control tables."""
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from dsms.coordinator.http.access import needs
 from dsms.coordinator.http.calling import CalledService
@@ -31,7 +31,7 @@ class QueryChange(BaseModel):
         description="its share when not all can run at once",
     )
     paused: bool | None = None
-    state_memory: int | str | None = Field(
+    state_memory: StrictInt | str | None = Field(
         default=None,
         description="the most bytes in redis of its state that no other query has",
         examples=["100 MB", "none"],

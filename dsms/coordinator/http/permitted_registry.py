@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dsms.coordinator.registry.compatibility import Level
+from dsms.coordinator.registry.schema_types import referred_subjects
 from dsms.coordinator.registry.subjects import RegisteredSchema, SchemaRegistry
 from dsms.model.principal import Forbidden, Principal
 
@@ -28,17 +29,19 @@ class PermittedRegistry:
     def register(self, subject: str, schema_text: str) -> int:
         """The id of a schema, registered under a subject that he may write."""
         self._check_write(subject)
+        self._check_references(schema_text)
         return self.registry.register(subject, schema_text)
 
     def lookup(self, subject: str, schema_text: str, *, deleted: bool = False) -> RegisteredSchema:
         """The version that has a schema."""
         self._check_read(subject)
+        self._check_references(schema_text)
         return self.registry.lookup(subject, schema_text, deleted=deleted)
 
     def by_id(self, schema_id: int) -> str:
         """The text of a schema that some subject has that he may read."""
         text = self.registry.by_id(schema_id)
-        if self.principal.restricted and not self.uses(schema_id, deleted=True):
+        if not self._may_read_schema(schema_id):
             raise Forbidden(f'token "{self.principal.name}" may not read schema {schema_id}')
         return text
 
@@ -64,7 +67,7 @@ class PermittedRegistry:
     def referring(self, subject: str, version: str | int) -> list[int]:
         """The ids of the schemas that refer to a version."""
         self._check_read(subject)
-        return self.registry.referring(subject, version)
+        return [id_ for id_ in self.registry.referring(subject, version) if self._may_read_schema(id_)]
 
     def compatibility(self, subject: str | None = None) -> Level | None:
         """The level of a subject, or of all without their own."""
@@ -85,6 +88,7 @@ class PermittedRegistry:
     def check(self, subject: str, schema_text: str, version: str | int | None = None) -> list[str]:
         """Why a schema does not fit a subject."""
         self._check_read(subject)
+        self._check_references(schema_text)
         return self.registry.check(subject, schema_text, version)
 
     def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
@@ -96,6 +100,15 @@ class PermittedRegistry:
         """Deletes a version of a subject."""
         self._check_write(subject)
         return self.registry.delete_version(subject, version, permanent=permanent)
+
+    def _may_read_schema(self, schema_id: int) -> bool:
+        return not self.principal.restricted or bool(self.uses(schema_id, deleted=True))
+
+    def _check_references(self, schema_text: str) -> None:
+        """Whether what a schema imports can be used says what is in it."""
+        if self.principal.restricted:
+            for subject in referred_subjects(schema_text):
+                self._check_read(subject)
 
     def _may_read(self, subject: str) -> bool:
         return self.principal.may_read_topic(topic_of(subject))

@@ -24,7 +24,7 @@ class Reference(BaseModel):
 
     name: str
     subject: str
-    version: int
+    version: int = Field(ge=1)
 
 
 class SchemaRequest(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
 from connectors.formats.protobuf_schema import parsed_file
 
@@ -18,17 +18,20 @@ _GROUPS = (
     {_FIELD.TYPE_FIXED32, _FIELD.TYPE_SFIXED32},
     {_FIELD.TYPE_FIXED64, _FIELD.TYPE_SFIXED64},
 )
+Messages = Mapping[str, DescriptorProto]
 
 
 def unreadable(reader: Mapping[str, Any], writer: Mapping[str, Any]) -> list[str]:
     """Why messages of the writer's schema cannot be read with the reader's; empty when they can. A field that only one
-    of them has does no harm, unless the reader requires it: fields are known by their numbers, and may be absent."""
+    of them has does no harm, unless the reader requires it: fields are known by their numbers, and may be absent.
+    Messages of imported files are not compared."""
     old, new = (dict(_messages(parsed_file(schema["file"]))) for schema in (writer, reader))
-    gone = [f"message {name} is missing" for name in old if name not in new]
-    return gone + [reason for name in old if name in new for reason in _reasons(name, new[name], old[name])]
+    named = [name for name, message in old.items() if not message.options.map_entry]
+    gone = [f"message {name} is missing" for name in named if name not in new]
+    return gone + [reason for name in named if name in new for reason in _reasons(name, name, new, old)]
 
 
-def _messages(file: Any) -> Iterator[tuple[str, DescriptorProto]]:
+def _messages(file: FileDescriptorProto) -> Iterator[tuple[str, DescriptorProto]]:
     waiting = [(file.package, message) for message in file.message_type]
     while waiting:
         scope, message = waiting.pop(0)
@@ -37,27 +40,39 @@ def _messages(file: Any) -> Iterator[tuple[str, DescriptorProto]]:
         waiting += [(name, nested) for nested in message.nested_type]
 
 
-def _reasons(name: str, reader: DescriptorProto, writer: DescriptorProto) -> Iterator[str]:
-    written = {field.number: field for field in writer.field}
-    for field in reader.field:
-        old = written.get(field.number)
-        if old is None and field.label == _FIELD.LABEL_REQUIRED:
-            yield f"field {field.number} of {name} is required, and not written"
-        if old is not None and (why := _change(field, old)):
-            yield f"field {field.number} of {name} {why}"
+def _reasons(reader: str, writer: str, new: Messages, old: Messages) -> Iterator[str]:
+    """Why a message cannot be read as another, by their names."""
+    written = {field.number: field for field in old[writer].field}
+    for field in new[reader].field:
+        known = written.get(field.number)
+        where = f"field {field.number} of {writer}"
+        if _required(field) and not (known is not None and _required(known)):
+            yield f"{where} is required, and need not be written"
+        elif known is not None:
+            yield from (f"{where} {why}" for why in _changes(field, known, new, old))
 
 
-def _change(reader: FieldDescriptorProto, writer: FieldDescriptorProto) -> str:
-    if _FIELD.LABEL_REPEATED in (reader.label, writer.label) and reader.label != writer.label:
-        return "is repeated in one of them only"
-    if reader.type == writer.type:
-        return "has another message" if _message_name(reader) != _message_name(writer) else ""
-    together = any({reader.type, writer.type} <= group for group in _GROUPS)
-    return "" if together else f"has type {_type_name(reader)} instead of {_type_name(writer)}"
+def _changes(reader: FieldDescriptorProto, writer: FieldDescriptorProto, new: Messages, old: Messages) -> Iterator[str]:
+    entries = [_entry(reader, new), _entry(writer, old)]
+    if all(entries):
+        yield from _reasons(entries[0], entries[1], new, old)
+    elif _FIELD.LABEL_REPEATED in (reader.label, writer.label) and reader.label != writer.label:
+        yield "is repeated in one of them only"
+    elif reader.type != writer.type:
+        if not any({reader.type, writer.type} <= group for group in _GROUPS):
+            yield f"has type {_type_name(reader)} instead of {_type_name(writer)}"
+    elif reader.type in (_FIELD.TYPE_MESSAGE, _FIELD.TYPE_GROUP) and reader.type_name != writer.type_name:
+        yield "has another message"
 
 
-def _message_name(field: FieldDescriptorProto) -> str:
-    return field.type_name if field.type in (_FIELD.TYPE_MESSAGE, _FIELD.TYPE_GROUP) else ""
+def _entry(field: FieldDescriptorProto, messages: Messages) -> str:
+    """The name of the message of a map's entries; empty for what is no map."""
+    name = field.type_name.removeprefix(".")
+    return name if name in messages and messages[name].options.map_entry else ""
+
+
+def _required(field: FieldDescriptorProto) -> bool:
+    return field.label == _FIELD.LABEL_REQUIRED
 
 
 def _type_name(field: FieldDescriptorProto) -> str:

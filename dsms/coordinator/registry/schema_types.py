@@ -6,15 +6,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import fastavro
+import msgspec
 from avro.errors import AvroException
 from fastavro.schema import SchemaParseException, UnknownType
 
 from connectors.formats import protobuf_schema
 from connectors.formats.avro_size import avro_size
-from connectors.formats.protobuf_schema import NotProtobuf, VersionOf
+from connectors.formats.protobuf_schema import NotProtobuf, ProtobufSchema, VersionOf
 from dsms.coordinator.registry import avro_compatibility, protobuf_compatibility
 from dsms.coordinator.registry.compatibility import Unreadable
 from dsms.model.limits import SETTING, Limits
@@ -42,12 +43,6 @@ class SchemaType:
 def _avro_document(text: str, references: Sequence[Mapping[str, Any]]) -> str:
     if references:
         raise InvalidSchema("schema references are not supported in Avro", hint="write the named types out")
-    try:
-        document = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
-        return text  # `checked` says what is wrong
-    if protobuf_schema.is_protobuf(document):
-        raise InvalidSchema('schema is not valid Avro: it has no type "protobuf"')
     return text
 
 
@@ -75,13 +70,26 @@ def _protobuf_answer(text: str) -> dict[str, Any]:
 
 def _check_protobuf(document: Any, _: Limits, version_of: VersionOf) -> None:
     try:
-        protobuf_schema.check(protobuf_schema.with_imports(document, version_of))
-    except NotProtobuf as error:
-        raise InvalidSchema(str(error), hint=_COMPILED) from error
+        msgspec.convert(document, _Document)
+        ProtobufSchema(protobuf_schema.with_imports(document, version_of))
+    except (NotProtobuf, msgspec.ValidationError) as error:
+        raise InvalidSchema(f"schema is not valid Protobuf: {error}", hint=_COMPILED) from error
 
 
 def _protobuf_unreadable(reader: str, writer: str) -> list[str]:
     return protobuf_compatibility.unreadable(json.loads(reader), json.loads(writer))
+
+
+class _Reference(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    subject: str
+    version: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class _Document(msgspec.Struct, forbid_unknown_fields=True):
+    type: str
+    file: str
+    references: list[_Reference] = []
 
 
 #: The types by the names that clients give them, the default first.
@@ -93,7 +101,26 @@ SCHEMA_TYPES: dict[str, SchemaType] = {
 
 def type_of(text: str) -> SchemaType:
     """The type of a document."""
-    return SCHEMA_TYPES["PROTOBUF" if protobuf_schema.is_protobuf(json.loads(text)) else "AVRO"]
+    return _type_of(json.loads(text))
+
+
+def _type_of(document: object) -> SchemaType:
+    return SCHEMA_TYPES["PROTOBUF" if protobuf_schema.is_protobuf(document) else "AVRO"]
+
+
+def referred_subjects(text: str) -> list[str]:
+    """The subjects to which a text refers, as far as it is a document.
+
+    >>> referred_subjects('{"type": "protobuf", "references": [{"subject": "a"}]}'), referred_subjects("{")
+    (['a'], [])
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    references = document.get("references") if protobuf_schema.is_protobuf(document) else ()
+    found = [reference.get("subject") for reference in references or () if isinstance(reference, dict)]
+    return [subject for subject in found if isinstance(subject, str)]
 
 
 def unreadable(reader: str, writer: str) -> list[str]:
@@ -107,14 +134,15 @@ def unreadable(reader: str, writer: str) -> list[str]:
 
 
 def checked(text: str, limits: Limits, version_of: VersionOf) -> str:
-    """The compact text of a valid schema. Raises InvalidSchema or another UserError for any other."""
+    """The compact text of a valid schema. Raises InvalidSchema or another UserError for any other. `version_of` gives
+    the documents to which it refers."""
     limits.check("schema_length", len(text), "the schema has {} characters")
     try:
         document = json.loads(text)
-        type_of(text).check(document, limits, version_of)
+        _type_of(document).check(document, limits, version_of)
     except RecursionError:
         hint = f'the limit "schema_nesting" is set by {SETTING}'
         raise InvalidSchema("the schema is nested too deeply", hint=hint) from None
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise InvalidSchema(f"schema is not valid Avro: {error}") from error
     return json.dumps(document, separators=(",", ":"))

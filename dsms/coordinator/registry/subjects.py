@@ -67,6 +67,7 @@ class SchemaRegistry:
             existing = self._find(subject, key)
             if existing is not None:
                 return existing.schema_id
+            self._refuse_deleted_references(text)
             self._refuse_incompatible(subject, text)
             schema_id = self._id_of(key) or self.state.next_id()
             number = max((v.number for v in self.state.subjects.get(subject, ())), default=0) + 1
@@ -121,9 +122,12 @@ class SchemaRegistry:
 
     def referring(self, subject: str, version: str | int) -> list[int]:
         """The ids of the schemas that refer to a version, ascending."""
-        number = self._version(subject, version, deleted=True).number
-        documents = ((schema_id, json.loads(text)) for schema_id, text in sorted(self.state.schemas.items()))
-        return [schema_id for schema_id, document in documents if (subject, number) in references_of(document)]
+        return self._referring(subject, {self._version(subject, version, deleted=True).number})
+
+    def _referring(self, subject: str, numbers: set[int]) -> list[int]:
+        wanted = {(subject, number) for number in numbers}
+        referring = ((id_, text) for id_, text in sorted(self.state.schemas.items()) if '"references"' in text)
+        return [id_ for id_, text in referring if wanted.intersection(references_of(json.loads(text)))]
 
     def compatibility(self, subject: str | None = None) -> Level | None:
         """The global level, or a subject's own one if it was set."""
@@ -212,10 +216,14 @@ class SchemaRegistry:
 
     def _refuse_referenced(self, subject: str, numbers: Sequence[int]) -> None:
         """Schemas of records have to stay readable, so what they import stays."""
-        for number in numbers:
-            if referring := self.referring(subject, number):
-                ids = ", ".join(map(str, referring))
-                raise RegistryError(42206, f'schemas refer to version "{number}" of subject "{subject}": {ids}')
+        if referring := self._referring(subject, set(numbers)):
+            ids = ", ".join(map(str, referring))
+            raise RegistryError(42206, f'subject "{subject}" cannot be deleted: schemas refer to it: {ids}')
+
+    def _refuse_deleted_references(self, text: str) -> None:
+        """What is deleted can be forgotten for good, and then a schema that imports it could not be read."""
+        for subject, number in references_of(json.loads(text)):
+            self.version(subject, number)
 
     def _id_of(self, key: str) -> int | None:
         return next((schema_id for schema_id, text in self.state.schemas.items() if _identity(text) == key), None)

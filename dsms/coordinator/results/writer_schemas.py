@@ -24,9 +24,8 @@ def _own_lookup(registry: SchemaRegistry) -> WriterSchema:
     def lookup(schema_id: int) -> dict[str, object]:
         try:
             schema: dict[str, object] = json.loads(registry.by_id(schema_id))
+            return with_imports(schema, registry.document) if is_protobuf(schema) else schema
         except RegistryError as error:
             raise LookupError(f"unknown schema id {schema_id}") from error
-        # what it imports is there: a version to which a schema refers cannot be deleted
-        return with_imports(schema, registry.document) if is_protobuf(schema) else schema
 
     return lookup

@@ -113,6 +113,8 @@ def test_incompatible_schema_is_refused(client):
         ("POST /subjects/s/versions", {"schema": '"int"', "references": [REFERENCE]}, 422, 42201),
         ("POST /subjects/s/versions", {"schema": "message A {}", "schemaType": "PROTOBUF"}, 422, 42201),
         ("POST /subjects/s/versions", {"schema": '{"type": "protobuf"}'}, 422, 42201),
+        ("POST /subjects/s/versions", {"schema": '{"type": "protobuf", "file": 5, "references": 5}'}, 422, 42201),
+        ("POST /subjects/s/versions", {"schema": f'{{"type": "int", "n": {"1" * 5000}}}'}, 422, 42201),
         ("POST /subjects/s/versions", {"schema": '"int"', "schemaType": "JSON"}, 422, 42201),
         ("DELETE /subjects/s?permanent=true", None, 404, 40405),
     ],

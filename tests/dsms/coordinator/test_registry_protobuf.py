@@ -24,13 +24,15 @@ from connectors.formats.protobuf_decode import ProtobufDecoder
 from connectors.formats.protobuf_schema import document
 from connectors.kafka.registry import latest_schema, schema_lookup
 from dsms.coordinator.http.api import create_app
+from dsms.coordinator.http.permitted_registry import PermittedRegistry
 from dsms.coordinator.registry.schema_types import unreadable
 from dsms.coordinator.registry.state import read_event
-from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.coordinator.registry.subjects import RegistryError, SchemaRegistry
 from dsms.coordinator.results.writer_schemas import writer_schema
+from dsms.model.principal import Forbidden, Principal, Rules
 from tests.support.fake_service import FakeService
 from tests.support.http_server_thread import serving
-from tests.support.protobuf_files import as_text, file, message
+from tests.support.protobuf_files import as_text, file, map_entry, message
 
 MONEY = file("money.proto", message("Money", {"cents": "int64"}))
 ORDER = file(
@@ -96,7 +98,7 @@ def test_a_version_that_others_import_stays(client: SchemaRegistryClient):
     record(client)
     for delete in (client.delete_subject, lambda subject: client.delete_version(subject, 1)):
         with pytest.raises(
-            SchemaRegistryError, match='schemas refer to version "1" of subject "money.proto": 2'
+            SchemaRegistryError, match='subject "money.proto" cannot be deleted: schemas refer to it: 2'
         ) as error:
             delete("money.proto")
         assert error.value.error_code == 42206
@@ -149,7 +151,8 @@ FOLLOWING = [
     ({"a": "int32"}, {"a": "sint32"}, "field 1 of shop.A has type sint32 instead of int32"),
     ({"a": "int32"}, {"a": "repeated int32"}, "field 1 of shop.A is repeated in one of them only"),
     ({"a": ".shop.A"}, {"a": ".shop.B"}, "field 1 of shop.A has another message"),
-    ({"a": "int32"}, {"a": "int32", "b": "required int32"}, "field 2 of shop.A is required, and not written"),
+    ({"a": "int32"}, {"a": "int32", "b": "required int32"}, "field 2 of shop.A is required, and need not be written"),
+    ({"a": "optional int32"}, {"a": "required int32"}, "field 1 of shop.A is required, and need not be written"),
     ({"a": "int32", "b": "required int32"}, {"a": "int32"}, ""),
 ]
 
@@ -157,6 +160,51 @@ FOLLOWING = [
 @pytest.mark.parametrize(("old", "new", "why"), FOLLOWING)
 def test_which_schemas_read_which_data(old: dict[str, str], new: dict[str, str], why: str):
     assert unreadable(schema(**new), schema(**old)) == ([why] if why else [])
+
+
+def test_maps_are_read_by_their_keys_and_values():
+    """The names of the messages that stand for their entries do not matter, and a map may go like any field."""
+
+    def mapped(name: str, key: str, value: str) -> str:
+        entry = map_entry(f"{name}Entry", key, value)
+        made = message("A", {name: f"repeated .shop.A.{name}Entry"}, nested=(entry,))
+        return json.dumps(document(as_text(file("a.proto", made)), []))
+
+    old = mapped("m", "string", "int32")
+    assert unreadable(mapped("n", "string", "int64"), old) == []
+    why = ["field 1 of shop.A field 2 of shop.A.mEntry has type string instead of int32"]
+    assert unreadable(mapped("m", "string", "string"), old) == why
+    assert unreadable(json.dumps(document(as_text(file("a.proto", message("A", {}))), [])), old) == []
+
+
+def test_references_are_to_what_stays(registry: SchemaRegistry, client: SchemaRegistryClient, url: str):
+    client.register_schema("money.proto", Schema(as_text(MONEY), "PROTOBUF"))
+    client.register_schema("avro", Schema('"string"', "AVRO"))
+    needing = file("a.proto", message("A", {"price": ".shop.Money"}), dependency=["money.proto"])
+    for subject, version, why in (("avro", 1, "not the base64"), ("money.proto", 2, "not found")):
+        schema = Schema(as_text(needing), "PROTOBUF", [SchemaReference("money.proto", subject, version)])
+        with pytest.raises(SchemaRegistryError, match=why):
+            client.register_schema("s", schema)
+    reference = {"name": "money.proto", "subject": "money.proto", "version": -1}
+    body = {"schema": as_text(needing), "schemaType": "PROTOBUF", "references": [reference]}
+    assert httpx.post(f"{url}/subjects/s/versions", json=body).status_code == 422
+    client.delete_subject("money.proto")
+    body["references"] = [{**reference, "version": 1}]
+    answer = httpx.post(f"{url}/subjects/s/versions", json=body)
+    assert (answer.status_code, answer.json()["error_code"]) == (404, 40401)
+
+
+def test_what_a_caller_may_not_read_he_may_not_import():
+    registry = SchemaRegistry()
+    registry.register("secret-value", json.dumps(document(as_text(MONEY), [])))
+    ann = PermittedRegistry(registry, Principal("ann", "writer", Rules.of(read_topics=["mine"], write_topics=["mine"])))
+    reference = {"name": "money.proto", "subject": "secret-value", "version": 1}
+    text = json.dumps(document(as_text(ORDER), [reference]))
+    for call in (ann.register, ann.check, ann.lookup):
+        with pytest.raises(Forbidden):
+            call("mine-value", text)
+    with pytest.raises(RegistryError, match="not found"):
+        ann.lookup("mine-value", '"int"')
 
 
 def test_a_message_that_goes_or_another_type_of_schema_cannot_follow():

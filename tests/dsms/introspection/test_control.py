@@ -165,6 +165,7 @@ def test_attributes_of_a_query_are_written(client: TestClient, session: LocalSes
     for limit, kept in (("2 MB", 2_000_000), (5_000_000, 5_000_000), ("none", None)):
         limited = client.patch("/v1/control/queries/Hot", json={"state_memory": limit}).json()
         assert (limited["state_memory"], limited["weight"]) == (kept, 1e-7)
+    assert client.patch("/v1/control/queries/Hot", json={"state_memory": True}).status_code == 400
     refused = client.patch("/v1/control/queries/Hot", json={"state_memory": "1' MB"})
     assert (refused.status_code, refused.json()["error"]["message"].count("1' MB")) == (400, 1)
     assert session.catalog.find("Hot").weight == 1e-7  # type: ignore[union-attr]

@@ -28,17 +28,19 @@ function useAsked(call, key, seconds) {
   return state;
 }
 
-// A field of an attribute. What is typed stays until the field is left, and is saved then.
+// A field of an attribute. What is typed stays until the field is left, and is saved then, unless it is no number where
+// there has to be one. Until the value is known it is disabled.
 export function Setting({ id, label, value, save, ...input }) {
   const [typed, setTyped] = useState(null);
-  const leave = () => {
-    if (typed !== null && typed !== String(value ?? "")) save(typed);
+  const leave = ({ target }) => {
+    if (typed !== null && typed !== String(value ?? "") && !target.validity.badInput) save(typed);
     setTyped(null);
   };
   return html`<label for=${id}>${label}</label>
     <input
       id=${id}
       ...${input}
+      disabled=${value === undefined}
       value=${typed ?? value ?? ""}
       onInput=${({ target }) => setTyped(target.value)}
       onBlur=${leave}

@@ -18,7 +18,7 @@ export function Query({ name }) {
   const set = (attributes) => change(`/v1/control/queries/${path}`, attributes).then(() => setFailure(null), setFailure);
   return html`<article>
     <h1>${name}</h1>
-    <${Failure} error=${failure ?? error ?? operators.error} />
+    <${Failure} error=${failure ?? error ?? operators.error ?? limits.error} />
     ${data &&
     html`<div>
       <div class="row">
@@ -34,13 +34,13 @@ export function Query({ name }) {
           min="0"
           step="any"
           value=${data.weight}
-          save=${(text) => set({ weight: Number(text) })}
+          save=${(text) => text && set({ weight: Number(text) })}
         />
         <${Setting}
           id="state_memory"
           label="State in Redis, at most"
           size="10"
-          value=${limits.data?.state_memory ?? "none"}
+          value=${limits.data && (limits.data.state_memory ?? "none")}
           save=${(text) => set({ state_memory: text || "none" })}
         />
       </div>
