@@ -37,8 +37,13 @@ _FRAMES = """seconds => new Promise(done => {
 })"""
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 PAGES = {"queries": "", **{name: name for name in ("plan", "sources", "resources", "executors", "sql")}}
-#: What is opened on pages before their pictures are taken, where it is there.
-OPENED = {"sources": "button[aria-label^='Dead letters']", "query": "details:last-of-type > summary"}
+#: What is opened on pages before their pictures are taken, one after the other, where it is there.
+OPENED = {
+    "sources": ["button[aria-label^='Dead letters']:not(:text-is('0'))", "button[aria-label^='Replay']"],
+    "query": ["summary:text-is('Quality over time')"],
+}
+#: The heights of pictures, in pixels.
+HEIGHTS = {"sources": 900, "resources": 900, "query": 1200}
 
 
 class MadeUp:
@@ -80,14 +85,15 @@ def measured(page: Page) -> tuple[float, float, float]:
 def pictures(page: Page, url: str, directory: Path, query: str) -> None:
     """A picture of each page of a running coordinator."""
     directory.mkdir(parents=True, exist_ok=True)
-    page.set_viewport_size({"width": 1200, "height": 640})
     for name, path in {**PAGES, "query": f"queries/{query}"}.items():
+        page.set_viewport_size({"width": 1200, "height": HEIGHTS.get(name, 640)})
         page.goto(f"{url}/console/#/{path}")
         page.wait_for_timeout(4000)
-        for opened in page.locator(OPENED[name]).all()[:1] if name in OPENED else ():
-            opened.click()
-            page.wait_for_timeout(2000)
-        page.screenshot(path=directory / f"{name}.png", full_page=True)
+        for place in OPENED.get(name, ()):
+            for opened in page.locator(place).all()[:1]:
+                opened.click()
+                page.wait_for_timeout(2000)
+        page.screenshot(path=directory / f"{name}.png")
 
 
 def main() -> None:

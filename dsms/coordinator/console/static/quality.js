@@ -40,7 +40,7 @@ function Steps({ rows }) {
   const [from, to] = [Math.min(...known), Math.max(...known)];
   const margin = Math.max(1, (to - from) / 10), most = Math.max(...steps.map(({ value }) => value), 1);
   const x = (instant, other) => (WIDTH * (Number(instant ?? other) - (from - margin))) / (to - from + 2 * margin);
-  const y = (value) => 4 + (HEIGHT - 8) * (1 - value / most);
+  const y = (value) => 18 + (HEIGHT - 40) * (1 - value / most);
   const series = [...new Set(steps.map((step) => step.series))];
   const path = (parts) =>
     parts
