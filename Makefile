@@ -7,7 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-export UV_SYSTEM_CERTS := 1 # as pip: a company's certificates are known to the machine
+# a company's certificates are known to the machine
+export UV_SYSTEM_CERTS := 1
 unexport PYTHONDONTWRITEBYTECODE # each of the many processes would compile all that it imports
 
 .DEFAULT_GOAL := help
