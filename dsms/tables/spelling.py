@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
@@ -21,10 +21,58 @@ def spelled(query: exp.Expr) -> exp.Expr:
 
 
 def _spelled(node: exp.Expr) -> exp.Expr:
+    """What a node becomes with all that is within it, as nothing within a new node is looked at any more."""
     spell = _SPELLINGS.get(type(node))
     if spell is None and isinstance(node, exp.Anonymous):
         spell = _NAMED.get(node.name.upper())
-    return node if spell is None else spell(node)
+    if spell is None:
+        return node
+    return spell(node if spell in _OUTSIDE_IN else _of_spelled_parts(node))
+
+
+def _of_spelled_parts(node: exp.Expr) -> exp.Expr:
+    made = node.copy()
+    for part in list(made.iter_expressions()):
+        part.replace(spelled(part))
+    return made
+
+
+def _rows_in_order(node: exp.Expr) -> exp.Expr:
+    """A comparison of rows by their columns: DuckDB makes filters of such comparisons that it cannot run, and takes
+    NULLs in them for the greatest values."""
+    if not _comparable(node.this, node.expression):
+        return node
+    return exp.paren(_in_order(type(node), list(zip(node.this.expressions, node.expression.expressions, strict=True))))
+
+
+def _row_between(node: exp.Expr) -> exp.Expr:
+    row, low, high = (node.args[key] for key in ("this", "low", "high"))
+    if node.args.get("symmetric") or not (_comparable(row, low) and _comparable(row, high)):
+        return node
+    ends = (exp.GTE(this=row, expression=low), exp.LTE(this=row.copy(), expression=high))
+    inside = exp.paren(exp.and_(*map(_rows_in_order, ends)))
+    return exp.not_(inside) if node.args.get("negate") else inside
+
+
+def _comparable(left: exp.Expr, right: exp.Expr) -> bool:
+    """Whether two rows are compared. Their columns are written twice, so that nested rows would grow."""
+    rows = isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple)
+    parts = [*left.expressions, *right.expressions] if rows else []
+    return rows and len(left.expressions) == len(right.expressions) and not any(part.find(exp.Tuple) for part in parts)
+
+
+def _in_order(compare: type[exp.Expr], pairs: Sequence[tuple[exp.Expr, exp.Expr]]) -> exp.Expr:
+    (left, right), *rest = pairs
+    if not rest:
+        return _of(compare, left, right)
+    return exp.or_(_of(_STRICT[compare], left, right), exp.and_(_of(exp.EQ, left, right), _in_order(compare, rest)))
+
+
+def _of(compare: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return compare(this=exp.paren(left.copy()), expression=exp.paren(right.copy()))
+
+
+_STRICT: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.GT, exp.GTE: exp.GT, exp.LT: exp.LT, exp.LTE: exp.LT}
 
 
 def _not_null(node: exp.Expr) -> exp.Expr:
@@ -32,7 +80,7 @@ def _not_null(node: exp.Expr) -> exp.Expr:
         return node
     value = node.expressions[0]
     refused = exp.Anonymous(this="error", expressions=[exp.Literal.string("NOT_NULL of a NULL")])
-    return exp.Case(ifs=[exp.If(this=exp.Is(this=value.copy(), expression=exp.Null()), true=refused)], default=value)
+    return exp.Coalesce(this=value, expressions=[refused])
 
 
 def _count_distinct(node: exp.Expr) -> exp.Expr:
@@ -56,6 +104,9 @@ def _similar(node: exp.Expr) -> exp.Expr:
 
 
 def _overlay(node: exp.Expr) -> exp.Expr:
+    if any(part.find(exp.Overlay) for part in node.iter_expressions()):  # each is written twice
+        raise SqlError("OVERLAY within an operand of another is not supported in a query that runs once")
+    node = _of_spelled_parts(node)
     text, new, start = (node.args[key] for key in ("this", "expression", "from_"))
     count = node.args.get("for_") or exp.Length(this=new.copy())
     before = exp.Substring(this=text.copy(), start=exp.Literal.number(1), length=_minus_one(start.copy()))
@@ -106,6 +157,7 @@ def _contains_all(array: exp.Expr, wanted: exp.Expr) -> exp.Expr:
     inside = (exp.ArrayContainsAll, exp.ArrayContainedBy)
     if array.find(*inside) or wanted.find(*inside):  # each is written twice, so that nested ones would grow
         raise SqlError("@> or <@ within an operand of another is not supported in a query that runs once")
+    array, wanted = spelled(array), spelled(wanted)
     has = exp.Anonymous(this="list_has_all", expressions=[array, wanted])
     known, size = (exp.Anonymous(this=name, expressions=[wanted.copy()]) for name in ("list_count", "len"))
     missing = exp.Is(this=array.copy(), expression=exp.Null())
@@ -130,23 +182,39 @@ def _in_zone(node: exp.Expr) -> exp.Expr:
     return exp.AtTimeZone(this=exp.paren(exp.AtTimeZone(this=exp.paren(time), zone=source)), zone=target)
 
 
+def _contains(node: exp.Expr) -> exp.Expr:
+    return _contains_all(node.this, node.expression)
+
+
+def _contained(node: exp.Expr) -> exp.Expr:
+    return _contains_all(node.expression, node.this)
+
+
+def _contains_call(node: exp.Expr) -> exp.Expr:
+    return _contains_all(*node.expressions) if len(node.expressions) == 2 else node
+
+
+#: These spell what is within them by themselves, as it depends on where it is.
+_OUTSIDE_IN: list[Callable[[exp.Expr], exp.Expr]] = [_built_json, _contains, _contained, _contains_call, _overlay]
 _SPELLINGS: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.ApproxDistinct: _count_distinct,
     exp.ApproxQuantile: lambda node: _quantile(node.this, node.args["quantile"]),
     exp.Format: _format,
     exp.Overlay: _overlay,
     exp.SimilarTo: _similar,
+    exp.Between: _row_between,
+    **dict.fromkeys(_STRICT, _rows_in_order),
     exp.JSONObject: _built_json,
     exp.JSONBExtract: _json("json_extract"),
-    exp.ArrayContainsAll: lambda node: _contains_all(node.this, node.expression),
-    exp.ArrayContainedBy: lambda node: _contains_all(node.expression, node.this),
+    exp.ArrayContainsAll: _contains,
+    exp.ArrayContainedBy: _contained,
     exp.JSONBExtractScalar: _json("json_extract_string"),
 }
 _NAMED: dict[str, Callable[[exp.Expr], exp.Expr]] = {
     "NOT_NULL": _not_null,
     "ADD_INTERVALS": _added_intervals,
     "IN_ZONE": _in_zone,
-    "ARRAY_CONTAINS_ALL": lambda node: _contains_all(*node.expressions) if len(node.expressions) == 2 else node,
+    "ARRAY_CONTAINS_ALL": _contains_call,
     "ARRAY_OVERLAPS": lambda node: exp.Anonymous(this="list_has_any", expressions=node.expressions),
     **dict.fromkeys(_BUILDERS, _built_json),
     "APPROX_PERCENTILE": lambda node: _quantile(*node.expressions[:2]),
