@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from operators.expressions import Call, Column, Expression
+from operators.expressions import Call, Column, Expression, Literal
 
 #: The output column that holds each expression over the core.
-OutputColumns = dict[Expression, Column]
+OutputColumns = Mapping[Expression, Expression]
 
 
 def output_columns(outputs: Mapping[str, Expression]) -> OutputColumns:
@@ -17,13 +17,17 @@ def output_columns(outputs: Mapping[str, Expression]) -> OutputColumns:
 
 
 def over(expression: Expression, columns: OutputColumns) -> Expression | None:
-    """The expression over output columns; None if it reads something that no column holds.
+    """The expression over output columns; None if it reads something that no column holds. A constant that is an
+    argument stays one, as functions such as IN and LIKE take nothing else.
 
     >>> import pyarrow as pa
     >>> from operators.expressions import call, to_sql
     >>> x, y = (Column(name, pa.int64()) for name in "xy")
     >>> to_sql(over(call("add", x, call("add", x, y)), output_columns({"a": call("add", x, y), "b": x})))
     'b + a'
+    >>> one = Literal(1, pa.int64())
+    >>> to_sql(over(call("in", x, one), output_columns({"a": one, "b": x})))
+    'b IN (1)'
     """
     if expression in columns:
         return columns[expression]
@@ -31,7 +35,10 @@ def over(expression: Expression, columns: OutputColumns) -> Expression | None:
         return None
     if not isinstance(expression, Call):
         return expression
-    arguments = all_over(expression.arguments, columns)
+    constants: OutputColumns = {
+        argument: argument for argument in expression.arguments if isinstance(argument, Literal)
+    }
+    arguments = all_over(expression.arguments, {**columns, **constants})
     return None if arguments is None else replace(expression, arguments=tuple(arguments))
 
 

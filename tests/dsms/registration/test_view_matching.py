@@ -183,6 +183,19 @@ def test_queries_that_do_not_contain_it_are_not_used(pair) -> None:
     assert not [notice for notice in result.notices if "answered from" in notice]
 
 
+def test_a_constant_of_in_or_like_stays_one_where_the_view_has_it_as_a_column() -> None:
+    session = LocalSession()
+    session.execute(SETTING)
+    session.execute(
+        f"CREATE STREAMED VIEW V AS {JOIN.replace('n, i', 'n, i, 1 AS one, $$a%$$ AS p')}".replace("$$", "'")
+    )
+    session.execute(f"CREATE STREAMED VIEW Q AS {JOIN} WHERE i IN (1, 3) AND A.k LIKE 'a%'")
+    session.push("T", [{"k": "a", "v": 1, "ts": 1}])
+    session.push("E", [{"k": "a", "n": 5, "i": i, "ts": 1} for i in (1, 2, 3)])
+    session.advance(9)
+    assert sorted(row["i"] for row in session.relation("Q")) == [1, 3]
+
+
 def test_example_19_is_rewritten_as_the_paper_says() -> None:
     """Q4 = σ_{Temp > 100}(ℜ_Sync4(ξ(ℜ(HotRooms1)))), with σ below ℜ_Sync4."""
     _, queries, _ = registered(MATCHED["example 19"])
