@@ -97,6 +97,15 @@ def quoted_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def quoted_text(text: str) -> str:
+    """The text as a literal.
+
+    >>> quoted_text("it's")
+    "'it''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
 def to_sql(expression: Expression) -> str:
     """Returns the expression as SQL text; casts that the system added to widen a value are left out.
 
@@ -225,7 +234,7 @@ def _text_literal(literal: Literal) -> str:
     if isinstance(literal.type, DistinctType):
         return f"{type_name(literal.type)} '{value}'"
     if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
+        return quoted_text(value)
     if isinstance(value, bytes):
         return f"X'{value.hex().upper()}'"
     if isinstance(value, datetime.datetime):

@@ -36,7 +36,7 @@ from dsms.scheduler.tuning import BATCHES, Tuning, read_option, read_tuning
 from operators.core.alarms import Alarm, Alarms, together
 from operators.core.decoding import Broken, decoded
 from operators.core.errors import InternalError
-from operators.expressions.rendering import quoted_identifier
+from operators.expressions.rendering import quoted_identifier, quoted_text
 
 #: Kinds of entities: those that are only measured, then those with attributes that can be set.
 AnyKind = Literal["operators", "queues", "synopses", "constraints", "queries", "executors"]
@@ -176,7 +176,7 @@ class ControlTables:
         name = self.entity("queries", id)["id"]
         quoted = quoted_identifier(name)
         set_ = {} if weight is None else {"weight": f"{Decimal(repr(weight)):f}"}
-        set_ |= {} if state_memory is None else {"state_memory": "'{}'".format(str(state_memory).replace("'", "''"))}
+        set_ |= {} if state_memory is None else {"state_memory": quoted_text(str(state_memory))}
         options = ", ".join(f"{option} = {value}" for option, value in set_.items())
         statements = [f"ALTER QUERY {quoted} SET ({options})"] if options else []
         statements += [] if paused is None else [f"{'PAUSE' if paused else 'RESUME'} QUERY {quoted}"]
