@@ -1,9 +1,9 @@
 """What every record format offers: bytes to columns and columns to bytes. A value that does not fit is refused, never
 dropped."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from operators.core.distinct_type import stored_schema
 
 Indices = NDArray[np.int64]
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,18 @@ class Unfit(ValueError):
         return Unfit(self.reason, (name, *self.path))
 
 
+class Unread(Unfit):
+    """The value as a whole is no row, rather than one of its columns.
+
+    >>> str(Unread("no record"))
+    'no record'
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.args = (reason,)
+
+
 NULL_REFUSED = " is NULL but declared NOT NULL"
 
 
@@ -93,10 +106,17 @@ def frame_of(schema: pa.Schema, columns: Sequence[Sequence[object]]) -> pl.DataF
     return frame
 
 
-def decoded(
-    schema: pa.Schema, rows: Sequence[Sequence[object]], kept: Sequence[int], refused: Sequence[Refusal]
-) -> Decoded:
-    """The result of a decoder that goes record by record: checked rows with the indices of their values."""
+def decoded_singly(schema: pa.Schema, values: Sequence[_Value], row: Callable[[_Value], Sequence[object]]) -> Decoded:
+    """The result of a decoder that goes value by value: `row` gives the checked row of one, or raises Unfit."""
+    rows: list[Sequence[object]] = []
+    kept: list[int] = []
+    refused: list[Refusal] = []
+    for index, value in enumerate(values):
+        try:
+            rows.append(row(value))
+            kept.append(index)
+        except Unfit as unfit:
+            refused.append(Refusal(index, str(unfit)))
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     indices = np.asarray(kept, dtype=np.int64) if refused else None
     return Decoded(frame_of(schema, columns), indices, tuple(refused))

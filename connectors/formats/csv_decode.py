@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from connectors.formats.base import Decoded, Refusal, Unfit, decoded
+from connectors.formats.base import Decoded, Unread, decoded_singly
 from connectors.formats.values import check_field
 
 csv.field_size_limit(2**31 - 1)  # Kafka bounds a record
@@ -36,32 +36,24 @@ class CsvDecoder:
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The rows of the lines, and a refusal for each value that is not one."""
-        rows: list[list[object]] = []
-        kept: list[int] = []
-        refused: list[Refusal] = []
-        for index, value in enumerate(values):
-            try:
-                rows.append(self._row(value))
-                kept.append(index)
-            except (csv.Error, UnicodeDecodeError) as error:
-                refused.append(Refusal(index, f"no line of comma-separated values: {error}"))
-            except (_OtherFields, Unfit) as error:
-                refused.append(Refusal(index, str(error)))
-        return decoded(self._schema, rows, kept, refused)
+        return decoded_singly(self._schema, values, self._row)
 
     def _row(self, value: bytes) -> list[object]:
         if not value.strip():
-            raise _OtherFields("the line is empty")
-        fields: list[str] = next(csv.reader([value.decode().rstrip("\r\n")], strict=True), [])
+            raise Unread("the line is empty")
+        fields = _fields(value)
         lacking = len(self._columns) - len(fields)
         if lacking < 0:
-            raise _OtherFields(f"there are {len(fields)} fields for {len(self._columns)} columns")
+            raise Unread(f"there are {len(fields)} fields for {len(self._columns)} columns")
         texts = [*fields, *[""] * lacking]
         return [check(read(text) if text else None) for (read, check), text in zip(self._columns, texts, strict=True)]
 
 
-class _OtherFields(ValueError):
-    """A line has no fields, or more than there are columns."""
+def _fields(value: bytes) -> list[str]:
+    try:
+        return next(csv.reader([value.decode().rstrip("\r\n")], strict=True), [])
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise Unread(f"no line of comma-separated values: {error}") from error
 
 
 def _reader(kind: pa.DataType) -> Callable[[str], object]:

@@ -10,11 +10,11 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from connectors.formats.avro_buffer import PREFIX
-from connectors.formats.base import Decoded, Refusal, Unfit, decoded
+from connectors.formats.base import Decoded, Unread, decoded_singly
 from connectors.formats.protobuf_schema import NotProtobuf, ProtobufSchema, is_protobuf
 from connectors.formats.protobuf_values import reader_of
 from connectors.formats.values import check_field, checked_row
-from connectors.formats.wire_format import Unread, framing_fault, schema_id, varint
+from connectors.formats.wire_format import framing_fault, schema_id, varint
 
 Writer = Callable[[int], Mapping[str, object]]
 #: The fields of a message from its bytes.
@@ -45,16 +45,7 @@ class ProtobufDecoder:
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The rows of the records, and a refusal for each value that is none."""
-        rows: list[list[object]] = []
-        kept: list[int] = []
-        refused: list[Refusal] = []
-        for index, value in enumerate(values):
-            try:
-                rows.append(checked_row(self._checks, self._message(value)))
-                kept.append(index)
-            except Unfit as unfit:
-                refused.append(Refusal(index, str(unfit)))
-        return decoded(self._schema, rows, kept, refused)
+        return decoded_singly(self._schema, values, lambda value: checked_row(self._checks, self._message(value)))
 
     def _message(self, value: bytes) -> Mapping[str, object]:
         if fault := framing_fault(value):

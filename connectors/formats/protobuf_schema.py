@@ -12,7 +12,7 @@ import base64
 import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
@@ -35,7 +35,7 @@ _OWN_FILE = "the schema"
 _BROKEN = (TypeError, ValueError, KeyError, AttributeError, DecodeError, EncodeError)
 
 
-class NotProtobuf(ValueError):
+class NotProtobuf(Exception):
     """A document that is no usable schema of Protobuf."""
 
 
@@ -45,7 +45,7 @@ def document(file: str, references: Sequence[Mapping[str, Any]]) -> Document:
     return {"type": TYPE, "file": file, **({"references": named} if named else {})}
 
 
-def is_protobuf(schema: object) -> bool:
+def is_protobuf(schema: object) -> TypeGuard[Mapping[str, Any]]:
     """Whether a document is one of Protobuf.
 
     >>> is_protobuf(document("", [])), is_protobuf({"type": "record"}), is_protobuf("int")
@@ -64,10 +64,7 @@ def references_of(schema: object) -> list[tuple[str, int]]:
 
 
 def _references(schema: object) -> Sequence[Mapping[str, Any]]:
-    found: Sequence[Mapping[str, Any]] = ()
-    if isinstance(schema, Mapping) and is_protobuf(schema):
-        found = schema.get("references", ())
-    return found
+    return schema.get("references", ()) if is_protobuf(schema) else ()
 
 
 def with_imports(schema: Mapping[str, Any], version_of: VersionOf) -> Document:
@@ -79,9 +76,7 @@ def with_imports(schema: Mapping[str, Any], version_of: VersionOf) -> Document:
         reference = waiting.pop(0)
         if reference["name"] not in imports:
             found = version_of(reference["subject"], reference["version"])
-            imports[reference["name"]] = (
-                found.get("file") if isinstance(found, Mapping) and is_protobuf(found) else None
-            )
+            imports[reference["name"]] = found.get("file") if is_protobuf(found) else None
             waiting += _references(found)
     return {**schema, "imports": imports}
 
@@ -106,8 +101,6 @@ class ProtobufSchema:
         self._file.name = _OWN_FILE
         try:
             self._pool = _pool(self._file, schema.get("imports", {}))
-        except NotProtobuf:
-            raise
         except _BROKEN as error:
             raise NotProtobuf(f"the schema cannot be used: {error}") from error
         if not self._file.message_type:

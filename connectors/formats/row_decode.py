@@ -1,10 +1,11 @@
 """Rows given as Python mappings, checked like JSON records."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
-from connectors.formats.base import Decoded, Refusal, Unfit, decoded
+from connectors.formats.base import Decoded, Unread, decoded_singly
 from connectors.formats.values import Check, check_field, checked_row, shown
 
 
@@ -25,28 +26,11 @@ class RowDecoder:
 
     def decode(self, rows: Sequence[Mapping[str, object]]) -> Decoded:
         """The valid rows, and a refusal for each other row."""
-        valid: list[list[object]] = []
-        kept: list[int] = []
-        refused: list[Refusal] = []
-        for index, row in enumerate(rows):
-            try:
-                valid.append(row_values(self._checks, row))
-                kept.append(index)
-            except Unfit as unfit:
-                refused.append(Refusal(index, str(unfit)))
-        return decoded(self._schema, valid, kept, refused)
+        return decoded_singly(self._schema, rows, partial(row_values, self._checks))
 
 
 def row_values(checks: Sequence[tuple[str, Check]], row: object) -> list[object]:
-    """The checked values of a record in column order; NotARow if it is not a mapping."""
+    """The checked values of a record in column order; Unread if it is not a mapping."""
     if not isinstance(row, Mapping):
-        raise NotARow(row)
+        raise Unread(f"expected an object, got {shown(row)}")
     return checked_row(checks, row)
-
-
-class NotARow(Unfit):
-    """The record is not an object."""
-
-    def __init__(self, value: object) -> None:
-        super().__init__("")
-        self.args = (f"expected an object, got {shown(value)}",)

@@ -3,19 +3,7 @@
 from __future__ import annotations
 
 from connectors.formats.avro_buffer import PREFIX
-from connectors.formats.base import Unfit
-
-
-class Unread(Unfit):
-    """The value as a whole is no record, rather than one of its columns.
-
-    >>> str(Unread("no record"))
-    'no record'
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.args = (reason,)
+from connectors.formats.base import Unread
 
 
 def framing_fault(value: bytes) -> str:
