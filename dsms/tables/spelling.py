@@ -75,6 +75,15 @@ def _of(compare: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
 _STRICT: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.GT, exp.GTE: exp.GT, exp.LT: exp.LT, exp.LTE: exp.LT}
 
 
+def _equal(node: exp.Expr) -> exp.Expr:
+    """`x = ANY (ARRAY[a, b])` as `x IN (a, b)`: DuckDB makes a subquery of ANY, and does not see that the one in GROUP
+    BY, or in the ORDER BY of a DISTINCT aggregate, is the one that is selected."""
+    values = node.expression.this.unnest() if isinstance(node.expression, exp.Any) else None
+    if not isinstance(values, exp.Array) or not values.expressions:
+        return node
+    return exp.paren(exp.In(this=node.this, expressions=values.expressions))
+
+
 def _not_null(node: exp.Expr) -> exp.Expr:
     if len(node.expressions) != 1:
         return node
@@ -203,6 +212,7 @@ _SPELLINGS: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.Overlay: _overlay,
     exp.SimilarTo: _similar,
     exp.Between: _row_between,
+    exp.EQ: _equal,
     **dict.fromkeys(_STRICT, _rows_in_order),
     exp.JSONObject: _built_json,
     exp.JSONBExtract: _json("json_extract"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -35,8 +36,12 @@ def both(one: bool | None, other: bool | None) -> bool | None:
     return False if False in (one, other) else None if None in (one, other) else True
 
 
+def shown(value: int | None) -> str:
+    return "NULL" if value is None else str(value)
+
+
 def text(row: Row) -> str:
-    return "({})".format(", ".join("NULL" if value is None else str(value) for value in row))
+    return f"({', '.join(map(shown, row))})"
 
 
 def where(table: LocalSession, condition: str) -> set[int]:
@@ -89,6 +94,26 @@ def test_what_is_within_other_calls_is_said_in_duckdbs_words_too(expression: str
     table = LocalSession()
     table.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
     assert table.execute(f"SELECT {expression} AS v FROM t") == [{"v": value}]
+
+
+@settings(max_examples=examples(12))
+@given(st.lists(NUMBERS, min_size=1, max_size=4), st.lists(NUMBERS, min_size=1, max_size=3))
+def test_any_of_an_array_is_one_expression_wherever_it_stands(rows: list[int | None], wanted: list[int | None]) -> None:
+    table = LocalSession()
+    table.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
+    table.execute(f"INSERT INTO t VALUES {', '.join(f'({number}, {shown(a)})' for number, a in enumerate(rows))}")
+
+    def met(a: int | None) -> bool | None:
+        unknown = a is None or None in wanted
+        return True if a is not None and a in wanted else None if unknown else False
+
+    condition = f"a = ANY (ARRAY[{', '.join(map(shown, wanted))}])"
+    groups = table.execute(f"SELECT {condition} AS met, COUNT(*) AS c FROM t GROUP BY {condition}")
+    assert {group["met"]: group["c"] for group in groups} == Counter(map(met, rows))
+    listed = f"ARRAY_AGG(DISTINCT {condition} ORDER BY {condition} DESC NULLS LAST)"
+    assert table.execute(f"SELECT {listed} AS l FROM t") == [{
+        "l": sorted(set(map(met, rows)), key=[True, False, None].index)
+    }]  # fmt: skip
 
 
 def test_a_null_in_not_null_is_an_error_and_nested_overlays_are_refused() -> None:
