@@ -91,7 +91,10 @@ class Percentile:
 
     def over(self, aggregate: Aggregate, name: str) -> Aggregate:
         function = "percentile_disc" if aggregate.function == "approx_percentile" else aggregate.function
-        return replace(aggregate, function=function, arguments=(name,), parameters=aggregate.parameters[:1])
+        order = tuple(replace(key, column=name) for key in aggregate.order_by if key.column in aggregate.arguments)
+        return replace(
+            aggregate, function=function, arguments=(name,), parameters=aggregate.parameters[:1], order_by=order
+        )
 
     def estimate(self, value: Column) -> Expression:
         return value

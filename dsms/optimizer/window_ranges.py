@@ -32,6 +32,11 @@ def with_ranges(node: logical.Node, query: str, *, bounded: bool) -> logical.Nod
 def _check(node: logical.Node) -> None:
     """Sizes are set by the place of a record, so each row has to be one of a record that was read."""
     allowed = logical.Filter | logical.Project | logical.StreamScan
+    for below in walk(node):
+        if isinstance(below, logical.StreamScan) and below.promises:
+            where = f'a source with CLUSTERED BY or REFERENCES, "{below.source.name}"'
+            why = "its records are checked where they are sent to, and only those that are read have sizes"
+            raise UserError(f"a window with a range of sizes cannot be over {where}: {why}", hint="leave MEMORY out")
     if not append_only(node) or not all(isinstance(below, allowed) for below in walk(node)):
         why = "its size is set by the place of a record"
         raise UserError(f"a window with a range of sizes needs a stream over a source: {why}", hint="leave MEMORY out")

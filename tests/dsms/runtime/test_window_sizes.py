@@ -195,6 +195,11 @@ def test_nothing_is_decided_for_queries_without_a_bound() -> None:
             "(SELECT k, COUNT(*) AS n FROM A [Range 5] GROUP BY k)) [Range Min 1 Max 5]",
             "needs a stream over a source",
         ),
+        (
+            "REGISTER SOURCE C (k VARCHAR) FROM c CONSTRAINT CLUSTERED BY k WITHIN 9; CREATE STREAM B OVER C KEY NULL; "
+            "CREATE QUERY Q WITH (memory = '1 MB') AS SELECT k, COUNT(*) AS n FROM B [Range Min 1 Max 5] GROUP BY k",
+            "cannot be over a source with CLUSTERED BY or REFERENCES",
+        ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_adjusted_is_refused(statement: str, message_: str) -> None:

@@ -93,6 +93,19 @@ def test_percentiles_are_within_their_error_at_every_instant(rows, batch) -> Non
         assert quarter is None or abs(row["x"] - quarter) <= 0.1 * abs(quarter)
 
 
+def test_descending_percentiles_are_counted_from_the_greatest_value() -> None:
+    made = LocalSession()
+    made.execute(SOURCES)
+    made.execute(
+        """CREATE QUERY Kept WITH (memory = '3 MB', max_error = 0.01) AS
+            SELECT STREAMED PERCENTILE_DISC(v, 0.1 ORDER BY v DESC) AS p FROM A;
+        CREATE STREAMED VIEW Said AS SELECT APPROX_PERCENTILE(v, 0.1 ORDER BY v DESC) AS p FROM A;"""
+    )
+    made.push("Rows", [{"k": v, "v": v, "ts": 1} for v in range(1, 21)])
+    made.advance(END)
+    assert made.relation("Kept", END - 1) == made.relation("Said", END - 1) == [{"p": 19}]
+
+
 @settings(max_examples=examples(25))
 @given(st.lists(ROW, max_size=40), st.integers(1, 9))
 def test_counts_depend_on_the_values_that_are_there_alone(rows, batch) -> None:
