@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# a company's certificates are known to the machine
+# trust the certificates of the system, for example those of a proxy that inspects TLS
 export UV_SYSTEM_CERTS := 1
 unexport PYTHONDONTWRITEBYTECODE # each of the many processes would compile all that it imports
 
