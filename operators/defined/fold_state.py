@@ -14,6 +14,7 @@ from operators.defined.columns import listed, series
 from operators.defined.definition import INWINDOW, Definition, LocalTable
 from operators.defined.evaluate import Groups, indexes
 from operators.defined.rows import Rows
+from operators.kernels.equal_join import equal_join
 from operators.state.accumulators import Accumulators
 from operators.state.trace import Trace
 
@@ -77,7 +78,7 @@ def _known(heads: pl.DataFrame, keys: tuple[str, ...], held: Accumulators) -> pl
     stored = held.lookup(heads)
     if not stored.height:
         return numbered
-    return numbered.join(stored, on=list(keys), how="left", nulls_equal=True, maintain_order="left")
+    return equal_join(numbered, stored, keys, "left")
 
 
 def _groups(

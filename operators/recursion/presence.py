@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from operators.core.delta import FOREVER, FROM, RESERVED, TO, WEIGHT, Delta
+from operators.kernels.equal_join import equal_join
 from operators.state.trace import Trace
 
 LAYER = "__layer"
@@ -92,7 +93,7 @@ class Presence:
         assert self._rows is not None
         keys = list(self.derived.keys)
         numbered = self._rows.with_row_index(_ROW)
-        row = derivations.select(keys).join(numbered, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        row = equal_join(derivations.select(keys), numbered, keys, "left")
         self._row = np.append(self._row, row[_ROW].to_numpy().astype(np.int64))
         self._layer = np.append(self._layer, derivations[LAYER].to_numpy())
         self._at = np.append(self._at, at)

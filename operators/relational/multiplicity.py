@@ -13,6 +13,7 @@ from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Del
 from operators.core.operator import Move, Step
 from operators.core.run import HASH, arranged
 from operators.kernels.canonical_zero import canonical_zero
+from operators.kernels.equal_join import equal_join
 from operators.state.accumulators import Accumulators
 from operators.state.trace import Trace
 
@@ -115,7 +116,7 @@ def _stored(rows: pl.DataFrame, held: Accumulators, counts: list[str]) -> np.nda
         return none
     if not rows.width:
         return stored.to_numpy().T
-    joined = rows.join(stored, on=rows.columns, how="left", nulls_equal=True, maintain_order="left")
+    joined = equal_join(rows, stored, rows.columns, "left")
     return np.stack([joined[count].fill_null(0).to_numpy() for count in counts])
 
 

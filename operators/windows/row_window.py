@@ -11,6 +11,7 @@ import polars as pl
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.core.operator import Move, Step
 from operators.core.run import key_hash
+from operators.kernels.equal_join import equal_join
 from operators.state.accumulators import Accumulators
 from operators.state.copies import first_equal
 from operators.state.trace import Trace
@@ -87,7 +88,7 @@ class RowWindow:
             return np.zeros(heads.height, np.int64)
         if not self.partition:
             return held[_COUNT].to_numpy()
-        joined = heads.join(held, on=list(self.partition), how="left", nulls_equal=True, maintain_order="left")
+        joined = equal_join(heads, held, self.partition, "left")
         return joined[_COUNT].fill_null(0).to_numpy()
 
     def _known(self, arrived: pl.DataFrame, batch: _Batch, numbered: Accumulators) -> pl.DataFrame:
