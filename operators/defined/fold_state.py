@@ -114,7 +114,7 @@ def _load_rows(
     frame = trace.lookup(heads, frontier).frame
     if not frame.height:
         return {}, False
-    joined = frame.join(heads, on=list(keys), how="inner", nulls_equal=True).sort(_GROUP, _ROW)
+    joined = equal_join(frame, heads, keys, "inner").sort(_GROUP, _ROW)
     names = [_cell(at) for at in range(len(table.columns))]
     columns = [listed(joined[name], type_) for name, (_, type_) in zip(names, table.columns, strict=True)]
     found: dict[int, list[tuple[int, list[object]]]] = {}
