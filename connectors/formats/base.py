@@ -14,6 +14,7 @@ from operators.core.distinct_type import stored_schema
 
 Indices = NDArray[np.int64]
 _Value = TypeVar("_Value")
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True)
@@ -106,17 +107,33 @@ def frame_of(schema: pa.Schema, columns: Sequence[Sequence[object]]) -> pl.DataF
     return frame
 
 
-def decoded_singly(schema: pa.Schema, values: Sequence[_Value], row: Callable[[_Value], Sequence[object]]) -> Decoded:
-    """The result of a decoder that goes value by value: `row` gives the checked row of one, or raises Unfit."""
-    rows: list[Sequence[object]] = []
+def read_singly(
+    values: Sequence[_Value], read: Callable[[_Value], _Read]
+) -> tuple[list[_Read], list[int], list[Refusal]]:
+    """What `read` makes of values, the indices of these, and a refusal for each other one, at which it raises Unfit.
+
+    >>> def even(number):
+    ...     if number % 2:
+    ...         raise Unread(f"{number} is odd")
+    ...     return number // 2
+    >>> read_singly([4, 5, 6], even)
+    ([2, 3], [0, 2], [Refusal(index=1, message='5 is odd')])
+    """
+    found: list[_Read] = []
     kept: list[int] = []
     refused: list[Refusal] = []
     for index, value in enumerate(values):
         try:
-            rows.append(row(value))
+            found.append(read(value))
             kept.append(index)
         except Unfit as unfit:
             refused.append(Refusal(index, str(unfit)))
+    return found, kept, refused
+
+
+def decoded_singly(schema: pa.Schema, values: Sequence[_Value], row: Callable[[_Value], Sequence[object]]) -> Decoded:
+    """The result of a decoder that goes value by value: `row` gives the checked row of one, or raises Unfit."""
+    rows, kept, refused = read_singly(values, row)
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     indices = np.asarray(kept, dtype=np.int64) if refused else None
     return Decoded(frame_of(schema, columns), indices, tuple(refused))

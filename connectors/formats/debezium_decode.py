@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from connectors.formats.base import Decoded, Refusal
+from connectors.formats.base import Decoded, Refusal, Unread, read_singly
 from connectors.formats.json_decode import JsonDecoder
 
 #: The column that holds the operation of a change, which the envelope says.
@@ -38,10 +38,6 @@ class _Nested(msgspec.Struct):
     payload: msgspec.Raw = msgspec.Raw(_NULL)
 
 
-class _NotAnEvent(ValueError):
-    """A value is no change event; the message says why."""
-
-
 class DebeziumDecoder:
     """Decodes change events into the declared columns, OPERATION, and CHANGED_AT where that is a column: the row after
     a change, or of a deletion the row before it. Values are those of JSON.
@@ -67,10 +63,10 @@ class DebeziumDecoder:
         if event.op is None and bytes(event.payload) != _NULL:
             event = self._envelope(event.payload)
         if event.op is None or event.op not in OPERATIONS:
-            raise _NotAnEvent(unknown_operation(event.op))
+            raise Unread(unknown_operation(event.op))
         row = event.before if event.op == DELETED else event.after
         if bytes(row) == _NULL:
-            raise _NotAnEvent(missing_side(event.op))
+            raise Unread(missing_side(event.op))
         at = event.source.ts_ms if event.source and event.source.ts_ms is not None else event.ts_ms
         return _with_fields(bytes(row), OPERATIONS[event.op], at if self._timed else None)
 
@@ -114,15 +110,14 @@ class DebeziumKeyDecoder:
 
 def _decoded(rows: JsonDecoder, values: Sequence[bytes], row: Callable[[bytes], bytes]) -> Decoded:
     """The rows that `row` finds in values, decoded; indices are those of the values."""
-    found, indices, refused = [], [], []
-    for index, value in enumerate(values):
+
+    def event(value: bytes) -> bytes:
         try:
-            found.append(row(value))
-            indices.append(index)
-        except _NotAnEvent as error:
-            refused.append(Refusal(index, str(error)))
+            return row(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            refused.append(Refusal(index, f"no change event of Debezium: {str(error).splitlines()[0]}"))
+            raise Unread(f"no change event of Debezium: {str(error).splitlines()[0]}") from error
+
+    found, indices, refused = read_singly(values, event)
     if not refused:
         return rows.decode(found)
     result, at = rows.decode(found), np.asarray(indices, np.int64)
@@ -138,7 +133,7 @@ def _with_fields(row: bytes, operation: bytes, changed_at: int | None) -> bytes:
     (b'{"ts_ms":7,"a": 1,"__operation":"u"}', b'{"__operation":"-"}')
     """
     if not row.startswith(b"{"):
-        raise _NotAnEvent(f"expected an object, got {row[:20].decode(errors='replace')}")
+        raise Unread(f"expected an object, got {row[:20].decode(errors='replace')}")
     fields = row[1:].rstrip()[:-1].strip()
     time = b"" if changed_at is None else b'"%s":%d' % (CHANGED_AT.encode(), changed_at)
     parts = [time, fields, b'"%s":"%s"' % (OPERATION.encode(), operation)]
