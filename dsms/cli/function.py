@@ -12,6 +12,7 @@ import typer
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import print_json, print_result
 from operators.core.errors import UserError
+from operators.core.quoting import quoted_text
 
 function = typer.Typer(no_args_is_help=True, help="Deploy, list or drop functions and aggregates written in Python.")
 #: The date of every file in an archive, so that equal sources have one hash.
@@ -45,10 +46,10 @@ def deploy(  # noqa: PLR0913 one parameter an option
     kind = "AGGREGATE" if aggregate else "FUNCTION"
     parts = [
         f"CREATE {'OR REPLACE ' if replace else ''}{kind} {signature} LANGUAGE PYTHON",
-        f"HANDLER {_quoted(handler or _name(signature))}",
-        *([f"REQUIREMENTS ({', '.join(map(_quoted, requires))})"] if requires else []),
-        f"WITH (time_limit = {_quoted(time_limit)}, memory = {_quoted(memory)})",
-        f"PACKAGE {_quoted(base64.b64encode(packed(source)).decode())}",
+        f"HANDLER {quoted_text(handler or _name(signature))}",
+        *([f"REQUIREMENTS ({', '.join(map(quoted_text, requires))})"] if requires else []),
+        f"WITH (time_limit = {quoted_text(time_limit)}, memory = {quoted_text(memory)})",
+        f"PACKAGE {quoted_text(base64.b64encode(packed(source)).decode())}",
     ]
     _execute(" ".join(parts), output, data_dir, coordinator)
 
@@ -104,10 +105,6 @@ def _name(signature: str) -> str:
             f'"{signature}" is no signature', hint="for example 'score(price DOUBLE, n INT) RETURNS DOUBLE'"
         )
     return found[1]
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _execute(sql: str, output: str, data_dir: Path, coordinator: str | None) -> None:

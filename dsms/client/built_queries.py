@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from operators.core.errors import UserError
+from operators.core.quoting import quoted_identifier
 
 
 class _SqlAlchemy(Protocol):
@@ -49,5 +50,4 @@ def view_statement(name: str, query: object) -> str:
     >>> view_statement("warm", "SELECT room FROM hot")
     'CREATE MATERIALIZED VIEW "warm" AS SELECT room FROM hot'
     """
-    quoted = '"' + name.replace('"', '""') + '"'
-    return f"CREATE MATERIALIZED VIEW {quoted} AS {text_of(query)}"
+    return f"CREATE MATERIALIZED VIEW {quoted_identifier(name)} AS {text_of(query)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 
-from operators.expressions.rendering import quoted_identifier
+from operators.core.quoting import quoted_identifier
 
 
 def connect(memory_mb: int | None = None) -> duckdb.DuckDBPyConnection:

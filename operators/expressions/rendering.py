@@ -8,6 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from operators.core.distinct_type import DistinctType
+from operators.core.quoting import quoted_identifier, quoted_text
 from operators.expressions.tree import Call, Column, Expression, Interval, Literal
 from operators.expressions.types import TYPES
 
@@ -86,24 +87,6 @@ def identifier(name: str) -> str:
     """Returns the name, in double quotes unless it is a plain word."""
     plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()
     return name if plain else quoted_identifier(name)
-
-
-def quoted_identifier(name: str) -> str:
-    """The name in double quotes.
-
-    >>> quoted_identifier("a b")
-    '"a b"'
-    """
-    return '"' + name.replace('"', '""') + '"'
-
-
-def quoted_text(text: str) -> str:
-    """The text as a literal.
-
-    >>> quoted_text("it's")
-    "'it''s'"
-    """
-    return "'" + text.replace("'", "''") + "'"
 
 
 def to_sql(expression: Expression) -> str:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from dsms.coordinator.postgres.messages import Malformed
+from operators.core.quoting import quoted_text
 
 _INTEGERS: Final = {21: "!h", 23: "!i", 20: "!q"}
 _FLOATS: Final = {700: "!f", 701: "!d"}
@@ -183,7 +184,7 @@ def literal(value: bytes | None, oid: int, *, binary: bool) -> str:
         return "TRUE" if shown.lower() in ("t", "true", "1", "yes", "on") else "FALSE"
     if oid in _NUMBERS and _NUMBER.fullmatch(shown):
         return shown
-    return "'" + shown.replace("'", "''") + "'"
+    return quoted_text(shown)
 
 
 def _from_binary(value: bytes, oid: int) -> str:

@@ -36,7 +36,7 @@ from dsms.scheduler.tuning import BATCHES, Tuning, read_option, read_tuning
 from operators.core.alarms import Alarm, Alarms, together
 from operators.core.decoding import Broken, decoded
 from operators.core.errors import InternalError
-from operators.expressions.rendering import quoted_identifier, quoted_text
+from operators.core.quoting import quoted_identifier, quoted_text
 
 #: Kinds of entities: those that are only measured, then those with attributes that can be set.
 AnyKind = Literal["operators", "queues", "synopses", "constraints", "queries", "executors"]

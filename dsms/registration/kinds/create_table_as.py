@@ -13,7 +13,7 @@ from dsms.registration.statement_kind import StatementKind, named
 from dsms.registration.tables import create_table
 from dsms.sql.binder.bind import bind
 from dsms.sql.parser.nodes import WholeQuery
-from operators.expressions.rendering import quoted_identifier
+from operators.core.quoting import quoted_identifier
 
 
 def parts(statement: st.Statement) -> Iterator[st.Statement]:
