@@ -120,7 +120,10 @@ def test_what_is_planted_is_found(given: Given, unique: str, tmp_path: Path) -> 
     given.redis.hset(unique, "field", marks["planted"])
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "log").write_bytes(b"x " + marks["planted"])
-    with subprocess.Popen([sys.executable, "-c", "input()", marks["planted"]], stdin=subprocess.PIPE) as process:
+    command = [sys.executable, "-c", "print(); input()", marks["planted"]]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # the kernel shows the command line only some time after Popen has returned
         lines = found_in_command_lines([os.getpid()], marks)
         process.communicate(b"\n")
     assert lines == [f"planted in the command line of {process.pid}"]

@@ -28,3 +28,27 @@ def equal_join(
         right.with_columns(same), on=[*keys, _SAME], how=how, nulls_equal=True, maintain_order="left"
     )
     return joined.drop(_SAME)
+
+
+def equal_pairs(
+    left: pl.DataFrame, right: pl.DataFrame, left_keys: Sequence[str], right_keys: Sequence[str]
+) -> pl.DataFrame:
+    """All pairs of rows of two frames with disjoint columns whose keys are the same, with the columns of both; without
+    keys all pairs.
+
+    >>> nan = pl.DataFrame({"a": [float("nan")]})
+    >>> equal_pairs(nan, nan.rename({"a": "b"}), ["a"], ["b"]).rows()
+    [(nan, nan)]
+    """
+    # The constant has the effect that it has above; without keys it is the only one.
+    one, two = _SAME, f"{_SAME}_right"
+    same = pl.lit(0, pl.Int8)
+    joined = left.with_columns(same.alias(one)).join(
+        right.with_columns(same.alias(two)),
+        left_on=[*left_keys, one],
+        right_on=[*right_keys, two],
+        how="inner",
+        coalesce=False,
+        nulls_equal=True,
+    )
+    return joined.drop(one, two)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -15,8 +16,10 @@ from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Del
 from operators.core.errors import UserError
 from operators.core.operator import FAULT_ROW, Move, Step
 from operators.expressions import Column
+from operators.kernels.canonical_zero import canonical_zeros
+from operators.recursion.joining import Meeting, in_order, net, pairs, refuse_too_many
 from operators.recursion.presence import LAYER, Presence
-from operators.recursion.term import Given, Leaf, Meeting, Projected, Recurred, Rule, Selected, Stage, kept_keys, ways
+from operators.recursion.term import Given, Leaf, Paired, Projected, Recurred, Rule, Selected, Term, joins, kept_keys
 from operators.relational.filter import Filter
 from operators.relational.project import Project
 from operators.state.trace import Trace
@@ -24,9 +27,10 @@ from operators.state.trace import Trace
 _LAYER = (LAYER, Column(LAYER, pa.int64(), nullable=False))
 #: What a row in fault shows of its layer, which users do not know.
 _LAYER_SHOWN = f',?"{LAYER}":[0-9]+'
-_OTHER = "__other"
-#: The most pairs of a join at one instant, in one iteration.
-MOST_PAIRS = 20_000_000
+#: Below all layers: where the changes of given relations are followed.
+_GIVEN = -1
+#: Changes by layer and the number of what they are changes of.
+_Frames = dict[int, dict[int, list[pl.DataFrame]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Recursion:
     [[(1, 2)], [(1, 1), (1, 2), (2, 1), (2, 2)], [(2, 1)]]
     """
 
-    operator_version: ClassVar[int] = 1
+    operator_version: ClassVar[int] = 2
     name: str = field(compare=False)
     relations: tuple[pa.Schema, ...]
     rules: tuple[Rule, ...]
@@ -95,35 +99,40 @@ class _Instants:
 
 
 class _Following:
-    """One step: changes are followed from the inputs up, then from layer to layer."""
+    """One step: changes are followed from the inputs up, then from layer to layer. The changes of a term at a layer are
+    complete, and those that cancel out are gone, before anything is computed from them, so what is computed, and
+    which rows are in fault, does not depend on how time is cut into steps."""
 
     def __init__(self, recursion: Recursion, instants: _Instants, traces: list[Trace], move: Move) -> None:
         relations = len(recursion.relations)
         self._recursion, self._instants, self._move = recursion, instants, move
-        self._ways = ways(recursion.rules)
+        counts = [sum(1 for _ in joins(rule.term)) for rule in recursion.rules]
+        self._first_joins = list(accumulate(counts, initial=0))
         self._presences = [Presence(trace, move.start) for trace in traces[:relations]]
         self._sides = traces[relations:]
-        #: What is derived, by layer and relation, until its layer is reached.
-        self._derived: dict[int, dict[int, list[pl.DataFrame]]] = defaultdict(lambda: defaultdict(list))
+        #: The changes of the relations at the layer that is followed.
+        self._changed: dict[Leaf, pl.DataFrame] = {}
+        #: What is derived, by layer and relation, and the pairs of each join, by layer, until their layer is reached.
+        self._derived: _Frames = defaultdict(lambda: defaultdict(list))
+        self._paired: _Frames = defaultdict(lambda: defaultdict(list))
         self._found: list[pl.DataFrame] = []
         self._faults: list[pl.DataFrame] = []
 
     def step(self, inputs: Sequence[Delta]) -> Step:
         """The changes of the output, and the traces after the step."""
-        for number, delta in enumerate(inputs):
-            if len(delta):
-                self._follow(Given(number), self._instants.ordered(delta.frame))
-        layer: int | None = -1
+        given = ((Given(number), delta) for number, delta in enumerate(inputs) if len(delta))
+        self._changed = {leaf: self._instants.ordered(net(delta.frame)) for leaf, delta in given}
+        layer: int | None = _GIVEN
+        self._follow(_GIVEN)
         while (layer := self._next(cast(int, layer))) is not None:
             self._reach(layer)
         kept = (presence.kept(self._move.end, self._instants.ordered) for presence in self._presences)
-        faults = pl.concat(self._faults) if self._faults else None
-        return Step(self._output(), (*kept, *self._sides), faults)
+        return Step(self._output(), (*kept, *self._sides), self._reported())
 
     def _next(self, layer: int) -> int | None:
         """The next layer at which something may change."""
         above = (presence.above(layer) for presence in self._presences)
-        return min((*self._derived, *(at for at in above if at is not None)), default=None)
+        return min((*self._derived, *self._paired, *(at for at in above if at is not None)), default=None)
 
     def _reach(self, layer: int) -> None:
         """Follows what changes at a layer: all that is derived at it is known."""
@@ -134,58 +143,74 @@ class _Following:
             )
         for head, derived in self._derived.pop(layer, {}).items():
             self._presences[head].add(pl.concat(derived))
-        changes = [presence.changes(layer) for presence in self._presences]
-        for head, changed in enumerate(changes):
-            if changed is not None:
+        self._changed = {}
+        for head, presence in enumerate(self._presences):
+            if (changed := presence.changes(layer)) is not None:
+                self._changed[Recurred(head)] = self._instants.ordered(changed)
                 if head == self._recursion.output:
                     self._found.append(changed)
-                self._follow(Recurred(head), self._instants.ordered(changed))
+        self._follow(layer)
 
-    def _follow(self, leaf: Leaf, changes: pl.DataFrame) -> None:
-        """Derives what follows from changes of a relation, in each place where a rule reads it."""
-        for way in self._ways:
-            if way.leaf == leaf:
-                derived = self._climbed(way.stages, changes)
-                if derived.height:
-                    columns = self._recursion.relations[way.head].names
-                    for layer, rows in _by_layer(derived):
-                        self._derived[layer][way.head].append(_as_kept(rows, columns, layer))
+    def _follow(self, layer: int) -> None:
+        """Derives what follows from the changes at a layer."""
+        for rule, first in zip(self._recursion.rules, self._first_joins, strict=False):
+            derived = self._changes(rule.term, first, layer)
+            if derived is not None and derived.height:
+                rows = _as_kept(derived, self._recursion.relations[rule.head], layer + 1)
+                self._derived[layer + 1][rule.head].append(rows)
+        self._paired.pop(layer, None)
 
-    def _climbed(self, stages: Iterable[Stage], changes: pl.DataFrame) -> pl.DataFrame:
-        for stage in stages:
-            if not changes.height:
-                break
-            match stage:
-                case Meeting():
-                    changes = self._paired(stage, changes)
-                case Selected():
-                    changes = self._stateless(Filter(stage.predicate), changes)
-                case Projected():
-                    layer = [_LAYER] if LAYER in changes.columns else []
-                    changes = self._stateless(Project((*stage.outputs, *layer)), changes)
-        return changes
+    def _changes(self, term: Term, join: int, layer: int) -> pl.DataFrame | None:
+        """The changes of a term at a layer, None if there are none; `join` is the number of its first join."""
+        match term:
+            case Given() | Recurred():
+                return self._changed.get(term)
+            case Selected():
+                return self._stateless(Filter(term.predicate), self._changes(term.term, join, layer))
+            case Projected():
+                below = self._changes(term.term, join, layer)
+                kept = [_LAYER] if below is not None and LAYER in below.columns else []
+                return self._stateless(Project((*term.outputs, *kept)), below)
+            case Paired():
+                return self._pairs(term, join, layer)
 
-    def _stateless(self, operator: Filter | Project, changes: pl.DataFrame) -> pl.DataFrame:
+    def _stateless(self, operator: Filter | Project, changes: pl.DataFrame | None) -> pl.DataFrame | None:
+        if changes is None or not changes.height:
+            return None
         step = operator.step(Delta(changes), (), self._move)
         if step.faults is not None:
             self._faults.append(step.faults.with_columns(pl.col(FAULT_ROW).str.replace(_LAYER_SHOWN, "")))
         return step.delta.frame
 
-    def _paired(self, meeting: Meeting, changes: pl.DataFrame) -> pl.DataFrame:
-        """The pairs of changes of one side with what is on the other side by now; the side then has the changes."""
+    def _pairs(self, pair: Paired, join: int, layer: int) -> pl.DataFrame | None:
+        """The changes of a join at a layer. Pairs with rows of higher layers wait until those are reached."""
+        of_left = sum(1 for _ in joins(pair.left))
+        left = self._changes(pair.left, join + 1, layer)
+        right = self._changes(pair.right, join + 1 + of_left, layer)
+        one, two = 2 * join, 2 * join + 1
+        self._meet(left, pair, Meeting(one, two, pair.left_keys, pair.right_keys), join)
+        self._meet(right, pair, Meeting(two, one, pair.right_keys, pair.left_keys), join)
+        here = self._paired.get(layer, {}).pop(join, None)
+        return self._instants.ordered(self._bounded_net(here)) if here else None
+
+    def _meet(self, changes: pl.DataFrame | None, pair: Paired, meeting: Meeting, join: int) -> None:
+        """Pairs the changes of one side with what is on the other side by now; the side then has the changes."""
+        if changes is None:
+            return
         keys = list(meeting.own_keys)
-        changes = changes if meeting.nulls_equal else changes.drop_nulls(keys) if keys else changes
+        changes = changes if pair.nulls_equal or not keys else changes.drop_nulls(keys)
         held = self._held(self._sides[meeting.other], meeting, changes)
         own = self._sides[meeting.own]
-        self._sides[meeting.own] = own.append(Delta(_in_order(changes)), self._move.start)
-        if not held.height:
-            return changes.clear()
-        if _too_many(changes, held, meeting):
-            raise UserError(
-                f"WITH RECURSIVE {self._recursion.name} derives more than {MOST_PAIRS:,} rows at once",
-                hint="bound it by a condition, or join it by a key with fewer rows for each value",
-            )
-        return self._instants.ordered(_pairs(changes, held, meeting))
+        self._sides[meeting.own] = own.append(Delta(in_order(changes)), self._move.start)
+        if not held.height or not changes.height:
+            return
+        found: list[pl.DataFrame] = []
+        for part in pairs(changes, held, meeting):
+            found.append(part)
+            refuse_too_many(found, self._recursion.name)
+        for part in found:
+            for at, rows in _by_layer(part):
+                self._paired[at][join].append(rows)
 
     def _held(self, side: Trace, meeting: Meeting, changes: pl.DataFrame) -> pl.DataFrame:
         """The rows of the other side that may be partners."""
@@ -194,6 +219,15 @@ class _Following:
         names = zip(meeting.own_keys, meeting.other_keys, strict=True)
         wanted = changes.select(pl.col(own).alias(other) for own, other in names).unique()
         return side.lookup(wanted, self._move.start).frame
+
+    def _bounded_net(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
+        changes = parts[0] if len(parts) == 1 else net(pl.concat(parts))
+        refuse_too_many([changes], self._recursion.name)
+        return changes
+
+    def _reported(self) -> pl.DataFrame | None:
+        """The rows in fault, each once for an instant: it may come to another layer."""
+        return pl.concat(self._faults).unique().sort(pl.all()) if self._faults else None
 
     def _output(self) -> Delta:
         columns = self._recursion.relations[self._recursion.output]
@@ -204,52 +238,14 @@ class _Following:
         return Delta(self._instants.ordered(changed).select(*columns.names, *RESERVED))
 
 
-def _too_many(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> bool:
-    """Whether the changes of one instant have more pairs than memory should hold; they are counted only where there may
-    be so many. Those of several instants are not added up, as more of them may be in one step."""
-    if changes.height * held.height <= MOST_PAIRS:
-        return False
-    own, other = list(meeting.own_keys), list(meeting.other_keys)
-    mine = changes.group_by(FROM, *own).len("n")
-    if not own:
-        return int(mine.select(pl.col("n").max()).item()) * held.height > MOST_PAIRS
-    theirs = held.group_by(other).len("m")
-    both = mine.join(theirs, left_on=own, right_on=other, nulls_equal=meeting.nulls_equal)
-    pairs = both.group_by(FROM).agg((pl.col("n").cast(pl.Int64) * pl.col("m")).sum().alias("pairs"))
-    return bool((pairs["pairs"] > MOST_PAIRS).any())
+def _by_layer(paired: pl.DataFrame) -> Iterable[tuple[int, pl.DataFrame]]:
+    """Pairs by the layer at which they are."""
+    if LAYER not in paired.columns:
+        return [(_GIVEN, paired)]
+    return [(cast(int, part[LAYER][0]), part) for part in paired.partition_by(LAYER, maintain_order=True)]
 
 
-def _pairs(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> pl.DataFrame:
-    """Pairs of changes and held rows: each is there from the later of their instants on, at the higher of their
-    layers."""
-    shared = [name for name in (FROM, WEIGHT, LAYER) if name in held.columns]
-    others = held.drop(TO, ORDER).rename({name: _OTHER + name for name in shared})
-    own, other = list(meeting.own_keys), list(meeting.other_keys)
-    if own:
-        equal = meeting.nulls_equal
-        both = changes.join(others, left_on=own, right_on=other, how="inner", coalesce=False, nulls_equal=equal)
-    else:
-        both = changes.join(others, how="cross")
-    layers = [pl.col(name) for name in (LAYER, _OTHER + LAYER) if name in both.columns]
-    return both.with_columns(
-        pl.max_horizontal(FROM, _OTHER + FROM).alias(FROM),
-        (pl.col(WEIGHT) * pl.col(_OTHER + WEIGHT)).alias(WEIGHT),
-        *([pl.max_horizontal(layers).alias(LAYER)] if layers else []),
-    ).drop(_OTHER + name for name in shared)
-
-
-def _by_layer(derived: pl.DataFrame) -> Iterable[tuple[int, pl.DataFrame]]:
-    """What is derived, by the layer at which it is."""
-    if LAYER not in derived.columns:
-        return [(0, derived)]
-    parts = derived.partition_by(LAYER, maintain_order=True)
-    return [(cast(int, part[LAYER][0]) + 1, part) for part in parts]
-
-
-def _as_kept(rows: pl.DataFrame, columns: Sequence[str], layer: int) -> pl.DataFrame:
-    return rows.select(*columns, pl.lit(layer, pl.Int64).alias(LAYER), FROM, WEIGHT)
-
-
-def _in_order(changes: pl.DataFrame) -> pl.DataFrame:
-    """The changes with their columns in an order that does not depend on where they come from."""
-    return changes.select(*sorted(set(changes.columns) - set(RESERVED)), *RESERVED)
+def _as_kept(rows: pl.DataFrame, columns: pa.Schema, layer: int) -> pl.DataFrame:
+    shown = rows.select(*columns.names, FROM, WEIGHT)
+    zeros = canonical_zeros(shown.select(columns.names))
+    return shown.with_columns(*zeros, pl.lit(layer, pl.Int64).alias(LAYER)).select(*columns.names, LAYER, FROM, WEIGHT)

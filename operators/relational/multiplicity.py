@@ -12,7 +12,7 @@ import polars as pl
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.core.operator import Move, Step
 from operators.core.run import HASH, arranged
-from operators.kernels.canonical_zero import canonical_zero
+from operators.kernels.canonical_zero import canonical_zeros
 from operators.kernels.equal_join import equal_join
 from operators.state.accumulators import Accumulators
 from operators.state.trace import Trace
@@ -85,7 +85,7 @@ class _Points:
 def _by_row(inputs: Sequence[Delta], row: list[str]) -> tuple[pl.DataFrame, _Changes]:
     """The distinct rows that change, and their changes."""
     frames = [delta.frame.with_columns(pl.lit(number).alias(_INPUT)) for number, delta in enumerate(inputs)]
-    changes = arranged(pl.concat(frames).with_columns(_canonical_zeros(frames[0].select(row))), row)
+    changes = arranged(pl.concat(frames).with_columns(canonical_zeros(frames[0].select(row))), row)
     row_of, firsts = _numbered(changes, row)
     at, order, weight, number = (changes[name].to_numpy() for name in (FROM, ORDER, WEIGHT, _INPUT))
     weights = np.where(number == np.arange(len(inputs))[:, None], weight, 0)
@@ -101,11 +101,6 @@ def _numbered(ordered: pl.DataFrame, row: list[str]) -> tuple[np.ndarray, np.nda
         _, firsts, row_of = np.unique(numbers, return_index=True, return_inverse=True)
         return row_of, firsts
     return np.cumsum(~known) - 1, np.flatnonzero(~known)
-
-
-def _canonical_zeros(rows: pl.DataFrame) -> list[pl.Expr]:
-    """The float columns with 0.0 for -0.0: the two are equal, and the result must not depend on which came first."""
-    return [canonical_zero(pl.col(name)) for name, dtype in rows.schema.items() if dtype.is_float()]
 
 
 def _stored(rows: pl.DataFrame, held: Accumulators, counts: list[str]) -> np.ndarray:

@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from operators.kernels.canonical_zero import canonical_zero
+from operators.kernels.equal_join import equal_join
 from operators.kernels.random_fraction import splitmix
 
 #: Rows and columns of a sketch: the median of 5 rows is off by more than √(F2 / 64) for one value in ten.
@@ -45,11 +46,8 @@ def value_hashes(values: pl.Series) -> np.ndarray:
         distinct = values.unique()
         texts = distinct.cast(pl.String) if distinct.dtype != pl.String else distinct
         checksums = pl.Series([-1 if text is None else crc32(text.encode()) for text in texts], dtype=pl.Int64)
-        joined = pl.DataFrame({"value": values}).join(
-            pl.DataFrame({"value": distinct, "checksum": checksums}), on="value", how="left", nulls_equal=True,
-            maintain_order="left",
-        )  # fmt: skip
-        numbers = joined["checksum"].to_numpy()
+        found = pl.DataFrame({"value": distinct, "checksum": checksums})
+        numbers = equal_join(values.to_frame("value"), found, ["value"], "left")["checksum"].to_numpy()
     return splitmix(numbers, _SALT)
 
 

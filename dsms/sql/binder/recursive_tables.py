@@ -171,6 +171,21 @@ def _widened(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     return one if one == other else call("coalesce", Column("", one), Column("", other)).type
 
 
+def _each_once(node: logical.Join | logical.SemiJoin) -> tuple[list[tuple[str, str]], list[Expression]]:
+    """Pairs of key columns of a join in which no column occurs twice, and the other pairs as conditions."""
+    keys: list[tuple[str, str]] = []
+    compared: list[Expression] = []
+    columns = schema(node.left)
+    equal = "not_distinct" if node.nulls_equal else "equal"
+    for left, right in node.on:
+        if any(left == one or right == two for one, two in keys):
+            own = column(columns.field(left))
+            compared.append(call(equal, own, Column(right, own.type)))
+        else:
+            keys.append((left, right))
+    return keys, compared
+
+
 @dataclass
 class _Rules:
     """The rules of a group, and the relations from outside that they read."""
@@ -225,20 +240,22 @@ class _Rules:
         raise UserError(f"a recursive relation is not supported under {construct}", hint=_ASK)
 
     def _pairs(self, node: logical.Join | logical.SemiJoin, right: list[Term]) -> list[Term]:
-        own, other = tuple(key for key, _ in node.on), tuple(key for _, key in node.on)
+        keys, compared = _each_once(node)
+        own, other = tuple(key for key, _ in keys), tuple(key for _, key in keys)
         left = self._terms(node.left)
         if len(left) * len(right) > _MOST_TERMS:
             raise UserError(f"a recursive query of more than {_MOST_TERMS} joins of the parts of UNION ALL")
         sides = product(left, right)
         pairs: list[Term] = [Paired(one, two, own, other, node.nulls_equal) for one, two in sides]
-        return pairs if node.residual is None else [Selected(pair, node.residual) for pair in pairs]
+        conditions = compared if node.residual is None else [*compared, node.residual]
+        return [reduce(Selected, conditions, pair) for pair in pairs]
 
     def _partners(self, node: logical.SemiJoin) -> list[Term]:
         """The pairs of a semi-join whose columns are disjoint, though the sides may share names."""
         if node.residual is not None:
             return self._pairs(node, self._terms(node.right))
         fields = schema(node.right)
-        renamed = {key: _PARTNER.format(at) for at, (_, key) in enumerate(node.on)}
+        renamed = {key: _PARTNER.format(at) for at, key in enumerate(dict.fromkeys(key for _, key in node.on))}
         outputs = tuple((new, column(fields.field(old))) for old, new in renamed.items())
         on = tuple((left, renamed[right]) for left, right in node.on)
         return self._pairs(replace(node, on=on), [Projected(term, outputs) for term in self._terms(node.right)])

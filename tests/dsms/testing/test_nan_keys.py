@@ -43,6 +43,16 @@ def result(query: str, batch: int | None) -> list[dict[str, Any]]:
             "SELECT STREAMED x FROM r",
             1,
         ),
+        (
+            "WITH RECURSIVE r (x, n) AS (SELECT x, 0 FROM A UNION SELECT A.x, n + 1 FROM r, A "
+            "WHERE r.x = A.x AND n < 3) SELECT STREAMED x FROM r",
+            4,
+        ),
+        (
+            "WITH RECURSIVE r (x, n) AS (SELECT x, 0 FROM A UNION SELECT x, n + 1 FROM r WHERE x IN (SELECT x FROM A) "
+            "AND n < 3) SELECT STREAMED x FROM r",
+            4,
+        ),
     ],
 )
 def test_nan_is_found_again(query: str, rows: int, batch: int | None) -> None:

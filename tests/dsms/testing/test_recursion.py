@@ -47,6 +47,15 @@ QUERIES = [
     "SELECT v FROM p JOIN (SELECT c AS u, d AS v FROM E UNION ALL SELECT d, c FROM E) ON a = u) SELECT a FROM p",
     "WITH RECURSIVE p (a) AS (SELECT 0 UNION SELECT DISTINCT d FROM p JOIN E ON a = c "
     "WHERE EXISTS (SELECT 1 FROM N WHERE n = d)) SELECT a FROM p",
+    # one column compared with two columns of the other side
+    "WITH RECURSIVE p (a, b) AS (SELECT c, d FROM E UNION SELECT a, d FROM p JOIN E ON b = c AND b = w) "
+    "SELECT a, b FROM p",
+    "WITH RECURSIVE p (a, b) AS (SELECT c, d FROM E UNION SELECT d, w FROM p JOIN E ON a = c AND b = c) "
+    "SELECT a, b FROM p",
+    "WITH RECURSIVE p (a, b) AS (SELECT c, d FROM E UNION SELECT b, a FROM p "
+    "WHERE (a, a) IN (SELECT c, w FROM E)) SELECT a, b FROM p",
+    "WITH RECURSIVE p (a, b) AS (SELECT c, d FROM E UNION SELECT b, b FROM p WHERE EXISTS (SELECT 1 FROM N "
+    "WHERE n = a AND n = b) AND (b, a) IN (SELECT w, w FROM E)) SELECT a, b FROM p",
     # beside each other, and one within a subquery
     "WITH RECURSIVE p (a) AS (SELECT 1 UNION SELECT d FROM p, E WHERE a = c), "
     "q (a) AS (SELECT a FROM p WHERE a > 1 UNION SELECT c FROM q, E WHERE a = d) SELECT a FROM q",

@@ -47,11 +47,12 @@ def changes(history) -> Delta:
     return Delta(pl.DataFrame(rows, schema=EDGES, orient="row"))
 
 
-def steps_of(operator: Recursion, delta: Delta, stops: list[int]):
+def steps_of(operator: Recursion, delta: Delta, stops: list[int], *others: Delta):
     edges = [0, *stops, END]
     traces, steps = operator.traces(), []
     for start, end in zip(edges, edges[1:], strict=False):
-        steps.append(operator.step(delta.between(start, end) if len(delta) else delta, traces, Move(start, end)))
+        inputs = [given.between(start, end) if len(given) else given for given in (delta, *others)]
+        steps.append(operator.step(*inputs, traces, Move(start, end)))
         traces = steps[-1].traces
     return steps
 
@@ -127,7 +128,7 @@ def test_what_never_ends_names_itself() -> None:
 
 
 def test_what_derives_too_many_rows_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("operators.recursion.recursion.MOST_PAIRS", 30)
+    monkeypatch.setattr("operators.recursion.joining.MOST_PAIRS", 30)
     history = [(start, end, 0, END) for start in range(4) for end in range(4)]
     operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
     with pytest.raises(UserError, match="WITH RECURSIVE paths derives more than 30 rows at once"):
@@ -141,3 +142,61 @@ def test_rows_that_cannot_be_evaluated_are_reported() -> None:
     assert rows_at([step], ("a", "b"), 3) == Counter([(0, 7)])
     assert step.faults is not None
     assert step.faults.select(FROM, ORDER, "row").rows() == [(3, 0, '{"a":0,"b":7}')]
+
+
+@given(HISTORY, HISTORY, STOPS)
+def test_no_division_of_time_changes_which_rows_are_in_fault(history, others, stops) -> None:
+    """Pairs that would come and go within an instant were never there, so nothing is evaluated for them."""
+    divided = named(Given(1), e="c", f="d")
+    rule = Projected(
+        Paired(Recurred(0), divided, ("b",), ("e",)),
+        (("a", call("modulo", column("a"), column("f"))), ("b", column("f"))),
+    )
+    operator = Recursion("divided", (PATHS,), (BASE, Rule(0, rule)), 0)
+
+    def faults(stops) -> set:
+        steps = steps_of(operator, changes(history), stops, changes(others))
+        return {row for step in steps if step.faults is not None for row in step.faults.select(FROM, "row").rows()}
+
+    assert faults(stops) == faults([])
+
+
+def test_a_pair_that_was_never_there_is_not_in_fault() -> None:
+    """The row (1, 0) comes at the instant at which its only partner goes; both are in a step of their own."""
+    partner = named(Given(1), e="c", f="d")
+    divided = (("a", call("modulo", column("a"), column("f"))), ("b", column("f")))
+    rule = Rule(0, Projected(Paired(Recurred(0), partner, ("b",), ("e",)), divided))
+    operator = Recursion("divided", (PATHS,), (BASE, rule), 0)
+    for stops in ([], [5]):
+        steps = steps_of(operator, changes([(1, 7, 5, END)]), stops, changes([(7, 0, 1, 4)]))
+        assert all(step.faults is None for step in steps)
+
+
+def test_rows_that_take_turns_do_not_add_up_to_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen edges one after the other: no instant has more than a few pairs, in one step or in several."""
+    monkeypatch.setattr("operators.recursion.joining.MOST_PAIRS", 3)
+    history = [(0, 0, at, 1) for at in range(END)]
+    operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
+    for stops in ([], [2, 5]):
+        steps = steps_of(operator, changes(history), stops)
+        assert all(rows_at(steps, ("a", "b"), at) == Counter([(0, 0)]) for at in range(END))
+
+
+@given(HISTORY, STOPS)
+def test_pairs_in_parts_are_the_same_pairs(history, stops) -> None:
+    operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("operators.recursion.joining.MOST_PAIRS", 2)
+        patch.setattr("operators.recursion.recursion.refuse_too_many", lambda parts, name: None)
+        steps = steps_of(operator, changes(history), stops)
+    for at in range(END):
+        assert rows_at(steps, ("a", "b"), at) == Counter(closure(edges_at(history, at)))
+
+
+def test_zero_is_shown_without_a_sign() -> None:
+    """Of 0.0 and -0.0, which are one row, the result does not depend on which came first."""
+    columns = pa.schema([("x", pa.float64())])
+    rule = Rule(0, Projected(Given(0), (("x", Column("x", pa.float64())),)))
+    operator = Recursion("zeros", (columns,), (rule,), 0)
+    found = steps_of(operator, Delta.of([("+", {"x": -0.0}, 1), ("+", {"x": 0.0}, 2), ("-", {"x": -0.0}, 3)]), [])
+    assert [str(value) for step in found for value in step.delta.frame["x"]] == ["0.0"]

@@ -1,0 +1,96 @@
+"""Joins within a recursion: the pairs of changes of one side with the rows of the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from operators.core.delta import FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.core.errors import UserError
+from operators.kernels.equal_join import equal_join, equal_pairs
+from operators.recursion.presence import LAYER
+
+#: The most pairs of a join at one instant, in one iteration, and the most that are made at once.
+MOST_PAIRS = 20_000_000
+_OTHER = "__other"
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """One side of a join: `own` is the trace that keeps it, `other` that of the side which it meets, both by number."""
+
+    own: int
+    other: int
+    own_keys: tuple[str, ...]
+    other_keys: tuple[str, ...]
+
+
+def pairs(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> Iterator[pl.DataFrame]:
+    """The pairs of changes and held rows with equal keys, in parts of bounded size unless one row has more partners:
+    each is there from the later of their instants on, at the higher of their layers. Changes of the same row are in the
+    same part, so what they take back is gone from it."""
+    if changes.height * held.height <= MOST_PAIRS:
+        yield net(_pairs(changes, held, meeting))
+        return
+    changes = changes.sort(_row(changes), nulls_last=True, maintain_order=True)
+    row_of = changes.select(pl.struct(_row(changes)).rle_id()).to_series().to_numpy()
+    most = np.cumsum(_partners(changes, held, meeting))
+    ends = np.flatnonzero(np.diff(row_of, append=-1)) + 1
+    begin = 0
+    while begin < changes.height:
+        room = np.searchsorted(most, (most[begin - 1] if begin else 0) + MOST_PAIRS, side="right")
+        end = int(ends[max(np.searchsorted(ends, room, side="right") - 1, np.searchsorted(ends, begin, side="right"))])
+        yield net(_pairs(changes[begin:end], held, meeting))
+        begin = end
+
+
+def refuse_too_many(parts: Sequence[pl.DataFrame], name: str) -> None:
+    """Raises UserError if there are more changes at one instant than memory should hold; `name` is that of the
+    recursion. Those of several instants are not added up, as more of them may be in one step."""
+    if sum(part.height for part in parts) <= MOST_PAIRS:
+        return
+    at_once = pl.concat([part.select(FROM) for part in parts]).group_by(FROM).len()
+    if at_once.filter(pl.col("len") > MOST_PAIRS).height:
+        raise UserError(
+            f"WITH RECURSIVE {name} derives more than {MOST_PAIRS:,} rows at once",
+            hint="bound it by a condition, or join it by a key with fewer rows for each value",
+        )
+
+
+def net(changes: pl.DataFrame) -> pl.DataFrame:
+    """One change for each row, layer and instant, and none where they add up to nothing."""
+    return Delta(changes).consolidate().frame
+
+
+def in_order(changes: pl.DataFrame) -> pl.DataFrame:
+    """The changes with their columns in an order that does not depend on where they come from."""
+    return changes.select(*_row(changes), *RESERVED)
+
+
+def _row(changes: pl.DataFrame) -> list[str]:
+    return sorted(set(changes.columns) - set(RESERVED))
+
+
+def _partners(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> np.ndarray:
+    """How many partners each change has."""
+    own = list(meeting.own_keys)
+    if not own:
+        return np.full(changes.height, held.height)
+    counts = held.group_by(meeting.other_keys).len("n").rename(dict(zip(meeting.other_keys, own, strict=True)))
+    return equal_join(changes.select(own), counts, own, "left")["n"].fill_null(0).cast(pl.Int64).to_numpy()
+
+
+def _pairs(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> pl.DataFrame:
+    shared = [name for name in (FROM, WEIGHT, LAYER) if name in held.columns]
+    others = held.drop(TO, ORDER).rename({name: _OTHER + name for name in shared})
+    both = equal_pairs(changes, others, meeting.own_keys, meeting.other_keys)
+    layers = [pl.col(name) for name in (LAYER, _OTHER + LAYER) if name in both.columns]
+    paired = both.with_columns(
+        pl.max_horizontal(FROM, _OTHER + FROM).alias(FROM),
+        (pl.col(WEIGHT) * pl.col(_OTHER + WEIGHT)).alias(WEIGHT),
+        *([pl.max_horizontal(layers).alias(LAYER)] if layers else []),
+    )
+    return in_order(paired.drop(_OTHER + name for name in shared))
