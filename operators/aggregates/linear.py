@@ -116,17 +116,30 @@ def _too_large(use: Use, part: Columns) -> pl.Expr:
         return (total > 2**63 - 1) | (total < -(2**63))
     limit = pl.lit(10**38 - 1, pl.Int128)
     outside = (total > limit) | (total < -limit)
-    if digits(type_)[0] <= _SAFE_DIGITS:
-        return outside
-    high = part(f"high({column})")
-    return outside | (high > _HIGH + _HIGH // 2) | (high < -_HIGH - _HIGH // 2)
+    return outside if digits(type_)[0] <= _SAFE_DIGITS else outside | _wrapped(part(f"high({column})"))
+
+
+def _wrapped(high: pl.Expr) -> pl.Expr:
+    return (high > _HIGH + _HIGH // 2) | (high < -_HIGH - _HIGH // 2)
 
 
 def _average(use: Use, part: Columns) -> pl.Expr:
     column, type_ = use.columns[0], use.types[0]
-    total = _float_sum(use, part) if floating(type_) else quotient(part(f"sum({column})"), 10.0 ** scale(type_))
+    total = _float_sum(use, part) if floating(type_) else quotient(_total(use, part), 10.0 ** scale(type_))
     count = part(f"count({column})")
     return pl.when(count > 0).then(quotient(total, count))
+
+
+def _total(use: Use, part: Columns) -> pl.Expr:
+    """The exact sum of integers or unscaled decimals; as a float where it may have wrapped around."""
+    column, type_ = use.columns[0], use.types[0]
+    total = part(f"sum({column})")
+    if not decimal(type_) or digits(type_)[0] <= _SAFE_DIGITS:
+        return total
+    high = part(f"high({column})")
+    low = total - high * pl.lit(_HIGH, pl.Int128)  # what remains is small, however often the two have wrapped around
+    both = high.cast(pl.Float64) * float(_HIGH) + low.cast(pl.Float64)
+    return pl.when(_wrapped(high)).then(both).otherwise(total.cast(pl.Float64))
 
 
 def _truths(use: Use) -> tuple[Part, ...]:

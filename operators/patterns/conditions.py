@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 
 from operators.expressions import Expression, columns, evaluate
-from operators.expressions.arrow_types import polars_type
 from operators.patterns.navigation import Navigation
 from operators.patterns.search import Holds, Path, listed
 
@@ -44,7 +43,7 @@ class Conditions:
     within: int | None = None
     _local: dict[str, dict[Context, bool]] = field(default_factory=dict)
     _known: dict[tuple[object, ...], bool] = field(default_factory=dict)
-    _columns: dict[str, list[Any]] = field(default_factory=dict)
+    _physical: dict[str, list[Any]] = field(default_factory=dict)
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
@@ -83,10 +82,12 @@ class Conditions:
 
         return holds
 
-    def _values(self, column: str) -> list[Any]:
-        if column not in self._columns:
-            self._columns[column] = self.rows[column].to_list() if column else []
-        return self._columns[column]
+    def _value(self, navigation: Navigation, rows: Sequence[int]) -> pl.Series | None:
+        name = navigation.column
+        if name not in self._physical:
+            self._physical[name] = _physical(self.rows[name]) if name else []
+        column = self.rows[name] if name else pl.Series()
+        return navigation.value(column, self._physical[name], rows)
 
     def _in_time(self, first: int, last: int) -> bool:
         start, end = self._times[first], self._times[last]
@@ -113,13 +114,17 @@ class Conditions:
         question = condition.variable, present[at], tuple(asked)
         if question not in self._known:
             looked_at = zip(condition.navigations, asked, strict=True)
-            values = {nav.name: [nav.value(self._values(nav.column), rows)] for nav, rows in looked_at}
-            if any(nav.outside(values[nav.name][0]) for nav in condition.navigations):
-                return self._known.setdefault(question, False)
-            types = {nav.name: polars_type(nav.type) for nav in condition.navigations}
-            row = self.rows.slice(present[at], 1).hstack(pl.DataFrame(values, schema=types))
-            self._known[question] = bool(_truth(row, condition)[0])
+            values = [self._value(navigation, rows) for navigation, rows in looked_at]
+            inside = [value for value in values if value is not None]
+            row = self.rows.slice(present[at], 1).hstack(inside)
+            self._known[question] = len(inside) == len(values) and bool(_truth(row, condition)[0])
         return self._known[question]
+
+
+def _physical(column: pl.Series) -> list[Any]:
+    """What Python has for the values: of times and decimals the integers that stand for them, as it has no times beyond
+    the year 9999, and would round sums of long decimals."""
+    return (column if column.dtype.is_nested() else column.to_physical()).to_list()
 
 
 def _truth(frame: pl.DataFrame, condition: Condition) -> pl.Series:

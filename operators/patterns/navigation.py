@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import islice
+from operator import add
 from typing import Any, Literal
 
 import polars as pl
 import pyarrow as pa
 
-from operators.expressions.arrow_types import polars_type
+from operators.aggregates.function import Linear, Part, Use
+from operators.aggregates.linear import LINEAR
+from operators.expressions.arrow_types import decimal, digits, polars_type
+from operators.kernels.unscaled_decimals import as_decimals
 
 Kind = Literal["prev", "next", "first", "last", "count", "sum", "avg", "min", "max"]
 
@@ -52,48 +57,69 @@ class Navigation:
         listed = (at for at in ordered if self.variable in ("", variables[at]))
         return list(islice(listed, self.offset, self.offset + 1) if self.kind in ("first", "last") else listed)
 
-    def value(self, column: Sequence[Any], rows: Sequence[int]) -> object:
-        """Its value for some rows, given the values of its column.
+    def value(self, column: pl.Series, physical: Sequence[Any], rows: Sequence[int]) -> pl.Series | None:
+        """Its value for some rows, as a column of one row, given its column and what Python has for its values: of
+        times and decimals the integers that stand for them. None where a sum is outside its type.
 
         >>> total = Navigation("s", "sum", "v", pa.int64())
-        >>> total.value([1, None, 3], [0, 1, 2]), total.value([1, None, 3], [1])
-        (4, None)
+        >>> numbers = pl.Series([1, None, 3])
+        >>> total.value(numbers, numbers, [0, 1, 2]).to_list(), total.value(numbers, numbers, [1]).to_list()
+        ([4], [None])
         """
         if self.kind == "count":
-            return sum(1 for row in rows if not self.column or column[row] is not None)
+            return self._one(sum(1 for row in rows if not self.column or physical[row] is not None))
         if self.kind in ("first", "last", "prev", "next"):
-            return column[rows[0]] if rows else None
-        known = [column[row] for row in rows if column[row] is not None]
+            return self._of_row(column, rows[0] if rows else None)
+        known = [row for row in rows if physical[row] is not None]
         if not known:
-            return None
-        match self.kind:
-            case "sum":
-                return sum(known[1:], known[0])
-            case "avg":
-                return float(sum(known[1:], known[0])) / len(known)
-            case "min":
-                return min(known, key=_rank)
-            case _:
-                return max(known, key=_rank)
+            return self._one(None)
+        if self.kind in ("min", "max"):
+            best = min if self.kind == "min" else max
+            return self._of_row(column, best(known, key=lambda row: _rank(physical[row])))
+        total = reduce(add, (physical[row] for row in known))
+        if self.kind == "avg":
+            return self._one(float(total) / 10.0 ** _places(column.dtype) / len(known))
+        return self._sum(total)
 
-    def outside(self, value: object) -> bool:
-        """Whether a value is too large for the type."""
-        return isinstance(value, int) and pa.types.is_integer(self.type) and not -(2**63) <= value < 2**63
+    def _one(self, value: object) -> pl.Series:
+        return pl.Series(self.name, [value], dtype=polars_type(self.type))
+
+    def _of_row(self, column: pl.Series, row: int | None) -> pl.Series:
+        return column.gather(pl.Series([row], dtype=pl.UInt32)).alias(self.name)
+
+    def _sum(self, total: Any) -> pl.Series | None:
+        if decimal(self.type):
+            whole = pl.Series(self.name, [total], dtype=pl.Decimal(38, 0)) if abs(total) < 10**38 else None
+            return None if whole is None else as_decimals(whole, digits(self.type)[1])
+        outside = isinstance(total, int) and not -(2**63) <= total < 2**63
+        return None if outside else self._one(total)
 
     def values(self, rows: pl.DataFrame, looked_at: Sequence[Sequence[int]]) -> tuple[pl.Series, pl.Series]:
         """Its value for each list of places of rows; NULL (of a count 0) for an empty one, and where a sum is outside
         its type, which the second series says."""
-        kind = polars_type(self.type)
         places = pl.Series("rows", looked_at, dtype=pl.List(pl.Int64))
         if self.kind == "count" and not self.column:
-            return places.list.len().cast(kind).alias(self.name), pl.Series([False] * len(looked_at), dtype=pl.Boolean)
+            counts = places.list.len().cast(polars_type(self.type))
+            return counts.alias(self.name), pl.Series([False] * len(looked_at), dtype=pl.Boolean)
         entries = pl.DataFrame({"entry": range(len(looked_at)), "row": places}).explode("row", empty_as_null=False)
         found = entries.with_columns(rows[self.column].gather(entries["row"]).alias("value"))
-        by_entry = found.group_by("entry").agg(_aggregate(self.kind, kind).alias(self.name))
+        by_entry = self._by_entry(found)
         every = pl.DataFrame({"entry": range(len(looked_at))}).join(by_entry, "entry", "left", maintain_order="left")
-        wide = every[self.name].fill_null(0) if self.kind == "count" else every[self.name]
-        value = wide.cast(kind, strict=False)
-        return value, value.is_null() & wide.is_not_null()
+        shown = every[self.name].fill_null(0) if self.kind == "count" else every[self.name]
+        return shown.cast(polars_type(self.type)), every["outside"].fill_null(value=False)
+
+    def _by_entry(self, found: pl.DataFrame) -> pl.DataFrame:
+        """The value of each entry, and whether it is outside its type. Sums and means are those of SUM and AVG."""
+        if self.kind not in ("sum", "avg"):
+            value = _picked(self.kind, found.schema["value"]).alias(self.name)
+            return found.group_by("entry").agg(value, pl.lit(value=False).alias("outside"))
+        method = LINEAR[self.kind].method
+        assert isinstance(method, Linear)
+        use = Use(("value",), (found["value"].clear().to_arrow().type,), self.type)
+        sums = found.group_by("entry").agg(_running(part).alias(part.name) for part in method.parts(use))
+        outside = method.fault(use, pl.col) if method.fault is not None else pl.lit(value=False)
+        value = pl.when(~outside).then(method.result(use, pl.col))
+        return sums.select("entry", value.alias(self.name), outside.alias("outside"))
 
 
 def _rank(value: Any) -> tuple[bool, Any]:
@@ -101,16 +127,21 @@ def _rank(value: Any) -> tuple[bool, Any]:
     return value != value, value
 
 
-def _aggregate(kind: Kind, type_: pl.DataType) -> pl.Expr:
+def _places(dtype: pl.DataType) -> int:
+    return dtype.scale if isinstance(dtype, pl.Decimal) else 0
+
+
+def _running(part: Part) -> pl.Expr:
+    """The sum of a part; floats are added in the order of rows."""
+    value = part.value.cast(part.dtype)
+    return value.cum_sum().last() if part.kind == "float" else value.sum()
+
+
+def _picked(kind: Kind, type_: pl.DataType) -> pl.Expr:
     value = pl.col("value")
     match kind:
         case "count":
             return value.count()
-        case "sum":
-            wide = value.cast(pl.Int128 if type_.is_integer() else type_)
-            return pl.when(value.count() > 0).then(wide.sum())
-        case "avg":
-            return value.cast(type_).mean()
         case "min":
             return value.min()
         case "max":

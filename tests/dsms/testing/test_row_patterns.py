@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -340,6 +341,44 @@ def test_a_sum_outside_its_type_is_a_fault_or_does_not_hold() -> None:
     session.advance(9)
     assert session.relation("V") == [] and session.relation("W") == []
     assert '"sum" is outside the range of its type' in session.dead_letters("T")[0]["reason"]
+
+
+def test_a_sum_of_long_decimals_is_exact_or_outside_its_type() -> None:
+    """Sums of 38 digits are exact in DEFINE and MEASURES; beyond them they are faults, and do not hold."""
+    session = LocalSession()
+    session.execute(
+        "REGISTER SOURCE T (t INT, v DECIMAL(38, 1)) FROM t; CREATE STREAM S OVER T KEY t;"
+        "CREATE STREAMED VIEW V AS SELECT s, m FROM S MATCH_RECOGNIZE "
+        "(ORDER BY t MEASURES SUM(v) AS s, AVG(v) AS m PATTERN (A B)) AS m;"
+        "CREATE STREAMED VIEW W AS SELECT n, l FROM S MATCH_RECOGNIZE (ORDER BY t "
+        "MEASURES COUNT(*) AS n, LAST(B.v) AS l PATTERN (A B+) DEFINE B AS SUM(v) > 0 AND MIN(v) <= LAST(B.v)) AS m"
+    )
+    half, twice = Decimal("4" * 37 + ".4"), Decimal("8" * 37 + ".8")
+    session.push("T", [{"t": t, "v": str(half), "ts": 1} for t in range(5)])
+    session.advance(9)
+    assert session.relation("V") == [{"s": twice, "m": pytest.approx(float(half))}] * 2
+    assert session.relation("W") == [{"n": 2, "l": half}] * 2
+    session.push("T", [{"t": t, "v": "9" * 37 + ".9", "ts": 10} for t in range(2)])
+    session.advance(19)
+    assert session.relation("V") == [{"s": twice, "m": pytest.approx(float(half))}]
+    assert '"sum" is outside the range of its type' in session.dead_letters("T")[0]["reason"]
+    assert session.relation("W") == [{"n": 2, "l": half}]
+
+
+@pytest.mark.parametrize("batch", [1, None])
+def test_conditions_look_at_times_beyond_the_year_9999(batch) -> None:
+    session = LocalSession(batch_records=batch)
+    session.execute(
+        "REGISTER SOURCE T (t INT, at TIMESTAMP) FROM t; CREATE STREAM S OVER T KEY t;"
+        "CREATE STREAMED VIEW V AS SELECT n, EXTRACT(YEAR FROM top) AS y "
+        "FROM (SELECT t, at + INTERVAL '9000' YEAR AS at FROM S) MATCH_RECOGNIZE (ORDER BY t "
+        "MEASURES COUNT(*) AS n, MAX(at) AS top PATTERN (A B+) "
+        "DEFINE B AS B.at > LAST(A.at) AND MAX(at) = B.at AND FIRST(at) < B.at) AS m"
+    )
+    times = ["2024-01-01 10:00:00", "2025-01-01 10:00:00", "2026-01-01 10:00:00", "2020-01-01 10:00:00"]
+    session.push("T", [{"t": t, "at": at, "ts": 1} for t, at in enumerate(times)])
+    session.advance(9)
+    assert session.relation("V") == [{"n": 3, "y": 11026}]
 
 
 def test_timestamps_limit_a_match_by_an_interval() -> None:
