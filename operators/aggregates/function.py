@@ -37,7 +37,7 @@ class Part:
 
     "exact" sums are integers modulo 2^128 (or 2^64), "xor" adds without carry, and "float" sums are added up in the
     order of time and start again from 0 when `counted`, the exact part that counts their rows, is 0. `filter` names a
-    column: only rows for which it is TRUE count.
+    column: only rows for which it is TRUE count. `version` is higher where the parts of such a use were others before.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Part:
     value: pl.Expr
     counted: str = ""
     filter: str | None = None
+    version: int = 0
 
 
 #: Maps the name of a part to its column.

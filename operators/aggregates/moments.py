@@ -1,25 +1,25 @@
 """Variance, covariance and correlation from running sums of x, y, x², xy and y².
 
-Over integers and decimals the sums are exact modulo 2^128: the result is exact while n Σ(x-mean)² is below 2^127, and
-beyond that accurate to a few units in the last place while Σ(x-mean)² is below 2^127. Over floats n Σx² - (Σx)² loses
-as many digits as mean² has more than the variance: with a mean of 10^6 standard deviations, about 10 of 16 are left.
+Over integers and decimals the sums are exact (`products.py`), and the result is accurate to a few units in the last
+place. Over floats n Σx² - (Σx)² loses as many digits as mean² has more than the variance: with a mean of 10^6 standard
+deviations, about 10 of 16 are left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import polars as pl
 import pyarrow as pa
 
 from operators.aggregates.function import AggregateFunction, Columns, Linear, Part, Use
-from operators.aggregates.linear import FLOAT64, INT128, count_where, finite, rows_with, scale, unscaled
+from operators.aggregates.linear import FLOAT64, count_where, finite, rows_with, scale
+from operators.aggregates.products import Products, limbs
 from operators.aggregates.rules import always, numbers_to_double
 from operators.expressions.arrow_types import floating
 from operators.expressions.quotient import quotient
 
-#: From here on n Σ(x-mean)² may exceed 128 bits and is not computed as an integer.
-_NEAR_THE_END = 1e37
 Pair = tuple[int, int]
 
 
@@ -31,23 +31,31 @@ def _name(use: Use, *positions: int) -> str:
     return f"sum of {'*'.join(use.columns[position] for position in positions)} ({','.join(use.columns)})"
 
 
+def _products(use: Use, first: int, second: int) -> Products:
+    numbers = [limbs(column, type_) for column, type_ in zip(use.columns, use.types, strict=True)]
+    return Products(numbers[first], numbers[second], _present(use), ",".join(use.columns))
+
+
+def _present(use: Use) -> pl.Expr:
+    return pl.all_horizontal([pl.col(column).is_not_null() for column in use.columns])
+
+
 def _parts(use: Use) -> tuple[Part, ...]:
     """Sums over the rows without a NULL in x or y."""
     count = rows_with(use.columns)
-    present = pl.all_horizontal([pl.col(column).is_not_null() for column in use.columns])
+    positions = range(len(use.columns))
+    pairs = [(first, second) for first in positions for second in positions[first:]]
     if _exact(use):
-        values = [unscaled(column, type_) for column, type_ in zip(use.columns, use.types, strict=True)]
-    else:
-        values = [finite(column) for column in use.columns]
-    kept = [pl.when(present).then(value).otherwise(0) for value in values]
-    sums = {_name(use, at): value for at, value in enumerate(kept)}
-    pairs = [(first, second) for first in range(len(kept)) for second in range(first, len(kept))]
-    sums |= {_name(use, first, second): kept[first] * kept[second] for first, second in pairs}
-    if _exact(use):
-        return count, *(Part(name, "exact", INT128, value) for name, value in sums.items())
+        sums = {part.name: part for pair in pairs for part in _products(use, *pair).parts()}
+        version = max(part.version for part in sums.values())
+        return count, *(replace(part, version=version) for part in sums.values())
+    present = _present(use)
+    kept = [pl.when(present).then(finite(column)).otherwise(0) for column in use.columns]
+    floats = {_name(use, at): value for at, value in enumerate(kept)}
+    floats |= {_name(use, first, second): kept[first] * kept[second] for first, second in pairs}
     wild = pl.any_horizontal([~pl.col(column).cast(pl.Float64).is_finite() for column in use.columns])
     strange = count_where(present & wild, f"not finite({','.join(use.columns)})")
-    return count, strange, *(Part(name, "float", FLOAT64, value, count.name) for name, value in sums.items())
+    return count, strange, *(Part(name, "float", FLOAT64, value, count.name) for name, value in floats.items())
 
 
 def _count(use: Use, part: Columns) -> pl.Expr:
@@ -57,26 +65,12 @@ def _count(use: Use, part: Columns) -> pl.Expr:
 def _deviations(use: Use, part: Columns, first: int, second: int) -> pl.Expr:
     """Σ (x - mean x)(y - mean y) of two arguments; of an argument with itself it is at least 0."""
     if _exact(use):
-        total = _exact_deviations(use, part, first, second)
+        total = _products(use, first, second).deviations(_count(use, part), part)
         return quotient(total, 10.0 ** (scale(use.types[first]) + scale(use.types[second])))
     count = _count(use, part)
     total = part(_name(use, first, second)) - quotient(part(_name(use, first)) * part(_name(use, second)), count)
     total = total.clip(lower_bound=0.0) if first == second else total
     return pl.when(_strange(use, part)).then(float("nan")).otherwise(total)
-
-
-def _exact_deviations(use: Use, part: Columns, first: int, second: int) -> pl.Expr:
-    """With means rounded down mx, my and remainders rx, ry: Σ(x-mx)(y-my) = Σxy - mx Σy - my rx, which needs no more
-    bits than its result."""
-    count = _count(use, part).cast(pl.Int128)
-    x, y = part(_name(use, first)), part(_name(use, second))
-    mean_x, mean_y = x // count, y // count
-    rest_x, rest_y = x - mean_x * count, y - mean_y * count
-    around = part(_name(use, first, second)) - mean_x * y - mean_y * rest_x
-    rough = around.cast(pl.Float64) - quotient(rest_x.cast(pl.Float64) * rest_y.cast(pl.Float64), count)
-    fine = quotient(count * around - rest_x * rest_y, count)
-    near = (around.cast(pl.Float64) * count.cast(pl.Float64)).abs() > _NEAR_THE_END
-    return pl.when(near).then(rough).otherwise(fine)
 
 
 def _spread(ddof: int, finish: Callable[[pl.Expr], pl.Expr]) -> Linear:
@@ -102,9 +96,10 @@ def _mean(at: int) -> Linear:
 
     def result(use: Use, part: Columns) -> pl.Expr:
         count = _count(use, part)
-        total = part(_name(use, at)).cast(pl.Float64)
         if _exact(use):
-            return pl.when(count > 0).then(quotient(total, count * 10.0 ** scale(use.types[at])))
+            sums = _products(use, at, at)
+            return pl.when(count > 0).then(quotient(sums.total(sums.x, part), count * 10.0 ** scale(use.types[at])))
+        total = part(_name(use, at))
         mean = pl.when(_strange(use, part)).then(float("nan")).otherwise(quotient(total, count))
         return pl.when(count > 0).then(mean)
 

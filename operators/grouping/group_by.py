@@ -52,8 +52,11 @@ class GroupBy:
 
     @property
     def operator_version(self) -> int:
-        """2 where aggregates with several filters keep their distinct values together, which each had alone before."""
-        return 2 if any(len(source.filters) > 1 for source in _plan(self).sources if source.distinct) else 1
+        """2 where aggregates with several filters keep their distinct values together, which each had alone before; 2
+        more where running sums are others than before."""
+        plan = _plan(self)
+        together = any(len(source.filters) > 1 for source in plan.sources if source.distinct)
+        return 1 + int(together) + 2 * plan.parts_version
 
     def traces(self) -> tuple[State, ...]:
         """The accumulators by group, then the states of distinct, ordered and holistic aggregates."""

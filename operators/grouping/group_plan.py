@@ -124,6 +124,11 @@ class GroupPlan:
         results = columns.select(*self._aggregates, present.alias(EXISTS), faulty.alias(FAULTY))
         return results.with_columns(pl.col(EXISTS) & pl.col(FAULTY).is_null())
 
+    @property
+    def parts_version(self) -> int:
+        """The version of the running sums."""
+        return max((part.version for source in self.sources for part in source.parts), default=0)
+
     # The expressions below are built once: with many aggregates, building them takes longer than evaluating a few rows.
 
     @cached_property

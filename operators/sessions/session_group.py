@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, cast
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -48,12 +48,16 @@ class SessionGroup:
     [(1, 10, 2)]
     """
 
-    operator_version: ClassVar[int] = 1
     session: Session
     keys: tuple[tuple[str, str], ...]
     aggregates: tuple[Aggregate, ...]
     schema: pa.Schema
     append_only: bool = False
+
+    @property
+    def operator_version(self) -> int:
+        """Higher where running sums are others than before."""
+        return 1 + _sums(self).plan.parts_version
 
     def traces(self) -> tuple[State, ...]:
         """The sessions; and the rows, by partition and bucket of values."""

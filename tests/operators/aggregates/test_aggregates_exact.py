@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 
 import pyarrow as pa
@@ -19,6 +19,8 @@ from operators.core.delta import FROM, WEIGHT
 from operators.core.errors import UserError
 from operators.grouping.group_by import GroupBy
 from tests.operators.group_histories import delta_of, run
+
+WIDE = Context(prec=80)
 
 
 def last_value(function: str, type_: pa.DataType, values, deleted=()):
@@ -47,6 +49,45 @@ def test_variance_of_decimals_is_exact() -> None:
     values = [Decimal("99999999999.01"), Decimal("99999999999.02"), Decimal("99999999999.06")]
     variance = last_value("var_samp", pa.decimal128(20, 2), values)
     assert variance == pytest.approx(float(statistics.variance(map(Fraction, values))), rel=1e-14)
+
+
+LONG = {
+    pa.int64(): st.integers(-(2**63), 2**63 - 1) | st.integers(2**63 - 5, 2**63 - 1),
+    pa.decimal128(18, 3): st.decimals("-999999999999999", "999999999999999", places=3),
+    pa.decimal128(38, 0): st.integers(1 - 10**38, 10**38 - 1).map(Decimal) | st.integers(-9, 9).map(Decimal),
+    pa.decimal128(38, 30): st.decimals("-9999999", "9999999", places=2),
+}
+
+
+@pytest.mark.parametrize("type_", LONG, ids=str)
+@given(st.data())
+def test_variance_of_long_numbers_is_exact(type_, data) -> None:
+    values = data.draw(st.lists(LONG[type_], min_size=1, max_size=5))
+    taken = data.draw(st.lists(st.sampled_from(values), unique=True, max_size=len(set(values)) - 1))
+    left = [Fraction(value) for value in values]
+    for value in taken:
+        left.remove(Fraction(value))
+    expected = pytest.approx(float(statistics.pvariance(left)), rel=1e-14)
+    assert last_value("var_pop", type_, values, taken) == expected
+
+
+@given(st.lists(st.tuples(st.integers(1 - 10**38, 10**38 - 1), st.integers(-(2**63), 2**63 - 1)), min_size=1))
+def test_covariance_of_long_numbers_is_exact(pairs) -> None:
+    schema = pa.schema([("k", pa.string()), ("x", pa.decimal128(38, 4)), ("y", pa.int64())])
+    rows = [("a", Decimal(x).scaleb(-4, WIDE), y) for x, y in pairs]
+    group = GroupBy(("k",), (Aggregate("r", "covar_pop", ("x", "y"), pa.float64()),), schema)
+    output, _ = run(group, delta_of([(row, 0, 1, at) for at, row in enumerate(rows)], schema), [])
+    xs, ys = ([Fraction(row[at]) for row in rows] for at in (1, 2))
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    exact = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / len(xs)
+    assert output["r"].to_list() == [pytest.approx(float(exact), rel=1e-14)]
+
+
+def test_a_mean_of_decimals_whose_sum_exceeds_128_bits() -> None:
+    values = [Decimal("9" * 37 + ".9"), Decimal("7" * 37 + ".5"), Decimal("9" * 37 + ".8")]
+    for signed in (values, [value.copy_negate() for value in values]):
+        expected = float(sum(map(Fraction, signed)) / 3)
+        assert last_value("avg", pa.decimal128(38, 1), signed) == pytest.approx(expected, rel=1e-15)
 
 
 def test_a_decimal_sum_has_38_digits() -> None:

@@ -1,0 +1,152 @@
+"""Exact sums of products of integers and decimals of any size, from running sums of 128 bits.
+
+A number of more than 64 bits is cut into two *limbs*: x = 2^64 high + low, with low between -2^63 and 2^63. A sum of
+products of limbs is known modulo 2^128. Where it may be larger, a second sum, of the products of what both have above
+their lower 32 bits, tells by how much: the rest is at most 2^97 for each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import cast
+
+import polars as pl
+import pyarrow as pa
+
+from operators.aggregates.function import Columns, Part
+from operators.aggregates.linear import INT128, unscaled
+from operators.expressions.arrow_types import decimal, digits
+from operators.expressions.quotient import quotient
+
+#: The digits of decimals with at most 31 and 63 bits.
+_SHORT_DIGITS, _LIMB_DIGITS = 9, 18
+#: From here on n Σ(x-mean)² may exceed 128 bits and is not computed as an integer of Polars.
+_NEAR_THE_END = 1e37
+#: Below this sum of the products of upper bits, Σx² is below 2^126.
+_SMALL = 2**60
+
+
+@dataclass(frozen=True, slots=True)
+class Limb:
+    """A part of a number: `value * 2^shift`. It is `short` if it has at most 31 bits, so that sums of its products
+    with other limbs have less than 127."""
+
+    name: str
+    value: pl.Expr
+    shift: int = 0
+    short: bool = False
+
+
+def limbs(column: str, type_: pa.DataType) -> tuple[Limb, ...]:
+    """The limbs of an integer or the unscaled value of a decimal; NULL is 0.
+
+    >>> [limb.name for limb in limbs("x", pa.int64())], [limb.name for limb in limbs("x", pa.decimal128(38, 2))]
+    (['x'], ['high x', 'low x'])
+    """
+    value = unscaled(column, type_)
+    if decimal(type_) and digits(type_)[0] > _LIMB_DIGITS:
+        high = (value + pl.lit(2**63, INT128)) // pl.lit(2**64, INT128)
+        return Limb(f"high {column}", high, 64), Limb(f"low {column}", value - high * pl.lit(2**64, INT128))
+    short = digits(type_)[0] <= _SHORT_DIGITS if decimal(type_) else type_.bit_width <= 32
+    return (Limb(column, value, short=short),)
+
+
+@dataclass(frozen=True)
+class Products:
+    """Σ x y, Σ x and Σ y of two numbers, or of one with itself, over the rows at which both are `present`. Parts have
+    the `columns` of the use of the function in their names."""
+
+    x: tuple[Limb, ...]
+    y: tuple[Limb, ...]
+    present: pl.Expr
+    columns: str
+
+    def parts(self) -> Iterator[Part]:
+        """The running sums that are needed; where x and y are different, besides those of each with itself."""
+        version = 1 if any(self._may_be_long(one, two) for one, two in self._pairs) else 0
+        for limb in (*self.x, *self.y):
+            yield Part(self._sum(limb), "exact", INT128, self._kept(limb), version=version)
+        for one, two in self._pairs:
+            yield Part(self._low(one, two), "exact", INT128, self._kept(one) * self._kept(two), version=version)
+            if self._may_be_long(one, two):
+                upper = _upper_bits(self._kept(one)) * _upper_bits(self._kept(two))
+                yield Part(self._high(one, two), "exact", INT128, upper.cast(INT128), version=version)
+
+    def total(self, number: Sequence[Limb], part: Columns) -> pl.Expr:
+        """The sum of one of the numbers as a float."""
+        return pl.sum_horizontal(part(self._sum(limb)).cast(pl.Float64) * 2.0**limb.shift for limb in number)
+
+    def deviations(self, count: pl.Expr, part: Columns) -> pl.Expr:
+        """Σ (x - mean x)(y - mean y), exact before it is rounded to a float."""
+        if not any(self._may_be_long(one, two) for one, two in self._pairs):
+            return self._of_short(count, part)
+        names = dict.fromkeys(each.name for each in self.parts())
+        sums = pl.struct(count.alias(_COUNT), *(part(name).alias(name) for name in names))
+        if len(self.x) > 1 or len(self.y) > 1:
+            return sums.map_batches(self._exact, return_dtype=pl.Float64)
+        small = pl.all_horizontal(part(self._high(limb, limb)) < _SMALL for limb in (*self.x, *self.y))
+        large = pl.when(~small).then(sums).map_batches(self._exact, return_dtype=pl.Float64)
+        return pl.when(small).then(self._of_short(count, part)).otherwise(large)
+
+    def _of_short(self, count: pl.Expr, part: Columns) -> pl.Expr:
+        """With means rounded down mx, my and remainders rx, ry: Σ(x-mx)(y-my) = Σxy - mx Σy - my rx, which needs no
+        more bits than its result."""
+        count = count.cast(INT128)
+        x, y = part(self._sum(self.x[0])), part(self._sum(self.y[0]))
+        mean_x, mean_y = x // count, y // count
+        rest_x, rest_y = x - mean_x * count, y - mean_y * count
+        around = part(self._low(self.x[0], self.y[0])) - mean_x * y - mean_y * rest_x
+        rough = around.cast(pl.Float64) - quotient(rest_x.cast(pl.Float64) * rest_y.cast(pl.Float64), count)
+        fine = quotient(count * around - rest_x * rest_y, count)
+        near = (around.cast(pl.Float64) * count.cast(pl.Float64)).abs() > _NEAR_THE_END
+        return pl.when(near).then(rough).otherwise(fine)
+
+    def _exact(self, sums: pl.Series) -> pl.Series:
+        """n Σxy - Σx Σy over n, by Python's integers."""
+        if sums.null_count() == len(sums):
+            return pl.Series([None], dtype=pl.Float64).new_from_index(0, len(sums))
+        rows = cast(list[Mapping[str, int] | None], sums.to_list())
+        return pl.Series([self._deviation(row) for row in rows], dtype=pl.Float64)
+
+    def _deviation(self, row: Mapping[str, int] | None) -> float | None:
+        if row is None or not row[_COUNT]:
+            return None
+        x, y = (sum(row[self._sum(limb)] << limb.shift for limb in number) for number in (self.x, self.y))
+        both = sum(self._whole(row, one, two) << one.shift + two.shift for one, two in self._pairs)
+        return (row[_COUNT] * both - x * y) / row[_COUNT]
+
+    def _whole(self, row: Mapping[str, int], one: Limb, two: Limb) -> int:
+        """The sum of products of two limbs, whatever its size."""
+        low = row[self._low(one, two)]
+        if not self._may_be_long(one, two):
+            return low
+        high = row[self._high(one, two)] << 64
+        return high + (low - high + 2**127) % 2**128 - 2**127
+
+    @property
+    def _pairs(self) -> list[tuple[Limb, Limb]]:
+        return list(product(self.x, self.y))
+
+    def _may_be_long(self, one: Limb, two: Limb) -> bool:
+        return not one.short and not two.short
+
+    def _kept(self, limb: Limb) -> pl.Expr:
+        return pl.when(self.present).then(limb.value).otherwise(0)
+
+    def _sum(self, limb: Limb) -> str:
+        return f"sum of {limb.name} ({self.columns})"
+
+    def _low(self, one: Limb, two: Limb) -> str:
+        return f"sum of {one.name}*{two.name} ({self.columns})"
+
+    def _high(self, one: Limb, two: Limb) -> str:
+        return f"high sum of {one.name}*{two.name} ({self.columns})"
+
+
+_COUNT = "count"
+
+
+def _upper_bits(limb: pl.Expr) -> pl.Expr:
+    return limb.cast(pl.Int64) // 2**32
