@@ -282,7 +282,7 @@ class Fragment:
         epoch, started = replace(epoch, steps=steps), max(started, self._ended)
         self._apply(EpochComputed(epoch, revision))
         self._ahead, self._ended = None, ended
-        self._apply(BatchEnded(epoch, revision, started, ended))
+        self._apply(BatchEnded(epoch, revision, started, ended, self._planner.logged))
         log.debug(
             "epoch computed",
             epoch=epoch.manifest.epoch,

@@ -34,7 +34,7 @@ from dsms.runtime.batching.offsets import (
 from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.batching.topic_watch import TopicWatch
 from dsms.runtime.lanes.manifest import SourcePartition
-from dsms.runtime.shedding.settings import adjustable, new_settings
+from dsms.runtime.shedding.settings import adjustable, last_logged, new_settings
 from dsms.runtime.stages.source_task import KafkaSourceTask
 from operators.core.alarms import Alarms
 from operators.core.delta import BEGINNING
@@ -79,6 +79,8 @@ class BatchPlanner:
         self.planned: PlannerInput | None = None
         self._upto: Offsets = {}
         self._known: Ends = {}
+        #: The settings of queries that were logged last.
+        self.logged: dict[str, float] = {}
 
     def initial(self) -> Offsets:
         """The positions of the lanes in the manifest."""
@@ -166,6 +168,7 @@ class BatchPlanner:
             self._floors.setdefault(query, self._known)
         if fresh := new_settings(control.lanes, positions, control.settings, log.known, self._floors):
             log.decide(fresh)
+        self.logged = last_logged(log.known)
 
     def _shed_log(self, control: PlannerInput) -> ShedLog | None:
         """The shed log; None as long as there is no adjustable query."""

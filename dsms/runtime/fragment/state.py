@@ -114,12 +114,14 @@ class EpochComputed:
 
 @dataclass(frozen=True)
 class BatchEnded:
-    """A batch took from `started` to `ended`. It follows the event `EpochComputed` of its epoch."""
+    """A batch took from `started` to `ended`. It follows the event `EpochComputed` of its epoch. `logged` are the
+    settings of queries that were logged last."""
 
     epoch: Epoch
     revision: Revision
     started: float
     ended: float
+    logged: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,7 @@ def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Ins
         batch_size=state.batch_size.within(state.bounds).after(records=epoch.measured.records, seconds=seconds),
         schedule=state.schedule.after(epoch, revision, event.ended),
         shedding=state.shedding.after(epoch, revision, event.ended, seconds),
-        window_sizes=state.window_sizes.after(revision, state.measures, event.ended),
+        window_sizes=state.window_sizes.after(revision, state.measures, event.ended, event.logged),
     )
     after, reports = _revised(measured, (), event.ended)
     keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in after.revision.lanes.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dsms.physical.lane import Lane
+from dsms.physical.lane import Lane, Output
 from dsms.runtime.batching.offsets import Decisions, Ends, Positions
 from dsms.runtime.lanes.manifest import Position, SourcePartition
 from operators.streams.settings import Decision
@@ -25,15 +25,20 @@ def new_settings(
 ) -> dict[str, dict[SourcePartition, Decision]]:
     """The settings to log: where the last logged one of a query and source partition is not the wanted one.
 
+    The windows of a query keep the size that was logged while none is wanted: the executor has just started, and has
+    not decided yet.
+
     A setting holds from the position of the query's lane on, but never below the query's floor, which is the end of the
     log when the current owner of the fragment first saw the query. Below the floor, a former owner may have published
     with the settings that were logged then, and records older than the query have none.
     """
     settings: dict[str, dict[SourcePartition, Decision]] = {}
-    for query, place, at in _standing(lanes, positions):
+    for output, place, at in _standing(lanes, positions):
+        query = output.id
         before = known.get(query, {}).get(place, ())
         last = before[-1] if before else (0, 1.0)
-        setting = wanted.get(query, 1.0)
+        is_sized = output.sink is not None and output.sink.sized
+        setting = wanted.get(query, last[1] if is_sized else 1.0)
         if setting != last[1]:
             offset = max(at.offset, floors[query].get(place, 0), last[0])
             high = at.high if offset == at.offset else None
@@ -41,10 +46,19 @@ def new_settings(
     return settings
 
 
-def _standing(lanes: Mapping[str, Lane], positions: Positions) -> Iterator[tuple[str, SourcePartition, Position]]:
+def last_logged(known: Decisions) -> dict[str, float]:
+    """The setting of each query that was logged last, the least of all partitions.
+
+    >>> last_logged({"q": {("s", 0): [(0, 0.5), (7, 0.75)], ("s", 1): [(3, 1.0)]}})
+    {'q': 0.75}
+    """
+    return {query: min(settings[-1][1] for settings in places.values()) for query, places in known.items()}
+
+
+def _standing(lanes: Mapping[str, Lane], positions: Positions) -> Iterator[tuple[Output, SourcePartition, Position]]:
     for lane_id, places in positions.items():
         lane = lanes[lane_id]
         for query in sorted(lane.adjustable):
             output = next(result for result in lane.outputs if result.id == query)
             read = {lane.sources[leaf].id for leaf in lane.leaves(output)}
-            yield from ((query, place, at) for place, at in places.items() if place[0] in read)
+            yield from ((output, place, at) for place, at in places.items() if place[0] in read)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from types import MappingProxyType
 
 from dsms.physical.cost.estimate import estimated_of
 from dsms.physical.cost.flow import Expected, Known
@@ -56,15 +57,19 @@ class WindowSizes:
         """The fraction of each query."""
         return {query: size.fraction for query, size in self.sizes.items()}
 
-    def after(self, revision: Revision, measures: Measures, at: float) -> WindowSizes:
+    def after(
+        self, revision: Revision, measures: Measures, at: float, logged: Mapping[str, float] = MappingProxyType({})
+    ) -> WindowSizes:
         """The sizes after an epoch of a revision that ended at the time `at`. A lane that catches up decides nothing:
-        its windows are as they were logged."""
+        its windows are as they were logged. A query whose size was not decided yet begins with the `logged` one."""
         if not any(lane.adjustable for lane in revision.lanes.values()):
             return WindowSizes()
         if at < self.at + _PERIOD_S:
             return self
         sizes = {
-            output.id: _Query(output, lane, progress, (measures, self.measures)).size(self.sizes.get(output.id, Size()))
+            output.id: _Query(output, lane, progress, (measures, self.measures)).size(
+                self.sizes.get(output.id) or Size(logged.get(output.id, 1.0))
+            )
             for output, lane, progress in _bounded(revision)
         }
         return WindowSizes(at, sizes, measures) if sizes else WindowSizes()

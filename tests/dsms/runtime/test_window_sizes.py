@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
 from dsms.runtime.lanes.revision import revised, running_lanes
+from dsms.runtime.shedding.settings import last_logged
 from dsms.runtime.shedding.window_sizes import WindowSizes
 from dsms.scheduler.work import Measures
 from dsms.testing import LocalSession
@@ -130,7 +131,7 @@ class Running:
             self.revision = replace(self.revision, manifest=done.manifest)
             at = self.now / 1000
             self.measures = self.measures.after(at, done.measured.work)
-            self.sizes = self.sizes.after(self.revision, self.measures, at)
+            self.sizes = self.sizes.after(self.revision, self.measures, at, last_logged(self.world.sheds))
             self.bytes.append(sum(measured.state_bytes for measured in self.measures.by_vertex.values()))
             self.fractions.extend(self.sizes.fractions.values())
 
@@ -158,6 +159,17 @@ def test_state_stays_within_its_bound_when_the_rate_rises_and_windows_grow_again
     assert running.fractions[-1] == 1.0 and max(running.bytes[-10:]) < BOUND
     changes = sum(before != after for before, after in zip(running.fractions, running.fractions[1:], strict=False))
     assert changes <= 30, running.fractions
+
+
+def test_an_executor_that_starts_again_goes_on_with_the_size_that_was_logged() -> None:
+    running = Running()
+    running.run(400, 60)
+    before, logged = running.fractions[-1], copy.deepcopy(running.world.sheds)
+    assert before < 0.5
+    running.sizes, running.measures, running.fractions = WindowSizes(), Measures(0.0), []
+    running.run(0, 2)
+    running.run(400, 1)
+    assert running.world.sheds == logged and running.fractions[:2] == [before] * 2
 
 
 def test_where_the_least_sizes_take_too_much_it_is_said() -> None:
