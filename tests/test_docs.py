@@ -11,6 +11,7 @@ import ast
 import contextlib
 import doctest
 import importlib
+import inspect
 import io
 import json
 import re
@@ -116,3 +117,12 @@ def test_lines_are_short(page: Path) -> None:
         if len(line) >= LONGEST and not re.fullmatch(r"\s*(\[[^\]]*\]: )?<?https?://\S+", line)
     ]
     assert not too_long, "\n".join(too_long)
+
+
+@pytest.mark.parametrize("process", ["coordinator", "executor"])
+def test_every_setting_is_in_operations(process: str) -> None:
+    options = inspect.signature(importlib.import_module(f"dsms.{process}.__main__").main).parameters
+    settings = (ROOT / "docs" / "operations.md").read_text().partition("\n## Settings\n")[2].partition("\n## ")[0]
+    executor, _, coordinator = settings.partition("and a coordinator")
+    listed = set(re.findall(r"`--([a-z-]+)`", executor if process == "executor" else coordinator))
+    assert listed == {name.replace("_", "-") for name in options}
