@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from dsms.local.settings import LocalSettings
 from dsms.testing import LocalSession
 
 ROOT = Path(__file__).parent.parent
@@ -126,3 +127,9 @@ def test_every_setting_is_in_operations(process: str) -> None:
     executor, _, coordinator = settings.partition("and a coordinator")
     listed = set(re.findall(r"`--([a-z-]+)`", executor if process == "executor" else coordinator))
     assert listed == {name.replace("_", "-") for name in options}
+
+
+def test_every_setting_of_one_machine_is_in_local() -> None:
+    settings = (ROOT / "docs" / "local.md").read_text().partition("\n## Settings\n")[2].partition("\n## ")[0]
+    keys = {name for row in re.findall(r"^\| (`.*?) \|", settings, re.MULTILINE) for name in re.findall("`(.*?)`", row)}
+    assert keys == set(LocalSettings.__struct_fields__) - {"data_dir"}

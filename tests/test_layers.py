@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -240,3 +241,10 @@ def test_each_foreign_library_has_one_home(package: str) -> None:
             if name not in known and not place.startswith(HOMES.get(name, ((), ""))[0] or ("?",)):
                 astray.append(f"{place}:{line} imports {name}; home: {HOMES.get(name, 'none, add it with a reason')}")
     assert not astray, "\n".join(astray)
+
+
+def test_the_order_is_that_of_the_architecture() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    table = text.partition("| what people use |")[2].partition("\n\n")[0]
+    named = [name if name[0] != "." else f"operators{name}" for name in re.findall(r"`([a-z_.]+)`", table)]
+    assert named == list(reversed(ORDER))
