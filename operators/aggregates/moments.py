@@ -46,9 +46,12 @@ def _parts(use: Use) -> tuple[Part, ...]:
     positions = range(len(use.columns))
     pairs = [(first, second) for first in positions for second in positions[first:]]
     if _exact(use):
-        sums = {part.name: part for pair in pairs for part in _products(use, *pair).parts()}
-        version = max(part.version for part in sums.values())
-        return count, *(replace(part, version=version) for part in sums.values())
+        squares = [_products(use, at, at) for at in positions]
+        sums = [part for square in squares for part in square.sums(square.x)]
+        products = [part for pair in pairs for part in _products(use, *pair).products()]
+        named = {part.name: part for part in (*sums, *products)}
+        version = int(any(square.long for square in squares))
+        return count, *(replace(part, version=version) for part in named.values())
     present = _present(use)
     kept = [pl.when(present).then(finite(column)).otherwise(0) for column in use.columns]
     floats = {_name(use, at): value for at, value in enumerate(kept)}

@@ -43,12 +43,12 @@ def limbs(column: str, type_: pa.DataType) -> tuple[Limb, ...]:
     """The limbs of an integer or the unscaled value of a decimal; NULL is 0.
 
     >>> [limb.name for limb in limbs("x", pa.int64())], [limb.name for limb in limbs("x", pa.decimal128(38, 2))]
-    (['x'], ['high x', 'low x'])
+    (['x'], ['__high x', '__low x'])
     """
     value = unscaled(column, type_)
     if decimal(type_) and digits(type_)[0] > _LIMB_DIGITS:
         high = (value + pl.lit(2**63, INT128)) // pl.lit(2**64, INT128)
-        return Limb(f"high {column}", high, 64), Limb(f"low {column}", value - high * pl.lit(2**64, INT128))
+        return Limb(f"__high {column}", high, 64), Limb(f"__low {column}", value - high * pl.lit(2**64, INT128))
     short = digits(type_)[0] <= _SHORT_DIGITS if decimal(type_) else type_.bit_width <= 32
     return (Limb(column, value, short=short),)
 
@@ -63,28 +63,44 @@ class Products:
     present: pl.Expr
     columns: str
 
-    def parts(self) -> Iterator[Part]:
-        """The running sums that are needed; where x and y are different, besides those of each with itself."""
-        version = 1 if any(self._may_be_long(one, two) for one, two in self._pairs) else 0
-        for limb in (*self.x, *self.y):
-            yield Part(self._sum(limb), "exact", INT128, self._kept(limb), version=version)
+    @property
+    def long(self) -> bool:
+        """Whether there are sums that tell by how much others are larger than 128 bits."""
+        return any(self._may_be_long(one, two) for one, two in self._pairs)
+
+    def sums(self, number: Sequence[Limb]) -> Iterator[Part]:
+        """The running sums that are needed of one of the numbers."""
+        for limb in number:
+            yield Part(self._sum(limb), "exact", INT128, self._kept(limb))
+
+    def products(self) -> Iterator[Part]:
+        """The running sums of products that are needed; where x and y are different, besides those of each with
+        itself."""
         for one, two in self._pairs:
-            yield Part(self._low(one, two), "exact", INT128, self._kept(one) * self._kept(two), version=version)
+            yield Part(self._low(one, two), "exact", INT128, self._kept(one) * self._kept(two))
             if self._may_be_long(one, two):
                 upper = _upper_bits(self._kept(one)) * _upper_bits(self._kept(two))
-                yield Part(self._high(one, two), "exact", INT128, upper.cast(INT128), version=version)
+                yield Part(self._high(one, two), "exact", INT128, upper.cast(INT128))
 
     def total(self, number: Sequence[Limb], part: Columns) -> pl.Expr:
         """The sum of one of the numbers as a float."""
-        return pl.sum_horizontal(part(self._sum(limb)).cast(pl.Float64) * 2.0**limb.shift for limb in number)
+        if len(number) == 1:
+            return part(self._sum(number[0])).cast(pl.Float64)
+        high, low = (part(self._sum(limb)) for limb in number)
+        whole = high * pl.lit(2**64, INT128) + low
+        # beyond 128 bits the high limbs are so much greater that the low ones cannot cancel them out
+        apart = high.cast(pl.Float64) * 2.0**64 + low.cast(pl.Float64)
+        return pl.when(high.abs() < _SMALL).then(whole.cast(pl.Float64)).otherwise(apart)
 
     def deviations(self, count: pl.Expr, part: Columns) -> pl.Expr:
         """Σ (x - mean x)(y - mean y), exact before it is rounded to a float."""
-        if not any(self._may_be_long(one, two) for one, two in self._pairs):
+        in_limbs = len(self.x) > 1 or len(self.y) > 1
+        if not in_limbs and not self._may_be_long(self.x[0], self.y[0]):
             return self._of_short(count, part)
-        names = dict.fromkeys(each.name for each in self.parts())
+        parts = (*self.sums(self.x), *self.sums(self.y), *self.products())
+        names = dict.fromkeys(each.name for each in parts)
         sums = pl.struct(count.alias(_COUNT), *(part(name).alias(name) for name in names))
-        if len(self.x) > 1 or len(self.y) > 1:
+        if in_limbs:
             return sums.map_batches(self._exact, return_dtype=pl.Float64)
         small = pl.all_horizontal(part(self._high(limb, limb)) < _SMALL for limb in (*self.x, *self.y))
         large = pl.when(~small).then(sums).map_batches(self._exact, return_dtype=pl.Float64)

@@ -13,9 +13,11 @@ from operators.core.errors import UserError
 from operators.kernels.equal_join import equal_join, equal_pairs
 from operators.recursion.presence import LAYER
 
-#: The most pairs of a join at one instant, in one iteration, and the most that are made at once.
+#: The most pairs of a join at one instant, in one iteration; and how many are made at a time.
 MOST_PAIRS = 20_000_000
-_OTHER = "__other"
+#: So many may be there until those that cancel out are known.
+MOST_RAW_PAIRS = 2 * MOST_PAIRS
+_OTHER, _COUNT = "__other", "__count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,12 @@ def pairs(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> Iterat
     """The pairs of changes and held rows with equal keys, in parts of bounded size unless one row has more partners:
     each is there from the later of their instants on, at the higher of their layers. Changes of the same row are in the
     same part, so what they take back is gone from it."""
-    if changes.height * held.height <= MOST_PAIRS:
+    row = _row(changes)
+    if changes.height * held.height <= MOST_PAIRS or not row:
         yield net(_pairs(changes, held, meeting))
         return
-    changes = changes.sort(_row(changes), nulls_last=True, maintain_order=True)
-    row_of = changes.select(pl.struct(_row(changes)).rle_id()).to_series().to_numpy()
+    changes = changes.sort(row, nulls_last=True, maintain_order=True)
+    row_of = changes.select(pl.struct(row).rle_id()).to_series().to_numpy()
     most = np.cumsum(_partners(changes, held, meeting))
     ends = np.flatnonzero(np.diff(row_of, append=-1)) + 1
     begin = 0
@@ -47,13 +50,14 @@ def pairs(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> Iterat
         begin = end
 
 
-def refuse_too_many(parts: Sequence[pl.DataFrame], name: str) -> None:
-    """Raises UserError if there are more changes at one instant than memory should hold; `name` is that of the
+def refuse_too_many(parts: Sequence[pl.DataFrame], name: str, most: int) -> None:
+    """Raises UserError if there are more than `most` changes at one instant in one layer; `name` is that of the
     recursion. Those of several instants are not added up, as more of them may be in one step."""
-    if sum(part.height for part in parts) <= MOST_PAIRS:
+    if sum(part.height for part in parts) <= most:
         return
-    at_once = pl.concat([part.select(FROM) for part in parts]).group_by(FROM).len()
-    if at_once.filter(pl.col("len") > MOST_PAIRS).height:
+    places = [place for place in (FROM, LAYER) if place in parts[0].columns]
+    at_once = pl.concat([part.select(places) for part in parts]).group_by(places).len()
+    if at_once.filter(pl.col("len") > most).height:
         raise UserError(
             f"WITH RECURSIVE {name} derives more than {MOST_PAIRS:,} rows at once",
             hint="bound it by a condition, or join it by a key with fewer rows for each value",
@@ -71,7 +75,8 @@ def in_order(changes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _row(changes: pl.DataFrame) -> list[str]:
-    return sorted(set(changes.columns) - set(RESERVED))
+    layer = [LAYER] if LAYER in changes.columns else []
+    return [*sorted(set(changes.columns) - {*RESERVED, LAYER}), *layer]
 
 
 def _partners(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> np.ndarray:
@@ -79,8 +84,8 @@ def _partners(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> np
     own = list(meeting.own_keys)
     if not own:
         return np.full(changes.height, held.height)
-    counts = held.group_by(meeting.other_keys).len("n").rename(dict(zip(meeting.other_keys, own, strict=True)))
-    return equal_join(changes.select(own), counts, own, "left")["n"].fill_null(0).cast(pl.Int64).to_numpy()
+    counts = held.group_by(meeting.other_keys).len(_COUNT).rename(dict(zip(meeting.other_keys, own, strict=True)))
+    return equal_join(changes.select(own), counts, own, "left")[_COUNT].fill_null(0).cast(pl.Int64).to_numpy()
 
 
 def _pairs(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> pl.DataFrame:

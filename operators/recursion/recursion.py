@@ -17,6 +17,7 @@ from operators.core.errors import UserError
 from operators.core.operator import FAULT_ROW, Move, Step
 from operators.expressions import Column
 from operators.kernels.canonical_zero import canonical_zeros
+from operators.recursion import joining
 from operators.recursion.joining import Meeting, in_order, net, pairs, refuse_too_many
 from operators.recursion.presence import LAYER, Presence
 from operators.recursion.term import Given, Leaf, Paired, Projected, Recurred, Rule, Selected, Term, joins, kept_keys
@@ -207,7 +208,7 @@ class _Following:
         found: list[pl.DataFrame] = []
         for part in pairs(changes, held, meeting):
             found.append(part)
-            refuse_too_many(found, self._recursion.name)
+            refuse_too_many(found, self._recursion.name, joining.MOST_RAW_PAIRS)
         for part in found:
             for at, rows in _by_layer(part):
                 self._paired[at][join].append(rows)
@@ -222,7 +223,7 @@ class _Following:
 
     def _bounded_net(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
         changes = parts[0] if len(parts) == 1 else net(pl.concat(parts))
-        refuse_too_many([changes], self._recursion.name)
+        refuse_too_many([changes], self._recursion.name, joining.MOST_PAIRS)
         return changes
 
     def _reported(self) -> pl.DataFrame | None:

@@ -10,15 +10,17 @@ from fractions import Fraction
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.aggregates import AGGREGATES
 from operators.aggregates.aggregate import Aggregate
+from operators.aggregates.function import Use
 from operators.core.delta import FROM, WEIGHT
 from operators.core.errors import UserError
 from operators.grouping.group_by import GroupBy
 from tests.operators.group_histories import delta_of, run
+from tests.support.strategies import examples
 
 WIDE = Context(prec=80)
 
@@ -71,16 +73,34 @@ def test_variance_of_long_numbers_is_exact(type_, data) -> None:
     assert last_value("var_pop", type_, values, taken) == expected
 
 
-@given(st.lists(st.tuples(st.integers(1 - 10**38, 10**38 - 1), st.integers(-(2**63), 2**63 - 1)), min_size=1))
-def test_covariance_of_long_numbers_is_exact(pairs) -> None:
-    schema = pa.schema([("k", pa.string()), ("x", pa.decimal128(38, 4)), ("y", pa.int64())])
-    rows = [("a", Decimal(x).scaleb(-4, WIDE), y) for x, y in pairs]
-    group = GroupBy(("k",), (Aggregate("r", "covar_pop", ("x", "y"), pa.float64()),), schema)
-    output, _ = run(group, delta_of([(row, 0, 1, at) for at, row in enumerate(rows)], schema), [])
+NUMBERS = {**LONG, pa.int16(): st.integers(-(2**15), 2**15 - 1), pa.decimal128(9, 0): st.integers(0, 9).map(Decimal)}
+
+
+@pytest.mark.parametrize("x", NUMBERS, ids=str)
+@pytest.mark.parametrize("y", NUMBERS, ids=str)
+@settings(max_examples=examples(8))
+@given(st.data())
+def test_covariances_and_means_of_pairs_are_exact(x, y, data) -> None:
+    schema = pa.schema([("k", pa.string()), ("x", x), ("y", y)])
+    rows = data.draw(st.lists(st.tuples(st.just("a"), NUMBERS[x], NUMBERS[y]), min_size=1, max_size=5))
+    functions = {"covar_pop": ("x", "y"), "regr_sxy": ("y", "x"), "regr_avgx": ("y", "x"), "regr_avgy": ("y", "x")}
+    calls = tuple(Aggregate(name, name, columns, pa.float64()) for name, columns in functions.items())
+    output, _ = run(
+        GroupBy(("k",), calls, schema), delta_of([(row, 0, 1, at) for at, row in enumerate(rows)], schema), []
+    )
     xs, ys = ([Fraction(row[at]) for row in rows] for at in (1, 2))
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    exact = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / len(xs)
-    assert output["r"].to_list() == [pytest.approx(float(exact), rel=1e-14)]
+    total = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
+    (found,) = output.select(list(functions)).rows()
+    exact = total / len(xs), total, mean_x, mean_y
+    assert found == tuple(pytest.approx(float(value), rel=1e-14) for value in exact)
+
+
+def test_sums_of_short_pairs_are_stored_as_before() -> None:
+    """Their state has no new version, so its columns keep names and order."""
+    parts = AGGREGATES["covar_pop"].method.parts(Use(("x", "y"), (pa.int32(), pa.int16()), pa.float64()))
+    sums = [f"sum of {each} (x,y)" for each in ("x", "y", "x*x", "x*y", "y*y")]
+    assert [part.name for part in parts] == ["count(x,y)", *sums] and not any(part.version for part in parts)
 
 
 def test_a_mean_of_decimals_whose_sum_exceeds_128_bits() -> None:

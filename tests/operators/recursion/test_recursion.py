@@ -127,8 +127,13 @@ def test_what_never_ends_names_itself() -> None:
         steps_of(operator, changes([(1, 1, 0, END)]), [])
 
 
+def at_most(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("operators.recursion.joining.MOST_PAIRS", pairs)
+    monkeypatch.setattr("operators.recursion.joining.MOST_RAW_PAIRS", 2 * pairs)
+
+
 def test_what_derives_too_many_rows_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("operators.recursion.joining.MOST_PAIRS", 30)
+    at_most(30, monkeypatch)
     history = [(start, end, 0, END) for start in range(4) for end in range(4)]
     operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
     with pytest.raises(UserError, match="WITH RECURSIVE paths derives more than 30 rows at once"):
@@ -174,7 +179,7 @@ def test_a_pair_that_was_never_there_is_not_in_fault() -> None:
 
 def test_rows_that_take_turns_do_not_add_up_to_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen edges one after the other: no instant has more than a few pairs, in one step or in several."""
-    monkeypatch.setattr("operators.recursion.joining.MOST_PAIRS", 3)
+    at_most(3, monkeypatch)
     history = [(0, 0, at, 1) for at in range(END)]
     operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
     for stops in ([], [2, 5]):
@@ -187,10 +192,60 @@ def test_pairs_in_parts_are_the_same_pairs(history, stops) -> None:
     operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("operators.recursion.joining.MOST_PAIRS", 2)
-        patch.setattr("operators.recursion.recursion.refuse_too_many", lambda parts, name: None)
+        patch.setattr("operators.recursion.recursion.refuse_too_many", lambda *_: None)
         steps = steps_of(operator, changes(history), stops)
     for at in range(END):
         assert rows_at(steps, ("a", "b"), at) == Counter(closure(edges_at(history, at)))
+
+
+def test_pairs_that_cancel_out_at_an_instant_are_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven rows come at the instant at which their seven partners go."""
+    at_most(30, monkeypatch)
+    pair = Paired(named(Given(0), a="c", k="d"), named(Given(1), j="c", b="d"), ("k",), ("j",))
+    operator = Recursion("pairs", (PATHS,), (Rule(0, named(pair, a="a", b="b")),), 0)
+    left, right = ([(*row, *when) for row in rows] for rows, when in (
+        ([(at, 9) for at in range(7)], (5, END)), ([(9, at) for at in range(7)], (1, 4))))  # fmt: skip
+    for stops in ([], [5]):
+        steps = steps_of(operator, changes(left), stops, changes(right))
+        assert all(not step.delta.frame.height for step in steps)
+
+
+def test_pairs_of_several_layers_are_not_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten rows at each of two layers meet two partners that come later: twenty pairs at each."""
+    at_most(30, monkeypatch)
+    rules = (
+        Rule(0, named(Given(0), a="c", b="d")),
+        Rule(0, Projected(Recurred(0), (("a", column("a")), ("b", Literal(100, NODE))))),
+        Rule(1, named(Paired(Recurred(0), named(Given(1), j="c", k="d"), (), ()), a="a", b="k")),
+    )
+    operator = Recursion("pairs", (PATHS, PATHS), rules, 1)
+    partners = [(0, 7, 5, END), (0, 8, 5, END)]
+    for stops in ([], [5]):
+        steps = steps_of(operator, changes([(at, 1, 1, END) for at in range(10)]), stops, changes(partners))
+        assert len(rows_at(steps, ("a", "b"), 6)) == 20
+
+
+def test_parts_of_pairs_with_a_column_named_n_and_of_a_side_without_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_most(4, monkeypatch)
+    monkeypatch.setattr("operators.recursion.recursion.refuse_too_many", lambda *_: None)
+    edges = [(at, at + 1, 1, END) for at in range(4)]
+    named_n = Projected(Given(0), (("a", column("c")), ("n", column("d"))))
+    onwards = Projected(Paired(Recurred(0), Given(0), ("n",), ("c",)), (("a", column("a")), ("n", column("d"))))
+    paths = pa.schema([("a", NODE), ("n", NODE)])
+    steps = steps_of(Recursion("paths", (paths,), (Rule(0, named_n), Rule(0, onwards)), 0), changes(edges), [])
+    assert rows_at(steps, ("a", "n"), 2) == Counter(closure({(at, at + 1) for at in range(4)}))
+    exists = named(Paired(Recurred(0), Projected(Given(1), ()), (), ()), a="b", b="a")
+    operator = Recursion("turned", (PATHS,), (BASE, Rule(0, exists)), 0)
+    steps = steps_of(operator, changes(edges), [], changes([(at, at, at, 1) for at in range(END)]))
+    assert len(rows_at(steps, ("a", "b"), 2)) == 8
+
+
+def test_a_row_in_fault_above_a_join_is_shown_without_its_layer() -> None:
+    divided = (("a", call("modulo", column("a"), column("d"))), ("b", column("b")))
+    rule = Rule(0, Projected(Paired(Recurred(0), Given(0), ("b",), ("c",)), divided))
+    (step,) = steps_of(Recursion("divided", (PATHS,), (BASE, rule), 0), changes([(1, 2, 1, END), (2, 0, 1, END)]), [])
+    assert step.faults is not None
+    assert step.faults["row"].to_list() == ['{"a":1,"b":2,"c":2,"d":0}']
 
 
 def test_zero_is_shown_without_a_sign() -> None:
