@@ -26,6 +26,8 @@ _SHORT_DIGITS, _LIMB_DIGITS = 9, 18
 _NEAR_THE_END = 1e37
 #: Below this sum of the products of upper bits, Σx² is below 2^126.
 _SMALL = 2**60
+#: The number of rows among the sums that Python adds up.
+_COUNT = "count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +161,6 @@ class Products:
 
     def _high(self, one: Limb, two: Limb) -> str:
         return f"high sum of {one.name}*{two.name} ({self.columns})"
-
-
-_COUNT = "count"
 
 
 def _upper_bits(limb: pl.Expr) -> pl.Expr:
