@@ -20,8 +20,6 @@ from operators.aggregates.rules import always, numbers_to_double
 from operators.expressions.arrow_types import floating
 from operators.expressions.quotient import quotient
 
-Pair = tuple[int, int]
-
 
 def _exact(use: Use) -> bool:
     return not any(floating(type_) for type_ in use.types)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from types import MappingProxyType
 
 from dsms.physical.cost.estimate import estimated_of
 from dsms.physical.cost.flow import Expected, Known
@@ -57,9 +56,7 @@ class WindowSizes:
         """The fraction of each query."""
         return {query: size.fraction for query, size in self.sizes.items()}
 
-    def after(
-        self, revision: Revision, measures: Measures, at: float, logged: Mapping[str, float] = MappingProxyType({})
-    ) -> WindowSizes:
+    def after(self, revision: Revision, measures: Measures, at: float, logged: Mapping[str, float]) -> WindowSizes:
         """The sizes after an epoch of a revision that ended at the time `at`. A lane that catches up decides nothing:
         its windows are as they were logged. A query whose size was not decided yet begins with the `logged` one."""
         if not any(lane.adjustable for lane in revision.lanes.values()):
