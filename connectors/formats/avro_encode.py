@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from connectors.formats.arrow_buffers import arrow_buffer
 from connectors.formats.avro_buffer import PREFIX, WORD, Mask, Words, views
+from connectors.formats.avro_physical import physical
 from connectors.formats.avro_pieces import Piece, Texts, decimals, floats, octets, shortest, texts, varint
 from connectors.formats.avro_schema import avro_schema
-from connectors.formats.avro_types import physical
 from connectors.formats.base import NULL_REFUSED, Unfit, empty_frame
 from operators.core.distinct_type import stored
 from operators.core.errors import UserError

@@ -5,13 +5,16 @@ import struct
 from collections.abc import Callable, Mapping
 
 import fastavro
+from fastavro._read_py import schemaless_reader as reader_in_python
 
 from connectors.formats.avro_columns import Column
-from connectors.formats.avro_types import AvroType, physical
+from connectors.formats.avro_physical import physical
+from connectors.formats.avro_types import AvroType, recursive
 from connectors.formats.avro_values import convert_column
-from connectors.formats.base import Unfit
 
 _UNREADABLE = (EOFError, LookupError, ValueError, TypeError, OverflowError, struct.error, MemoryError, AssertionError)
+#: The most records and arrays within each other in a value of a type that contains itself.
+_DEEPEST = 100
 RecordReader = Callable[[bytes], list[object]]
 
 
@@ -22,21 +25,36 @@ class Undecodable(ValueError):
 def record_reader(schema: Mapping[str, object], writer: AvroType, columns: tuple[Column, ...]) -> RecordReader:
     """A function from a body (without prefix) to the values of the declared columns; it raises Unfit or Undecodable."""
     parsed = fastavro.parse_schema(physical(schema))
+    of_bytes = _bounded if recursive(writer) else fastavro.schemaless_reader
     parts = [(None if c.source is None else writer.fields[c.source].name, convert_column(c)) for c in columns]
 
     def read(body: bytes) -> list[object]:
-        record = _record(parsed, body)
+        record = _record(of_bytes, parsed, body)
         return [convert(None if source is None else record[source]) for source, convert in parts]
 
     return read
 
 
-def _record(parsed: object, body: bytes) -> Mapping[str, object]:
+def _bounded(source: io.BytesIO, parsed: object, reader: None) -> object:
+    """A value of a type that contains itself. The compiled reader takes the stack of the process for each level, which
+    ends the process where a body has thousands of them; the one in Python raises RecursionError."""
+    value = reader_in_python(source, parsed, reader)
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        inner = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [part for parts in inner for part in parts if isinstance(part, dict | list)]
+    if depth > _DEEPEST:
+        raise RecursionError
+    return value
+
+
+def _record(of_bytes: Callable[..., object], parsed: object, body: bytes) -> Mapping[str, object]:
     source = io.BytesIO(body)
     try:
-        record = fastavro.schemaless_reader(source, parsed, None)
-    except Unfit:
-        raise
+        record = of_bytes(source, parsed, None)
+    except RecursionError as error:
+        raise Undecodable("not a record of its writer schema: nested too deeply") from error
     except _UNREADABLE as error:
         raise Undecodable("not a record of its writer schema: the body is cut short or damaged") from error
     left = len(body) - source.tell()

@@ -64,6 +64,8 @@ def _annotated(node: AvroType, schema: Mapping[str, object]) -> AvroType:
 
 def _union(branches: list[AvroType]) -> AvroType:
     kinds = [branch.kind for branch in branches]
+    if "union" in kinds or any(branch.null_branch is not None for branch in branches):
+        raise ValueError("a union directly within a union")
     if len(branches) == 2 and kinds.count("null") == 1 and branches[1 - kinds.index("null")].kind in _OPTIONAL:
         null = kinds.index("null")
         some = branches[1 - null]
@@ -137,20 +139,11 @@ def _weightless(node: AvroType) -> bool:
     return node.kind == "null"
 
 
-def physical(schema: object) -> object:
-    """The schema without logical types, which describes the encoded bytes.
+def recursive(node: AvroType) -> bool:
+    """Whether a record of the type may contain itself, and so be of any depth.
 
-    >>> physical({"type": "int", "logicalType": "date"})
-    {'type': 'int'}
+    >>> recursive(AvroType("array", branches=(RECURSIVE,)))
+    True
     """
-    if isinstance(schema, list):
-        return [physical(branch) for branch in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    inner = {key: value for key, value in schema.items() if key != "logicalType" and not key.startswith("__")}
-    for key in ("type", "items", "values"):
-        if key in inner:
-            inner[key] = physical(inner[key])
-    if isinstance(inner.get("fields"), list):
-        inner["fields"] = [physical(field) for field in inner["fields"]]
-    return inner
+    inner = (*node.branches, *(field.type for field in node.fields))
+    return node.kind == "recursive" or any(map(recursive, inner))

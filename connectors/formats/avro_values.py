@@ -1,13 +1,14 @@
 """Converts a physical Avro value, as fastavro reads it, to the value that Arrow stores in the declared column."""
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
 
 import pyarrow as pa
 
 from connectors.formats.avro_columns import TIMESTAMP_NANOS, TIMESTAMP_SCALE, Column
+from connectors.formats.avro_physical import branch_of
 from connectors.formats.avro_resolve import readable, resolve
 from connectors.formats.avro_types import AvroField, AvroType
 from connectors.formats.base import NULL_REFUSED, Unfit
@@ -75,52 +76,29 @@ def _scalar(writer: AvroType, declared: pa.DataType) -> Check:
     return check_type(declared)
 
 
-_PYTHON: Mapping[str, type | tuple[type, ...]] = {
-    "boolean": bool,
-    "int": int,
-    "long": int,
-    "float": (int, float),
-    "double": (int, float),
-    "bytes": bytes,
-    "fixed": bytes,
-    "string": str,
-    "enum": str,
-    "array": list,
-    "record": dict,
-}
-
-
 def _of_union(writer: AvroType, declared: pa.DataType) -> Check:
-    """The conversion for a union of several types: the branch is chosen by the Python type of the value."""
-    branches = {index: _branch(branch, declared) for index, branch in enumerate(writer.branches)}
+    """The conversion for a union of several types, by the branch that was written."""
+    branches = [_branch(branch, declared) for branch in writer.branches]
 
     def checked(value: object) -> object:
-        index = _branch_of(writer, value)
-        convert = branches.get(index)
-        if convert is None:
-            kind = writer.branches[index].kind
-            raise Unfit(f": Avro {kind} cannot be read as {type_name(declared)}")
-        return convert(value)
+        index, inner = branch_of(value)
+        return branches[index](inner)
 
     return checked
 
 
-def _branch(branch: AvroType, declared: pa.DataType) -> Check | None:
-    if branch.kind == "null" or not readable(branch, declared):
-        return None
-    return converter(branch, declared)
+def _branch(branch: AvroType, declared: pa.DataType) -> Check:
+    """The conversion of a branch's values; one that the declared type cannot read refuses each of them."""
+    try:
+        if not readable(branch, declared):
+            raise Unfit(f": Avro {branch.kind} cannot be read as {type_name(declared)}")
+        return converter(branch, declared)
+    except Unfit as unfit:
+        return partial(_refused, unfit)
 
 
-def _branch_of(writer: AvroType, value: object) -> int:
-    def fits(branch: AvroType) -> bool:
-        expected = _PYTHON.get(branch.kind)
-        return (
-            expected is not None
-            and isinstance(value, expected)
-            and not (isinstance(value, bool) and branch.kind != "boolean")
-        )
-
-    return next((index for index, branch in enumerate(writer.branches) if fits(branch)), 0)
+def _refused(unfit: Unfit, _: object) -> object:
+    raise Unfit(unfit.reason, unfit.path)
 
 
 def _of_record(writer: AvroType, columns: tuple[Column, ...]) -> Check:

@@ -1,4 +1,6 @@
+import datetime
 import io
+from decimal import Decimal
 
 import fastavro
 import numpy as np
@@ -333,3 +335,67 @@ def test_many_rows_of_every_length(rows, seed):
     schema = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("s", pa.string())])
     result = decoder(schema, avro_schema(schema, "R")).decode(AvroEncoder(schema, ID).encode(frame).to_list())
     assert result.frame.equals(frame)
+
+
+A1, B1 = record(("a", "int"), name="A1"), record(("b", "string"), name="B1")
+AB = pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.string())])
+CENTS = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+F3, MAP = {"type": "fixed", "name": "F", "size": 3}, {"type": "map", "values": "int"}
+
+
+@pytest.mark.parametrize(
+    ("branches", "at", "value", "declared", "expected"),
+    [
+        (["null", A1, B1], 1, {"a": 5}, AB, {"a": 5, "b": None}),
+        (["null", A1, B1], 2, {"b": "x"}, AB, {"a": None, "b": "x"}),
+        ([MAP, "bytes"], 0, {"k": 1}, pa.binary(), 'column "x": Avro map cannot be read as BYTES'),
+        ([MAP, "bytes"], 1, b"k", pa.binary(), b"k"),
+        ([MAP, "string"], 0, {"k": 1}, pa.string(), 'column "x": Avro map cannot be read as STRING'),
+        ([A1, MAP], 1, {"a": 1}, AB, 'column "x": Avro map cannot be read as STRUCT<a INT, b STRING>'),
+        ([MAP, CENTS], 0, {}, pa.decimal128(9, 2), 'column "x": Avro map cannot be read as DECIMAL(9, 2)'),
+        (["bytes", CENTS], 0, b"\x05", pa.decimal128(9, 2), 'column "x": Avro bytes cannot be read as DECIMAL(9, 2)'),
+        (["bytes", CENTS], 1, b"\x05", pa.decimal128(9, 2), Decimal("0.05")),
+        (["null", "boolean", "float"], 2, 1.5, pa.float64(), 1.5),
+        (["null", "boolean", "float"], 1, True, pa.float64(), 'column "x": Avro boolean cannot be read as DOUBLE'),
+        (["string", F3], 1, b"abc", pa.binary(), b"abc"),
+        ([F3, "int"], 0, b"abc", pa.int32(), 'column "x": Avro fixed cannot be read as INT'),
+        (["int", {"type": "int", "logicalType": "date"}], 1, 3, pa.date32(), datetime.date(1970, 1, 4)),
+        (
+            ["int", {"type": "int", "logicalType": "date"}],
+            0,
+            3,
+            pa.date32(),
+            'column "x": Avro int cannot be read as DATE',
+        ),
+    ],
+)
+def test_a_union_is_read_by_the_branch_that_was_written(branches, at, value, declared, expected):
+    """The bytes of a union are the number of the branch and its value."""
+    body = written(wire(branches[at]), [value], b"")[0]
+    schema = pa.schema([pa.field("x", declared)])
+    good = PREFIX + bytes([2 * at]) + body
+    result = decoder(schema, record(("x", branches))).decode([good, PREFIX + b"\x7e", good])
+    assert 1 in {refusal.index for refusal in result.refused}
+    if isinstance(expected, str) and expected.startswith("column"):
+        assert {refusal.message for refusal in result.refused if refusal.index != 1} == {expected}
+    else:
+        assert result.frame["x"].to_list() == [expected] * 2
+
+
+def test_a_branch_without_a_column_that_may_not_be_null_refuses_its_own_records():
+    declared = pa.struct([pa.field("a", pa.int32(), nullable=False)])
+    writer = record(("x", [A1, B1]))
+    values = [PREFIX + b"\x00\x0a", PREFIX + b"\x02\x02x"]
+    result = decoder(pa.schema([pa.field("x", declared)]), writer).decode(values)
+    assert result.frame["x"].to_list() == [{"a": 5}]
+    assert [r.message for r in result.refused] == ['column "x.a" is missing in the writer schema but declared NOT NULL']
+
+
+def test_a_record_within_itself_thousands_of_times_is_refused_and_does_not_end_the_process():
+    writer = record(("x", "int"), ("next", ["null", "R"]))
+    values = [PREFIX + b"\x02\x02" * depth + b"\x06\x00" for depth in (0, 50, 20_000)]
+    result = decoder(pa.schema([pa.field("x", pa.int32())]), writer).decode(values)
+    assert result.frame["x"].to_list() == [3, 1]
+    assert [(r.index, r.message) for r in result.refused] == [
+        (2, "not a record of its writer schema: nested too deeply")
+    ]

@@ -9,18 +9,22 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from polars.exceptions import PanicException
 
 from connectors.formats import Decoded, Refusal
 from dsms.model.objects import Source
 from dsms.runtime.stages.arrival_order import check_order, order_marks
 from operators.core.clock import Heartbeat, PartitionClock
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, ORDER_SHIFT, TO, WEIGHT, Delta, union_all
+from operators.core.errors import ExternalError
 
 DELETE = "-"
 #: How the reason of a late record begins.
 LATE = "late: "
 _OPS = ("+", "u", "-")
 _OP = "__op"
+#: Characters of an unforeseen error that a dead letter shows.
+_LONGEST_REASON = 1000
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,29 @@ class Arrivals:
     ops: Sequence[str | None] | None = None
     keys: Sequence[object] | None = None
     heartbeats: tuple[Heartbeat, ...] = ()
+
+    def halves(self) -> tuple[Arrivals, Arrivals]:
+        """The first records, with the heartbeats up to the last of them, and the other ones."""
+        middle = len(self.offsets) // 2
+        last = int(self.offsets[middle - 1])
+        before = tuple(beat for beat in self.heartbeats if beat.offset <= last)
+        after = tuple(beat for beat in self.heartbeats if beat.offset > last)
+        return self._part(slice(middle), before), self._part(slice(middle, None), after)
+
+    def only_heartbeats(self) -> Arrivals:
+        """The heartbeats without the records."""
+        return self._part(slice(0), self.heartbeats)
+
+    def _part(self, cut: slice, heartbeats: tuple[Heartbeat, ...]) -> Arrivals:
+        return replace(
+            self,
+            offsets=self.offsets[cut],
+            values=self.values[cut],
+            instants=self.instants[cut],
+            ops=None if self.ops is None else self.ops[cut],
+            keys=None if self.keys is None else self.keys[cut],
+            heartbeats=heartbeats,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +122,29 @@ class Intake:
     decode_keys: Decode
 
     def admit(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted:
-        """The law: whether a record is accepted depends only on its partition's log up to it."""
+        """The law: whether a record is accepted depends only on its partition's log up to it.
+
+        A defect of a decoder refuses the record that shows it, which is found by halving, and no other one.
+        """
+        try:
+            return self._admitted(arrivals, clock)
+        except (ExternalError, OSError, MemoryError):
+            raise
+        except (Exception, PanicException) as error:
+            if not len(arrivals.offsets):
+                raise
+            return self._in_halves(arrivals, clock, error)
+
+    def _in_halves(self, arrivals: Arrivals, clock: PartitionClock, error: BaseException) -> Admitted:
+        if len(arrivals.offsets) > 1:
+            first, second = arrivals.halves()
+            admitted = self.admit(first, clock)
+            return in_sequence([admitted, self.admit(second, admitted.clock)])
+        reason = f"a defect of the decoder, which cannot read this record: {type(error).__name__}: {error}"
+        letter = _letter(arrivals, int(arrivals.offsets[0]), reason[:_LONGEST_REASON])
+        return replace(self._admitted(arrivals.only_heartbeats(), clock), dead=(letter,))
+
+    def _admitted(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted:
         dead: list[DeadLetter] = []
         frame = self._rows(arrivals, dead)
         checked = check_order(self.source, frame, clock.orders) if self.source.ordered else None

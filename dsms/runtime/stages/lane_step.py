@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,6 +101,27 @@ def route(exchange: Exchange, delta: Delta, targets: int, target: int = 0) -> li
     return split_by_key(delta, exchange.by, targets)
 
 
+def routes(
+    lane: Lane, sent: Mapping[int, Delta], targets: int, target: int = 0
+) -> Iterator[tuple[int, Exchange, list[Delta] | str]]:
+    """Each exchange with its number and the parts for the targets; a text instead says why they cannot be told apart,
+    which is a failure of the vertex that produced them."""
+    for number, delta in sent.items():
+        exchange = lane.flow.exchanges[number]
+        parts: list[Delta] | str
+        try:
+            parts = route(exchange, delta, targets, target)
+        except (ExternalError, OSError, MemoryError):
+            raise
+        except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose rows they are
+            parts = _defect(error)
+        yield number, exchange, parts
+
+
+def _defect(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
+
+
 @dataclass
 class _Running:
     """One stage of a lane on a target; in the source stage, over the source `leaf`."""
@@ -156,7 +177,7 @@ class _Running:
         except UserError as error:  # of code that users wrote: it says all there is to know
             self.failures[at] = str(error)
         except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operator it is
-            self.failures[at] = f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
+            self.failures[at] = _defect(error)
         else:
             self.values[at], self.traces[at] = step.delta, step.traces
             if step.faults is not None:

@@ -18,7 +18,7 @@ from dsms.physical.lane import Lane, Output
 from dsms.physical.parts.links import query_of
 from dsms.runtime.batching.offsets import Slice, SourceTask
 from dsms.runtime.stages.intake import Admitted, DeadLetter
-from dsms.runtime.stages.lane_step import of_member, read_stage, route
+from dsms.runtime.stages.lane_step import of_member, read_stage, routes
 from dsms.runtime.stages.wire import (
     NO_LANE,
     DeadLetters,
@@ -75,7 +75,8 @@ class SliceReader(Protocol):
         ...
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
-        """The raw values of some records of a slice; records that were read before are not kept for this."""
+        """The raw values of some records of a slice, without those that the log no longer has; records that were read
+        before are not kept for this."""
         ...
 
 
@@ -182,10 +183,12 @@ class _Slice:
             send(VertexFailed(vertex, reason))
         for target in range(self.task.targets):
             send(PartitionMoved(leaf, at, clock.frontier), target=target, stage=_FIRST)
-        for number, delta in step.sent.items():
-            exchange = lane.flow.exchanges[number]
+        for number, exchange, parts in routes(lane, step.sent, self.task.targets):
+            if isinstance(parts, str):
+                send(VertexFailed(exchange.producer, parts))
+                continue
             message = partial(Elements, number, leaf=leaf, partition=at)
-            send_parts(self.outbox, lane.id, message, route(exchange, delta, self.task.targets), exchange.stage)
+            send_parts(self.outbox, lane.id, message, parts, exchange.stage)
         if step.faults:
             self._send_fault_letters(lane, leaf, step.faults)
 
@@ -202,7 +205,7 @@ class _Slice:
     def _letters(self, output: Output, faults: pl.DataFrame, values: Mapping[int, object]) -> Iterator[DeadLetter]:
         for order, reason in faults.select(ORDER, FAULT).iter_rows():
             offset = origin(order)[2]
-            yield DeadLetter(self.request.slice.partition, offset, reason, values[offset], output.name)
+            yield DeadLetter(self.request.slice.partition, offset, reason, values.get(offset), output.name)
 
     def _send_letters(self, owner: str, letters: Sequence[DeadLetter]) -> None:
         if letters:

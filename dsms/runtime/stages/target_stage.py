@@ -20,7 +20,7 @@ from dsms.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.lanes.queues import Taken, Takes, Turn, Waiting, served, turns
 from dsms.runtime.stages.frames import Frame
-from dsms.runtime.stages.lane_step import Frontiers, StageStep, route, target_stage
+from dsms.runtime.stages.lane_step import Frontiers, StageStep, routes, target_stage
 from dsms.runtime.stages.result_messages import ResultEncoding, result_messages
 from dsms.runtime.stages.stored_state import Names, name_runs, restore
 from dsms.runtime.stages.wire import (
@@ -178,9 +178,10 @@ class TargetStage:
         received.elements.clear()
         del arrived, taken  # so that the input is freed before results are encoded
         send = partial(out.send, lane.id, target=target)
-        for number, delta in step.sent.items():
-            exchange = lane.flow.exchanges[number]
-            parts = route(exchange, delta, context.targets, target)
+        for number, exchange, parts in routes(lane, step.sent, context.targets, target):
+            if isinstance(parts, str):
+                send(VertexFailed(exchange.producer, parts))
+                continue
             send_parts(out, lane.id, partial(Elements, number), parts, exchange.stage)
         if self.stage < lane.flow.stages:
             send(SourcesMoved(dict(moves[1])), stage=self.stage + 1)

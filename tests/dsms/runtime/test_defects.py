@@ -1,0 +1,94 @@
+"""A defect of a decoder is a dead letter of the record that shows it, one of an operator the failure of its query."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.exceptions import PanicException
+
+from connectors.formats import JsonDecoder
+from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.runtime.stages import lane_step
+from dsms.runtime.stages.intake import Arrivals, Intake
+from dsms.runtime.stages.lane_step import read_stage, routes
+from operators.core.clock import Heartbeat, PartitionClock
+from operators.core.delta import Delta
+from operators.core.errors import ExternalError
+from tests.support.fake_environment import apply_all
+
+CATALOG = apply_all(
+    "REGISTER SOURCE T (k BIGINT, at BIGINT) FROM t TIMESTAMP BY at SLACK 2; CREATE STREAM S OVER T KEY k"
+)[0]
+SOURCE = CATALOG.find("T")
+DEFECTS = (
+    KeyError("branch"),
+    AssertionError(),
+    pa.ArrowTypeError("no bytes"),
+    RecursionError(),
+    PanicException("out of range"),
+)
+POISON = {b"poison %d" % at: error for at, error in enumerate(DEFECTS)}
+
+
+class Defective:
+    """Decodes JSON, and has a defect that certain records show."""
+
+    def decode(self, values):
+        for value in values:
+            if value in POISON:
+                raise POISON[value]
+        return JsonDecoder(pa.schema([("k", pa.int64()), ("at", pa.int64())])).decode(list(values))
+
+
+def admitted(values, beats=(), decoder=Defective):
+    intake = Intake(SOURCE, decoder().decode, decoder().decode)
+    instants = pl.repeat(None, len(values), dtype=pl.Int64, eager=True)
+    return intake.admit(
+        Arrivals(0, np.arange(len(values)), values, instants, heartbeats=tuple(beats)), PartitionClock()
+    )
+
+
+VALUES = st.sampled_from(sorted(POISON)) | st.integers(0, 20).map(lambda at: b'{"k": 1, "at": %d}' % at) | st.just(b"{")
+BEATS = st.lists(st.builds(Heartbeat, st.integers(0, 30), st.integers(0, 20)), max_size=3)
+
+
+@given(st.lists(VALUES, max_size=30), BEATS)
+def test_records_that_show_a_defect_are_dead_letters_and_disturb_no_other_record(values, beats) -> None:
+    """As if the record were no JSON, which refuses it in the usual way."""
+    beats = sorted(beats, key=lambda beat: beat.offset)
+    found = admitted(values, beats)
+    expected = admitted([b"{" if value in POISON else value for value in values], beats)
+    assert found.delta.frame.equals(expected.delta.frame) and found.clock == expected.clock
+    assert [letter.offset for letter in found.dead] == [letter.offset for letter in expected.dead]
+    assert [letter.value for letter in found.dead if letter.value in POISON] == [v for v in values if v in POISON]
+    assert all("a defect of the decoder" in letter.reason for letter in found.dead if letter.value in POISON)
+
+
+@pytest.mark.parametrize("error", [ExternalError("gone"), OSError(), MemoryError()])
+def test_a_failure_that_is_not_the_records_is_no_dead_letter(error) -> None:
+    class Failing:
+        def decode(self, values):
+            raise error
+
+    with pytest.raises(type(error)):
+        admitted([b"{}", b"{}"], decoder=Failing)
+
+
+def test_rows_that_cannot_be_routed_are_the_failure_of_their_vertex(monkeypatch) -> None:
+    """No type is known whose rows cannot be hashed, so the defect is put in."""
+
+    def defective(*_):
+        raise PanicException("not hashable")
+
+    catalog = apply_all(
+        "REGISTER SOURCE T (k BIGINT, at BIGINT) FROM t; CREATE STREAM S OVER T KEY k; CREATE VIEW V AS SELECT * FROM S"
+    )[0]
+    lane = compile_lane("lane", plan_fragment(catalog, 2).queries.values())
+    sent = read_stage(lane, 0, Delta.of([("+", {"k": 1, "at": 2}, 2)], lane.sources[0].schema)).sent
+    monkeypatch.setattr(lane_step, "split_by_key", defective)
+    results = list(routes(lane, sent, 2))
+    assert results and all("not hashable" in parts for _, _, parts in results)
