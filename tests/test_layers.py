@@ -109,6 +109,7 @@ HOMES = {
     "fastapi": (("dsms/coordinator/",), "REST"),
     "starlette": (("dsms/coordinator/",), "REST"),
     "uvicorn": (("dsms/coordinator/",), "REST"),
+    "h11": (("dsms/coordinator/http/",), "how far a request of REST has come"),
     "httpx": (
         ("dsms/cli/", "dsms/client/", "dsms/local/", "dsms/demo/", "dsms/coordinator/oidc/"),
         "clients of REST services and downloads",

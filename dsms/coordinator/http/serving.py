@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dsms.coordinator.http.guard import OPEN
+from dsms.coordinator.http.timed_connections import timed_connections
 from operators.core.errors import ConfigError
 
 #: How long open responses, such as result streams, may take to end.
@@ -67,6 +68,7 @@ class Address:
             host=self.host,
             port=self.port,
             log_level="warning",
+            http=timed_connections(),
             timeout_graceful_shutdown=_GRACE_S,
             ssl_certfile=self.certificate,
             ssl_keyfile=self.key,

@@ -19,6 +19,7 @@ import structlog
 
 from dsms.coordinator.audit.audit_log import Audit
 from dsms.coordinator.http.access import Access
+from dsms.coordinator.http.arrivals import Arrivals
 from dsms.coordinator.oidc.tokens import TokenRefused
 from dsms.coordinator.postgres import messages
 from dsms.coordinator.postgres.familiar import SETTINGS
@@ -32,8 +33,10 @@ from dsms.model.principal import ANYBODY, Caller, Principal
 from operators.core.errors import ConfigError, DsmsError, ExternalError
 
 log = structlog.get_logger()
-#: More clients are refused, a client has to say who it is within this time, and no message is longer than this.
-MOST_CLIENTS, LOGIN_S, LONGEST_MESSAGE = 100, 30.0, 16 * 1024 * 1024
+#: More clients are refused, and no message is longer than this.
+MOST_CLIENTS, LONGEST_MESSAGE = 100, 16 * 1024 * 1024
+#: A client has to say who it is within this time; of those that have not, so many are waited for.
+LOGIN_S, MOST_ARRIVING = 10.0, 200
 #: How long a wrong token has to wait for its refusal.
 _PAUSE_S = 0.5
 _NOBODY = Principal("", "reader")
@@ -66,7 +69,11 @@ class PostgresServer:
     tls: ssl.SSLContext | None = None
     #: The statements that run, by the numbers that a client was told to cancel them.
     _running: dict[tuple[int, int], threading.Event] = field(default_factory=dict)
+    #: How many clients were let in and are connected.
     _clients: int = 0
+    _arriving: Arrivals[asyncio.StreamWriter] = field(
+        default_factory=lambda: Arrivals(MOST_ARRIVING, lambda writer: writer.transport.abort())
+    )
     #: Of the server's own event loop, from the first subscription on.
     _feeds: Feeds | None = None
 
@@ -77,7 +84,7 @@ class PostgresServer:
 
     async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from its first byte to its last."""
-        self._clients += 1
+        self._arriving.add(writer)
         try:
             await self._served(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError, TimeoutError):
@@ -90,7 +97,7 @@ class PostgresServer:
             with contextlib.suppress(ConnectionError):
                 await _say(writer, messages.fatal(code, reason))
         finally:
-            self._clients -= 1
+            self._arriving.remove(writer)
             writer.close()
 
     async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -98,9 +105,20 @@ class PostgresServer:
             settings = await self._greeted(reader, writer)
             if settings is None:
                 return
-            if self._clients > MOST_CLIENTS:
-                raise Refusal("53300", f"there are {MOST_CLIENTS} clients already")
             caller = Caller(await self._let_in(reader, writer), uuid.uuid4().hex)
+            self._arriving.remove(writer)
+        if self._clients >= MOST_CLIENTS:
+            raise Refusal("53300", f"there are {MOST_CLIENTS} clients already")
+        self._clients += 1
+        try:
+            await self._in_session(reader, writer, settings, caller)
+        finally:
+            self._clients -= 1
+
+    async def _in_session(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, settings: dict[str, str], caller: Caller
+    ) -> None:
+        """All that a client asks once it is let in."""
         key = (secrets.randbelow(2**31), secrets.randbelow(2**31))
         follow = partial(self._followed, caller, key)
         session = Session(partial(self._run, caller, key), partial(_say, writer), follow)

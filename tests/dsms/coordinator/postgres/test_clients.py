@@ -17,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, inspect, text
 
-from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.http.access import Access
+from dsms.coordinator.postgres import server
 from dsms.coordinator.postgres.values import Type, writer_of
+from dsms.model.tokens import new_token
 from tests.dsms.coordinator.postgres.local_served import LocalServed, served
 
 TABLE = "CREATE TABLE t (k INT PRIMARY KEY, name TEXT, price DOUBLE, sold BOOLEAN)"
@@ -279,3 +281,29 @@ def test_what_grafana_asks(service, query: str) -> None:
     with connected(service[1]) as connection:
         connection.execute("INSERT INTO t (k, price) VALUES (1, 1.5), (2, 2.5)")
         assert connection.execute(query).fetchall() == GRAFANA[query]
+
+
+def test_silent_connections_shut_nobody_out() -> None:
+    """They count only once they have said who they are; of the others the oldest give way."""
+    token, known = new_token("ann", "reader")
+    with served(Access((known,))) as (_, port), contextlib.ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            for _ in range(server.MOST_ARRIVING + 5)
+        ]
+        with connected(port, password=token, connect_timeout=5) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        assert silent[0].recv(1) == b""
+
+
+def test_more_clients_than_there_may_be_are_refused_and_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_CLIENTS", 2)
+    with served() as (_, port), connected(port), connected(port) as second:
+        with pytest.raises(psycopg.OperationalError, match="there are 2 clients already"):
+            connected(port)
+        second.close()
+        for _ in range(100):
+            with contextlib.suppress(psycopg.OperationalError), connected(port) as again:
+                assert again.execute("SELECT 1").fetchone() == (1,)
+                return
+        raise AssertionError("a place that is free again is not given")

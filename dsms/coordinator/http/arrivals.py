@@ -1,0 +1,41 @@
+"""Connections whose clients have not said yet who they are or what they want."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+_C = TypeVar("_C")
+
+
+class Arrivals(Generic[_C]):
+    """At most `most` of them: where one more comes, the one that has waited longest is ended. A client that goes on at
+    once is served, however many silent connections are open.
+
+    >>> ended = []
+    >>> arrivals = Arrivals(2, ended.append)
+    >>> for name in ("silent", "quick", "other"):
+    ...     arrivals.add(name)
+    >>> arrivals.remove("quick")
+    >>> arrivals.add("last"), ended
+    (None, ['silent'])
+    """
+
+    def __init__(self, most: int, end: Callable[[_C], None]) -> None:
+        self._most, self._end = most, end
+        self._waiting: dict[_C, None] = {}
+
+    def __contains__(self, connection: object) -> bool:
+        return connection in self._waiting
+
+    def add(self, connection: _C) -> None:
+        """A connection that was opened, or whose next request has begun."""
+        self._waiting[connection] = None
+        if len(self._waiting) > self._most:
+            oldest = next(iter(self._waiting))
+            self.remove(oldest)
+            self._end(oldest)
+
+    def remove(self, connection: _C) -> None:
+        """A connection that is served, or has ended."""
+        self._waiting.pop(connection, None)

@@ -1,0 +1,84 @@
+"""HTTP connections that end when their client does not go on with a request."""
+
+from __future__ import annotations
+
+import asyncio
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from dsms.coordinator.http.arrivals import Arrivals
+
+#: Seconds until the head of a request is complete, and between two pieces of its body.
+HEAD_S, BODY_S = 15.0, 30.0
+#: Connections on which the head of a request is not complete yet, in all.
+MOST_ARRIVING = 500
+
+
+class TimedConnection(H11Protocol):
+    """Closes the connection where a request begins and is not sent on in time: neither half a request nor none at all
+    holds a connection for ever. A body is not waited for while it is the server that does not read."""
+
+    arrivals: Arrivals[TimedConnection]
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Waits for the first request."""
+        super().connection_made(transport)
+        self._await_client()
+
+    def data_received(self, data: bytes) -> None:
+        """Takes what has come, and waits for the rest."""
+        super().data_received(data)
+        self._await_client()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Waits no longer."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Waits for the next request as long as connections are kept alive, or for the rest of one that has begun."""
+        super().on_response_complete()
+        if not self.transport.is_closing():
+            self._await_client()
+
+    def end(self) -> None:
+        """Closes the connection."""
+        self._stop_waiting()
+        self.transport.abort()
+
+    def _await_client(self) -> None:
+        """Sets the time by which the client has to go on."""
+        state = self.conn.their_state
+        if state is h11.IDLE and (self.cycle is None or self.cycle.response_complete):
+            self._await_head()
+        else:
+            self._stop_waiting()
+            if state is h11.SEND_BODY:
+                self._waiting = self.loop.call_later(BODY_S, self._end_unless_paused)
+
+    def _await_head(self) -> None:
+        """One time for all of the head: bytes that come one by one do not prolong it."""
+        if self not in self.arrivals:
+            self._stop_waiting()
+            self._waiting = self.loop.call_later(HEAD_S, self.end)
+            self.arrivals.add(self)
+
+    def _end_unless_paused(self) -> None:
+        if self.flow.read_paused:
+            self._waiting = self.loop.call_later(BODY_S, self._end_unless_paused)
+        else:
+            self.end()
+
+    def _stop_waiting(self) -> None:
+        self.arrivals.remove(self)
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+
+def timed_connections() -> type[asyncio.Protocol]:
+    """The protocol of one server, whose connections know of each other."""
+    arrivals: Arrivals[TimedConnection] = Arrivals(MOST_ARRIVING, TimedConnection.end)
+    return type("Connection", (TimedConnection,), {"arrivals": arrivals})
