@@ -12,7 +12,7 @@ import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from dsms.coordinator.http.access import new_token
+from dsms.model.tokens import new_token
 from integration.cluster import Cluster, Refused, running
 from integration.session_services import Services, started
 
@@ -205,7 +205,8 @@ def test_an_imported_plan_is_refused_as_its_statements_are(cluster: Cluster, unc
 )
 def test_deeply_nested_documents_are_refused(cluster: Cluster, unchanged: None, body: bytes) -> None:
     for path in ("v1/plan", "v1/sources/src/records", "v1/statements", "subjects/x-value/versions"):
-        answer = httpx.post(f"{cluster.url}/{path}", content=body, timeout=60, trust_env=False)
+        headers = {"Content-Type": "application/json"}
+        answer = httpx.post(f"{cluster.url}/{path}", content=body, headers=headers, timeout=60, trust_env=False)
         assert 400 <= answer.status_code < 500, (path, answer.status_code, answer.text)
 
 

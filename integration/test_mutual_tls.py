@@ -118,7 +118,8 @@ def test_all_work_together_with_certificates(secured: Secured) -> None:
     cluster.sql("CREATE STREAMED VIEW sums AS SELECT k, SUM(v) AS n FROM R(t) GROUP BY k")
     cluster.start_executor(environment=secured.environment)
     records = b'{"k": "a", "v": 4, "ts": 1}\n{"k": "b", "v": 5, "ts": 2}\n'
-    assert cluster.answered("POST", "sources/s/records", content=records).status_code == 200
+    lines = {"Content-Type": "application/x-ndjson"}
+    assert cluster.answered("POST", "sources/s/records", content=records, headers=lines).status_code == 200
     told = dsms(secured, "publish", "mutual", text='{"k": "c", "v": 6, "ts": 3}\n')
     assert told.returncode == 0, told
     assert dsms(secured, "publish", "mutual", "--advance", "9").returncode == 0

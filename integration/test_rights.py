@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dsms.coordinator.http.access import entry, new_token
+from dsms.model.tokens import entry, new_token
 from integration.cluster import Cluster, Refused, running
 from integration.kafka_topics import TopicFactory
 
@@ -74,9 +74,9 @@ def test_own_rows_are(cluster: Cluster) -> None:
 def test_records_and_dead_letters(cluster: Cluster, topic: TopicFactory) -> None:
     name = topic("records")
     cluster.sql(f'REGISTER SOURCE s (k INT) FROM "{name}"; REGISTER SOURCE other (k INT) FROM "{name}"', ROOT)
-    published = cluster.answered("POST", "sources/s/records", ANN, content=b'{"k": 1}')
+    published = cluster.answered("POST", "sources/s/records", ANN, json={"k": 1})
     assert published.status_code == 403 and "write topic" in published.json()["error"]["message"]
-    assert cluster.answered("POST", "sources/s/records", ROOT, content=b'{"k": 1}').status_code == 200
+    assert cluster.answered("POST", "sources/s/records", ROOT, json={"k": 1}).status_code == 200
     assert cluster.answered("GET", "sources/s/dead-letters", ANN).status_code == 200
     for path in ("sources/other/dead-letters", "queries/pins/changes", "queries/pins/relation", "sources/other"):
         assert cluster.answered("GET", path, ANN, headers={"Accept": "text/event-stream"}).status_code == 403

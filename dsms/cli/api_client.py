@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dsms.client import Client
-from dsms.client.calls import Call
+from dsms.client.calls import Call, make
 from dsms.client.documents import Document
 
 _document = msgspec.json.Decoder(Document).decode
@@ -33,4 +33,4 @@ class ApiClient(Client):
 
     def make(self, body: bytes) -> Document:
         """Creates the objects of a document that do not exist yet."""
-        return self._do(Call("POST", "/v1/plan", _document, content=body, repeatable=False))
+        return self._do(make(body))

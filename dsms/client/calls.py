@@ -19,6 +19,7 @@ T = TypeVar("T")
 LONGEST_WAIT_S = 20.0
 _JSON = {"Content-Type": "application/json"}
 _NDJSON = {"Content-Type": "application/x-ndjson"}
+_FILE = {"Content-Type": "application/octet-stream"}
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,14 @@ def dead_letters(source: str, limit: int) -> Call[list[Document]]:
 
 def load(table: str, form: str) -> Call[StatementResult]:
     """Adds the rows of a file to a table; the body is passed separately."""
-    decode = _reads(StatementResult)
-    return Call("POST", f"/v1/tables/{_part(table)}/rows", decode, params={"format": form}, repeatable=False)
+    path, decode = f"/v1/tables/{_part(table)}/rows", _reads(StatementResult)
+    return Call("POST", path, decode, params={"format": form}, headers=_FILE, repeatable=False)
+
+
+def make(document: bytes) -> Call[Document]:
+    """Creates the objects of a plan document that do not exist yet."""
+    headers = {"Content-Type": "application/xml"} if document.lstrip().startswith(b"<") else _JSON
+    return Call("POST", "/v1/plan", _document, content=document, headers=headers, repeatable=False)
 
 
 def publish(source: str, rows: Iterable[Row], key: list[str], advance: int | None, *, once: bool) -> Call[Token]:

@@ -19,6 +19,7 @@ from dsms.coordinator.election.candidate import Candidate, Timing
 from dsms.coordinator.election.leadership import Leadership
 from dsms.coordinator.election.running import Service, contend, end_at_once, lead_alone
 from dsms.coordinator.http.access import Access, read_tokens
+from dsms.coordinator.http.pages import HostNames
 from dsms.coordinator.http.serving import Address
 from dsms.coordinator.oidc.issuers import read_issuers
 from dsms.coordinator.oidc.sign_in import SignIn
@@ -61,6 +62,10 @@ def main(  # noqa: PLR0913 a parameter an option
     load_databases: Annotated[
         bool, typer.Option(envvar="DSMS_LOAD_DATABASES", help="whether LOAD TABLE may connect to databases")
     ] = False,
+    python: Annotated[
+        bool,
+        typer.Option(envvar="DSMS_PYTHON", help="whether administrators may deploy functions and aggregates in Python"),
+    ] = False,
     fragments: Annotated[
         int,
         typer.Option(
@@ -78,6 +83,13 @@ def main(  # noqa: PLR0913 a parameter an option
         typer.Option(
             envvar="DSMS_REGISTRIES",
             help="hosts of schema registries that writers may name: HOST, HOST:PORT, *.DOMAIN; by default any",
+        ),
+    ] = "",
+    hosts: Annotated[
+        str,
+        typer.Option(
+            envvar="DSMS_HOSTS",
+            help="names by which clients call the server, beside addresses, localhost and names without a dot",
         ),
     ] = "",
     kafka_properties: Annotated[
@@ -144,6 +156,7 @@ def main(  # noqa: PLR0913 a parameter an option
         cluster=cluster,
         registry_url=registry,
         loads=LoadPolicy(load_dir, databases=load_databases),
+        python=python,
         fragments=fragments,
         limits=read_limits(limits),
         topic_rules=TopicRules(tuple(open_topics.replace(",", " ").split())),
@@ -155,7 +168,7 @@ def main(  # noqa: PLR0913 a parameter an option
     access = read_access(tokens, oidc)
     telemetry = Telemetry("dsms-coordinator", id, os.environ)
     address = Address(host, http_port, tls_cert, tls_key, tls_client_ca, probe_port)
-    service = Service(make, address, access, telemetry, postgres_port)
+    service = Service(make, address, access, telemetry, postgres_port, HostNames.of(hosts))
     stopping = stopped_by_signals()
     if lease is None:
         lead_alone(service, stopping)

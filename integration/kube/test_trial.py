@@ -58,7 +58,7 @@ def asked(release: Release, method: str, path: str, **options: Any) -> httpx.Res
 
 def publish(release: Release, orders: list[tuple[str, int]]) -> None:
     body = "\n".join(json.dumps({"customer": customer, "amount": amount}) for customer, amount in orders)
-    once = {"Idempotency-Key": secrets.token_hex(8)}
+    once = {"Idempotency-Key": secrets.token_hex(8), "Content-Type": "application/x-ndjson"}
 
     def sent() -> bool:
         """Where the coordinator cannot, it says so."""

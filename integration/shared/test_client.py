@@ -362,7 +362,8 @@ def test_a_plan_is_imported_once(cluster: Cluster, source: str) -> None:
     path = f"{cluster.url}/v1/plan"
     exported = httpx.get(path, params={"format": "xml"}, trust_env=False).content
     assert source.encode() in exported and b'name="dsms_' not in exported
-    assert httpx.post(path, content=exported, trust_env=False).json()["made"] == []
+    xml = {"Content-Type": "application/xml"}
+    assert httpx.post(path, content=exported, headers=xml, trust_env=False).json()["made"] == []
     cluster.sql(f"DROP QUERY IF EXISTS nothing; DROP VIEW {source}hot; DROP VIEW {source}avro")
-    made = httpx.post(path, content=exported, timeout=60, trust_env=False).json()["made"]
+    made = httpx.post(path, content=exported, headers=xml, timeout=60, trust_env=False).json()["made"]
     assert sorted(made) == [f"{source}avro", f"{source}hot"]

@@ -129,11 +129,13 @@ def test_files_are_sent_and_loaded_at_one_instant(cluster: Cluster, unique: str,
     cluster.sql(f"CREATE TABLE {table} (k INT PRIMARY KEY, day DATE)")
     url = f"{cluster.url}/v1/tables/{table}/rows?format=csv"
     body = "day,k\n" + "".join(f"2024-05-{1 + k % 28:02},{k}\n" for k in range(1_000))
-    answer = httpx.post(url, content=body.encode(), trust_env=False, timeout=60)
+    csv = {"Content-Type": "text/csv"}
+    answer = httpx.post(url, content=body.encode(), headers=csv, trust_env=False, timeout=60)
     assert answer.status_code == 200, answer.text
     assert rows(cluster, f"SELECT count(*), min(day) FROM {table}") == [[1_000, "2024-05-01"]]
     assert len({ts for _, ts in logged(cluster, table)}) == 1
-    again = httpx.post(url, content=b"k,day\n5000,2024-01-01\n7,2024-01-01\n", trust_env=False, timeout=60)
+    doubled = b"k,day\n5000,2024-01-01\n7,2024-01-01\n"
+    again = httpx.post(url, content=doubled, headers=csv, trust_env=False, timeout=60)
     assert "duplicate key (k) = (7)" in again.text
     assert rows(cluster, f"SELECT count(*) FROM {table}") == [[1_000]]
     for k in range(2_000, 2_020):

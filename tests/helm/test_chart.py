@@ -114,6 +114,19 @@ def test_limits_of_statements_are_those_of_the_values(render: Render):
     assert (found["DSMS_LIMITS"], found["DSMS_OPEN_TOPICS"], found["DSMS_REGISTRIES"]) == tuple(given.values())
 
 
+def test_the_coordinator_is_called_by_the_names_of_its_service(render: Render):
+    names = env(render(), COORDINATOR)["DSMS_HOSTS"].split()
+    assert [name.split(".", 1)[0] for name in names] == ["rel-dsms-coordinator"] * 3
+    assert {".".join(name.split(".")[2:]) for name in names} == {"", "svc", "svc.cluster.local"}
+    given = render({"api.hosts": "dsms.example.org", "api.clusterDomain": "corp"})
+    assert env(given, COORDINATOR)["DSMS_HOSTS"].split()[2:] == [f"{names[1]}.corp", "dsms.example.org"]
+
+
+def test_code_in_python_is_allowed_by_a_value(render: Render):
+    assert "DSMS_PYTHON" not in env(render(), COORDINATOR)
+    assert env(render({"coordinator.python": True}), COORDINATOR)["DSMS_PYTHON"] == "true"
+
+
 def test_only_coordinators_hold_a_token_of_the_service_account(render: Render):
     documents = render({})
     for workload, mounted in ((COORDINATOR, True), (EXECUTOR, False)):

@@ -22,6 +22,7 @@ from dsms.coordinator.election.leadership import Leadership
 from dsms.coordinator.election.standby import standby_app
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
+from dsms.coordinator.http.pages import HostNames
 from dsms.coordinator.http.serving import Address, serve
 from dsms.coordinator.postgres.server import PostgresServer, serving
 from dsms.coordinator.service.coordinator import Coordinator
@@ -45,6 +46,8 @@ class Service:
     telemetry: Telemetry | None = None
     #: The port of the Postgres protocol; None: it is not spoken.
     postgres_port: int | None = None
+    #: The names by which clients call the server.
+    hosts: HostNames = HostNames()
 
 
 def lead(service: Service, coordinator: Coordinator, stopping: threading.Event, replaced: Callable[[], None]) -> None:
@@ -53,7 +56,7 @@ def lead(service: Service, coordinator: Coordinator, stopping: threading.Event, 
     watcher = threading.Thread(target=coordinator.watch, args=(stopping, replaced), name="watch")
     watcher.start()
     try:
-        app = create_app(coordinator, coordinator.registry, service.access, service.telemetry)
+        app = create_app(coordinator, coordinator.registry, service.access, service.telemetry, service.hosts)
         with _postgres(service, coordinator):
             serve(app, service.address, stopping)
     finally:

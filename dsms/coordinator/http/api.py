@@ -20,12 +20,13 @@ from dsms.coordinator.http.errors import (
     too_deep_response,
     too_large_response,
 )
-from dsms.coordinator.http.guard import Guard
+from dsms.coordinator.http.guard import OPEN, Guard
 from dsms.coordinator.http.health_api import health_router
 from dsms.coordinator.http.measured_calls import MeasuredCalls
 from dsms.coordinator.http.metrics_api import metrics_router
 from dsms.coordinator.http.models import MEGABYTE
 from dsms.coordinator.http.objects_api import objects_router
+from dsms.coordinator.http.pages import HostNames, OwnPagesOnly
 from dsms.coordinator.http.plan_api import plan_router
 from dsms.coordinator.http.registry_api import registry_error_response, registry_router
 from dsms.coordinator.http.relation_api import relations_router
@@ -58,10 +59,15 @@ ROUTERS: tuple[Callable[[Backend], APIRouter], ...] = (
 
 
 def create_app(
-    service: Service, registry: SchemaRegistry, access: Access | None = None, telemetry: Telemetry | None = None
+    service: Service,
+    registry: SchemaRegistry,
+    access: Access | None = None,
+    telemetry: Telemetry | None = None,
+    hosts: HostNames = HostNames(),  # noqa: B008 frozen
 ) -> FastAPI:
     """The application over one service and one registry. Calls that may block run in the thread pool. With `access`
-    every call needs a token, except those about health. What is measured goes to `telemetry`."""
+    every call needs a token, except those about health. What is measured goes to `telemetry`; `hosts` are the names by
+    which clients call the server."""
     telemetry = telemetry or Telemetry("dsms-coordinator", "coordinator", {})
     observe_states(telemetry, service.queries, service.status)
     app = FastAPI(
@@ -83,6 +89,7 @@ def create_app(
     for router in routers:
         app.include_router(router)
     app.add_middleware(Guard, access=access, routes=routes_of(routers), service=service)
+    app.add_middleware(OwnPagesOnly, names=hosts, exempt=OPEN)
     app.add_middleware(MeasuredCalls, telemetry=telemetry)  # the last one added is the outermost
     return app
 

@@ -43,6 +43,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "dsms.name" . }}-coordinator
 {{- end }}
 
+{{/* The names of the coordinator's Service, beside the one without a dot, and those of the values. */}}
+{{- define "dsms.hosts" -}}
+{{- $service := printf "%s-coordinator.%s" (include "dsms.name" .) .Release.Namespace }}
+{{- printf "%s %s.svc %s.svc.%s %s" $service $service $service .Values.api.clusterDomain .Values.api.hosts | trim }}
+{{- end }}
+
 {{- define "dsms.coordinatorUrl" -}}
 {{ ternary "https" "http" (ne .Values.api.tlsSecret "") }}://{{ include "dsms.name" . }}-coordinator:{{ .Values.api.port }}
 {{- end }}

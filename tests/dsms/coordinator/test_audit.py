@@ -6,11 +6,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from dsms.coordinator.audit.audit_log import Act, Event, noted
-from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.model.limits import Limits
 from dsms.model.principal import Caller, Principal
+from dsms.model.tokens import new_token
 from dsms.registration.kinds.show_audit import ShowAudit
 from dsms.registration.statements import kind_of_statement, parse
 from operators.core.errors import ExternalError, SqlError, UserError
@@ -49,7 +50,8 @@ def client(notes: Notes) -> tuple[TestClient, FakeService]:
     service = FakeService()
     service.audit = notes
     service.limits = Limits(token_calls_per_second=1000)
-    return TestClient(create_app(service, SchemaRegistry(lambda _: None), Access((TOKEN, READER)))), service
+    app = create_app(service, SchemaRegistry(lambda _: None), Access((TOKEN, READER)))
+    return TestClient(app, headers={"Content-Type": "application/json"}), service
 
 
 def test_what_changes_something_is_noted_before_and_after() -> None:

@@ -13,11 +13,12 @@ import fastavro
 import httpx
 import pytest
 
-from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.http.access import Access
 from dsms.coordinator.results.change_documents import Followed, lines_of
 from dsms.coordinator.results.coverage import Cover
 from dsms.coordinator.results.feed import FeedSettings
 from dsms.local.waiting import wait_until
+from dsms.model.tokens import new_token
 from tests.support.streaming_service import (
     HOT,
     SCHEMA,
@@ -27,6 +28,8 @@ from tests.support.streaming_service import (
     record,
     running,
 )
+
+LINES = {"Content-Type": "application/x-ndjson"}
 
 
 @pytest.fixture
@@ -249,7 +252,7 @@ def test_records_of_a_call(served: tuple[StreamingService, str]) -> None:
     service, url = served
     path = f"{url}/v1/sources/readings/records?key=room&advance=7"
     for body in (b'[{"room": "a"}, {"room": "b"}]', b'{"room": "a"}\r\n\n{"room": "b"}'):
-        answer = httpx.post(path, content=body, trust_env=False)
+        answer = httpx.post(path, content=body, headers=LINES, trust_env=False)
         assert answer.json() == {
             "records": [
                 {"partition": 0, "offset": 0, "token": "o1:0/0"},
@@ -261,8 +264,9 @@ def test_records_of_a_call(served: tuple[StreamingService, str]) -> None:
         assert [json.loads(value) for value in records] == [{"room": "a"}, {"room": "b"}]
         assert (name, key, advance) == ("readings", ["room"], 7)
     for wrong in (b"[1,", b"[" * 100_000, b'{"a":1}\n' * 10_001):
-        assert httpx.post(path, content=wrong, trust_env=False).status_code == 400
-    assert httpx.post(path, content=b" " * (16 * 1024 * 1024 + 1), trust_env=False).status_code == 413
+        assert httpx.post(path, content=wrong, headers=LINES, trust_env=False).status_code == 400
+    large = b" " * (16 * 1024 * 1024 + 1)
+    assert httpx.post(path, content=large, headers=LINES, trust_env=False).status_code == 413
 
 
 def test_covering_is_waited_for(served: tuple[StreamingService, str]) -> None:
@@ -283,7 +287,7 @@ def test_roles() -> None:
         service.results.covers = [Cover(covered=True)]
         paths = ("hot/changes?follow=false", "hot/covers?token=o1:0/4")
         for token, reads, publishes in (("", 401, 401), (reader, 200, 403), (writer, 200, 200)):
-            headers = {"Authorization": f"Bearer {token or 'none'}"}
+            headers = {"Authorization": f"Bearer {token or 'none'}", **LINES}
             for path in paths:
                 assert httpx.get(f"{url}/v1/queries/{path}", headers=headers, trust_env=False).status_code == reads
             path = f"{url}/v1/sources/readings/records"

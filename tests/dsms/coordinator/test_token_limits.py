@@ -10,13 +10,14 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.http.results_api import while_permitted
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.local.waiting import wait_until
 from dsms.model.limits import Limits
 from dsms.model.principal import Allowance, Caller, Principal
+from dsms.model.tokens import new_token
 from operators.core.errors import UserError
 from tests.support.fake_service import FakeService
 from tests.support.statement_cluster import StatementCluster
@@ -35,7 +36,8 @@ def as_(token: str) -> dict[str, str]:
 def client(limits: Limits = Limits()) -> TestClient:  # noqa: B008 frozen
     service = FakeService()
     service.limits = limits
-    return TestClient(create_app(service, SchemaRegistry(lambda _: None), ACCESS))
+    app = create_app(service, SchemaRegistry(lambda _: None), ACCESS)
+    return TestClient(app, headers={"Content-Type": "application/json"})
 
 
 def test_a_token_that_calls_too_often_is_told_when_to_try_again() -> None:

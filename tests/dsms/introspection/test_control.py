@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from connectors.formats import JsonDecoder
 from dsms.coordinator.catalog.system_objects import is_system, refuse_reserved, with_system_objects
-from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.statements.control_tables import ControlTables
@@ -21,6 +21,7 @@ from dsms.introspection.sample_records import OPERATORS, QUEUES, changed
 from dsms.model.catalog import Catalog
 from dsms.model.principal import ANYBODY, Caller
 from dsms.model.statement_result import StatementResult
+from dsms.model.tokens import new_token
 from dsms.registration.statements import kind_of_statement, parse
 from dsms.runtime.stages.intake import reading_schema
 from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus

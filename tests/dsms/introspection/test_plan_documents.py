@@ -35,7 +35,8 @@ def made() -> LocalSession:
 
 
 def client_of(session: LocalSession) -> TestClient:
-    return TestClient(create_app(ControlService(session), SchemaRegistry(lambda _: None)))
+    app = create_app(ControlService(session), SchemaRegistry(lambda _: None))
+    return TestClient(app, headers={"Content-Type": "application/json"})
 
 
 @pytest.mark.parametrize("form", ["json", "xml"])
