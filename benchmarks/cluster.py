@@ -126,7 +126,14 @@ def running_cluster(keep: Path | None = None, executors: int = 1) -> Iterator[Cl
     with tempfile.TemporaryDirectory(prefix="dsms-bench-") as temporary:
         directory = (keep or Path(temporary)).absolute()
         settings = LocalSettings(
-            data_dir=directory, kafka_port=0, redis_port=0, http_port=0, executors=executors, limits=_MANY
+            data_dir=directory,
+            kafka_port=0,
+            redis_port=0,
+            http_port=0,
+            executors=executors,
+            limits=_MANY,
+            without_token=True,
+            python=True,
         )
         if library() is None:
             report("the native part is not built here: its fallback is measured, which is some three times slower")

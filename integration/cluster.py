@@ -51,7 +51,7 @@ class Cluster:
         self.kafka, self.redis_url, self.directory = kafka, redis_url, directory
         self.name = name or f"c{uuid.uuid4().hex[:10]}"
         self._progress = progress_topic(self.name)
-        given = dict(environment or {})
+        given = {"DSMS_PYTHON": "true", **(environment or {})}
         self.url = f"{'https' if 'DSMS_TLS_CERT' in given else 'http'}://127.0.0.1:{free_port()}"
         tls = ClientTls.of(given).context()
         self._client = httpx.Client(base_url=self.url, timeout=120, trust_env=False, verify=tls or True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dsms.coordinator.http.access import entry, new_token
+from dsms.model.tokens import entry, new_token
 from integration.cluster import Cluster, Refused, running
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 from typer.testing import CliRunner
 
 from dsms.cli.main import app as cli
-from dsms.coordinator.http.access import entry, new_token
 from dsms.local.waiting import wait_until
+from dsms.model.tokens import entry, new_token
 from integration.browser import chromium
 from integration.cluster import Cluster, running
 from integration.kafka_log import Input, advance, write
@@ -251,6 +251,9 @@ def test_with_tokens_one_signs_in(kafka: str, redis_url: str, tmp_path: Path, br
         expect(page.get_by_role("alert")).to_contain_text("needs the role writer")
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_label("Token")).to_be_visible()
+        page.goto(f"{secured.url}/console/#token={token}")
+        expect(page.get_by_text("No query yet")).to_be_visible()
+        assert page.url == f"{secured.url}/console/"
         page.close()
 
 

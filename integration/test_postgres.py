@@ -14,8 +14,8 @@ from typing import NamedTuple
 import psycopg
 import pytest
 
-from dsms.coordinator.http.access import entry, new_token
 from dsms.local.ports import free_port
+from dsms.model.tokens import entry, new_token
 from integration.cluster import Cluster, running
 from integration.kafka_log import Input, advance, write
 from integration.self_signed import certificate

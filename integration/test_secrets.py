@@ -19,12 +19,12 @@ import pytest
 import redis
 import sqlalchemy as sa
 
-from dsms.coordinator.http.access import entry, new_token
 from dsms.local.broker import Broker
 from dsms.local.installed import local_broker, local_redis
 from dsms.local.ports import free_port
 from dsms.local.redis_server import RedisServer
 from dsms.local.waiting import wait_until
+from dsms.model.tokens import entry, new_token
 from integration.cluster import Cluster, Refused, log_of, running
 from integration.kafka_log import Input, advance, changes, write
 from integration.kafka_topics import create_topic

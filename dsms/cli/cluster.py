@@ -8,6 +8,7 @@ import typer
 
 from connectors.kafka.config import KafkaSettings
 from dsms.cli.api_client import ApiClient
+from dsms.local.access_token import local_token
 from dsms.local.supervisor import status
 from operators.core.errors import ExternalError
 
@@ -37,8 +38,17 @@ def coordinator_url(coordinator: str | None, data_dir: Path) -> str:
 
 
 def connect(coordinator: str | None, data_dir: Path) -> ApiClient:
-    """A client of the coordinator."""
-    return ApiClient(coordinator_url(coordinator, data_dir))
+    """A client of the coordinator, with the token of the environment or that of the data directory."""
+    url = coordinator_url(coordinator, data_dir)
+    take_local_token(url, data_dir)
+    return ApiClient(url)
+
+
+def take_local_token(url: str, data_dir: Path) -> None:
+    """Sets `DSMS_TOKEN`, for all that this command calls, to the token of the cluster in the data directory, if that is
+    the one at the URL and no other token is set."""
+    if "DSMS_TOKEN" not in os.environ and (token := local_token(url, data_dir)) is not None:
+        os.environ["DSMS_TOKEN"] = token
 
 
 def kafka_settings(api: ApiClient) -> KafkaSettings:

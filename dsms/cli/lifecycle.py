@@ -8,9 +8,10 @@ import msgspec
 import typer
 
 from dsms.cli.api_client import ApiClient
-from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat
+from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, take_local_token
 from dsms.cli.output import note, print_documents, print_json, stdout
 from dsms.local import supervisor
+from dsms.local.access_token import console_url
 from dsms.local.encoding import encode
 from dsms.local.settings import load_settings
 from dsms.local.state import LocalState
@@ -38,6 +39,16 @@ def up(  # noqa: PLR0913 one parameter an option
         bool | None,
         typer.Option("--load-databases", help="Allow LOAD TABLE to connect to databases.", show_default=False),
     ] = None,
+    python: Annotated[
+        bool | None,
+        typer.Option("--python", help="Allow functions and aggregates in Python.", show_default=False),
+    ] = None,
+    without_token: Annotated[
+        bool | None,
+        typer.Option(
+            "--without-token", help="Let every program on the machine call the coordinator.", show_default=False
+        ),
+    ] = None,
     attach: Annotated[bool, typer.Option("--attach", help="Run in the foreground until Ctrl-C.")] = False,
     output: OutputFormat = "text",
 ) -> None:
@@ -53,6 +64,8 @@ def up(  # noqa: PLR0913 one parameter an option
         "postgres_port": postgres_port,
         "load_dir": str(load_dir) if load_dir else None,
         "load_databases": load_databases,
+        "python": python,
+        "without_token": without_token,
     }
     settings = load_settings(os.environ, options)
     if attach:
@@ -78,6 +91,7 @@ def status(
         raise ExternalError(f'no cluster is running in "{data_dir}"', hint='start one with "dsms up"')
     document: dict[str, Any] = {"local": _document(state)} if state else {}
     if url:
+        take_local_token(url, data_dir)
         document |= _cluster(url, required=state is None)
     if output == "json":
         print_json(document)
@@ -114,9 +128,8 @@ def _document(state: LocalState) -> dict[str, Any]:
 
 def _print_addresses(state: LocalState) -> None:
     console = stdout()
-    web = state.coordinator and f"{state.coordinator}/console/"
-    addresses = {"coordinator": state.coordinator, "console": web, "kafka": state.kafka, "redis": state.redis}
-    for name, address in {**addresses, "postgres": state.postgres}.items():
+    ours = {"coordinator": state.coordinator, "console": console_url(state)}
+    for name, address in {**ours, "kafka": state.kafka, "redis": state.redis, "postgres": state.postgres}.items():
         if address:
             console.print(f"{name:<12}{address}", markup=False)
 

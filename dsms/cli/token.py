@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from dsms.cli.output import note, print_line
-from dsms.coordinator.http.access import Access, entry, new_token
+from dsms.coordinator.http.access import Access
 from dsms.model.roles import Role
+from dsms.model.tokens import entry, new_token
 
 _PATTERN = "a name, or its beginning and *; may be given several times"
 

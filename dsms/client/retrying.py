@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
@@ -12,6 +13,8 @@ import tenacity
 from dsms.client.calls import Call
 from dsms.client.documents import Cover
 from dsms.client.errors import NotCovered, RecordRefused, Unavailable, error_of
+from dsms.local.access_token import local_token
+from dsms.local.settings import DEFAULT_DATA_DIR
 from operators.core.client_tls import ClientTls
 from operators.core.secrets import from_files
 
@@ -26,16 +29,18 @@ CUT = (httpx.TransportError, httpx.StreamError)
 
 def connection(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
     """The settings of an httpx client; `token` defaults to the environment variable `DSMS_TOKEN`, or to what is in
-    the file that `DSMS_TOKEN_FILE` names. Certificates are those of `ClientTls`."""
-    known = _token_of(os.environ) if token is None else token
+    the file that `DSMS_TOKEN_FILE` names, or to the token of `dsms up` where the URL is that of the cluster in the data
+    directory (`DSMS_DATA`, else `.dsms`). Certificates are those of `ClientTls`."""
+    known = _token_of(os.environ, url) if token is None else token
     headers = {"Authorization": f"Bearer {known}"} if known else {}
     settings = {"base_url": url, "timeout": httpx.Timeout(timeout_s, connect=5.0), "headers": headers}
     tls = ClientTls.of(os.environ).context()
     return settings if tls is None else {**settings, "verify": tls}
 
 
-def _token_of(environ: Mapping[str, str]) -> str | None:
-    return {**environ, **from_files(environ, ["DSMS_TOKEN"])}.get("DSMS_TOKEN")
+def _token_of(environ: Mapping[str, str], url: str) -> str | None:
+    given = {**environ, **from_files(environ, ["DSMS_TOKEN"])}.get("DSMS_TOKEN")
+    return given or local_token(url, Path(environ.get("DSMS_DATA") or DEFAULT_DATA_DIR))
 
 
 def request(call: Call[Any]) -> dict[str, Any]:

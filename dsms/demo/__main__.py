@@ -22,6 +22,7 @@ from dsms.demo.play import play
 from dsms.demo.screen import Screen
 from dsms.demo.story import SCENES
 from dsms.local import supervisor
+from dsms.local.access_token import console_url, local_token
 from dsms.local.settings import DEFAULT_DATA_DIR, load_settings
 from dsms.local.state import LocalState
 from dsms.local.waiting import wait_until
@@ -70,7 +71,7 @@ def live_demo(data_dir: Path, rate: int, *, keep: bool) -> int:
     """Sends bids in a fresh data directory until it is interrupted."""
     screen = Screen()
     with _cluster(data_dir, screen, keep=keep) as state, _api(state, screen) as api:
-        Live(api, KafkaSettings(state.kafka), screen, rate).run()
+        Live(api, KafkaSettings(state.kafka), screen, rate, console_url(state) or "").run()
     return 0
 
 
@@ -109,7 +110,7 @@ def _stop(data_dir: Path, screen: Screen) -> None:
 def _api(state: LocalState, screen: Screen) -> Iterator[ApiClient]:
     """The coordinator's client, once an executor is ready."""
     assert state.coordinator is not None
-    with ApiClient(state.coordinator) as api:
+    with ApiClient(state.coordinator, local_token(state.coordinator, state.data_dir)) as api:
         _await_executor(api, screen)
         yield api
 

@@ -26,6 +26,7 @@ class Live:
     kafka: KafkaSettings
     screen: Screen
     rate: int
+    console: str
     house: House = field(default_factory=lambda: House(random.Random()))
 
     def run(self) -> None:
@@ -48,7 +49,7 @@ class Live:
             time.sleep(_PORTION_S)
 
     def _tour(self) -> None:
-        self.screen.title(f"The console: {self.api.url}/console/")
+        self.screen.title(f"The console: {self.console}")
         self.screen.aside("Plan shows what the queries share; a query's page shows its changes as they come.")
         self.screen.aside("Any query can be added while all this runs, in the console or by dsms sql. Ctrl-C ends it.")
         self.screen.line()

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import httpx
 
+from dsms.local.access_token import TOKEN_FILE, TOKENS_FILE
 from dsms.local.installed import local_broker, local_redis
 from dsms.local.java import find_java
 from dsms.local.process import ManagedProcess, ProcessSpec, never
@@ -60,13 +61,20 @@ def coordinator_command(settings: LocalSettings) -> list[str]:
         *("--http-port", str(settings.http_port)),
         *(["--postgres-port", str(settings.postgres_port)] if settings.postgres_port else []),
         *("--cluster", settings.cluster),
-        *("--fragments", str(settings.executors)),
+        *("--fragments", str(max(settings.executors, 1))),
         *_registry(settings),
-        *(["--tokens", str(settings.tokens.absolute())] if settings.tokens else []),
+        *_tokens(settings),
         *(["--load-dir", str(settings.load_dir.absolute())] if settings.load_dir else []),
         *(["--load-databases"] if settings.load_databases else []),
+        *(["--python"] if settings.python else []),
         *(["--limits", settings.limits] if settings.limits else []),
     ]
+
+
+def _tokens(settings: LocalSettings) -> list[str]:
+    if settings.makes_token:
+        return ["--tokens", str(settings.data_dir / TOKENS_FILE)]
+    return ["--tokens", str(settings.tokens.absolute())] if settings.tokens else []
 
 
 def _registry(settings: LocalSettings) -> list[str]:
@@ -122,6 +130,9 @@ def _program(
     name: str, command: list[str], settings: LocalSettings, environ: Mapping[str, str], ready: Callable[[], bool]
 ) -> Instance:
     java_home = find_java(environ).resolve().parent.parent
+    if settings.makes_token:
+        others = {key: value for key, value in environ.items() if key not in ("DSMS_TOKEN", "DSMS_TOKENS")}
+        environ = {**others, "DSMS_TOKEN_FILE": str(settings.data_dir / TOKEN_FILE)}
     spec = ProcessSpec(
         name=name,
         argv=tuple(command),

@@ -41,7 +41,12 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     registry_url: str | None = None
     """An external schema registry, instead of the coordinator's own."""
     tokens: Path | None = None
-    """A file of API tokens (`dsms token`); our own programs then need one in DSMS_TOKEN."""
+    """A file of API tokens (`dsms token`) instead of the one in the data directory; our own programs then need a token
+    in DSMS_TOKEN."""
+    without_token: bool = False
+    """Whether every program on the machine may call the coordinator without a token."""
+    python: bool = False
+    """Whether functions and aggregates in Python may be deployed, which executors run."""
     load_dir: Path | None = None
     """A directory of files that COPY may read; none by default."""
     load_databases: bool = False
@@ -69,6 +74,11 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def coordinator_url(self) -> str:
         """The URL of the coordinator."""
         return f"http://{self.host}:{self.http_port}"
+
+    @property
+    def makes_token(self) -> bool:
+        """Whether `dsms up` makes the token that its coordinator knows."""
+        return not (self.services_only or self.without_token or self.tokens)
 
     @property
     def postgres_address(self) -> str | None:

@@ -35,6 +35,8 @@ class LocalState(msgspec.Struct, frozen=True, kw_only=True):
     redis: str
     coordinator: str | None
     postgres: str | None = None
+    token: Path | None = None
+    """The file with the token of this installation, where `dsms up` has made one."""
     services: tuple[ServiceState, ...] = ()
     error: str | None = None
 

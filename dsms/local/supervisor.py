@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from dsms.local import detach
+from dsms.local.access_token import TOKEN_FILE, made_tokens
 from dsms.local.artifacts import Report
 from dsms.local.encoding import decode, encode
 from dsms.local.prepare import prepare
@@ -71,7 +72,10 @@ def run_foreground(settings: LocalSettings, report: Report) -> None:
 def _prepare(settings: LocalSettings, report: Report) -> LocalSettings:
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     prepare(os.environ, report)
-    return settings.with_ports()
+    claimed = settings.with_ports()
+    if claimed.makes_token:
+        made_tokens(claimed.data_dir)
+    return claimed
 
 
 def _start_daemon(settings: LocalSettings) -> int:
@@ -153,6 +157,7 @@ class _StateFile:
             redis=settings.redis_url,
             coordinator=None if settings.services_only else settings.coordinator_url,
             postgres=None if settings.services_only else settings.postgres_address,
+            token=settings.data_dir / TOKEN_FILE if settings.makes_token else None,
         )
 
     def set_phase(self, phase: Phase) -> None:

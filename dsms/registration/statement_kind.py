@@ -38,6 +38,8 @@ class StatementKind:
     changed_name: Callable[[Any], st.Name | None] = lambda _: None
     #: The name of the object that it shows or whose rows it writes. What a query reads, its binding tells.
     read_name: Callable[[Any], st.Name | None] = lambda _: None
+    #: Whether it brings code in Python, which executors run: a coordinator has to be started with leave for it.
+    deploys_code: bool = False
     #: Words after its beginning that the SQL shell completes.
     words: tuple[str, ...] = ()
 

@@ -9,9 +9,9 @@ import psutil
 import pytest
 import redis
 
-from dsms.coordinator.http.access import Token, new_token
 from dsms.local.installed import local_redis
 from dsms.local.waiting import wait_until
+from dsms.model.tokens import Token, new_token
 from integration.kube.api import Api
 from integration.kube.certificates import certificate_for
 from integration.kube.control_plane import ControlPlane

@@ -38,6 +38,10 @@ _ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 #: Whoever has no token that is known, and how many of his calls a second are noted.
 _NOBODY, _REFUSALS_PER_S = Principal("", "reader"), 10.0
 _STATEMENTS = "/v1/statements"
+_TOKEN_NEEDED = (
+    "send Authorization: Bearer TOKEN, or set DSMS_TOKEN; "
+    'that of "dsms up" is in the file "token" of its data directory'
+)
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="dsms"'}
 _WRONG_TOKEN = {"WWW-Authenticate": 'Bearer realm="dsms", error="invalid_token"'}
 #: When the keys of an issuer that could not be reached are asked for again.
@@ -166,7 +170,7 @@ class Guard:
     def _refusal(self, principal: Principal | None, scope: Scope) -> Response | None:
         """The answer to a call that is not passed on."""
         if principal is None:
-            error = UserError("a token is needed", hint="send Authorization: Bearer TOKEN, or set DSMS_TOKEN")
+            error = UserError("a token is needed", hint=_TOKEN_NEEDED)
             return json_response(error_document(error, "unauthorized"), 401, _CHALLENGE)
         per_second = principal.allowance.calls_per_second or self._service.limits.token_calls_per_second
         if wait_s := self._rates.wait_s(principal.name, per_second):

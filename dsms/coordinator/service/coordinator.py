@@ -225,6 +225,7 @@ class Coordinator:
             plans=PlanWatch(self._facts.alive),
             limits=self._settings.limits,
             registry_hosts=self._settings.registry_hosts,
+            python=self._settings.python,
             topic_rules=self._settings.topic_rules,
             caller=ANYBODY,
             audit=self.audit,

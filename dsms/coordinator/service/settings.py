@@ -25,6 +25,8 @@ class CoordinatorSettings:
     registry_url: str | None = None
     loads: LoadPolicy = field(default_factory=LoadPolicy)
     fragments: int = 1
+    #: Whether functions and aggregates in Python may be deployed.
+    python: bool = False
     limits: Limits = field(default_factory=Limits)
     topic_rules: TopicRules = field(default_factory=TopicRules)
     registry_hosts: RegistryHosts = field(default_factory=RegistryHosts)

@@ -82,6 +82,8 @@ class StatementContext:
     limits: Limits = Limits()
     topic_rules: TopicRules = TopicRules()
     registry_hosts: RegistryHosts = RegistryHosts()
+    #: Whether statements may deploy code in Python.
+    python: bool = False
     audit: Audit = field(default_factory=NoAudit)
     replacements: Replacements = field(default_factory=Replacements)
     #: Set once nobody waits for the answer.

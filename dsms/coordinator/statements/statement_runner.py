@@ -86,6 +86,7 @@ def _carried_out(statement: st.Statement, context: StatementContext) -> Statemen
         statement, principal = as_meant(statement, context.store.catalog), context.caller.principal
         check_roles([statement], principal.role)  # what it means may have changed since the script began
         check_named(statement, principal)
+        check_code(statement, context)
         for url in named_registries(statement):
             context.registry_hosts.check(url, principal.role)
         refuse_reserved(statement, context.store.catalog)
@@ -99,6 +100,16 @@ def check_roles(statements: Iterable[st.Statement], role: Role) -> None:
         needed = "administrator" if named_secrets(statement) else kind_of_statement(statement).role
         if not allows(role, needed):
             raise Forbidden(f"statement {number} needs the role {needed}, the token has {role}")
+
+
+def check_code(statement: st.Statement, context: StatementContext) -> None:
+    """Raises Forbidden for code in Python where the coordinator was not started with leave for it. What was deployed
+    before goes on."""
+    if kind_of_statement(statement).deploys_code and not context.python:
+        hint = (
+            "an administrator allows it by starting the coordinator with --python (DSMS_PYTHON=true; dsms up --python)"
+        )
+        raise Forbidden("this coordinator takes no functions and aggregates in Python", hint=hint)
 
 
 def check_named(statement: st.Statement, principal: Principal) -> None:

@@ -88,4 +88,5 @@ PYTHON_KIND = StatementKind(
     apply=_apply,
     changed_name=lambda statement: statement.name,
     role="administrator",
+    deploys_code=True,
 )

@@ -113,6 +113,7 @@ KINDS = (
         apply=_create,
         changed_name=_changed,
         role="administrator",
+        deploys_code=True,
         words=("RETURNS", "LANGUAGE", "PYTHON", "REQUIREMENTS", "PACKAGE"),
     ),
     StatementKind(

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from dsms.cli.main import app as cli
-from dsms.coordinator.http.access import Access, needs, new_token, read_tokens
+from dsms.coordinator.http.access import Access, needs, read_tokens
 from dsms.coordinator.http.api import ROUTERS, create_app, routes_of
 from dsms.coordinator.http.guard import RouteRoles
 from dsms.coordinator.http.service import Backend
@@ -19,6 +19,7 @@ from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.statements.statement_runner import check_roles
 from dsms.model.principal import Forbidden
 from dsms.model.roles import ROLES, Role
+from dsms.model.tokens import new_token
 from dsms.registration.statements import parse
 from operators.core.errors import ConfigError, InternalError
 from tests.support.fake_service import FakeService

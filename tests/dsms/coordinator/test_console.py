@@ -9,9 +9,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from dsms.coordinator.console.assets import START, assets
-from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.model.tokens import new_token
 from dsms.scheduler.registry import POLICIES
 from tests.support.fake_service import FakeService
 

@@ -17,12 +17,13 @@ from joserfc.errors import SecurityWarning
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from dsms.coordinator.__main__ import read_access
-from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.oidc.issuers import Grant, Issuer, read_issuers
 from dsms.coordinator.oidc.signing_keys import FRESH_S, PAUSE_S, STALE_S, keys_of
 from dsms.coordinator.oidc.tokens import OidcTokens
 from dsms.coordinator.registry.subjects import SchemaRegistry
+from dsms.model.tokens import new_token
 from operators.core.errors import ConfigError, ExternalError
 from tests.support.fake_service import FakeService
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from dsms.coordinator.http.access import Access, new_token
+from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.http.permitted import PermittedService
 from dsms.coordinator.http.permitted_registry import PermittedRegistry
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.model.principal import ANYBODY, Caller, Forbidden, Names, Principal, Rules
 from dsms.model.roles import Role
+from dsms.model.tokens import new_token
 from dsms.registration.statements import STATEMENTS
 from dsms.testing import LocalSession
 from operators.core.errors import ConfigError, DsmsError, InternalError

@@ -79,6 +79,25 @@ def test_rows_are_not_touched_while_kafka_is_away(cluster: StatementCluster) -> 
     assert cluster.tables.ran == [] and len(cluster.execute("SHOW VIEWS")[0].rows) == 1
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE FUNCTION f(a INT) RETURNS INT LANGUAGE PYTHON AS $$def f(n, a): return a$$",
+        "CREATE OR REPLACE FUNCTION f(a INT) RETURNS INT LANGUAGE PYTHON AS $$def f(n, a): return a$$",
+        "CREATE AGGREGATE f(a INT) RETURNS INT LANGUAGE PYTHON HANDLER 'F' AS $$class F: pass$$",
+    ],
+)
+def test_code_in_python_needs_a_coordinator_that_takes_it(cluster: StatementCluster, sql: str) -> None:
+    """Not even administrators bring code otherwise, nor anybody where there are no tokens."""
+    with pytest.raises(Forbidden, match="takes no functions and aggregates in Python.*--python"):
+        cluster.execute(f"CREATE QUERY a AS SELECT k FROM R(S); {sql}")
+    runner = StatementRunner(replace(cluster.context, python=True))
+    try:
+        runner.execute(sql, ANYBODY)
+    except SqlError as error:  # it is looked at, whatever is wrong with it
+        assert "takes no" not in str(error)
+
+
 @pytest.mark.parametrize("begin", ["REGISTER SOURCE {} (a INT) FROM t", "CREATE STREAM {} (a INT)"])
 def test_a_writer_names_only_registries_that_are_allowed(cluster: StatementCluster, begin: str) -> None:
     runner = StatementRunner(replace(cluster.context, registry_hosts=RegistryHosts.of("registry:8081")))

@@ -98,7 +98,8 @@ def test_a_stop_request_ends_the_start():
 def test_the_commands_of_our_programs():
     settings = LocalSettings(data_dir=Path("/data"), kafka_port=1, redis_port=2, http_port=3, cluster="c")
     assert " ".join(coordinator_command(settings)[1:]) == (
-        "-m dsms.coordinator --kafka 127.0.0.1:1 --redis redis://127.0.0.1:2/0 --http-port 3 --cluster c --fragments 1"
+        "-m dsms.coordinator --kafka 127.0.0.1:1 --redis redis://127.0.0.1:2/0 --http-port 3 --cluster c --fragments 1 "
+        "--tokens /data/tokens.toml"
     )
     assert " ".join(executor_command(settings, "executor-1")[1:]) == (
         "-m dsms.executor --kafka 127.0.0.1:1 --redis redis://127.0.0.1:2/0 --coordinator http://127.0.0.1:3 "

@@ -9,7 +9,7 @@ import { Sources } from "./sources.js";
 import { Resources } from "./resources.js";
 import { Executors } from "./executors.js";
 import { Editor } from "./editor.js";
-import { SignIn, returned } from "./signin.js";
+import { SignIn, returned, takeToken } from "./signin.js";
 
 const PAGES = [
   ["", "Queries", Overview],
@@ -33,7 +33,7 @@ function Console({ why }) {
   const [refused, setRefused] = useState(why || false);
   const [session, setSession] = useState(0);
   useEffect(() => {
-    const heard = { hashchange: () => setPath(place()), "dsms-refused": () => setRefused(token() ? "The coordinator does not know this token." : " ") };
+    const heard = { hashchange: () => (takeToken(), setPath(place())), "dsms-refused": () => setRefused(token() ? "The coordinator does not know this token." : " ") };
     heard["dsms-token"] = () => (setRefused(false), setSession((number) => number + 1));
     for (const [name, listener] of Object.entries(heard)) addEventListener(name, listener);
     return () => Object.entries(heard).forEach(([name, listener]) => removeEventListener(name, listener));
@@ -57,5 +57,6 @@ function Console({ why }) {
   </div>`;
 }
 
+takeToken();
 const why = await returned();
 render(html`<${Console} why=${why} />`, document.body);

@@ -18,6 +18,14 @@ async function begin({ issuer, authorization_url, client_id, scope }) {
   location.assign(address);
 }
 
+// Signs in with the token in the address that `dsms up` prints, and takes it out of the address.
+export function takeToken() {
+  const [, given] = location.hash.match(/^#token=([\w-]+)$/) ?? [];
+  if (given === undefined) return;
+  history.replaceState(null, "", location.pathname);
+  signIn(given);
+}
+
 // What an issuer has sent the browser back with: "" when signed in or not coming from one, else why not.
 export async function returned() {
   const answer = new URLSearchParams(location.search);

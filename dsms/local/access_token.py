@@ -1,0 +1,64 @@
+"""The token that `dsms up` makes, so that no program and no web page on the machine uses the coordinator without it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dsms.local.state import LocalState, read_state, supervisor_alive
+from dsms.model.tokens import entry, new_token, tokens_of
+from operators.core.secrets import secret_file
+
+#: In the data directory: the token itself, which only its owner may read, and the tokens that the coordinator knows.
+TOKEN_FILE, TOKENS_FILE = "token", "tokens.toml"
+#: The name of the token in the audit log.
+OWNER = "dsms-up"
+
+
+def made_tokens(data_dir: Path) -> Path:
+    """The file of the tokens that the coordinator of a data directory knows, with one for whoever may read the file
+    `token` beside it. They are made once: a token that was handed to somebody stays good, and tokens that were added
+    to the file (`dsms token … >> tokens.toml`) stay known.
+
+    >>> from tempfile import mkdtemp
+    >>> directory = Path(mkdtemp())
+    >>> made_tokens(directory) == made_tokens(directory), sorted(file.name for file in directory.iterdir())
+    (True, ['token', 'tokens.toml'])
+    """
+    tokens = data_dir / TOKENS_FILE
+    if not (data_dir / TOKEN_FILE).exists():
+        others = [known for known in tokens_of(tokens) if known.name != OWNER] if tokens.exists() else []
+        text, ours = new_token(OWNER, "administrator")
+        _write(tokens, "\n\n".join(entry(known) for known in (*others, ours)) + "\n")
+        _write(data_dir / TOKEN_FILE, text + "\n")
+    return tokens
+
+
+def local_token(url: str, data_dir: Path) -> str | None:
+    """The token for the coordinator at a URL, if that is the one that runs in the data directory and the token is that
+    of `dsms up`; else None."""
+    state = read_state(data_dir)
+    if state is None or state.token is None or state.coordinator != _of_this_machine(url):
+        return None
+    return secret_file(state.token) if supervisor_alive(state) else None
+
+
+def _of_this_machine(url: str) -> str:
+    return url.rstrip("/").replace("http://localhost:", "http://127.0.0.1:")
+
+
+def console_url(state: LocalState) -> str | None:
+    """The address of the console, which signs in whoever opens it. Browsers do not send what follows `#`."""
+    if state.coordinator is None:
+        return None
+    token = secret_file(state.token) if state.token and state.token.exists() else None
+    return f"{state.coordinator}/console/" + (f"#token={token}" if token else "")
+
+
+def _write(file: Path, text: str) -> None:
+    """Replaces a file that only its owner may read."""
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+        opened.write(text)
+    fresh.replace(file)
