@@ -18,7 +18,8 @@ from connectors.formats.avro_buffer import WORD, Buffer, Cursors, Mask, views
 from connectors.formats.avro_text import binary_array, string_array
 from connectors.formats.avro_types import AvroType
 from connectors.formats.binary_column import Ints
-from connectors.formats.values import INT64_MAX, integer_range
+from connectors.formats.values import integer_range
+from operators.core.calendar_range import DAY_US, FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 from operators.core.distinct_type import DistinctType, stored
 from operators.expressions.functions.conversion import converted
 
@@ -183,7 +184,7 @@ class ColumnMaker:
         if pa.types.is_boolean(declared):
             return _array(declared, np.packbits(values, bitorder="little"), read_.present, len(values))
         if pa.types.is_integer(declared) or pa.types.is_date(declared):
-            self._check_range(values, declared if pa.types.is_integer(declared) else pa.int32(), read_.present)
+            self._check_range(values, declared, read_.present)
         with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
             target = (
                 self._single(values, read_.present)
@@ -203,19 +204,17 @@ class ColumnMaker:
 
     def _check_range(self, values: NDArray[Any], declared: pa.DataType, present: Mask | None) -> None:
         if declared.bit_width < 64:
-            least, greatest = integer_range(declared)
+            least, greatest = (FIRST_DAY, LAST_DAY) if pa.types.is_date(declared) else integer_range(declared)
             self.suspect((values < least) | (values > greatest), present)
 
     def _instants(self, logical: str, read_: Read) -> Ints:
+        """Microseconds since 1970; all others than those of the years 1 to 9999 are in doubt."""
         values = np.asarray(read_.values, np.int64)
-        if logical == "date":
-            return values * 86_400_000_000
         if logical in TIMESTAMP_NANOS:
-            return values // 1000
-        scale = TIMESTAMP_SCALE.get(logical, 1)
-        if scale > 1:
-            most = INT64_MAX // scale
-            self.suspect((values < -most) | (values > most), read_.present)
+            values, scale = values // 1000, 1
+        else:
+            scale = DAY_US if logical == "date" else TIMESTAMP_SCALE.get(logical, 1)
+        self.suspect((values < -(-FIRST_US // scale)) | (values > LAST_US // scale), read_.present)
         return values * scale
 
     def _enum(self, writer: AvroType, read_: Read) -> "pa.Array[Any]":

@@ -12,9 +12,9 @@ from connectors.formats.avro_physical import branch_of
 from connectors.formats.avro_resolve import readable, resolve
 from connectors.formats.avro_types import AvroField, AvroType
 from connectors.formats.base import NULL_REFUSED, Unfit
-from connectors.formats.calendar_text import DAY_US
 from connectors.formats.type_names import type_name
-from connectors.formats.values import Check, check_type, fit_decimal, fit_float, fit_timestamp
+from connectors.formats.values import Check, check_type, fit_date, fit_decimal, fit_float, fit_timestamp
+from operators.core.calendar_range import DAY_US
 from operators.core.distinct_type import DistinctType
 
 
@@ -68,7 +68,7 @@ def _scalar(writer: AvroType, declared: pa.DataType) -> Check:
     if pa.types.is_timestamp(declared):
         return partial(_timestamp, writer.logical)
     if pa.types.is_date(declared):
-        return check_type(pa.int32())
+        return _date
     if pa.types.is_string(declared):
         return _uuid if writer.kind == "fixed" else _string
     if pa.types.is_binary(declared):
@@ -130,6 +130,11 @@ def _decimal(scale: int, declared: pa.DataType, value: object) -> object:
 def _float(name: str, value: object) -> object:
     assert isinstance(value, int | float)
     return fit_float(value, name)
+
+
+def _date(value: object) -> object:
+    assert isinstance(value, int)
+    return fit_date(value, value)
 
 
 def _timestamp(logical: str, value: object) -> object:

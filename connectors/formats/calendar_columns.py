@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from operators.core.calendar_range import FIRST_DAY, FIRST_US
+
 _PLAIN = {
     pl.Date: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
     pl.Datetime: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{1,6})?Z?$",
@@ -19,9 +21,8 @@ def microsecond_column(values: Sequence[object]) -> list[object] | None:
     texts = _plain(values, _PLAIN[pl.Datetime])
     if texts is None:
         return None
-    return _stored(
-        texts, texts.str.strip_suffix("Z").str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=False)
-    )
+    read = texts.str.strip_suffix("Z").str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=False)
+    return _stored(texts, read, FIRST_US)
 
 
 def day_column(values: Sequence[object]) -> list[object] | None:
@@ -31,7 +32,7 @@ def day_column(values: Sequence[object]) -> list[object] | None:
     ([2], None)
     """
     texts = _plain(values, _PLAIN[pl.Date])
-    return None if texts is None else _stored(texts, texts.str.to_date("%Y-%m-%d", strict=False))
+    return None if texts is None else _stored(texts, texts.str.to_date("%Y-%m-%d", strict=False), FIRST_DAY)
 
 
 def _plain(values: Sequence[object], pattern: str) -> pl.Series | None:
@@ -41,5 +42,8 @@ def _plain(values: Sequence[object], pattern: str) -> pl.Series | None:
     return texts if texts.str.contains(pattern).all() else None
 
 
-def _stored(texts: pl.Series, read: pl.Series) -> list[object] | None:
-    return read.to_physical().to_list() if read.null_count() == texts.null_count() else None
+def _stored(texts: pl.Series, read: pl.Series, least: int) -> list[object] | None:
+    """The values as they are stored; None where a text is no time, or one of the year 0."""
+    stored = read.to_physical()
+    fits = read.null_count() == texts.null_count() and (stored >= least).all()
+    return stored.to_list() if fits else None

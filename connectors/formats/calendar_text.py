@@ -3,13 +3,14 @@
 import re
 from functools import lru_cache
 
+from operators.core.calendar_range import DAY_US
+
 _DATE = r"([+-]?\d{4,7})-(\d\d)-(\d\d)"
 _TIME = r"(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?"
 _ZONE = r"(?:(Z|z)|([+-])(\d\d):?(\d\d)?)?"
 _ISO_DATE = re.compile(_DATE, re.ASCII)
 _ISO_TIMESTAMP = re.compile(f"{_DATE}[Tt ]{_TIME}{_ZONE}", re.ASCII)
 _MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-DAY_US = 86_400_000_000
 
 
 def days(text: str) -> int | None:

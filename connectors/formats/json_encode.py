@@ -9,14 +9,13 @@ import polars as pl
 import pyarrow as pa
 
 from connectors.formats.base import NULL_REFUSED, Unfit, empty_frame
-from connectors.formats.calendar_text import DAY_US, date_text, timestamp_text
+from connectors.formats.calendar_text import date_text, timestamp_text
+from operators.core.calendar_range import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 from operators.core.distinct_type import DistinctType
 from operators.core.errors import UserError
 from operators.expressions.functions.conversion import converted
 
 Change = Callable[[object], object]
-
-_YEAR_1, _YEAR_10000 = -719_162, 2_932_897
 
 
 class JsonEncoder:
@@ -95,14 +94,14 @@ def _text(declared: pa.DataType, column: pl.Expr) -> pl.Expr:
 
 def _dates(series: pl.Series) -> pl.Series:
     days = series.to_physical()
-    if days.is_between(_YEAR_1, _YEAR_10000 - 1).all():
+    if days.is_between(FIRST_DAY, LAST_DAY).all():
         return series.dt.strftime("%Y-%m-%d")
     return pl.Series([None if day is None else date_text(day) for day in days], dtype=pl.String)
 
 
 def _timestamps(series: pl.Series) -> pl.Series:
     instants = series.to_physical()
-    if instants.is_between(_YEAR_1 * DAY_US, _YEAR_10000 * DAY_US - 1).all():
+    if instants.is_between(FIRST_US, LAST_US).all():
         return series.dt.strftime("%Y-%m-%dT%H:%M:%S%.fZ")
     return pl.Series([None if at is None else timestamp_text(at) for at in instants], dtype=pl.String)
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from connectors.formats.base import NULL_REFUSED, Unfit
 from connectors.formats.calendar_text import days, microseconds
 from connectors.formats.type_names import type_name
+from operators.core.calendar_range import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US, YEARS
 from operators.expressions.types import BY_ARROW
 
 Check = Callable[[object], object]
@@ -212,6 +213,18 @@ def _date(value: object) -> object:
     count = days(value) if isinstance(value, str) else None
     if count is None:
         raise mismatch("DATE (YYYY-MM-DD)", value)
+    return fit_date(count, value)
+
+
+def fit_date(count: int, value: object) -> int:
+    """Days since 1970 of the years 1 to 9999.
+
+    >>> fit_date(3_000_000, "+10183-11-14")
+    Traceback (most recent call last):
+    connectors.formats.base.Unfit: column "": "+10183-11-14" is out of range for DATE, the years 1 to 9999
+    """
+    if not FIRST_DAY <= count <= LAST_DAY:
+        raise out_of_range(value, f"DATE, {YEARS}")
     return count
 
 
@@ -223,13 +236,13 @@ def _timestamp(value: object) -> object:
 
 
 def fit_timestamp(count: int, value: object) -> int:
-    """Microseconds since 1970 that fit 64 bits.
+    """Microseconds since 1970 of the years 1 to 9999.
 
     >>> fit_timestamp(5, "…")
     5
     """
-    if not -INT64_MAX - 1 <= count <= INT64_MAX:
-        raise out_of_range(value, "TIMESTAMP")
+    if not FIRST_US <= count <= LAST_US:
+        raise out_of_range(value, f"TIMESTAMP, {YEARS}")
     return count
 
 

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from dsms.model.types import type_sql
+from dsms.tables.far_times import refuse_far_columns, refuse_far_times, time_columns
 from dsms.tables.question import Asked
 from operators import expressions
 from operators.core.distinct_type import DistinctType, stored, stored_schema
@@ -30,6 +31,7 @@ def evaluate(asked: Asked) -> pa.Table:
     """
     with _answering(asked) as answered:
         rows: pa.Table = answered.to_arrow_table()
+        refuse_far_columns(rows)
         return rows
 
 
@@ -40,7 +42,9 @@ def answer(asked: Asked) -> tuple[tuple[str, ...], tuple[Row, ...]]:
     (('two',), ((2,),))
     """
     with _answering(asked) as answered:
-        return tuple(answered.columns), tuple(answered.fetchall())
+        rows = tuple(answered.fetchall())
+        refuse_far_times(answered.columns, time_columns([str(kind) for kind in answered.types]), rows)
+        return tuple(answered.columns), rows
 
 
 def casts_of(schema: pa.Schema) -> dict[str, str]:
@@ -128,6 +132,7 @@ def cast_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.ChunkedArray[Any]:
     if column.type == field.type:
+        refuse_far_columns(pa.table({field.name: column}))
         return column
     if isinstance(field.type, DistinctType) and pa.types.is_string(column.type):
         return _cast_text(column, field)
@@ -140,6 +145,7 @@ def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.C
             raise UserError(
                 f'column "{field.name}" is {type_sql(field.type)}: {reason[:1].lower()}{reason[1:]}'
             ) from error
+    refuse_far_columns(converted.rename_columns([field.name]))
     cast: pa.ChunkedArray[Any] = converted.column(0).cast(field.type)
     return cast
 

@@ -21,7 +21,9 @@ import msgspec
 import pyarrow as pa
 
 from dsms.tables.database import connect, register
+from dsms.tables.far_times import refuse_far_columns, refuse_far_times, time_columns
 from dsms.tables.select_wire import Order, Outcome, WorkerLimits, stream_of
+from operators.core.errors import UserError
 
 _IDLE_S = 60.0
 _MB = 1024 * 1024
@@ -61,6 +63,8 @@ def _outcome(database: duckdb.DuckDBPyConnection, channel: socket.socket, order:
         return Outcome(failed="memory", reason=_first_line(error)), b""
     except (duckdb.FatalException, duckdb.InternalException):
         raise  # the database cannot be used any more
+    except UserError as error:
+        return Outcome(failed="sql", reason=str(error)), b""
     except duckdb.Error as error:
         failed: Literal["memory", "sql"] = "memory" if "bad_alloc" in str(error) else "sql"
         return Outcome(failed=failed, reason=_first_line(error)), b""
@@ -69,13 +73,15 @@ def _outcome(database: duckdb.DuckDBPyConnection, channel: socket.socket, order:
 def _answered(cursor: duckdb.DuckDBPyConnection, order: Order) -> tuple[Outcome, Any]:
     if order.form == "arrow":
         table = cursor.sql(order.sql).to_arrow_table()
+        refuse_far_columns(table)
         _check(order, table.num_rows, table.nbytes)
         return Outcome(table.column_names, table.num_rows), stream_of(table)
     cursor.execute(order.sql)
     columns = [column[0] for column in cursor.description or []]
     types = [str(column[1]) for column in cursor.description or []]
-    rows, body = 0, bytearray(b"[")
+    rows, body, times = 0, bytearray(b"["), time_columns(types)
     while chunk := cursor.fetchmany(_CHUNK_ROWS):
+        refuse_far_times(columns, times, chunk)
         for row in chunk:
             body += b"," if rows else b""
             body += msgspec.json.encode(row, enc_hook=str)

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 import polars as pl
 import pyarrow as pa
 
+from operators.core.calendar_range import YEARS, times_in_range
+from operators.core.errors import UserError
 from operators.expressions.arrow_types import polars_type
+from operators.expressions.rendering import type_name
 
 
 def listed(column: pl.Series, type_: pa.DataType) -> list[object]:
@@ -47,7 +50,10 @@ def series(name: str, values: Sequence[object], type_: pa.DataType) -> pl.Series
     physical = (
         pl.Int64() if pa.types.is_timestamp(type_) else pl.Int32() if pa.types.is_date32(type_) else polars_type(type_)
     )
-    return pl.Series(name, values, physical, strict=True).cast(polars_type(type_))
+    column = pl.Series(name, values, physical, strict=True)
+    if pa.types.is_temporal(type_) and not times_in_range(column, days=pa.types.is_date(type_)):
+        raise UserError(f"an aggregate gives a {type_name(type_)} outside {YEARS}")
+    return column.cast(polars_type(type_))
 
 
 def _lists(name: str, flat: pl.Series, lengths: Sequence[int]) -> pl.Series:

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from operators.core.calendar_range import YEARS, times_in_range
 from operators.core.errors import UserError
 from operators.python.child import applied
 from operators.python.definition import PythonFunction
@@ -44,6 +45,15 @@ def _series(values: pa.Array[Any]) -> pl.Series:
 
 
 def _called(function: PythonFunction, batch: pa.RecordBatch) -> pa.Array[Any]:
+    values = _applied(function, batch)
+    if pa.types.is_temporal(values.type):
+        stored = _series(values).to_physical()
+        if not times_in_range(stored, days=pa.types.is_date(values.type)):
+            raise FunctionFailed(f"ValueError: it returned a time outside {YEARS}")
+    return values
+
+
+def _applied(function: PythonFunction, batch: pa.RecordBatch) -> pa.Array[Any]:
     if not function.package.registered:
         return sandbox_of(function).call(batch)
     try:

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import polars as pl
 
+from operators.core.calendar_range import microseconds_in_range
 from operators.core.delta import RESERVED, Delta
 from operators.core.operator import Move, Step, reject
 from operators.state.trace import Trace
@@ -102,5 +103,8 @@ def window_type(column: pl.DataType) -> pl.DataType:
 
 
 def in_type(instants: np.ndarray, type_: pl.DataType) -> pl.Series:
-    """The inverse of `instants_of`: int64 values in a column type; NULL where the type cannot hold them."""
-    return pl.Series(instants, dtype=pl.Int64).cast(type_, strict=False)
+    """The inverse of `instants_of`: int64 values in a column type; NULL where they are out of its range."""
+    values = pl.Series(instants, dtype=pl.Int64)
+    if type_ == pl.Datetime("us"):
+        values = values.to_frame("at").select(pl.when(microseconds_in_range(pl.col("at"))).then("at")).to_series()
+    return values.cast(type_, strict=False)

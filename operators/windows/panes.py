@@ -8,13 +8,15 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from operators.core.calendar_range import DAY_US, FIRST_US, LAST_US
 from operators.core.delta import Delta, union_all
 from operators.core.operator import Move, Step
 from operators.state.trace import Trace
-from operators.windows.assign import in_type, instants_of
+from operators.windows.assign import instants_of
 
-#: Times beyond this are kept as they are: they may have no windows, which is reported for each of their rows.
-_NEAR = 2**61
+#: Integers beyond this, and times so near to the first or last year, are kept as they are: they may have no windows,
+#: which is reported for each of their rows.
+_NEAR, _CENTURY_US = 2**61, 36_600 * DAY_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,10 @@ class Panes:
         present = delta.frame.filter(pl.col(self.column).is_not_null())
         values, unit = instants_of(present[self.column])
         starts = values - np.mod(values - self.offset * unit, self.width * unit)
-        near = (values > -_NEAR) & (values < _NEAR)
-        pane_starts = in_type(np.where(near, starts, values), present.schema[self.column]).alias(self.column)
+        least, most = (-_NEAR, _NEAR) if unit == 1 else (FIRST_US + _CENTURY_US, LAST_US - _CENTURY_US)
+        near = (values > least) & (values < most)
+        starts = np.where(near, starts, values)
+        pane_starts = pl.Series(self.column, starts, pl.Int64).cast(present.schema[self.column])
         in_panes = present.with_columns(pane_starts)
         inside, outside = (Delta(in_panes.filter(pl.Series(mask, dtype=pl.Boolean))) for mask in (near, ~near))
         return Step(union_all([inside.consolidate(), outside]))

@@ -19,6 +19,9 @@ FLAT_TYPES = [
     pa.decimal128(18, 0),
     pa.decimal128(38, 10),
 ]
+#: The first and the last day, and microsecond, of the years 1 to 9999, since 1970.
+DAYS = (-719_162, 2_932_896)
+MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 NAMES = st.sampled_from(["a", "b", "dateTime", "Url", "x_1", "_y", "price", "extra"])
 
 
@@ -66,8 +69,8 @@ SIMPLE = {
     pa.float64(): st.floats(),
     pa.string(): st.text(max_size=30) | st.text(alphabet="é𝄞a", min_size=0, max_size=400),
     pa.binary(): st.binary(max_size=20) | st.binary(min_size=500, max_size=700),
-    pa.date32(): st.integers(-(2**31), 2**31 - 1) | st.integers(-800_000, 3_000_000),
-    pa.timestamp("us"): st.integers(-(2**63), 2**63 - 1) | st.integers(-(10**16), 10**16),
+    pa.date32(): st.integers(*DAYS) | st.sampled_from(DAYS),
+    pa.timestamp("us"): st.integers(*MICROSECONDS) | st.sampled_from(MICROSECONDS) | st.integers(-(10**16), 10**16),
 }
 
 

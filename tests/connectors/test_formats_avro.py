@@ -229,6 +229,26 @@ def test_logical_types(logical, physical, value, declared, expected):
         assert str(read(pa.schema([pa.field("x", declared)]), annotated).decode(values).frame["x"][0]) == expected
 
 
+@pytest.mark.parametrize(
+    ("logical", "physical", "first", "last"),
+    [
+        ("date", "int", -719_162, 2_932_896),
+        ("timestamp-millis", "long", -62_135_596_800_000, 253_402_300_799_999),
+        ("local-timestamp-micros", "long", -62_135_596_800_000_000, 253_402_300_799_999_999),
+    ],
+)
+@pytest.mark.parametrize("read", [decoder, slowly])
+def test_times_outside_the_years_1_to_9999_are_refused(logical, physical, first, last, read):
+    beyond = [first - 1, last + 1, *([2**63 - 1, -(2**63)] if physical == "long" else [2**31 - 1, -(2**31)])]
+    annotated = record(("x", {"type": physical, "logicalType": logical}))
+    values = written(record(("x", physical)), [{"x": value} for value in [first, *beyond, last]])
+    for declared in [pa.timestamp("us"), *([pa.date32()] if logical == "date" else [])]:
+        result = read(pa.schema([pa.field("x", declared)]), annotated).decode(values)
+        assert [str(value)[:10] for value in result.frame["x"]] == ["0001-01-01", "9999-12-31"]
+        assert [refusal.index for refusal in result.refused] == [1, 2, 3, 4]
+        assert all("the years 1 to 9999" in refusal.message for refusal in result.refused)
+
+
 @pytest.mark.parametrize("kind", ["bytes", "fixed"])
 @pytest.mark.parametrize("scale", [2, 1])
 def test_decimals_of_bytes_and_fixed(kind, scale):

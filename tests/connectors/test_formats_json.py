@@ -238,6 +238,31 @@ def test_calendar_text_beyond_python_s_years_is_duckdb_s():
         assert int(date_text(day)[:-6]) == text[1]
 
 
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [
+        ("timestamp", b"9223372036854775"),
+        ("timestamp", b"253402300800000"),
+        ("timestamp", b"-62135596800001"),
+        ("timestamp", b'"+10000-01-01T00:00:00Z"'),
+        ("timestamp", b'"9999-12-31T23:59:59.999999-00:01"'),
+        ("timestamp", b'"0000-12-31T23:59:59Z"'),
+        ("timestamp", b'"-0001-01-01T00:00:00Z"'),
+        ("date", b'"+10000-01-01"'),
+        ("date", b'"0000-12-31"'),
+    ],
+)
+def test_times_outside_the_years_1_to_9999_are_refused(declared, value):
+    kinds = {"timestamp": pa.timestamp("us"), "date": pa.date32()}
+    edges = {"timestamp": [b'"0001-01-01T00:00:00Z"', b'"9999-12-31T23:59:59.999999Z"'], "date": [b'"9999-12-31"']}
+    decoder = JsonDecoder(pa.schema([("x", kinds[declared]), ("l", pa.list_(kinds[declared]))]))
+    good = [b'{"x": %b, "l": [%b]}' % (edge, edge) for edge in edges[declared]]
+    result = decoder.decode([*good, b'{"x": %b}' % value, b'{"l": [%b]}' % value, *good])
+    assert len(result.frame) == 2 * len(good)
+    assert [refusal.index - len(good) for refusal in result.refused] == [0, 1]
+    assert all(f"is out of range for {declared.upper()}, the years 1 to 9999" in r.message for r in result.refused)
+
+
 def test_null_in_a_column_declared_not_null_is_not_encoded():
     with pytest.raises(UserError, match='column "a" is NULL but declared NOT NULL'):
         JsonEncoder(pa.schema([pa.field("a", pa.int64(), nullable=False)])).encode(pl.DataFrame({"a": [1, None]}))

@@ -14,6 +14,7 @@ from polars.exceptions import PanicException
 from connectors.formats import Decoded, Refusal
 from dsms.model.objects import Source
 from dsms.runtime.stages.arrival_order import check_order, order_marks
+from operators.core.calendar_range import FIRST_US, LAST_US
 from operators.core.clock import Heartbeat, PartitionClock
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, ORDER_SHIFT, TO, WEIGHT, Delta, union_all
 from operators.core.errors import ExternalError
@@ -157,6 +158,8 @@ class Intake:
             instants = clock.latent(instants, offsets, arrivals.heartbeats)
             frame = frame.with_columns(pl.Series(FROM, instants))
         if self.source.arrival is not None:
+            instants = np.clip(instants, *self._range)  # a promise may have moved the partition beyond
+            frame = frame.with_columns(pl.Series(FROM, instants))
             frame = frame.with_columns(_moments(frame[FROM], self.source.schema.field(self.source.arrival)))
         late, after = clock.admit(instants, offsets, slack=self.source.slack, heartbeats=arrivals.heartbeats)
         if late.any():
@@ -225,7 +228,7 @@ class Intake:
             rows = rows.with_columns(_instant(rows[self.source.timestamp]).alias(FROM))
         if self._surely_valid(arrivals, rows):
             return rows
-        reasons = _instant_fault(self.source.timestamp or "ts", self._least)
+        reasons = _instant_fault(self.source.timestamp or "ts", self._range)
         if self.source.tagged not in ("header", "none"):
             op = pl.col(self.source.tagged)
             reasons = pl.coalesce(reasons, _op_fault(op, self.source.tagged), self._missing(op))
@@ -249,12 +252,14 @@ class Intake:
         """A quick test by the extreme instants and the distinct operations; False says nothing."""
         if self.source.tagged not in ("header", "none") or rows[FROM].null_count():
             return False
-        return _in_range(rows[FROM], self._least) and set(arrivals.ops or ()) <= {None, *_OPS}
+        return _in_range(rows[FROM], self._range) and set(arrivals.ops or ()) <= {None, *_OPS}
 
     @property
-    def _least(self) -> int:
-        """Instants are above it, and below its negative: a column of arrival has them in microseconds."""
-        return BEGINNING if self.source.arrival is None else BEGINNING // 1_000
+    def _range(self) -> tuple[int, int]:
+        """The first and the last instant: those that a column of arrival can hold, if there is one."""
+        if self.source.arrival is None or pa.types.is_integer(self.source.schema.field(self.source.arrival).type):
+            return BEGINNING + 1, -BEGINNING - 1
+        return -(-FIRST_US // 1_000), LAST_US // 1_000
 
     def _missing(self, op: pl.Expr) -> pl.Expr:
         """The fault of an upsert with NULL in a NOT NULL column: with the operation in a column, all records are
@@ -330,14 +335,14 @@ def _moments(instants: pl.Series, field: pa.Field[Any]) -> pl.Series:
     return moments if pa.types.is_integer(field.type) else (moments * 1_000).cast(pl.Datetime("us"))
 
 
-def _in_range(instants: pl.Series, least: int) -> bool:
+def _in_range(instants: pl.Series, ends: tuple[int, int]) -> bool:
     if not len(instants):
         return True
-    return cast(int, instants.min()) > least and cast(int, instants.max()) < -least
+    return ends[0] <= cast(int, instants.min()) and cast(int, instants.max()) <= ends[1]
 
 
-def _instant_fault(name: str, least: int) -> pl.Expr:
-    outside = ~pl.col(FROM).is_between(least, -least, closed="none")
+def _instant_fault(name: str, ends: tuple[int, int]) -> pl.Expr:
+    outside = ~pl.col(FROM).is_between(*ends)
     return (
         pl.when(pl.col(FROM).is_null())
         .then(pl.lit(f'no instant: "{name}" is NULL'))

@@ -17,6 +17,7 @@ from operators.expressions.function import (
     partial_call,
     quoted,
 )
+from operators.expressions.functions.shift_time import date_in_range, in_range
 from operators.expressions.rendering import type_name
 from operators.expressions.tree import Call
 from operators.expressions.types import BY_ARROW, TYPES, Conversion
@@ -100,7 +101,8 @@ def _text_to_boolean(value: pl.Expr, *_: pa.DataType) -> pl.Expr:
 
 def _text_to_date(value: pl.Expr, source: pa.DataType, _: pa.DataType) -> pl.Expr:
     stamp = _text_to_timestamp(value, source, pa.timestamp("us"))
-    return pl.coalesce(value.str.strip_chars().str.to_date("%Y-%m-%d", strict=False), stamp.cast(pl.Date))
+    day = date_in_range(value.str.strip_chars().str.to_date("%Y-%m-%d", strict=False))
+    return pl.coalesce(day, stamp.cast(pl.Date))
 
 
 def _text_to_timestamp(value: pl.Expr, *_: pa.DataType) -> pl.Expr:
@@ -112,7 +114,7 @@ def _text_to_timestamp(value: pl.Expr, *_: pa.DataType) -> pl.Expr:
         for format_ in _ZONED
     ]
     day = text.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us"))
-    return pl.coalesce([*naive, day, *zoned])
+    return in_range(pl.coalesce([*naive, day, *zoned]))
 
 
 def _date_to_text(value: pl.Expr, *_: pa.DataType) -> pl.Expr:

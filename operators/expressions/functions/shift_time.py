@@ -4,41 +4,47 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from operators.expressions.function import Compiled, literal_value, total
+from operators.core.calendar_range import DAY_US, days_in_range, microseconds_in_range
+from operators.expressions.function import Compiled, lit_text, literal_value, quoted
 from operators.expressions.tree import Call, Interval, Literal
 
-# 0001-01-01 to 9999-12-31, the dates that all formats of results can represent
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-_DAY = 86_400_000_000
-#: More than there are in these years.
-_MONTHS, _MICROSECONDS = 12 * 10_000, 366 * 10_000 * _DAY
+#: More than there are in the years of the calendar.
+_MONTHS, _MICROSECONDS = 12 * 10_000, 366 * 10_000 * DAY_US
 
 
 def days_after(date: pl.Expr, days: pl.Expr) -> pl.Expr:
     """Returns the date this many days later, null outside the years 1 to 9999."""
     day = date.cast(pl.Int64) + days.clip(-(2**40), 2**40)
-    return pl.when(day.is_between(_FIRST_DAY, _LAST_DAY)).then(day).cast(pl.Int32, strict=False).cast(pl.Date)
+    return pl.when(days_in_range(day)).then(day).cast(pl.Int32, strict=False).cast(pl.Date)
 
 
 def in_range(time: pl.Expr) -> pl.Expr:
     """Returns the timestamp, null outside the years 1 to 9999."""
-    day = time.cast(pl.Int64) // _DAY
-    return pl.when(day.is_between(_FIRST_DAY, _LAST_DAY)).then(time)
+    return pl.when(microseconds_in_range(time.cast(pl.Int64))).then(time)
+
+
+def date_in_range(date: pl.Expr) -> pl.Expr:
+    """Returns the date, null outside the years 1 to 9999."""
+    return pl.when(days_in_range(date.cast(pl.Int32))).then(date)
 
 
 def interval_after(call: Call, arguments: Sequence[Compiled], sign: int) -> Compiled:
-    """Moves a timestamp by a literal interval: months first, clamped to the month's end, then days, then the time."""
+    """Moves a timestamp by a literal interval: months first, clamped to the month's end, then days, then the time. A
+    fault outside the years 1 to 9999."""
     time, interval = (0, 1) if isinstance(call.arguments[1], Literal) else (1, 0)
     amount = literal_value(call.arguments[interval])
     if amount is None:
         return Compiled(pl.lit(None, dtype=pl.Datetime("us")), arguments[time].fault)
-    return total(lambda value: _shift(value, amount, sign))(call, [arguments[time]])
+    value, fault = arguments[time].value, arguments[time].fault
+    moved = in_range(_shift(value, amount, sign))
+    own = pl.when(moved.is_null() & value.is_not_null()).then(lit_text(f"timestamp out of range in {quoted(call)}"))
+    return Compiled(moved, own if fault is None else pl.coalesce(fault, own))
 
 
 def intervals_after(call: Call, time: pl.Expr, _: pl.Expr, count: pl.Expr) -> pl.Expr:
     """The timestamp so many intervals later, null outside the years 1 to 9999."""
     amount: Interval = literal_value(call.arguments[1])
-    micros = amount.days * _DAY + amount.microseconds
+    micros = amount.days * DAY_US + amount.microseconds
     count = count.cast(pl.Int64)
     if amount.months:
         months = count.clip(-_MONTHS, _MONTHS) * amount.months
@@ -53,6 +59,6 @@ def intervals_after(call: Call, time: pl.Expr, _: pl.Expr, count: pl.Expr) -> pl
 def _shift(value: pl.Expr, amount: Interval, sign: int) -> pl.Expr:
     if amount.months:
         value = value.dt.offset_by(f"{sign * amount.months}mo")
-    if amount.days or amount.microseconds:
-        value = value + pl.duration(days=sign * amount.days, microseconds=sign * amount.microseconds)
+    if micros := sign * (amount.days * DAY_US + amount.microseconds):
+        value = value + pl.duration(microseconds=micros)
     return value

@@ -21,7 +21,7 @@ from operators.expressions.function import (
 )
 from operators.expressions.functions.entry import DOUBLE, LONG, TEXT, constant, with_constants
 from operators.expressions.functions.rules import exactly
-from operators.expressions.functions.shift_time import in_range, intervals_after
+from operators.expressions.functions.shift_time import date_in_range, in_range, intervals_after
 from operators.expressions.quotient import quotient
 from operators.expressions.tree import Call, Expression
 
@@ -148,8 +148,8 @@ def _parsed(call: Call, text: pl.Expr, _: pl.Expr) -> pl.Expr:
     format_ = _format(call, 1)
     clock = any(code in format_ for code in ("%H", "%I", "%M", "%S", "%T", "%s", "%R"))
     if not clock:
-        return text.str.to_date(format_, strict=False).cast(pl.Datetime("us"))
-    return text.str.to_datetime(format_, time_unit="us", strict=False)
+        return date_in_range(text.str.to_date(format_, strict=False)).cast(pl.Datetime("us"))
+    return in_range(text.str.to_datetime(format_, time_unit="us", strict=False))
 
 
 def _date(year: pl.Expr, month: pl.Expr, day: pl.Expr) -> pl.Expr:
@@ -164,8 +164,7 @@ def _timestamp(
     clock = hours.is_between(0, 23) & minutes.is_between(0, 59) & (seconds >= 0) & (seconds < 60)
     whole = (hours.clip(0, 23) * 3600 + minutes.clip(0, 59) * 60) * 1_000_000
     micros = whole + pl.when(clock).then((seconds * 1_000_000).round(0)).cast(pl.Int64, strict=False)
-    moment = _date(year, month, day).cast(pl.Datetime("us")) + micros.cast(pl.Duration("us"))
-    return pl.when(moment.dt.year() <= 9999).then(moment)
+    return in_range(_date(year, month, day).cast(pl.Datetime("us")) + micros.cast(pl.Duration("us")))
 
 
 def _unparsed(call: Call, text: pl.Expr, _: pl.Expr) -> pl.Expr:

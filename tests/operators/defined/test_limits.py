@@ -7,8 +7,10 @@ import pytest
 
 from dsms.sql.binder.defined_aggregates import Text, definition_of
 from operators.core.delta import Delta
+from operators.core.errors import UserError
 from operators.core.operator import Move
 from operators.defined import generate
+from operators.defined.columns import series
 from operators.defined.fold_plan import chosen
 from operators.defined.generate import BodyFailed
 from operators.defined.stream_fold import StreamFold
@@ -45,3 +47,10 @@ def test_a_number_outside_its_type() -> None:
 
 def test_division_by_zero_is_null() -> None:
     assert run("INSERT INTO RETURN VALUES (10 / x);", 5, 0) == [2, None]
+
+
+def test_a_time_outside_the_calendar() -> None:
+    for type_, beyond in ((pa.timestamp("us"), 253_402_300_800_000_000), (pa.date32(), 2_932_897)):
+        assert series("x", [beyond - 1, None], type_).null_count() == 1
+        with pytest.raises(UserError, match="outside the years 1 to 9999"):
+            series("x", [beyond], type_)

@@ -160,3 +160,9 @@ def test_a_definition_is_named_by_its_source() -> None:
     first, second = function("def f(n, s): return n"), function("def f(n, s): return n ")
     assert first != second
     assert first == function(base64.b64decode(base64.b64encode(b"def f(n, s): return n")))
+
+
+def test_a_time_outside_the_calendar_names_its_row() -> None:
+    made = function("def f(n, s): return [v.as_py() * 10**17 for v in n]", result=pa.timestamp("us"))
+    with pytest.raises(UserError, match="at the row n = 3, .* it returned a time outside the years 1 to 9999"):
+        called(made, 1, 2, 3, 4)

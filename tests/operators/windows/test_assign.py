@@ -79,6 +79,13 @@ def test_timestamps_and_dates_take_sizes_in_ms() -> None:
     assert rows.schema["window_end"] == pl.Datetime("us")
 
 
+def test_a_window_that_ends_after_the_year_9999_is_a_fault() -> None:
+    last = pl.Series([dt.datetime(9999, 12, 31, 23, 59, 59), dt.datetime(9999, 12, 31, 23, 58, 59)])  # noqa: DTZ001
+    rows, faults = assigned(Assign("hop", "t", 60_000, 60_000), last)
+    assert rows["window_end"].to_list() == [dt.datetime(9999, 12, 31, 23, 59)]  # noqa: DTZ001
+    assert faults is not None and faults.height == 1
+
+
 @pytest.mark.parametrize("values", [pl.Series([], dtype=pl.Date), pl.Series([None], dtype=pl.Date)])
 def test_no_window_has_the_types_of_windows(values) -> None:
     rows, faults = assigned(Assign("cumulate", "t", 10, 5), values)

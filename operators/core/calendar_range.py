@@ -1,0 +1,50 @@
+"""The range of dates and timestamps: the years 1 to 9999, as in the SQL standard, whatever 32 and 64 bits could hold.
+
+Every way into the system checks it (decoders, casts, arithmetic, windows, tables), so no value outside it is computed
+with, shown or written. Python's datetime, which clients and functions in Python have, and RFC 3339 have the same range.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+DAY_US = 86_400_000_000
+#: 0001-01-01 and 9999-12-31, in days since 1970.
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+#: The first and the last microsecond of these years.
+FIRST_US, LAST_US = FIRST_DAY * DAY_US, (LAST_DAY + 1) * DAY_US - 1
+#: How messages name the range.
+YEARS = "the years 1 to 9999"
+
+
+def days_in_range(days: pl.Expr) -> pl.Expr:
+    """Whether whole numbers are dates of the system, in days since 1970.
+
+    >>> import polars as pl
+    >>> pl.select(days_in_range(pl.lit(pl.Series([0, 3_000_000])))).to_series().to_list()
+    [True, False]
+    """
+    return days.is_between(FIRST_DAY, LAST_DAY)
+
+
+def microseconds_in_range(microseconds: pl.Expr) -> pl.Expr:
+    """Whether whole numbers are timestamps of the system, in microseconds since 1970.
+
+    >>> import polars as pl
+    >>> pl.select(microseconds_in_range(pl.lit(pl.Series([0, 10**18])))).to_series().to_list()
+    [True, False]
+    """
+    return microseconds.is_between(FIRST_US, LAST_US)
+
+
+def times_in_range(stored: pl.Series, *, days: bool) -> bool:
+    """Whether all values of a column, days or microseconds since 1970, are of the system.
+
+    >>> import polars as pl
+    >>> times_in_range(pl.Series([0, None]), days=True), times_in_range(pl.Series([10**18]), days=False)
+    (True, False)
+    """
+    return bool(stored.is_between(*((FIRST_DAY, LAST_DAY) if days else (FIRST_US, LAST_US))).all())
