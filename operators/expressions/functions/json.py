@@ -1,8 +1,10 @@
 """JSON as text. Polars has no validating parser, so batches are parsed row by row by Python's."""
 
 import json
+import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -28,6 +30,10 @@ from operators.expressions.tree import Call
 Read = Callable[[Any], Any]
 
 _STEP = re.compile(r'\.(?:"([^"]*)"|([^.\[\]"]+))|\[(-?\d+)\]|\["([^"]*)"\]|\[\'([^\']*)\'\]')
+#: An escape of half a surrogate pair; where both halves are written, it matches as well.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+#: Digits that Python reads in little time.
+_LONGEST_INTEGER = 4000
 
 
 class _Missing:
@@ -62,8 +68,30 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
+@dataclass(frozen=True)
+class _Huge:
+    """A number as it is written that no DOUBLE can hold, or that is too long to be computed with."""
+
+    text: str
+
+
+def _float(text: str) -> float | _Huge:
+    number = float(text)
+    return number if math.isfinite(number) else _Huge(text)
+
+
+def _integer(text: str) -> int | _Huge:
+    return int(text) if len(text) < _LONGEST_INTEGER else _Huge(text)
+
+
+_PARSE = json.JSONDecoder(parse_constant=_refuse, parse_float=_float, parse_int=_integer).decode
+
+
 def _load(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse)
+    """Raises ValueError for text that is no JSON, or holds half a surrogate pair, which stands for no character."""
+    if _SURROGATE.search(text):
+        json.dumps(json.loads(text, object_pairs_hook=list), ensure_ascii=False).encode()
+    return _PARSE(text)
 
 
 def _follow(document: Any, steps: tuple[str | int, ...]) -> Any:
@@ -78,7 +106,19 @@ def _follow(document: Any, steps: tuple[str | int, ...]) -> Any:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except TypeError:
+        return _dump_numbers(value)
+
+
+def _dump_numbers(value: Any) -> str:
+    """As `_dump`, for a value with numbers that are kept as they are written."""
+    if isinstance(value, _Huge):
+        return value.text
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_dump(name)}:{_dump(inner)}" for name, inner in value.items()) + "}"
+    return "[" + ",".join(map(_dump, value)) + "]"
 
 
 def _any(value: Any) -> str | None:
