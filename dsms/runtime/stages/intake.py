@@ -12,6 +12,7 @@ import pyarrow as pa
 from polars.exceptions import PanicException
 
 from connectors.formats import Decoded, Refusal
+from connectors.kafka.names import TS_HEADER
 from dsms.model.objects import Source
 from dsms.runtime.stages.arrival_order import check_order, order_marks
 from operators.core.calendar_range import FIRST_US, LAST_US
@@ -24,6 +25,8 @@ DELETE = "-"
 LATE = "late: "
 _OPS = ("+", "u", "-")
 _OP = "__op"
+#: What stands for an instant outside the value that is no number, and for one that is too large.
+NO_NUMBER, OUT_OF_RANGE = FOREVER, FOREVER - 1
 #: Characters of an unforeseen error that a dead letter shows.
 _LONGEST_REASON = 1000
 
@@ -228,7 +231,7 @@ class Intake:
             rows = rows.with_columns(_instant(rows[self.source.timestamp]).alias(FROM))
         if self._surely_valid(arrivals, rows):
             return rows
-        reasons = _instant_fault(self.source.timestamp or "ts", self._range)
+        reasons = _instant_fault(self.source.timestamp, self._range)
         if self.source.tagged not in ("header", "none"):
             op = pl.col(self.source.tagged)
             reasons = pl.coalesce(reasons, _op_fault(op, self.source.tagged), self._missing(op))
@@ -341,11 +344,14 @@ def _in_range(instants: pl.Series, ends: tuple[int, int]) -> bool:
     return ends[0] <= cast(int, instants.min()) and cast(int, instants.max()) <= ends[1]
 
 
-def _instant_fault(name: str, ends: tuple[int, int]) -> pl.Expr:
-    outside = ~pl.col(FROM).is_between(*ends)
+def _instant_fault(column: str | None, ends: tuple[int, int]) -> pl.Expr:
+    """The fault of the instant in a column, or in the header."""
+    name, outside = column or "ts", ~pl.col(FROM).is_between(*ends)
     return (
         pl.when(pl.col(FROM).is_null())
         .then(pl.lit(f'no instant: "{name}" is NULL'))
+        .when(pl.lit(column is None) & (pl.col(FROM) == NO_NUMBER))
+        .then(pl.lit(f'the instant in the header "{TS_HEADER}" is not a number'))
         .when(outside)
         .then(pl.lit(f'instant in "{name}" is out of range'))
     )

@@ -17,9 +17,9 @@ from connectors.kafka.log_pieces import LogPiece
 from connectors.kafka.names import ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import Format, Source
-from dsms.runtime.stages.intake import LATE, Arrivals, Intake, reading_schema
+from dsms.runtime.stages.intake import LATE, NO_NUMBER, OUT_OF_RANGE, Arrivals, Intake, reading_schema
 from operators.core.clock import Heartbeat
-from operators.core.delta import BEGINNING, FOREVER
+from operators.core.delta import BEGINNING
 
 WriterSchema = Callable[[int], dict[str, object]]
 
@@ -65,8 +65,8 @@ def _late(piece: LogPiece) -> NDArray[np.bool_]:
 
 
 def _instants(source: Source, piece: LogPiece) -> pl.Series:
-    """The instant in the header, else the record's timestamp; nulls where it is read from a column. A header that is no
-    number gives an instant out of range, which the intake refuses."""
+    """The instant in the header, else the record's timestamp; nulls where it is read from a column. A header without a
+    valid instant gives one that the intake refuses."""
     if source.timestamp is not None:
         return pl.repeat(None, len(piece), dtype=pl.Int64, eager=True)
     texts, times = piece.header(TS_HEADER), pl.Series(piece.timestamps(), dtype=pl.Int64)
@@ -81,8 +81,8 @@ def _instant(text: bytes | None) -> int | None:
     try:
         ts = int(text)
     except ValueError:
-        return FOREVER
-    return ts if abs(ts) < FOREVER else FOREVER
+        return NO_NUMBER
+    return ts if abs(ts) < OUT_OF_RANGE else OUT_OF_RANGE
 
 
 def _ops(source: Source, piece: LogPiece) -> list[str | None] | None:

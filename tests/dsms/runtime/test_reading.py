@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Message
 
 from connectors.kafka.log_pieces import MessagePiece
-from connectors.kafka.names import HEARTBEAT_HEADER
+from connectors.kafka.names import HEARTBEAT_HEADER, TS_HEADER
 from dsms.runtime.stages.record_reading import arrivals_of, intake_of
 from operators.core.clock import Heartbeat, PartitionClock
 from tests.support.fake_environment import apply_all
@@ -67,3 +67,23 @@ def test_a_decoder_is_kept_for_what_is_declared() -> None:
         arrivals_of(other, 0, MessagePiece([_message(0, b'{"k": 5, "x": null}')]), ()), PartitionClock()
     )
     assert admitted.delta.frame.select("k", "x", "__from").rows() == [(5, None, 5)]
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (b"abc", 'the instant in the header "dsms-ts" is not a number'),
+        (b"", 'the instant in the header "dsms-ts" is not a number'),
+        (b"1.5", 'the instant in the header "dsms-ts" is not a number'),
+        (b"\xff", 'the instant in the header "dsms-ts" is not a number'),
+        (str(2**63 - 1).encode(), 'instant in "ts" is out of range'),
+        (str(-(2**64)).encode(), 'instant in "ts" is out of range'),
+    ],
+)
+def test_a_header_without_an_instant_is_refused_with_its_reason(header: bytes, reason: str) -> None:
+    source = _source("TAGGED NONE")
+    messages = [_message(at, b'{"k": 1}', headers=[(TS_HEADER, text)]) for at, text in ((0, header), (1, b"5"))]
+    arrivals = arrivals_of(source, 0, MessagePiece(messages), ())
+    admitted = intake_of(source, {}.__getitem__).admit(arrivals, PartitionClock())
+    assert [(letter.offset, letter.reason) for letter in admitted.dead] == [(0, reason)]
+    assert admitted.clock.high == 5
