@@ -71,6 +71,8 @@ def convertible(column: Column) -> bool:
         return writer.kind == "string" and pa.types.is_string(declared.storage_type)
     if pa.types.is_decimal(declared):
         return writer.logical == "decimal" and writer.scale == declared.scale
+    if pa.types.is_temporal(declared):
+        return writer.kind != "string"
     return writer.kind != "fixed" or pa.types.is_binary(declared)
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from connectors.formats.avro_columns import Column
 from connectors.formats.avro_types import AvroField, AvroType
 from connectors.formats.base import Unfit
+from connectors.formats.connect_names import ISO_DATE, ISO_TIMES, VARIABLE_DECIMAL
 from connectors.formats.type_names import type_name
 from operators.core.distinct_type import stored
 from operators.expressions.types import BY_ARROW
@@ -69,19 +70,28 @@ def readable(writer: AvroType, declared: pa.DataType) -> bool:
     if pa.types.is_struct(declared):
         return writer.kind == "record"
     if pa.types.is_decimal(declared):
-        return writer.kind in _INTEGERS or (writer.logical == "decimal" and writer.kind in ("bytes", "fixed"))
+        scaled = writer.logical == "decimal" and writer.kind in ("bytes", "fixed")
+        return scaled or _variable_decimal(writer) or (writer.kind in _INTEGERS)
     return _readable_scalar(writer, declared)
 
 
 def _readable_scalar(writer: AvroType, declared: pa.DataType) -> bool:
+    day = writer.kind == "int" and writer.logical == "date"
     if pa.types.is_date(declared):
-        return writer.kind == "int" and writer.logical == "date"
+        return day or (writer.kind == "string" and writer.logical == ISO_DATE)
     if pa.types.is_timestamp(declared):
         plain = writer.kind == "long" and writer.logical in _INSTANTS | {""}
-        return plain or (writer.kind == "int" and writer.logical == "date")
+        return plain or day or (writer.kind == "string" and writer.logical in ISO_TIMES)
+    if writer.logical == "decimal" and pa.types.is_string(declared):
+        return False
     if writer.kind == "fixed" and pa.types.is_string(stored(declared)):
         return writer.logical == "uuid" and writer.size == 16
     return writer.kind in BY_ARROW[declared].avro_reads
+
+
+def _variable_decimal(writer: AvroType) -> bool:
+    kinds = {field.name: field.type.kind for field in writer.fields}
+    return writer.logical == VARIABLE_DECIMAL and kinds == {"scale": "int", "value": "bytes"}
 
 
 def _avro_name(writer: AvroType) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from connectors.formats.connect_names import logical_of, scale_of
+
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
@@ -56,8 +58,14 @@ def _node(schema: object, space: str, names: dict[str, AvroType]) -> AvroType:
 
 
 def _annotated(node: AvroType, schema: Mapping[str, object]) -> AvroType:
-    logical, scale = schema.get("logicalType"), schema.get("scale", 0)
-    if not isinstance(logical, str) or not isinstance(scale, int) or node.kind in ("union", "recursive"):
+    if node.kind in ("union", "recursive"):
+        return node
+    logical, scale = schema.get("logicalType"), schema.get("scale")
+    if known := logical_of(schema.get("connect.name")):
+        logical = known
+    if scale is None:
+        scale = scale_of(schema.get("connect.parameters"))
+    if not isinstance(logical, str) or not isinstance(scale, int):
         return node
     return AvroType(node.kind, logical, node.null_branch, node.size, scale, node.symbols, node.fields, node.branches)
 
@@ -90,8 +98,8 @@ def _record(schema: Mapping[str, object], space: str, names: dict[str, AvroType]
     if not isinstance(fields, list):
         raise ValueError(f'record "{full}" has no list of fields')
     node = AvroType("record", fields=tuple(AvroField(str(f["name"]), _node(f["type"], space, names)) for f in fields))
-    names[full] = node
-    return node
+    names[full] = _annotated(node, schema)
+    return names[full]
 
 
 def _enum(schema: Mapping[str, object], space: str, names: dict[str, AvroType]) -> AvroType:

@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Callable
-from decimal import Decimal
 from functools import partial
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from connectors.formats.avro_physical import branch_of
 from connectors.formats.avro_resolve import readable, resolve
 from connectors.formats.avro_types import AvroField, AvroType
 from connectors.formats.base import NULL_REFUSED, Unfit
+from connectors.formats.connect_values import iso_text, unscaled
 from connectors.formats.type_names import type_name
 from connectors.formats.values import Check, check_type, fit_date, fit_decimal, fit_float, fit_timestamp
 from operators.core.calendar_range import DAY_US
@@ -56,6 +56,8 @@ def converter(writer: AvroType, declared: pa.DataType, children: tuple[Column, .
         return partial(_list, convert_column(resolve(element, [declared.value_field.with_name("element")])[0]))
     if pa.types.is_decimal(declared) and writer.logical == "decimal":
         return partial(_decimal, writer.scale, declared)
+    if pa.types.is_decimal(declared) and writer.kind == "record":
+        return partial(_variable_decimal, declared)
     if pa.types.is_floating(declared):
         return partial(_float, type_name(declared))
     return _scalar(writer, declared)
@@ -65,6 +67,8 @@ def _scalar(writer: AvroType, declared: pa.DataType) -> Check:
     if isinstance(declared, DistinctType):
         as_stored, check = _scalar(writer, declared.storage_type), check_type(declared)
         return lambda value: check(as_stored(value))
+    if pa.types.is_temporal(declared) and writer.kind == "string":
+        return partial(iso_text, check_type(declared))
     if pa.types.is_timestamp(declared):
         return partial(_timestamp, writer.logical)
     if pa.types.is_date(declared):
@@ -121,10 +125,12 @@ def _list(convert: Check, value: object) -> object:
 
 def _decimal(scale: int, declared: pa.DataType, value: object) -> object:
     assert isinstance(value, bytes)
-    digits = str(int.from_bytes(value, "big", signed=True)) if len(value) <= 1000 else None
-    if digits is None:
-        raise Unfit(f": {len(value)} bytes are out of range for {type_name(declared)}")
-    return fit_decimal(declared, Decimal(f"{digits}E{-scale}"))
+    return fit_decimal(declared, unscaled(value, scale, type_name(declared)))
+
+
+def _variable_decimal(declared: pa.DataType, value: object) -> object:
+    assert isinstance(value, dict)
+    return _decimal(value["scale"], declared, value["value"])
 
 
 def _float(name: str, value: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,8 @@ from connectors.formats.debezium_decode import (
     missing_side,
     unknown_operation,
 )
+from connectors.formats.debezium_unavailable import unavailable_reason
+from operators.core.calendar_range import FIRST_US, LAST_US, YEARS
 from operators.expressions.arrow_types import polars_type
 
 Writer = Callable[[int], Mapping[str, object]]
@@ -50,12 +53,24 @@ class DebeziumAvroDecoder:
         at = np.arange(len(frame)) if events.kept is None else events.kept
         row = pl.when(pl.col("op") == DELETED).then("before").otherwise("after")
         rows = frame.select(row.alias("row"))["row"]
-        good = (op.is_in(list(OPERATIONS)) & rows.is_not_null()).fill_null(False)
-        wrong = [Refusal(int(at[index]), _reason(op[index])) for index in (~good).arg_true().to_list()]
+        faults = self._faults(frame, rows)
+        good = (op.is_in(list(OPERATIONS)) & rows.is_not_null() & faults.is_null()).fill_null(False)
+        wrong = [Refusal(int(at[index]), faults[index] or _reason(op[index])) for index in (~good).arg_true().to_list()]
         chosen = pl.DataFrame({"row": rows, "op": op, "source": frame["source"], "at": frame[CHANGED_AT]}).filter(good)
         refused = tuple(sorted((*events.refused, *wrong), key=lambda refusal: refusal.index))
         kept = at[good.to_numpy()].astype(np.int64) if refused else None
         return Decoded(chosen.select(*self._columns()), kept, refused)
+
+    def _faults(self, events: pl.DataFrame, rows: pl.Series) -> pl.Series:
+        """Why the row of an event cannot be used, NULL where it can: the connector did not have the value of a column,
+        or the time of the change is no timestamp."""
+        columns = pa.schema([field for field in self._schema if field.name != OPERATION])
+        reason = pl.when(pl.col("op") != DELETED).then(unavailable_reason(columns, pl.col("row")))
+        return (
+            events.select("op", "source", rows.alias("row"), at=CHANGED_AT)
+            .select(pl.coalesce(reason, *[_time_fault(field) for field in columns if field.name == CHANGED_AT]))
+            .to_series()
+        )
 
     def _columns(self) -> list[pl.Expr]:
         columns = []
@@ -89,6 +104,13 @@ def _reason(op: str | None) -> str:
     if op is None or op not in OPERATIONS:
         return unknown_operation(op)
     return missing_side(op)
+
+
+def _time_fault(field: pa.Field[Any]) -> pl.Expr:
+    milliseconds = pl.coalesce(pl.col("source").struct.field(CHANGED_AT), pl.col("at"))
+    least, most = -(-FIRST_US // 1000), LAST_US // 1000
+    outside = pl.lit(pa.types.is_timestamp(field.type)) & ~milliseconds.is_between(least, most)
+    return pl.when(outside).then(pl.lit(f'column "{CHANGED_AT}": the time of the change is outside {YEARS}'))
 
 
 def _time(type_: pa.DataType) -> pl.Expr:

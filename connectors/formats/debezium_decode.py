@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.formats.base import Decoded, Refusal, Unread, read_singly
+from connectors.formats.connect_schema import ConnectRows
+from connectors.formats.debezium_unavailable import Unavailable
 from connectors.formats.json_decode import JsonDecoder
 
 #: The column that holds the operation of a change, which the envelope says.
@@ -32,15 +34,18 @@ class _Envelope(msgspec.Struct):
     ts_ms: int | None = None
     source: _Origin | None = None
     payload: msgspec.Raw = msgspec.Raw(_NULL)
+    schema: msgspec.Raw = msgspec.Raw(_NULL)
 
 
 class _Nested(msgspec.Struct):
     payload: msgspec.Raw = msgspec.Raw(_NULL)
+    schema: msgspec.Raw = msgspec.Raw(_NULL)
 
 
 class DebeziumDecoder:
     """Decodes change events into the declared columns, OPERATION, and CHANGED_AT where that is a column: the row after
-    a change, or of a deletion the row before it. Values are those of JSON.
+    a change, or of a deletion the row before it. Values are those of JSON, or of the schema beside the event. A row
+    whose value of a column the connector did not have is refused.
 
     >>> schema = pa.schema([pa.field("a", pa.int32()), pa.field(OPERATION, pa.string())])
     >>> events = [b'{"op": "c", "before": null, "after": {"a": 1}}', b'{"op": "d", "before": {"a": 1}}', b'{"a": 1}']
@@ -50,7 +55,8 @@ class DebeziumDecoder:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._rows = JsonDecoder(schema)
+        self._rows, self._connect = JsonDecoder(schema), ConnectRows(schema)
+        self._unavailable = Unavailable(schema)
         self._timed = CHANGED_AT in schema.names
         self._envelope = msgspec.json.Decoder(_Envelope).decode
 
@@ -59,16 +65,19 @@ class DebeziumDecoder:
         return _decoded(self._rows, values, self._row)
 
     def _row(self, value: bytes) -> bytes:
-        event = self._envelope(value)
+        event, schema = self._envelope(value), _NULL
         if event.op is None and bytes(event.payload) != _NULL:
-            event = self._envelope(event.payload)
+            event, schema = self._envelope(event.payload), bytes(event.schema)
         if event.op is None or event.op not in OPERATIONS:
             raise Unread(unknown_operation(event.op))
-        row = event.before if event.op == DELETED else event.after
-        if bytes(row) == _NULL:
+        row = bytes(event.before if event.op == DELETED else event.after)
+        if row == _NULL:
             raise Unread(missing_side(event.op))
+        if event.op != DELETED:
+            self._unavailable.refuse(row)
+        row = self._connect.plain(schema, "before" if event.op == DELETED else "after", row)
         at = event.source.ts_ms if event.source and event.source.ts_ms is not None else event.ts_ms
-        return _with_fields(bytes(row), OPERATIONS[event.op], at if self._timed else None)
+        return _with_fields(row, OPERATIONS[event.op], at if self._timed else None)
 
 
 def unknown_operation(op: str | None) -> str:
@@ -93,7 +102,7 @@ class DebeziumKeyDecoder:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._rows = JsonDecoder(schema)
+        self._rows, self._connect = JsonDecoder(schema), ConnectRows(schema)
         self._timed = CHANGED_AT in schema.names
         self._nested = msgspec.json.Decoder(_Nested).decode
 
@@ -104,8 +113,10 @@ class DebeziumKeyDecoder:
         return _decoded(self._rows, values, self._row)
 
     def _row(self, value: bytes) -> bytes:
-        key = bytes(self._nested(value).payload)
-        return _with_fields(key if key.startswith(b"{") else value.strip(), b"-", None)
+        nested = self._nested(value)
+        key = bytes(nested.payload)
+        row = self._connect.plain(bytes(nested.schema), None, key) if key.startswith(b"{") else value.strip()
+        return _with_fields(row, b"-", None)
 
 
 def _decoded(rows: JsonDecoder, values: Sequence[bytes], row: Callable[[bytes], bytes]) -> Decoded:

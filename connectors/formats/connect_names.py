@@ -1,0 +1,51 @@
+"""The names that Kafka Connect and Debezium give to the meaning of a field, in the words of Avro's logical types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_CONNECT, _DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium."
+#: A decimal whose scale is written with each value: a record of `scale` and `value`.
+VARIABLE_DECIMAL = "variable-scale-decimal"
+#: Texts that say a time or a day.
+ISO_TIMES, ISO_DATE = frozenset({"zoned-timestamp", "iso-timestamp"}), "iso-date"
+
+_LOGICAL: Mapping[str, str] = {
+    f"{_CONNECT}Date": "date",
+    f"{_CONNECT}Time": "time-millis",
+    f"{_CONNECT}Timestamp": "timestamp-millis",
+    f"{_CONNECT}Decimal": "decimal",
+    f"{_DEBEZIUM}time.Date": "date",
+    f"{_DEBEZIUM}time.Time": "time-millis",
+    f"{_DEBEZIUM}time.MicroTime": "time-micros",
+    f"{_DEBEZIUM}time.NanoTime": "time-nanos",
+    f"{_DEBEZIUM}time.Timestamp": "timestamp-millis",
+    f"{_DEBEZIUM}time.MicroTimestamp": "timestamp-micros",
+    f"{_DEBEZIUM}time.NanoTimestamp": "timestamp-nanos",
+    f"{_DEBEZIUM}time.ZonedTimestamp": "zoned-timestamp",
+    f"{_DEBEZIUM}time.IsoTimestamp": "iso-timestamp",
+    f"{_DEBEZIUM}time.IsoDate": ISO_DATE,
+    f"{_DEBEZIUM}data.VariableScaleDecimal": VARIABLE_DECIMAL,
+}
+
+
+def logical_of(name: object) -> str:
+    """The meaning of a field from its name in Connect. The name itself for other times of Debezium, which are neither
+    days nor instants; nothing for names that say nothing about times and decimals.
+
+    >>> logical_of("io.debezium.time.MicroTimestamp"), logical_of("io.debezium.time.Year"), logical_of("shop.Row")
+    ('timestamp-micros', 'io.debezium.time.Year', '')
+    """
+    if not isinstance(name, str):
+        return ""
+    return _LOGICAL.get(name, name if name.startswith(f"{_DEBEZIUM}time.") else "")
+
+
+def scale_of(parameters: object) -> int:
+    """The scale of a decimal from its parameters in Connect, which are texts.
+
+    >>> scale_of({"scale": "2"}), scale_of(None)
+    (2, 0)
+    """
+    scale = parameters.get("scale") if isinstance(parameters, Mapping) else None
+    return int(scale) if isinstance(scale, int | str) and str(scale).removeprefix("-").isdecimal() else 0

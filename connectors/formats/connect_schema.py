@@ -1,0 +1,168 @@
+"""The schema that Kafka Connect's JsonConverter writes beside each payload: what its annotations say of the values.
+
+Avro's schemas have the same annotations, which `avro_types` reads.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from connectors.formats.base import Unfit
+from connectors.formats.calendar_text import date_text, timestamp_text
+from connectors.formats.connect_names import ISO_DATE, ISO_TIMES, VARIABLE_DECIMAL, logical_of, scale_of
+from connectors.formats.connect_values import unscaled, without_zone
+from connectors.formats.type_names import type_name
+from connectors.formats.values import mismatch
+from operators.core.calendar_range import DAY_US
+
+#: What becomes of a value that is not NULL.
+Change = Callable[[Any], object]
+#: Schemas whose changes are kept: a topic has a few.
+_MOST_SCHEMAS = 100
+_UNTYPED = msgspec.json.Decoder(float_hook=Decimal).decode
+_ENCODE = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class Node(msgspec.Struct):
+    """A type of Connect: its name says what its values mean; `field` is its name in the struct around it."""
+
+    field: str | None = None
+    name: str | None = None
+    parameters: dict[str, str] | None = None
+    fields: list[Node] | None = None
+    items: Node | None = None
+
+
+_NODE = msgspec.json.Decoder(Node).decode
+
+
+class ConnectRows:
+    """Rows of payloads in the notation of `JsonDecoder`, by the schemas beside them.
+
+    >>> rows = ConnectRows(pa.schema([pa.field("at", pa.timestamp("us"))]))
+    >>> schema = b'{"fields": [{"field": "at", "type": "int64", "name": "io.debezium.time.MicroTimestamp"}]}'
+    >>> rows.plain(schema, None, b'{"at": 1000001}'), rows.plain(b"null", None, b'{"at": 7}')
+    (b'{"at":"1970-01-01T00:00:01.000001Z"}', b'{"at": 7}')
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._fields = list(schema)
+        self._changes: dict[tuple[bytes, str | None], Mapping[str, Change]] = {}
+
+    def plain(self, schema: bytes, part: str | None, row: bytes) -> bytes:
+        """The row; `part` names the field of the schema that describes it, None is the schema itself."""
+        changes = self._changes.get((schema, part))
+        if changes is None:
+            changes = self._found(schema, part)
+            if len(self._changes) < _MOST_SCHEMAS:
+                self._changes[schema, part] = changes
+        return _ENCODE(_changed(changes, _UNTYPED(row))) if changes else row
+
+    def _found(self, schema: bytes, part: str | None) -> Mapping[str, Change]:
+        try:
+            node = _NODE(schema)
+        except msgspec.DecodeError:
+            return {}  # null, or no schema of Connect
+        inner = node if part is None else next((each for each in node.fields or () if each.field == part), Node())
+        return _of_fields(self._fields, inner)
+
+
+def _of_fields(declared: Iterable[pa.Field[Any]], node: Node) -> Mapping[str, Change]:
+    """The changes of the fields of a struct that columns may take, by their names in it."""
+    types = {field.name.casefold(): field.type for field in declared}
+    nodes = {node.field: node for node in node.fields or () if node.field and node.field.casefold() in types}
+    found = {name: _change(types[name.casefold()], each) for name, each in nodes.items()}
+    return {name: change for name, change in found.items() if change is not None}
+
+
+def _change(declared: pa.DataType, node: Node) -> Change | None:
+    if isinstance(declared, pa.StructType) and node.fields and logical_of(node.name) != VARIABLE_DECIMAL:
+        fields = _of_fields(declared, node)
+        return partial(_changed, fields) if fields else None
+    if isinstance(declared, pa.ListType) and node.items:
+        inner = _change(declared.value_type, node.items)
+        return partial(_elements, inner) if inner else None
+    return _scalar(declared, logical_of(node.name), node)
+
+
+def _scalar(declared: pa.DataType, logical: str, node: Node) -> Change | None:
+    if pa.types.is_timestamp(declared):
+        known = _TIMESTAMPS.get(logical)
+        return known if known or logical in _AS_THEY_ARE else _refusal(node, declared)
+    if pa.types.is_date(declared):
+        known = _DATES.get(logical)
+        return known if known or not logical else _refusal(node, declared)
+    if pa.types.is_decimal(declared):
+        return _decimals(declared, logical, scale_of(node.parameters))
+    if pa.types.is_string(declared) and logical in ("decimal", VARIABLE_DECIMAL):
+        return _refusal(node, declared)
+    return None
+
+
+def _decimals(declared: pa.DataType, logical: str, scale: int) -> Change | None:
+    if logical == "decimal":
+        return partial(_decimal, type_name(declared), scale)
+    return partial(_variable_decimal, type_name(declared)) if logical == VARIABLE_DECIMAL else None
+
+
+def _refusal(node: Node, declared: pa.DataType) -> Change:
+    def refuse(_: object) -> object:
+        raise Unfit(f": {node.name} cannot be read as {type_name(declared)}")
+
+    return refuse
+
+
+def _changed(changes: Mapping[str, Change], row: object) -> object:
+    if not isinstance(row, dict):
+        return row
+    for name, change in changes.items():
+        if (value := row.get(name)) is not None:
+            try:
+                row[name] = change(value)
+            except Unfit as unfit:
+                raise unfit.under(name) from None
+    return row
+
+
+def _elements(change: Change, values: object) -> object:
+    return [None if value is None else change(value) for value in values] if isinstance(values, list) else values
+
+
+def _whole(text: Callable[[int], str], value: object) -> object:
+    return text(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _decimal(name: str, scale: int, value: object) -> object:
+    """A decimal from the base64 of its digits, or as a number, which the converter writes if it is told to."""
+    if not isinstance(value, str):
+        return value
+    try:
+        body = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise mismatch(f"{name} (base64)", value) from None
+    return str(unscaled(body, scale, name))
+
+
+def _variable_decimal(name: str, value: object) -> object:
+    scale, digits = (value.get("scale"), value.get("value")) if isinstance(value, dict) else (None, None)
+    if isinstance(scale, int) and isinstance(digits, str):
+        return _decimal(name, scale, digits)
+    raise mismatch(f"{name} with its scale", value)
+
+
+#: Times whose notation is that of JSON already: milliseconds, texts, and numbers without a meaning.
+_AS_THEY_ARE = ISO_TIMES | {"", "timestamp-millis"}
+_TIMESTAMPS: Mapping[str, Change] = {
+    "timestamp-micros": partial(_whole, timestamp_text),
+    "timestamp-nanos": partial(_whole, lambda count: timestamp_text(count // 1000)),
+    "date": partial(_whole, lambda days: timestamp_text(days * DAY_US)),
+}
+_DATES: Mapping[str, Change] = {"date": partial(_whole, date_text), ISO_DATE: without_zone}

@@ -1,0 +1,43 @@
+"""Values as Kafka Connect and Debezium write them, for the checks of declared columns."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from connectors.formats.base import Unfit
+from connectors.formats.values import Check
+
+#: Bytes of an unscaled decimal that are read: no DECIMAL has so many digits.
+_MOST_BYTES = 1000
+
+
+def iso_text(check: Check, value: object) -> object:
+    """The checked value of a text that says a time or a day in UTC: days have a `Z` there, which SQL's have not.
+
+    >>> from connectors.formats.values import check_type
+    >>> import pyarrow as pa
+    >>> iso_text(check_type(pa.date32()), "1970-01-02Z")
+    1
+    """
+    return check(without_zone(value))
+
+
+def without_zone(value: object) -> object:
+    """A day without the `Z` that Debezium writes behind it; any other value as it is.
+
+    >>> without_zone("1970-01-02Z"), without_zone("1970-01-02T00:00:00Z")
+    ('1970-01-02', '1970-01-02T00:00:00Z')
+    """
+    day = isinstance(value, str) and len(value) == len("1970-01-02Z") and value.endswith("Z")
+    return value[:-1] if day and isinstance(value, str) else value
+
+
+def unscaled(value: bytes, scale: int, name: str) -> Decimal:
+    """The decimal of big-endian two's complement; Unfit where no decimal of the type that is named can be so long.
+
+    >>> unscaled(bytes([4, 210]), 2, "DECIMAL(9, 2)")
+    Decimal('12.34')
+    """
+    if len(value) > _MOST_BYTES or abs(scale) > _MOST_BYTES:
+        raise Unfit(f": {len(value)} bytes with scale {scale} are out of range for {name}")
+    return Decimal(f"{int.from_bytes(value, 'big', signed=True)}E{-scale}")

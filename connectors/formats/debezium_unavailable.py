@@ -1,0 +1,74 @@
+"""The placeholder that Debezium writes where the database did not say the value of a column: an unchanged value that
+PostgreSQL stores beside its row (TOAST). It is no value, so a row with it is refused."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+
+from connectors.formats.base import Unfit
+
+PLACEHOLDER = "__debezium_unavailable_value"
+_ENCODED = base64.b64encode(PLACEHOLDER.encode()).decode()
+_MARKS = (PLACEHOLDER.encode(), _ENCODED.encode())
+_REASON = (
+    " has no value in the event, since it is unchanged and PostgreSQL stores it beside the row (TOAST);"
+    " set REPLICA IDENTITY FULL on the table"
+)
+
+
+class Unavailable:
+    """Refuses rows in JSON with the placeholder in a declared column, or in an array there.
+
+    >>> Unavailable(pa.schema([("t", pa.string())])).refuse(b'{"t": "__debezium_unavailable_value"}')
+    Traceback (most recent call last):
+    connectors.formats.base.Unfit: column "t" has no value in the event, since it is unchanged and PostgreSQL stores \
+it beside the row (TOAST); set REPLICA IDENTITY FULL on the table
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._names = {field.name.casefold(): field.name for field in schema}
+        self._decode = msgspec.json.Decoder().decode
+
+    def refuse(self, row: bytes) -> None:
+        """Raises Unfit for such a row."""
+        if not any(mark in row for mark in _MARKS):
+            return
+        fields = self._decode(row)
+        for name, value in fields.items() if isinstance(fields, dict) else ():
+            if name.casefold() in self._names and _holds(value):
+                raise unavailable(self._names[name.casefold()])
+
+
+def unavailable(name: str) -> Unfit:
+    """The refusal of a row without the value of a column."""
+    return Unfit(_REASON, (name,))
+
+
+def placeholder_in(field: pa.Field[Any], row: pl.Expr) -> pl.Expr | None:
+    """Whether a column of rows, which are structs, holds the placeholder; None for a type that cannot."""
+    value, kind = row.struct.field(field.name), field.type
+    if pa.types.is_string(kind):
+        return value == PLACEHOLDER
+    if pa.types.is_binary(kind):
+        return value == PLACEHOLDER.encode()
+    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
+        return value.list.contains(PLACEHOLDER)
+    return None
+
+
+def unavailable_reason(schema: pa.Schema, row: pl.Expr) -> pl.Expr:
+    """Why rows with the placeholder in a column are refused; NULL for the other rows."""
+    found = [(field.name, placeholder_in(field, row)) for field in schema]
+    reasons = [pl.when(held).then(pl.lit(str(unavailable(name)))) for name, held in found if held is not None]
+    return pl.coalesce(*reasons, pl.lit(None, pl.String))
+
+
+def _holds(value: object) -> bool:
+    if isinstance(value, list):
+        return any(map(_holds, value))
+    return value in (PLACEHOLDER, _ENCODED) if isinstance(value, str) else False
