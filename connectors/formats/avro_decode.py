@@ -62,6 +62,11 @@ class AvroDecoder:
         """The rows of the values, and a refusal for each value that is not a row."""
         return self._sized(values, sizes_of(values))
 
+    def names(self, value: bytes) -> frozenset[str]:
+        """The fields of the writer's schema of a record that was decoded, without regard to case."""
+        plan = self._plan(int.from_bytes(value[1:PREFIX], "big"))
+        return frozenset() if isinstance(plan, str) else frozenset(f.name.casefold() for f in plan.writer.fields)
+
     def _sized(self, values: Sequence[bytes], sizes: Ints) -> Decoded:
         if len(values) <= 1 or (len(values) <= _SLICE and sizes.sum() <= MAX_BLOCK):
             return self._decode(values)

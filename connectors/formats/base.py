@@ -3,7 +3,7 @@ dropped."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import polars as pl
@@ -42,6 +42,15 @@ class Decoder(Protocol):
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The rows of the values, and a refusal for each value that is not a row."""
+
+
+@runtime_checkable
+class NamesFields(Protocol):
+    """A decoder that can say which fields a value has, rather than which of them are NULL."""
+
+    def names(self, value: bytes) -> frozenset[str]:
+        """The names of the fields, without regard to case, of a value that was decoded."""
+        ...
 
 
 class Encoder(Protocol):

@@ -99,6 +99,10 @@ class DebeziumAvroKeyDecoder:
         frame = rows.frame.with_columns(pl.lit("-", pl.String).alias(OPERATION)).select(self._names)
         return Decoded(frame, np.zeros(0, np.int64) if self._timed else rows.kept, rows.refused)
 
+    def names(self, value: bytes) -> frozenset[str]:
+        """The columns of a key that was decoded, without regard to case."""
+        return self._rows.names(value)
+
 
 def _reason(op: str | None) -> str:
     if op is None or op not in OPERATIONS:

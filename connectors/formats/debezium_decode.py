@@ -112,6 +112,10 @@ class DebeziumKeyDecoder:
             return Decoded(self._rows.decode([]).frame, np.zeros(0, np.int64), ())
         return _decoded(self._rows, values, self._row)
 
+    def names(self, value: bytes) -> frozenset[str]:
+        """The columns of a key that was decoded, without regard to case."""
+        return self._rows.names(self._row(value))
+
     def _row(self, value: bytes) -> bytes:
         nested = self._nested(value)
         key = bytes(nested.payload)

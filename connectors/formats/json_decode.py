@@ -48,6 +48,10 @@ class JsonDecoder:
         starts = range(0, len(values), _SLICE)
         return joined([(at, self._decode(values[at : at + _SLICE])) for at in starts])
 
+    def names(self, value: bytes) -> frozenset[str]:
+        """The keys of an object that was decoded, without regard to case."""
+        return frozenset(map(str.casefold, _UNTYPED.decode(value)))
+
     def _decode(self, values: Sequence[bytes]) -> Decoded:
         fast, rows, rest = self._typed(values)
         slow, slow_rows, refused = self._singly(values, rest)

@@ -38,3 +38,7 @@ class JsonSchemaDecoder:
         inner = [Refusal(int(at[refusal.index]), refusal.message) for refusal in result.refused]
         outer = [Refusal(index, fault) for index, fault in enumerate(faults) if fault]
         return Decoded(result.frame, kept, tuple(sorted((*inner, *outer), key=lambda refusal: refusal.index)))
+
+    def names(self, value: bytes) -> frozenset[str]:
+        """The keys of an object that was decoded, without regard to case."""
+        return self._rows.names(value[PREFIX:])

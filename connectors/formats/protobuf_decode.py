@@ -47,6 +47,11 @@ class ProtobufDecoder:
         """The rows of the records, and a refusal for each value that is none."""
         return decoded_singly(self._schema, values, lambda value: checked_row(self._checks, self._message(value)))
 
+    def names(self, value: bytes) -> frozenset[str]:
+        """The fields of the message of a record that was decoded, without regard to case."""
+        readers = self._readers[schema_id(value)]
+        return frozenset() if isinstance(readers, str) else readers.names(_path(value)[0])
+
     def _message(self, value: bytes) -> Mapping[str, object]:
         if fault := framing_fault(value):
             raise Unread(fault)
@@ -93,6 +98,10 @@ class _Readers:
             if len(self._fields) < _MOST_PATHS:
                 self._fields[path] = fields
         return fields
+
+    def names(self, path: tuple[int, ...]) -> frozenset[str]:
+        """The fields of the message at a path, without regard to case."""
+        return frozenset(field.name.casefold() for field in self._schema.message(path).fields)
 
     def _made(self, path: tuple[int, ...]) -> Fields:
         message = self._schema.message(path)

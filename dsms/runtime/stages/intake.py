@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +14,7 @@ from polars.exceptions import PanicException
 from connectors.formats import Decoded, Refusal
 from connectors.kafka.names import TS_HEADER
 from dsms.model.objects import Source
+from dsms.runtime.stages.absent_columns import Absent, merged
 from dsms.runtime.stages.arrival_order import check_order, order_marks
 from operators.core.calendar_range import FIRST_US, LAST_US
 from operators.core.clock import Heartbeat, PartitionClock
@@ -92,6 +93,8 @@ class Admitted:
     dead: tuple[DeadLetter, ...]
     clock: PartitionClock
     marks: Delta | None = None
+    #: The orders of deletions by a record's key, by the columns that the key does not have.
+    absent: Absent = field(default_factory=dict)
 
     def passed_since(self, clock: PartitionClock) -> int:
         """By how much the elements moved on the greatest instant of the partition, whose clock was `clock` before; on
@@ -110,6 +113,7 @@ def in_sequence(parts: Sequence[Admitted]) -> Admitted:
         tuple(letter for part in parts for letter in part.dead),
         parts[-1].clock,
         union_all(marks) if marks else None,
+        merged(part.absent for part in parts),
     )
 
 
@@ -124,6 +128,8 @@ class Intake:
     source: Source
     decode: Decode
     decode_keys: Decode
+    #: The fields that the key of a deletion has; None where keys are not decoded.
+    key_names: Callable[[Any], frozenset[str]] | None = None
 
     def admit(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted:
         """The law: whether a record is accepted depends only on its partition's log up to it.
@@ -182,7 +188,22 @@ class Intake:
             tuple(sorted(dead, key=lambda letter: letter.offset)),
             after,
             marks,
+            self._absent(arrivals, frame),
         )
+
+    def _absent(self, arrivals: Arrivals, frame: pl.DataFrame) -> Absent:
+        """The accepted deletions by a record's key, by the columns that are missing in it."""
+        if arrivals.keys is None or self.key_names is None:
+            return {}
+        columns = {name.casefold(): name for name in self.source.schema.names}
+        absent: dict[frozenset[str], list[int]] = {}
+        for offset in frame.filter(pl.col(WEIGHT) < 0)[ORDER].to_list():
+            index = int(np.searchsorted(arrivals.offsets, offset))
+            if arrivals.values[index] is None:
+                names = self.key_names(arrivals.keys[index])
+                lacking = frozenset(name for folded, name in columns.items() if folded not in names)
+                absent.setdefault(lacking, []).append(offset + (arrivals.partition << ORDER_SHIFT))
+        return {lacking: tuple(orders) for lacking, orders in absent.items()}
 
     def _rows(self, arrivals: Arrivals, dead: list[DeadLetter]) -> pl.DataFrame:
         """The decodable records as rows with `__from`, `__weight` and the offset as `__order`, in log order."""

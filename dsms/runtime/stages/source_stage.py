@@ -18,6 +18,7 @@ from dsms.physical.lane import Lane, Output
 from dsms.physical.parts.links import query_of
 from dsms.runtime.batching.offsets import Slice, SourceTask
 from dsms.runtime.stages.intake import Admitted, DeadLetter
+from dsms.runtime.stages.keyless_deletions import without_keyless
 from dsms.runtime.stages.lane_step import of_member, read_stage, routes
 from dsms.runtime.stages.wire import (
     NO_LANE,
@@ -176,6 +177,7 @@ class _Slice:
         send(SlicePosition(leaf, at, slice_.end, clock.frontier, clock.high, records, clock.orders))
         settings = {query: settings_of(at, found) for query, found in slice_.settings.items()}
         step = read_stage(lane, leaf, read.admitted.delta, read.admitted.marks, settings)
+        step = without_keyless(lane, leaf, step, read.admitted.absent)
         for query, seen in step.seen.items():
             send(ShedSeen(query, at, seen))
         send(VerticesWorked({lane.flow.leaf(leaf): read.work, **step.work}))

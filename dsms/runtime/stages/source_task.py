@@ -74,10 +74,11 @@ class KafkaSlices:
         return schema_lookup(source.registry or self._registry_url, ours=source.registry is None)
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
-        """Consumes the records again."""
+        """Consumes the records again; of a record without a value, its key."""
         again = OffsetRange(slice_.topic, slice_.partition, min(offsets), max(offsets) + 1)
         messages = (message for piece in pieces(self._kafka, [again]) for message in piece)
-        return {at: message.value() for message in messages if (at := message.offset()) in offsets}
+        kept = {message.offset(): message for message in messages if message.offset() in offsets}
+        return {at: message.key() if message.value() is None else message.value() for at, message in kept.items()}
 
 
 def _cut(request: SliceRequest, wait: Wait | None) -> SliceRequest:

@@ -1,0 +1,21 @@
+"""Which columns the keys of deletions lack: a decoder gives NULL for those as for what is NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+#: The orders of deletions, by the columns that the keys of their records lack.
+Absent = Mapping[frozenset[str], tuple[int, ...]]
+
+
+def merged(parts: Iterable[Absent]) -> Absent:
+    """The orders of consecutive pieces, as one.
+
+    >>> merged([{frozenset("a"): (1,)}, {}, {frozenset("a"): (5,)}])
+    {frozenset({'a'}): (1, 5)}
+    """
+    orders: dict[frozenset[str], tuple[int, ...]] = {}
+    for part in parts:
+        for columns, more in part.items():
+            orders[columns] = orders.get(columns, ()) + more
+    return orders

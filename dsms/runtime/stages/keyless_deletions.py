@@ -1,0 +1,49 @@
+"""Deletions by a record's key that lacks a column of a stream's key: they name no row of the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import polars as pl
+
+from dsms.physical.lane import Lane
+from dsms.runtime.stages.absent_columns import Absent
+from dsms.runtime.stages.lane_step import StageStep
+from operators.core.delta import ORDER, SOURCE_SHIFT, Delta
+from operators.core.operator import FAULT
+from operators.streams.tagger import Tagger
+
+
+def without_keyless(lane: Lane, leaf: int, step: StageStep, absent: Absent) -> StageStep:
+    """The output of the source stage without such deletions, which are rows in fault of the stream's tagger: a NULL
+    that the key does not say would delete the row whose key is NULL."""
+    sent, faults = dict(step.sent), dict(step.faults)
+    for number, vertex, tagger in _taggers(lane, leaf) if absent else ():
+        delta = step.sent.get(number)
+        reasons = dict(_reasons(tagger, leaf, absent))
+        if delta is None or not reasons:
+            continue
+        bad = pl.col(ORDER).is_in(list(reasons))
+        refused = delta.frame.filter(bad).select(
+            ORDER, pl.col(ORDER).replace_strict(reasons, return_dtype=pl.String).alias(FAULT)
+        )
+        sent[number], faults[vertex] = Delta(delta.frame.filter(~bad)), refused
+    return replace(step, sent=sent, faults=faults)
+
+
+def _taggers(lane: Lane, leaf: int) -> Iterator[tuple[int, int, Tagger]]:
+    """The exchanges of a source that lead to a tagger, with its vertex."""
+    for at, vertex in enumerate(lane.flow.vertices):
+        for feed in vertex.inputs if isinstance(vertex.operator, Tagger) else ():
+            if feed.exchange is not None and feed.vertex == lane.flow.leaf(leaf):
+                yield feed.exchange, at, vertex.operator
+
+
+def _reasons(tagger: Tagger, leaf: int, absent: Absent) -> Iterator[tuple[int, str]]:
+    for columns, orders in absent.items():
+        lacking = [key for key in tagger.keys if key in columns]
+        if lacking:
+            names = ", ".join(f'"{key}"' for key in lacking)
+            reason = f"a deletion whose record key lacks {names}, which the key of the stream has"
+            yield from ((order + (leaf << SOURCE_SHIFT), reason) for order in orders)

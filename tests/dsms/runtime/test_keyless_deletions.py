@@ -1,0 +1,76 @@
+"""A record without a value deletes the row with its key; a key without the columns of the stream's key names no row."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Message
+
+from connectors.kafka.log_pieces import MessagePiece
+from dsms.physical.fragment_plan import compile_lane, plan_fragment
+from dsms.runtime.stages.intake import in_sequence
+from dsms.runtime.stages.keyless_deletions import without_keyless
+from dsms.runtime.stages.lane_step import read_stage
+from dsms.runtime.stages.record_reading import arrivals_of, intake_of
+from operators.core.clock import PartitionClock
+from operators.core.delta import ORDER, WEIGHT, origin
+from operators.core.operator import FAULT
+from tests.support.fake_environment import apply_all
+
+WRITER = {"type": "record", "name": "K", "fields": [{"name": "Room", "type": ["null", "string"]}]}
+OTHER = {"type": "record", "name": "K", "fields": [{"name": "t", "type": "int"}]}
+#: Keys of deletions, and the columns of the stream's key that they lack.
+JSON = [
+    (b'{"room": "a"}', ""),
+    (b'{"Room": null}', ""),
+    (b'{"t": 5}', "room"),
+    (b"{}", "room"),
+    (b'{"rooms": "a"}', "room"),
+]
+DEBEZIUM = [
+    (b'{"schema": {}, "payload": {"room": "a"}}', ""),
+    (b'{"schema": {}, "payload": {"id": 1}}', "room"),
+    (b'{"t": 1}', "room"),
+]
+AVRO = [(b"\0\0\0\0\7\2\2a", ""), (b"\0\0\0\0\7\0", ""), (b"\0\0\0\0\x08\2", "room")]
+FRAMED = [(b"\0\0\0\0\7" + key, lacking) for key, lacking in JSON]
+CASES = {"JSON": JSON, "DEBEZIUM": DEBEZIUM, "AVRO": AVRO, "DEBEZIUM_AVRO": AVRO, "JSON_SCHEMA": FRAMED}
+
+
+def deletions(form: str, keys: list[bytes], columns: str) -> tuple[list[int], dict[int, str]]:
+    """The offsets of the deletions that reach a stream with these key columns, and the reasons why others do not."""
+    catalog, _ = apply_all(
+        f"REGISTER SOURCE T (room VARCHAR, t INT) FROM t FORMAT {form}; CREATE STREAM S OVER T KEY {columns};"
+        "CREATE STREAM Log OVER T KEY NULL; CREATE VIEW V AS SELECT room, t FROM S"
+    )
+    lane = compile_lane("lane", plan_fragment(catalog, 1).queries.values())
+    ((leaf, source),) = lane.sources.items()
+    records = [
+        Message(topic="t", partition=3, offset=at, value=None, key=key, timestamp=(1, 7)) for at, key in enumerate(keys)
+    ]
+    arrivals = arrivals_of(source, 3, MessagePiece(records), ())
+    intake = intake_of(source, {7: WRITER, 8: OTHER}.__getitem__)
+    halves = [intake.admit(half, PartitionClock()) for half in arrivals.halves()]
+    admitted = in_sequence(halves)
+    step = without_keyless(lane, leaf, read_stage(lane, leaf, admitted.delta), admitted.absent)
+    (sent,), faults = step.sent.values(), [frame for frame in step.faults.values() if frame.height]
+    assert all(vertex in lane.reported[lane.outputs[0].id] for vertex in step.faults)
+    refused = {origin(order)[2]: reason for frame in faults for order, reason in frame.select(ORDER, FAULT).iter_rows()}
+    assert set(sent.frame[WEIGHT]) <= {-1}
+    return [origin(order)[2] for order in sent.frame[ORDER]], refused
+
+
+@pytest.mark.parametrize("form", CASES)
+def test_a_key_without_the_columns_of_the_streams_key_is_refused_and_one_that_is_null_is_not(form: str) -> None:
+    keys, lacking = zip(*CASES[form], strict=True)
+    sent, refused = deletions(form, list(keys), "room")
+    assert sent == [at for at, missing in enumerate(lacking) if not missing]
+    reason = 'a deletion whose record key lacks "room", which the key of the stream has'
+    assert refused == {at: reason for at, missing in enumerate(lacking) if missing}
+
+
+def test_each_column_of_the_key_counts_and_no_other() -> None:
+    keys = [b'{"room": "a"}', b'{"room": "a", "t": null}', b'{"x": 1}']
+    sent, refused = deletions("JSON", keys, "(room, t)")
+    assert sent == [1]
+    assert refused[0].startswith('a deletion whose record key lacks "t",')
+    assert refused[2].startswith('a deletion whose record key lacks "room", "t",')
