@@ -135,7 +135,9 @@ class AvroDecoder:
             return _Plan(writer, columns, record_reader(schema, writer, columns), fast)
         except Unfit as unfit:
             return f"{unfit} (writer schema {schema_id})"
-        except (LookupError, TypeError, ValueError, SchemaParseException) as error:
+        except RecursionError:
+            return f"the writer schema {schema_id} is nested too deeply"
+        except (LookupError, TypeError, ValueError, AttributeError, SchemaParseException) as error:
             return f"the writer schema {schema_id} is not an Avro schema: {error}"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from connectors.formats.base import Unfit
+from connectors.formats.base import Unfit, Unread
 from connectors.formats.calendar_text import date_text, timestamp_text
 from connectors.formats.connect_names import ISO_DATE, ISO_TIMES, VARIABLE_DECIMAL, logical_of, scale_of
 from connectors.formats.connect_values import unscaled, without_zone
@@ -36,7 +36,7 @@ class Node(msgspec.Struct):
 
     field: str | None = None
     name: str | None = None
-    parameters: dict[str, str] | None = None
+    parameters: dict[str, Any] | None = None
     fields: list[Node] | None = None
     items: Node | None = None
 
@@ -67,10 +67,12 @@ class ConnectRows:
         return _ENCODE(_changed(changes, _UNTYPED(row))) if changes else row
 
     def _found(self, schema: bytes, part: str | None) -> Mapping[str, Change]:
+        if schema == b"null":
+            return {}
         try:
             node = _NODE(schema)
-        except msgspec.DecodeError:
-            return {}  # null, or no schema of Connect
+        except msgspec.DecodeError as error:
+            raise Unread(f"the schema beside the row is none of Kafka Connect: {error}") from error
         inner = node if part is None else next((each for each in node.fields or () if each.field == part), Node())
         return _of_fields(self._fields, inner)
 

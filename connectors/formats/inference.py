@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from connectors.formats.calendar_text import days, microseconds
+from operators.core.calendar_range import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 
 _LONG = pa.int64()
 
@@ -69,9 +70,9 @@ def _number(values: Sequence[int | float]) -> pa.DataType | None:
 
 
 def _text(values: Sequence[str]) -> pa.DataType:
-    if all(days(value) is not None for value in values):
+    if all((day := days(value)) is not None and FIRST_DAY <= day <= LAST_DAY for value in values):
         return pa.date32()
-    if all(microseconds(value) is not None for value in values):
+    if all((at := microseconds(value)) is not None and FIRST_US <= at <= LAST_US for value in values):
         return pa.timestamp("us")
     return pa.string()
 

@@ -38,7 +38,7 @@ def schema_lookup(url: str, *, ours: bool = True) -> Callable[[int], dict[str, A
         try:
             protobuf = _found(answer).get("schemaType") == "PROTOBUF"
             schema = _protobuf(url, ours, schema_id) if protobuf else _schema_in(answer)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ExternalError(f"the schema registry gives what is no schema: {error!r}") from error
         return schema if isinstance(schema, dict) else {"type": schema}
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,3 +116,41 @@ def test_json_and_lines_and_rows(data, fields) -> None:
     check(JsonSchemaDecoder(schema), [PREFIX + value for value in values] + values)
     check(CsvDecoder(schema), [value[1:-1] for value in values] + values)
     check(RowDecoder(schema), rows)
+
+
+#: What a registry may give in place of a schema of Avro.
+NO_SCHEMAS = [
+    {"type": "record", "name": "R", "fields": 7},
+    {"type": "record", "name": "R", "fields": [7]},
+    {"type": "record", "name": 5, "fields": [{"name": "a", "type": "R"}]},
+    {"type": "record", "fields": []},
+    {"type": "union"},
+    {"type": [["int", ["null", "int"]]]},
+    {"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", ["int", "string"]]}]},
+    {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "fixed", "name": "F", "size": "x"}}]},
+    {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "fixed", "name": "F", "size": -1}}]},
+    {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "enum", "name": "E", "symbols": []}}]},
+    {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "a", "type": {"type": "enum", "name": "E", "symbols": [5, None]}}],
+    },
+    {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}, {"name": "a", "type": "int"}]},
+    {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "array"}}]},
+    {"type": "record", "name": "R", "fields": [{"name": "a", "type": "R", "default": {"a": 1}}]},
+    {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "R", "name": "R"}}]},
+    {},
+    functools.reduce(lambda inner, _: {"type": "array", "items": inner}, range(5000), "int"),
+]
+
+
+@pytest.mark.parametrize("schema", NO_SCHEMAS, ids=range(len(NO_SCHEMAS)))
+def test_schemas_that_are_none(schema) -> None:
+    columns = pa.schema([("a", pa.int32()), (OPERATION, pa.string())])
+    values = [PREFIX, PREFIX + b"\2", PREFIX + b"\2" * 40, b"", b"\0"]
+    for decoder in (
+        AvroDecoder(columns, {7: schema}.__getitem__),
+        DebeziumAvroDecoder(columns, {7: schema}.__getitem__),
+        DebeziumAvroKeyDecoder(columns, {7: schema}.__getitem__),
+    ):
+        check(decoder, values)

@@ -89,6 +89,7 @@ STRANGE: list[Answers] = [
     [(200, PROTOBUF), (200, {**PROTOBUF, "references": 5})], [(200, PROTOBUF), (200, {**PROTOBUF, "references": [{}]})],
     [(200, PROTOBUF), (200, PROTOBUF), (404, {"message": "gone"})],
     [(200, PROTOBUF), (200, {**PROTOBUF, "references": [{"name": "b", "subject": "x", "version": "../1"}]})],
+    [(200, {"schema": "[" * 100_000})],
 ]  # fmt: skip
 
 

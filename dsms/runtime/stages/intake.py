@@ -151,7 +151,8 @@ class Intake:
             admitted = self.admit(first, clock)
             return in_sequence([admitted, self.admit(second, admitted.clock)])
         reason = f"a defect of the decoder, which cannot read this record: {type(error).__name__}: {error}"
-        letter = _letter(arrivals, int(arrivals.offsets[0]), reason[:_LONGEST_REASON])
+        valid = reason[:_LONGEST_REASON].encode(errors="replace").decode()
+        letter = _letter(arrivals, int(arrivals.offsets[0]), valid)
         return replace(self._admitted(arrivals.only_heartbeats(), clock), dead=(letter,))
 
     def _admitted(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted:
