@@ -1,9 +1,11 @@
-"""Runs that are restored from the copies of a checkpoint, with the real Redis."""
+"""Stored runs, with the real Redis: restored from the copies of a checkpoint, and damaged."""
 
 from __future__ import annotations
 
+import os
+import random
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -12,7 +14,11 @@ import redis
 
 from connectors.redis.run_cache import RunCache
 from connectors.redis.run_store import RunStore
+from dsms.executor.scrubbing import Scrubbing
+from dsms.local.waiting import wait_until
+from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError
+from operators.core.frame_ipc import frame_from_ipc
 
 pytestmark = pytest.mark.services
 FRAME = pl.DataFrame({"k": ["a", None], "n": [1, 2]})
@@ -63,3 +69,104 @@ def test_nothing_is_there_of_a_run_whose_pieces_end_with_an_error(
         runs.restore("1/a", sum(map(len, pieces)), damaged())
     assert runs.missing(["1/a"]) == {"1/a"}
     assert list((tmp_path / "here").iterdir()) == []
+
+
+NAMES = [f"1/{number}" for number in range(30)]
+LARGE = pl.DataFrame({"k": range(20_000), "v": [at * 37 for at in range(20_000)]})
+
+
+def flip_a_bit(content: bytearray, draw: random.Random) -> None:
+    content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+
+
+def zero_half_a_kilobyte(content: bytearray, draw: random.Random) -> None:
+    at = draw.randrange(len(content) // 512) * 512
+    content[at : at + 512] = bytes(512)
+
+
+def damage_files(directory: Path, damage: Callable[[bytearray, random.Random], None], times: int) -> set[str]:
+    """Damages files at random places; the names of the runs that it changed."""
+    draw, changed = random.Random(48), set()
+    files = sorted(directory.iterdir())
+    for _ in range(times):
+        file = draw.choice(files)
+        content = bytearray(file.read_bytes())
+        damage(content, draw)
+        if content != file.read_bytes():
+            changed.add(file.stem.replace("_", "/"))
+        file.write_bytes(content)
+    return changed
+
+
+@pytest.mark.parametrize("damage", [flip_a_bit, zero_half_a_kilobyte])
+def test_a_damaged_store_gives_no_wrong_value(
+    redis_url: str, cluster: str, tmp_path: Path, damage: Callable[[bytearray, random.Random], None]
+) -> None:
+    frames = {name: LARGE.with_columns(n=pl.lit(name)) for name in NAMES}
+    store(redis_url, cluster, tmp_path).write(frames)
+    changed = damage_files(tmp_path, damage, 150)
+    assert len(changed) > 20
+    opened = store(redis_url, cluster, tmp_path)
+    assert all(opened.read(name).equals(frame) for name, frame in frames.items())
+    assert {Path(place).stem.replace("_", "/") for place in opened.damage()} == changed
+    assert opened.damage() == {} and opened.present(NAMES)
+    assert all(store(redis_url, cluster, tmp_path).check(name) for name in NAMES)
+
+
+def test_damage_without_a_copy_is_an_error_and_recovery_finds_what_is_lost(
+    redis_url: str, cluster: str, tmp_path: Path
+) -> None:
+    frames = {name: LARGE.with_columns(n=pl.lit(name)) for name in NAMES}
+    store(redis_url, cluster, tmp_path, 0).write(frames)
+    changed = damage_files(tmp_path, flip_a_bit, 10)
+    opened = store(redis_url, cluster, tmp_path, 0)
+    for name, frame in frames.items():
+        if name in changed:
+            with pytest.raises(ExternalError, match="neither in redis nor on this host"):
+                opened.read(name)
+        else:
+            assert opened.read(name).equals(frame)
+    assert opened.missing(NAMES) == changed
+
+
+def test_a_run_that_is_damaged_in_redis_is_not_copied_into_a_checkpoint(
+    redis_url: str, cluster: str, tmp_path: Path
+) -> None:
+    runs, client = store(redis_url, cluster, tmp_path), redis.Redis.from_url(redis_url)
+    runs.write({"1/a": LARGE})
+    place = f"dsms:{{{cluster}/0}}:run:1/a"
+    blob = bytearray(client.hget(place, "0") or b"")  # type: ignore[arg-type]
+    blob[len(blob) // 2] ^= 1
+    client.hset(place, "0", bytes(blob))
+    with pytest.raises(ExternalError, match="damaged in redis"):
+        list(runs.pieces("1/a"))
+    assert list(runs.damage()) == [place]
+    assert frame_from_ipc(b"".join(runs.pieces("1/a"))).equals(LARGE)
+
+
+@pytest.mark.parametrize(("limit", "lost"), [(None, False), (0, True)])
+def test_the_scrub_replaces_a_damaged_file_or_says_that_state_is_lost(
+    redis_url: str, cluster: str, tmp_path: Path, limit: int | None, lost: bool
+) -> None:
+    runs, alarms = store(redis_url, cluster, tmp_path, limit), Alarms()
+    runs.write({"1/a": LARGE, "1/b": FRAME})
+    file = tmp_path / "1_a.arrow"
+    before, content = file.stat(), bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    with file.open("r+b") as opened:
+        opened.write(content)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # as a disk does it
+    scrubbing = Scrubbing("0", runs, alarms, lambda: {"1/a", "1/b"})
+    scrubbing.start()
+    try:
+        assert wait_until(lambda: bool(alarms.all()), 20)
+        (alarm,) = alarms.all()
+        assert (alarm.place, "check sum differs" in alarm.reason) == (str(file), True)
+        if lost:
+            with pytest.raises(ExternalError, match='"1/a" is neither in redis nor on this host'):
+                scrubbing.check()
+        else:
+            scrubbing.check()
+            assert RunCache(tmp_path).check("1/a") and runs.read("1/a").equals(LARGE)
+    finally:
+        scrubbing.close()

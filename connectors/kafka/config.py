@@ -41,6 +41,7 @@ class KafkaSettings:
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "error",
                 "enable.partition.eof": True,
+                "check.crcs": True,  # a broker sends what is on its disk; the native reader always compares
                 "fetch.queue.backoff.ms": 5,
                 "fetch.wait.max.ms": 20,
                 **dotted,

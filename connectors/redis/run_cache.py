@@ -1,11 +1,15 @@
-"""The file cache of runs on a host: uncompressed Arrow files, which are mapped into memory."""
+"""The file cache of runs on a host: uncompressed Arrow files with check sums, which are mapped into memory.
+
+A process compares a file with its check sums when it first uses it, and again when the file was written since. Versions
+before this one wrote no check sums: their files are read as they are, and get check sums from `check`.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -13,9 +17,19 @@ from typing import IO
 import polars as pl
 import pyarrow as pa
 
+from operators.core.checked_file import seal
+from operators.core.decoding import Broken
 from operators.core.durable import flush_to_disk
 from operators.core.errors import ExternalError
-from operators.core.frame_ipc import map_frame
+from operators.core.frame_ipc import map_checked, map_frame
+
+#: How an Arrow file ends, and so the file of a run that a version without check sums wrote.
+_FORMER_END = b"ARROW1"
+#: Of how many files a process remembers that it has compared them.
+_REMEMBERED = 100_000
+_UNREADABLE = (pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
+#: What tells whether a file was written since: its inode, the time of its last change, and its size.
+_Version = tuple[int, int, int]
 
 
 class RunCache:
@@ -29,8 +43,10 @@ class RunCache:
     ([1], None)
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, on_damage: Callable[[str, str], None] = lambda _name, _reason: None) -> None:
+        """`on_damage` hears the name of a run whose file is damaged, and why, before the file is removed."""
+        self._directory, self._on_damage = directory, on_damage
+        self._compared: dict[str, _Version] = {}
 
     def write(self, name: str, frame: pl.DataFrame, *, lasting: bool = False) -> None:
         """Writes a run; a lasting one is flushed to disk before this returns, so that it survives a loss of power."""
@@ -39,9 +55,11 @@ class RunCache:
             handle, temporary = tempfile.mkstemp(dir=self._directory, suffix=".tmp")
             os.close(handle)
             frame.write_ipc(temporary, compression="uncompressed", compat_level=pl.CompatLevel.newest())
+            seal(Path(temporary))
             if lasting:
                 flush_to_disk(Path(temporary))
-            Path(temporary).rename(self._path(name))
+            self._remember(name, Path(temporary))
+            Path(temporary).rename(self.path(name))
             if lasting:
                 flush_to_disk(self._directory)
         except OSError as error:
@@ -60,46 +78,86 @@ class RunCache:
             raise self._full(error) from error
 
     def read(self, name: str) -> pl.DataFrame | None:
-        """A run, None if this host does not have it. A damaged file, as a loss of power may leave it, is removed."""
-        path = self._path(name)
+        """A run, None if this host does not have it. A damaged file is reported and removed."""
+        path = self.path(name)
         try:
-            return map_frame(path, stream=False)
+            version = _version(path)
+            if _is_former(path):
+                return map_frame(path, stream=False)
+            frame = map_checked(path, stream=False, verify=self._compared.get(name) != version)
+            self._remember(name, path, version)
+            return frame
         except FileNotFoundError:
             return None
-        except (pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError):
-            _remove(path)
-            return None
+        except Broken as error:
+            self._discard(name, str(error))
+        except _UNREADABLE as error:
+            self._discard(name, f"it cannot be read: {error}")
+        return None
+
+    def check(self, name: str) -> int | None:
+        """Compares the file of a run with its check sums, whether or not this process has done so before, and writes
+        one without them anew. Returns its size in bytes; None if this host does not have it, or no longer, because it
+        was damaged."""
+        self._compared.pop(name, None)
+        frame = self.read(name)
+        if frame is not None and name not in self._compared:
+            self.write(name, frame, lasting=True)
+        return None if frame is None else self.size(name)
+
+    def path(self, name: str) -> Path:
+        """The file of a run."""
+        return self._directory / (name.replace("/", "_") + ".arrow")
 
     def settle(self, name: str) -> None:
         """Flushes a run of this host to disk."""
-        flush_to_disk(self._path(name))
+        flush_to_disk(self.path(name))
         flush_to_disk(self._directory)
 
     def size(self, name: str) -> int | None:
         """The size of a run's file in bytes; None if this host does not have it."""
         try:
-            return self._path(name).stat().st_size
+            return self.path(name).stat().st_size
         except FileNotFoundError:
             return None
 
     def delete(self, names: Iterable[str]) -> None:
         """Removes runs."""
         for name in names:
-            self._path(name).unlink(missing_ok=True)
+            self._compared.pop(name, None)
+            self.path(name).unlink(missing_ok=True)
 
     def sweep(self, kept: Iterable[str]) -> None:
         """Removes all files except those of the runs in `kept`."""
-        paths = {self._path(name) for name in kept}
+        paths = {self.path(name) for name in kept}
         for path in self._directory.iterdir() if self._directory.exists() else ():
             if path not in paths:
                 _remove(path)
+
+    def _discard(self, name: str, reason: str) -> None:
+        self._on_damage(name, reason)
+        self._compared.pop(name, None)
+        _remove(self.path(name))
+
+    def _remember(self, name: str, path: Path, version: _Version | None = None) -> None:
+        self._compared[name] = version or _version(path)
+        while len(self._compared) > _REMEMBERED:
+            self._compared.pop(next(iter(self._compared)), None)
 
     def _full(self, error: OSError) -> ExternalError:
         hint = "free disk space, or raise state_memory, so that more state is kept in redis"
         return ExternalError(f'cannot write state to "{self._directory}": {error}', hint=hint)
 
-    def _path(self, name: str) -> Path:
-        return self._directory / (name.replace("/", "_") + ".arrow")
+
+def _version(path: Path) -> _Version:
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _is_former(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-len(_FORMER_END), os.SEEK_END)
+        return file.read() == _FORMER_END
 
 
 def _remove(path: Path) -> None:

@@ -16,6 +16,7 @@ import polars as pl
 import redis
 
 from connectors.redis.client import key
+from connectors.redis.damage import DamageReports
 from connectors.redis.errors import translated
 from connectors.redis.run_cache import RunCache
 from connectors.redis.state_memory import Part, StateMemory, leaving
@@ -74,7 +75,8 @@ class RunStore:
     def __init__(self, client: redis.Redis, cluster: str, fragment: str, cache: Path, limit: int | None = None) -> None:
         self._client = client
         self._cluster, self._fragment = cluster, fragment
-        self._cache = RunCache(cache)
+        self._cache = RunCache(cache, self._file_damaged)
+        self._reports = DamageReports(client, cluster, fragment)
         self._memory, self._limit = StateMemory(client, cluster, fragment), limit
 
     def write(self, runs: dict[str, pl.DataFrame]) -> None:
@@ -112,31 +114,63 @@ class RunStore:
         try:
             return frame_of_run(fields)
         except Broken as error:
-            self._memory.release([name])  # as a damaged file is removed: recovery finds that it is lost
+            self._redis_damaged(name, str(error))
             raise ExternalError(
                 f'run "{key_}" is damaged in redis: {error}', hint="its state is rebuilt from kafka"
             ) from error
+
+    def check(self, name: str) -> int | None:
+        """Compares the file of a run with its check sums. A damaged one is replaced by the copy in Redis. Returns the
+        size of the file in bytes, None if this host has none. Raises ExternalError if it was damaged and there is no
+        copy."""
+        if self._cache.size(name) is None:
+            return None
+        if self._cache.check(name) is None:
+            self.read(name)
+        return self._cache.size(name)
+
+    def damage(self) -> dict[str, str]:
+        """What was found damaged since the last call, by any process: by file or key of Redis, the reason."""
+        return self._reports.take()
+
+    def _file_damaged(self, name: str, reason: str) -> None:
+        self._report(str(self._cache.path(name)), reason)
+
+    def _redis_damaged(self, name: str, reason: str) -> None:
+        """Removes a run from Redis, as a damaged file is removed, so that recovery finds that it is lost."""
+        self._report(self._memory.run(name), reason)
+        self._memory.release([name])
+
+    def _report(self, place: str, reason: str) -> None:
+        self._reports.report(place, f"{reason}; it is removed, and restored from a copy or computed again")
 
     def _is_run(self, key_: str) -> bool:
         return self._client.type(key_) in (b"hash", b"none")
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """The blob of a run, piece by piece. Raises ExternalError when it is gone, also where it leaves Redis
-        meanwhile: then it is on this host, and is read from there when asked for again."""
+        meanwhile: then it is on this host, and is read from there when asked for again. Likewise, after the last piece,
+        where it is damaged in Redis."""
         with translated("reading state"):
             count = self._client.hlen(self._memory.run(name))
-            count -= bool(self._client.hexists(self._memory.run(name), CHECK))
+            wanted = cast("bytes | None", self._client.hget(self._memory.run(name), CHECK)) if count else None
+        count -= wanted is not None
         if not count:
             frame = self._cache.read(name)
             if frame is None:
                 raise ExternalError(f'run "{name}" is neither in redis nor on this host')
             yield frame_to_ipc(frame)
+        check = 0
         for number in range(count):
             with translated("reading state"):
                 piece = cast("bytes | None", self._client.hget(self._memory.run(name), str(number)))
             if piece is None:
                 raise ExternalError(f'run "{name}" left redis while it was read')
+            check = crc32(piece, check)
             yield piece
+        if count and wanted is not None and wanted != str(check).encode():
+            self._redis_damaged(name, "the check sum differs")
+            raise ExternalError(f'run "{name}" is damaged in redis: the check sum differs')
 
     def restore(self, name: str, size: int, pieces: Iterable[bytes]) -> None:
         """Stores a run again from its blob of `size` bytes: in Redis if the limit allows, else on disk. It is there

@@ -21,6 +21,7 @@ from connectors.redis.run_store import RunStore
 from dsms.executor.checkpointing import checkpoints_of
 from dsms.executor.elsewhere import greatest_elsewhere
 from dsms.executor.in_order import InOrder
+from dsms.executor.scrubbing import Scrubbing
 from dsms.model.objects import Source
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.batching.batch_size import BatchSize
@@ -113,6 +114,7 @@ class Fragment:
             run_locations=self._committer.run_locations,
             cut_logs=read_cut_logs(settings.kafka, settings.cluster, plan, settings.alarms),
         )
+        self._scrubbing = Scrubbing(name, stores[1], settings.alarms, lambda: self.state.computed.names())
         # made last, so that a constructor that is fenced or fails leaves no directory behind
         self._scratch = settings.scratch / f"{name}-{self._token}"
         self._scratch.mkdir(parents=True)
@@ -137,6 +139,7 @@ class Fragment:
         self._stream.start(self._plans.address)
         if self.checkpoints is not None:
             self.checkpoints.start()
+        self._scrubbing.start()
         log.info("fragment started", fragment=self.name, epoch=self.state.computed.epoch, plan=self.state.plan.version)
         return self
 
@@ -158,6 +161,7 @@ class Fragment:
         self._commits.check()
         self._epochs.check()
         self._stream.check()
+        self._scrubbing.check()
 
     def replaced(self) -> bool:
         """Whether a newer incarnation has taken the fragment over."""
@@ -166,6 +170,7 @@ class Fragment:
     def stop(self) -> None:
         """Stops the query. A running batch and a running commit are finished."""
         self._stream.stop()
+        self._scrubbing.close()
         self._epochs.close()
         if self.checkpoints is not None:
             self.checkpoints.close()

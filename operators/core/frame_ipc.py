@@ -15,6 +15,7 @@ from typing import Literal, cast
 import polars as pl
 import pyarrow as pa
 
+from operators.core.checked_file import content_of
 from operators.core.decoding import Broken
 
 Compression = Literal["lz4"]
@@ -86,11 +87,24 @@ def frame_or_broken(blob: bytes) -> pl.DataFrame:
 def map_frame(path: Path, *, stream: bool) -> pl.DataFrame:
     """The frame in an uncompressed file, an Arrow IPC stream or an Arrow file: memory-mapped, not copied."""
     with pa.memory_map(str(path)) as mapped:
-        try:
-            reader = pa.ipc.open_stream(mapped) if stream else pa.ipc.open_file(mapped)
-            return cast(pl.DataFrame, pl.from_arrow(reader.read_all()))
-        except pa.ArrowNotImplementedError:  # Arrow has no integers of 128 bits, and Polars copies the file
-            return pl.read_ipc_stream(path) if stream else pl.read_ipc(path)
+        return _mapped(mapped.read_buffer(), stream)
+
+
+def map_checked(path: Path, *, stream: bool, verify: bool = True) -> pl.DataFrame:
+    """The frame in a checked file, mapped as by `map_frame`. Raises Broken if the file is not what was written. Without
+    `verify` the content is not compared with its check sums, for a file that this process has compared already."""
+    with pa.memory_map(str(path)) as mapped:
+        data = mapped.read_buffer()
+        return _mapped(data.slice(0, len(content_of(memoryview(data), verify=verify))), stream)
+
+
+def _mapped(data: pa.Buffer, stream: bool) -> pl.DataFrame:
+    try:
+        reader = pa.ipc.open_stream(data) if stream else pa.ipc.open_file(data)
+        return cast(pl.DataFrame, pl.from_arrow(reader.read_all()))
+    except pa.ArrowNotImplementedError:  # Arrow has no integers of 128 bits, and Polars copies the file
+        copied = io.BytesIO(memoryview(data))
+        return pl.read_ipc_stream(copied) if stream else pl.read_ipc(copied)
 
 
 def _written_by_polars(frame: pl.DataFrame, compression: Compression | None) -> bytes:

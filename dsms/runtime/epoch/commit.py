@@ -133,7 +133,7 @@ class Committer:
     def _unusable(self, manifest: Manifest | None, targets: int) -> str | None:
         """Why the state that a manifest names cannot be used; None if it can."""
         if manifest is None:
-            return "another version of dsms or somebody else stored it, in a format that this one cannot read"
+            return "it is damaged, or another version of dsms or somebody else stored it, in a form that cannot be read"
         misfit = manifest.misfit(targets)
         return misfit or (None if self._runs.present(manifest.names()) else "Redis has lost a part of it")
 

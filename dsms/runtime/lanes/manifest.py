@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from zlib import crc32
 
 import msgspec
 
@@ -17,6 +19,7 @@ from operators.core.run import hashing
 
 #: The version of the stored form and of its names. State of another version is rebuilt from the logs.
 FORMAT = 6
+_CHECK = re.compile(rb',"check":"([0-9a-f]{8})"}$')
 
 #: A source (by id) and a partition of its topic.
 SourcePartition = tuple[str, int]
@@ -130,17 +133,22 @@ class Manifest(msgspec.Struct, frozen=True):
         return None
 
     def encode(self) -> bytes:
-        """As JSON."""
-        return msgspec.json.encode(self)
+        """As JSON, whose last member is a check sum of what stands before it."""
+        body = msgspec.json.encode(self)[:-1]
+        return body + b',"check":"%08x"}' % crc32(body)
 
 
 def read_manifest(body: bytes | None) -> Manifest | None:
-    """The manifest that `encode` wrote; it is empty if there is none yet. None if it cannot be read, since another
-    version of dsms or somebody else wrote it: state is then rebuilt.
+    """The manifest that `encode` wrote; it is empty if there is none yet. None if it cannot be read, since it is
+    damaged, or another version of dsms or somebody else wrote it: state is then rebuilt. Versions before this one wrote
+    no check sum.
 
     >>> read_manifest(b'{"epoch": "?"}'), read_manifest(None) == Manifest()
     (None, True)
+    >>> read_manifest(Manifest(epoch=8).encode().replace(b"8", b"9", 1))
     """
+    if body and (check := _CHECK.search(body)) and int(check[1], 16) != crc32(body[: check.start()]):
+        return None
     try:
         manifest: Manifest = decoded(body, Manifest) if body else Manifest()
         return manifest

@@ -15,7 +15,10 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, map_frame, write_frames
+from operators.core.checked_file import CheckedWriter
+from operators.core.decoding import Broken
+from operators.core.errors import ExternalError
+from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, map_checked, write_frames
 
 #: The least size in bytes of a frame that goes into a file: a file has a cost of its own.
 WORTHWHILE = 1 << 16
@@ -58,16 +61,21 @@ def pack(frames: Iterable[pl.DataFrame], directory: Path | None) -> bytes:
     if directory is None or first.estimated_size() < WORTHWHILE:
         return frame_to_ipc(pl.concat([first, *parts]))
     handle, path = tempfile.mkstemp(dir=directory)
-    with os.fdopen(handle, "wb") as file, pa.PythonFile(file, "w") as out:
+    with os.fdopen(handle, "wb") as file, pa.PythonFile(CheckedWriter(file), "w") as out:  # type: ignore[arg-type]
         write_frames(chain([first], parts), out, compression=None)
     return _FILE + os.fsencode(path)
 
 
 def unpack(blob: bytes) -> pl.DataFrame:
-    """The frame that `pack` was given; a file is mapped, not copied."""
+    """The frame that `pack` was given; a file is mapped, not copied. Raises ExternalError if the file is not what was
+    written: the batch is computed again."""
     if not blob.startswith(_FILE):
         return frame_from_ipc(blob)
-    return map_frame(Path(os.fsdecode(blob[len(_FILE) :])), stream=True)
+    path = Path(os.fsdecode(blob[len(_FILE) :]))
+    try:
+        return map_checked(path, stream=True)
+    except Broken as error:
+        raise ExternalError(f'"{path}" is damaged: {error}', hint="the batch is computed again") from error
 
 
 class FrameDirectories:

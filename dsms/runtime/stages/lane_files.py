@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from dsms.physical.lane import Lane
+from operators.core.checked_file import content_of, sealed
+from operators.core.decoding import Broken
+from operators.core.errors import ExternalError
 from operators.core.recursion import allow_deep_calls
 
 
@@ -38,8 +41,15 @@ def _read(path: str) -> FiledLane:
         for gone in [known for known in _lanes_read if not Path(known).exists()]:
             del _lanes_read[gone]
         allow_deep_calls()
-        _lanes_read[path] = FiledLane(**pickle.loads(Path(path).read_bytes()), path=path)
+        _lanes_read[path] = FiledLane(**pickle.loads(_content(path)), path=path)
     return _lanes_read[path]
+
+
+def _content(path: str) -> memoryview:
+    try:
+        return content_of(Path(path).read_bytes())
+    except Broken as error:
+        raise ExternalError(f'"{path}" is damaged: {error}', hint="the fragment starts again") from error
 
 
 class LaneFiles:
@@ -74,5 +84,5 @@ class LaneFiles:
     def _written(lane: Lane, directory: Path) -> FiledLane:
         parts: dict[str, Any] = {part.name: getattr(lane, part.name) for part in fields(Lane)}
         with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
-            pickle.dump(parts, file)
+            file.write(sealed(pickle.dumps(parts)))
         return FiledLane(**parts, path=file.name)

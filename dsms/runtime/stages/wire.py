@@ -7,8 +7,10 @@ Each kind of message is a struct, encoded by msgpack with the struct's name as i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -22,6 +24,7 @@ from dsms.runtime.stages.frames import Frame, pack
 from dsms.runtime.stages.stored_state import Names
 from dsms.scheduler.work import Works
 from operators.core.delta import Delta
+from operators.core.errors import ExternalError
 from operators.core.ordering import Ordering
 from operators.streams.shed import Seen
 
@@ -29,6 +32,7 @@ from operators.streams.shed import Seen
 DRIVER = 0
 #: The lane of envelopes about a source, whichever lanes read it.
 NO_LANE = ""
+_CHECK_BYTES = 4
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -265,7 +269,9 @@ class ArrowOutbox:
 
     def send(self, lane: str, message: Message, *, target: int = 0, stage: int = DRIVER) -> None:
         """Encodes a message."""
-        self._bytes.write(self._encoder.encode(message))
+        encoded = self._encoder.encode(message)
+        self._bytes.write(encoded)
+        self._bytes.write(_check((target, stage, self._revision, lane), encoded))
         self._ends.append(self._bytes.tell())
         self._targets.append(target)
         self._stages.append(stage)
@@ -298,6 +304,16 @@ def _frame(kind: type, value: object) -> Frame:
     return Frame(value)
 
 
+def _check(address: tuple[int, int, int, str], message: bytes) -> bytes:
+    """The check sum behind a message: Spark passes messages through files without any."""
+    return crc32(message, _address_check(address)).to_bytes(_CHECK_BYTES, "little")
+
+
+@lru_cache(maxsize=4096)
+def _address_check(address: tuple[int, int, int, str]) -> int:
+    return crc32(repr(address).encode())
+
+
 _DECODER = msgspec.msgpack.Decoder(AnyMessage, dec_hook=_frame)
 
 
@@ -311,4 +327,7 @@ def envelopes(batch: pa.RecordBatch | pa.Table) -> Iterator[Envelope]:
     """
     columns: Mapping[str, list[Any]] = batch.to_pydict()
     for target, stage, revision, lane, message in zip(*columns.values(), strict=True):
-        yield Envelope(target, stage, revision, lane, _DECODER.decode(message))
+        content, check = message[:-_CHECK_BYTES], message[-_CHECK_BYTES:]
+        if check != _check((target, stage, revision, lane), content):
+            raise ExternalError("a message between stages is damaged", hint="the batch is computed again")
+        yield Envelope(target, stage, revision, lane, _DECODER.decode(content))

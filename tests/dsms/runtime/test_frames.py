@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime
 
 import polars as pl
@@ -10,6 +11,7 @@ from polars.testing import assert_frame_equal
 
 from dsms.runtime.stages import frames
 from dsms.runtime.stages.frames import WORTHWHILE, pack, remove_files, unpack
+from operators.core.errors import ExternalError
 from tests.dsms.runtime.test_epoch import world_of
 from tests.support.pure_executor import run
 
@@ -85,3 +87,18 @@ def test_results_do_not_depend_on_files(tmp_path, monkeypatch) -> None:
     assert through(tmp_path) == along
     assert len(made) > 10
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_file_is_an_error_and_no_other_value(tmp_path) -> None:
+    frame, draw = pl.DataFrame(FRAMES["numbers and texts"]), random.Random(48)
+    blob = pack([frame], tmp_path)
+    (file,) = tmp_path.iterdir()
+    written = file.read_bytes()
+    for _ in range(50):
+        content = bytearray(written)
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        file.write_bytes(content)
+        with pytest.raises(ExternalError, match="is damaged"):
+            unpack(blob)
+    file.write_bytes(written)
+    assert_frame_equal(unpack(blob), frame)

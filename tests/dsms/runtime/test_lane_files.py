@@ -7,9 +7,12 @@ import pickle
 import weakref
 from pathlib import Path
 
+import pytest
+
 from dsms.physical.fragment_plan import compile_lane, planned
 from dsms.physical.lane import Lane
 from dsms.runtime.stages.lane_files import LaneFiles
+from operators.core.errors import ExternalError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
 SQL = """REGISTER SOURCE T (k INT, v BIGINT) FROM t; CREATE STREAM S OVER T KEY NULL;
@@ -63,3 +66,16 @@ def test_without_a_directory_lanes_go_along() -> None:
     files = LaneFiles(None)
     assert files.filed(lane) is lane
     files.keep([])
+
+
+def test_a_damaged_file_is_an_error_and_no_other_lane(tmp_path: Path) -> None:
+    files, (lane, _) = LaneFiles(tmp_path / "lanes"), lanes()
+    name = pickle.dumps(files.filed(lane))
+    (file,) = (tmp_path / "lanes").iterdir()
+    written = file.read_bytes()
+    for at in range(0, len(written), len(written) // 50):
+        file.write_bytes(written[:at] + bytes([written[at] ^ 4]) + written[at + 1 :])
+        with pytest.raises(ExternalError, match="is damaged"):
+            pickle.loads(name)
+    file.write_bytes(written)
+    assert pickle.loads(name).id == lane.id

@@ -8,7 +8,7 @@ import pytest
 from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.runtime.epoch.epoch import late_replacements, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
-from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, Queue, Segment
+from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, Queue, Segment, read_manifest
 from dsms.runtime.lanes.revision import Revision, revised, running_lanes, without_failed
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
@@ -214,3 +214,18 @@ def test_a_replacement_that_an_executor_knew_nothing_of_fails_and_says_so() -> N
     assert late_replacements(Published({old: 7}, {}), planned) == {}
     assert list(late_replacements(Published({old: 8}, {}), planned)) == [new]
     assert with_replaced_queries(Published({old: 7}, {}), planned).upto(new) == 7
+
+
+def test_no_flipped_bit_gives_another_manifest() -> None:
+    manifest = read(revised(plan(), Manifest(targets=1), ()), 80)
+    body = manifest.encode()
+    assert read_manifest(body) == manifest
+    for at in range(8 * len(body)):
+        changed = bytearray(body)
+        changed[at // 8] ^= 1 << at % 8
+        assert read_manifest(bytes(changed)) in (None, manifest)
+
+
+def test_a_manifest_of_a_version_without_check_sums_is_read() -> None:
+    manifest = Manifest(epoch=3, targets=1)
+    assert read_manifest(msgspec.json.encode(manifest)) == manifest

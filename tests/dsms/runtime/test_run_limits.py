@@ -1,5 +1,5 @@
-"""Results are the same under every limit of state in Redis, whatever crashes and whichever disk is lost, and the limit
-holds at every moment: the executor's pieces over a real Redis."""
+"""Results are the same under every limit of state in Redis, whatever crashes and whichever disk is lost or damaged, and
+the limit holds at every moment: the executor's pieces over a real Redis."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FRAGMENT = "0"
 _numbers = count()
 ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 99)), min_size=1, max_size=30)
 LIMIT = st.sampled_from([None, 0, 3_000, 6_000, 20_000])
-EVENT = st.sampled_from(["", "", "", "crash", "lost manifest", "lost disk"])
+EVENT = st.sampled_from(["", "", "", "crash", "lost manifest", "lost disk", "damaged disk"])
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,11 @@ class Fragment:
         """Runs one epoch and the event after it; gives whether anything was left to do."""
         store = self.store(limit)
         self.revision = revised(self.revision.plan, self.manifest, (), self.revision)
-        done = epoch(self.world, self.revision, records, 1, store=RedisRuns(store))
+        try:
+            done = epoch(self.world, self.revision, records, 1, store=RedisRuns(store))
+        except ExternalError:  # the only copy of a run was on the damaged disk
+            self.recover(store)
+            return True
         self.holds(limit)
         if event == "crash":
             self.recover(store)
@@ -97,7 +101,16 @@ class Fragment:
         if event == "lost disk":
             shutil.rmtree(self.directory, ignore_errors=True)
             self.recover(store)
+        if event == "damaged disk":
+            self.damage()
         return bool(done.results)
+
+    def damage(self) -> None:
+        """Flips a bit in every other file of state."""
+        for file in sorted(self.directory.iterdir())[::2]:
+            content = bytearray(file.read_bytes())
+            content[len(content) // 2] ^= 16
+            file.write_bytes(content)
 
     def recover(self, store: RunStore) -> None:
         names = self.manifest.names()

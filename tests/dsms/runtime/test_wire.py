@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from dsms.runtime.stages import wire
@@ -39,6 +40,7 @@ from dsms.runtime.stages.wire import (
 from dsms.scheduler.work import Work
 from operators.core.adherence import Adherence
 from operators.core.delta import Delta
+from operators.core.errors import ExternalError
 from operators.core.ordering import Ordering
 from operators.streams.shed import Seen
 
@@ -110,3 +112,16 @@ def test_only_targets_that_get_elements_are_sent_any() -> None:
     wire.send_parts(outbox, "o1", lambda frame: Elements(4, frame, 2, 0), parts, stage=2)
     assert [envelope[:4] for envelope in outbox.sent] == [(0, 2, 1, "o1"), (2, 2, 1, "o1")]
     assert isinstance(outbox.sent[0], Envelope)
+
+
+def test_a_damaged_message_is_an_error_and_no_other_message() -> None:
+    outbox = ArrowOutbox(7)
+    outbox.send("o1", PartitionMoved(0, 3, 800), target=1, stage=2)
+    batch = outbox.batch()
+    message: bytes = batch.column("message")[0].as_py()
+    damaged = [message[:at] + bytes([message[at] ^ 2]) + message[at + 1 :] for at in range(len(message))]
+    rows = [(1, 2, 7, "o1", each) for each in damaged]
+    rows += [(0, 2, 7, "o1", message), (1, 1, 7, "o1", message), (1, 2, 6, "o1", message), (1, 2, 7, "o2", message)]
+    for row in rows:
+        with pytest.raises(ExternalError, match="damaged"):
+            list(envelopes(pa.table([[part] for part in row], schema=ENVELOPE_ARROW)))
