@@ -108,3 +108,19 @@ def test_who_was_fenced_by_an_older_one_is_not_replaced(
     commit(again, 2)
     assert older.replaced()
     assert dead_upto() == b"[2,1]"
+
+
+def test_a_commit_that_comes_late_does_not_bring_an_older_epoch_back(redis_url: str, unique: str) -> None:
+    client, claim = connect(redis_url), Claim(1, 1)
+    store, late = ManifestStore(client, unique, "0"), ManifestStore(client, unique, "0")
+    store.claim(claim)
+    store.commit(claim, b"first")
+    store.commit(claim, b"second")
+    late.commit(claim, b"first")  # what the store has sent, once more
+    assert store.read() == (claim, b"second")
+    newer = Claim(1, 2)
+    late.claim(newer)
+    late.commit(newer, b"third")
+    assert store.read() == (newer, b"third")
+    with pytest.raises(Fenced):
+        store.commit(claim, b"fourth")

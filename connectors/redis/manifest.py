@@ -35,6 +35,7 @@ class ManifestStore:
         self._client = client
         self.key = key(cluster, fragment, "manifest")
         script = resources.files("connectors.redis").joinpath("lua", "hold_manifest.lua")
+        self._commits = 0
         self._hold = client.register_script(script.read_text())
 
     def read(self) -> tuple[Claim, bytes | None]:
@@ -58,9 +59,11 @@ class ManifestStore:
             raise Fenced("a newer executor has claimed the fragment")
 
     def commit(self, claim: Claim, body: bytes) -> None:
-        """Replaces the manifest by `body`. Raises Fenced if there is a newer incarnation."""
+        """Replaces the manifest by `body`. Raises Fenced if there is a newer incarnation. A request whose answer was
+        lost is sent again, and changes nothing where it comes after a later one."""
         with translated("writing the manifest"):
-            done = self._hold(keys=[self.key], args=[*claim, body])
+            self._commits += 1
+            done = self._hold(keys=[self.key], args=[*claim, body, self._commits])
         if not done:
             raise Fenced("a newer executor of the fragment has written the manifest")
 

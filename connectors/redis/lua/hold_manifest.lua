@@ -1,10 +1,11 @@
 -- Claims a fragment for an incarnation and replaces its manifest if one is given; older incarnations can no longer write
 -- it. Returns 1, or 0 if a newer incarnation has claimed the fragment: then nothing is changed.
 -- A script that starts by removing something is not refused when Redis is full; recovery then frees memory.
--- KEYS[1]  hash    dsms:{cluster/fragment}:manifest   fields: lease, token (integers), body (JSON)
+-- KEYS[1]  hash    dsms:{cluster/fragment}:manifest   fields: lease, token, commit (integers), body (JSON)
 -- ARGV[1]  integer the lease under which it runs
 -- ARGV[2]  integer the incarnation's token; it grows with every recovery under one lease
 -- ARGV[3]  string  the new manifest as JSON; without it the manifest stays
+-- ARGV[4]  integer the number of this commit of the incarnation; one that comes after a later one changes nothing
 local function number(text)
   return text and #text < 16 and string.match(text, '^%-?%d+$') and tonumber(text) or 0
 end
@@ -23,9 +24,13 @@ local mine = tonumber(ARGV[1])
 if lease > mine or (lease == mine and token > tonumber(ARGV[2])) then
   return 0
 end
-redis.call('HDEL', KEYS[1], 'token')
+if ARGV[4] and lease == mine and token == tonumber(ARGV[2])
+  and number(redis.call('HGET', KEYS[1], 'commit')) > tonumber(ARGV[4]) then
+  return 1
+end
+redis.call('HDEL', KEYS[1], 'token', 'commit')
 redis.call('HSET', KEYS[1], 'lease', ARGV[1], 'token', ARGV[2])
 if ARGV[3] then
-  redis.call('HSET', KEYS[1], 'body', ARGV[3])
+  redis.call('HSET', KEYS[1], 'body', ARGV[3], 'commit', ARGV[4] or 0)
 end
 return 1
