@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Message
 
 from connectors.kafka.broker_connections import BrokerConnections, supported
-from connectors.kafka.column_writer import result_writer
+from connectors.kafka.column_writer import transactional_writer
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.native.library import library
 from connectors.kafka.range_reader import read_whole
@@ -57,7 +57,7 @@ def read(kafka: str, topic: str, partitions: int) -> list[Message]:
 
 def test_an_epoch_is_what_was_given(native: bool, kafka: str, topic: Factory, unique: str) -> None:
     name, bare = topic("keyed", partitions=3), topic("bare", partitions=2)
-    writer = result_writer(KafkaSettings(kafka), unique, native=native)
+    writer = transactional_writer(KafkaSettings(kafka), unique, native=native)
     for first in (0, COUNT):
         writer.begin()
         for start in range(first, first + COUNT, 10_000):
@@ -88,7 +88,7 @@ def test_an_epoch_is_what_was_given(native: bool, kafka: str, topic: Factory, un
 def test_both_ways_choose_the_same_partitions(kafka: str, topic: Factory, unique: str) -> None:
     name = topic("both", partitions=7)
     for native in (True, False):
-        writer = result_writer(KafkaSettings(kafka), f"{unique}-{native}", native=native)
+        writer = transactional_writer(KafkaSettings(kafka), f"{unique}-{native}", native=native)
         writer.begin()
         writer.write(Records(name, [b"k" * size for size in range(60)], [b"v"] * 60))
         writer.commit()
@@ -102,10 +102,10 @@ def test_what_is_not_committed_is_not_read_and_an_older_writer_is_fenced(
     native: bool, kafka: str, topic: Factory, unique: str
 ) -> None:
     name = topic()
-    old = result_writer(KafkaSettings(kafka), unique, native=native)
+    old = transactional_writer(KafkaSettings(kafka), unique, native=native)
     old.begin()
     old.write(columns(name, 0, 100, pl.Series([0] * 100)))
-    new = result_writer(KafkaSettings(kafka), unique, native=native)
+    new = transactional_writer(KafkaSettings(kafka), unique, native=native)
     with pytest.raises(Fenced):
         old.write(columns(name, 0, 100, pl.Series([0] * 100)))
         old.commit()
@@ -122,7 +122,7 @@ def test_what_is_not_committed_is_not_read_and_an_older_writer_is_fenced(
 
 def test_a_record_larger_than_a_batch(native: bool, kafka: str, topic: Factory, unique: str) -> None:
     name = topic(config={"max.message.bytes": "20000000"})
-    writer = result_writer(KafkaSettings(kafka), unique, native=native)
+    writer = transactional_writer(KafkaSettings(kafka), unique, native=native)
     large = bytes(range(256)) * 20_000
     writer.begin()
     writer.write(Records(name, [b"a", b"b", b"c"], [b"1", large, b"2"]))
@@ -150,7 +150,7 @@ def test_the_topics_of_an_epoch_are_looked_up_together(
 
 def test_many_topics_in_one_epoch(native: bool, kafka: str, topic: Factory, unique: str) -> None:
     names = [topic(f"many-{at}") for at in range(30)]
-    writer = result_writer(KafkaSettings(kafka), unique, native=native)
+    writer = transactional_writer(KafkaSettings(kafka), unique, native=native)
     for _ in range(3):
         writer.begin(names)
         for name in names:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import ssl
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,10 +20,12 @@ from kafka.errors import (
     RetriableError,
     SaslAuthenticationFailedError,
     UnknownBrokerIdError,
+    UnsupportedVersionError,
 )
 from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.protocol.metadata import ApiVersionsRequest
 
 from connectors.kafka.config import KafkaSettings
 from operators.core.errors import ExternalError
@@ -51,6 +54,8 @@ _RESPONSE_MS = 600_000
 _CONNECT_S = 30.0
 _PAUSE_MS = 50
 _LARGEST_RESPONSE = 1 << 30
+#: What brokers are told of a client that asks for features; without a name they refuse.
+_SOFTWARE = {"client_software_name": "dsms", "client_software_version": "1"}
 
 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what fails is raised, and tried again where that helps
 
@@ -81,6 +86,8 @@ class BrokerConnections:
             ssl_context=_tls(settings.properties),
             **_translated(settings.properties),
         )
+        self._closed = weakref.finalize(self, _close, self._manager, self._net)
+        self._closed.atexit = False
 
     def send(self, node: int, request: Any) -> Future:
         """Sends a request to a broker; the response comes while somebody waits."""
@@ -137,6 +144,19 @@ class BrokerConnections:
         if unknown:
             self.retried(lambda: self._run(self._refresh), f"looking up {len(unknown)} topics")
 
+    def finalized(self, feature: str) -> int:
+        """The version of a feature that the cluster as a whole has; 0 where it has none. ExternalError if no broker
+        answers."""
+        levels = self.retried(self._features, "asking for the features of the cluster")
+        return int(levels.get(feature, 0))
+
+    def _features(self) -> dict[str, int]:
+        try:
+            answer = self.wait(self.send_to_any(ApiVersionsRequest(**_SOFTWARE, min_version=3)), _CONNECT_S)
+        except UnsupportedVersionError:  # brokers before 2.4
+            return {}
+        return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
+
     def retried(self, attempt: Callable[[], Any], doing: str) -> Any:
         """The result of an attempt, which is repeated while no broker can be reached; ExternalError after 30 s."""
         deadline = time.monotonic() + _CONNECT_S
@@ -157,9 +177,8 @@ class BrokerConnections:
         self._net.poll(timeout_ms=milliseconds, future=Future())
 
     def close(self) -> None:
-        """Closes all connections."""
-        self._manager.close()
-        self._net.close()
+        """Closes all connections; those of an owner that is forgotten are closed with it."""
+        self._closed()
 
     async def _refresh(self) -> None:
         if not self._manager.bootstrapped:
@@ -168,6 +187,11 @@ class BrokerConnections:
 
     def _run(self, coroutine: Callable[[], Any]) -> Any:
         return self._net.run(coroutine)
+
+
+def _close(manager: KafkaConnectionManager, net: NetworkSelector) -> None:
+    manager.close()
+    net.close()
 
 
 def _translated(properties: dict[str, str]) -> dict[str, str]:

@@ -49,9 +49,10 @@ class KafkaSettings:
         )
 
     def producer(self, **settings: object) -> Producer:
-        """A new idempotent producer with the partitioner of JVM clients. `on_delivery` is called with the reports."""
-        callbacks = {"on_delivery": settings.pop("on_delivery")} if "on_delivery" in settings else {}
-        dotted = {name.replace("_", "."): value for name, value in settings.items()} | callbacks
+        """A new idempotent producer with the partitioner of JVM clients. `on_delivery` is called with the reports;
+        `logger` gets what the client logs."""
+        named = {name: settings.pop(name) for name in ("on_delivery", "logger", "log_level") if name in settings}
+        dotted = {name.replace("_", "."): value for name, value in settings.items()} | named
         return Producer(
             {
                 **self.base(),

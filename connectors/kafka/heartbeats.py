@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from connectors.kafka.column_writer import transactional_writer
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.internal_log import Entry, InternalLog
 from connectors.kafka.names import transactional_id
 from operators.core.alarms import Alarms
@@ -22,7 +22,7 @@ class HeartbeatLog:
 
     def __init__(self, settings: KafkaSettings, cluster: str, fragment: str, alarms: Alarms) -> None:
         self._log = InternalLog(settings, cluster, HEARTBEATS, alarms, fragment)
-        self._writer = EpochWriter(settings, transactional_id(cluster, f"{fragment}.heartbeats"))
+        self._writer = transactional_writer(settings, transactional_id(cluster, f"{fragment}.heartbeats"))
         #: All heartbeats by (source id, partition), in offset order.
         self.known: dict[tuple[str, int], list[Heartbeat]] = {}
         for source, partition, beat in self._log.read(read_heartbeat):
@@ -32,9 +32,7 @@ class HeartbeatLog:
         """Logs heartbeats of a source's partitions; they are in `known` once they are durable."""
         keys = [f"{source}/{partition}".encode() for partition in beats]
         values = [msgspec.json.encode((beat.offset, beat.time)) for beat in beats.values()]
-        self._writer.begin()
-        self._writer.write(self._log.records(keys, values))
-        self._writer.commit()
+        self._log.append(self._writer, keys, values)
         for partition, beat in beats.items():
             self._learn(source, partition, beat)
 

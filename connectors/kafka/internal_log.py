@@ -17,6 +17,7 @@ from typing import TypeVar
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
+from connectors.kafka.column_writer import TransactionalWriter
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import BY_HEADER, internal_topic
 from connectors.kafka.pieces import committed, pieces, settled
@@ -25,6 +26,7 @@ from connectors.kafka.result_ends import last_instant
 from connectors.kafka.topics import partitions_of
 from operators.core.alarms import Alarms
 from operators.core.decoding import Broken
+from operators.core.errors import ExternalError
 
 #: The key of the record after which every record has the header. It is an object without a name, a partition that is no
 #: number and a result without a query: no version that does not know it can read it.
@@ -115,6 +117,25 @@ class InternalLog:
             value = self._read(message, decode, findings)
             if value is not None:
                 yield value
+
+    def append(self, writer: TransactionalWriter, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> None:
+        """Writes records in a transaction of their own, and reads them again where it is in doubt how that ended."""
+        records = self.records(keys, values)
+        writer.begin()
+        writer.write(records)
+        writer.commit()
+        if writer.in_doubt:
+            self.check(records)
+
+    def check(self, written: Records) -> None:
+        """Raises ExternalError unless the last committed record of each key is what was written of it; a transaction
+        that is open now is waited for. For a commit whose end was in doubt: before its writer relies on it."""
+        last = {entry.key: entry.value for entry in self.read(as_it_is, decided=True)}
+        wanted = dict(zip(written.keys, written.values, strict=True))
+        if lost := [key for key, value in wanted.items() if key is not None and last.get(key) != value]:
+            reason = f'a commit whose answer was lost is not in topic "{self.topic}": {len(lost)} records are missing'
+            self.alarms.raise_at(self.topic, reason)
+            raise ExternalError(reason, hint="its writer starts again from what is there")
 
     def last(self, decode: Callable[[Entry], _T | None], count: int) -> list[_T]:
         """What the last records of each partition hold, at most so many of each that count."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from connectors.kafka.column_writer import transactional_writer
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.internal_log import Entry, InternalLog
 from connectors.kafka.names import transactional_id
 from operators.core.alarms import Alarms
@@ -26,7 +26,7 @@ class ShedLog:
 
     def __init__(self, settings: KafkaSettings, cluster: str, fragment: str, alarms: Alarms) -> None:
         self._log = InternalLog(settings, cluster, SHED, alarms, fragment)
-        self._writer = EpochWriter(settings, transactional_id(cluster, f"{fragment}.shed"))
+        self._writer = transactional_writer(settings, transactional_id(cluster, f"{fragment}.shed"))
         #: All rates by query and source partition, in the order of their offsets.
         self.known: dict[str, dict[Place, list[Setting]]] = {}
         for query, place, decision in self._log.read(read_decision):
@@ -36,9 +36,7 @@ class ShedLog:
         """Logs rates; they are in `known` once they are durable."""
         entries = [(query, place, decision) for query, places in decided.items() for place, decision in places.items()]
         keys = [f"{query}/{source}/{partition}".encode() for query, (source, partition), _ in entries]
-        self._writer.begin()
-        self._writer.write(self._log.records(keys, [msgspec.json.encode(decision) for _, _, decision in entries]))
-        self._writer.commit()
+        self._log.append(self._writer, keys, [msgspec.json.encode(decision) for _, _, decision in entries])
         for query, place, decision in entries:
             self._learn(query, place, decision)
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 
 import psutil
 import redis
 
 from dsms.local.broker import Broker
-from dsms.local.installed import local_broker, local_redis
+from dsms.local.installed import local_redis
 from dsms.local.ports import free_port
 from dsms.local.process import ManagedProcess
 from dsms.local.redis_server import RedisServer
@@ -23,13 +24,8 @@ from integration.chaos.clock import Clock, clocks, compiler, step_of
 from integration.chaos.disk import Disk, can_mount, mounted
 from integration.chaos.link import Link, linked
 from integration.cluster import Cluster, kill_9
+from integration.linked_broker import linked_broker
 
-#: A second listener of the broker, which tells clients to come back by the link.
-_LISTENERS = """\
-listeners=CLIENT://{{host}}:{{port}},CONTROLLER://127.0.0.1:{{controller_port}},LINKED://127.0.0.1:{server}
-advertised.listeners=CLIENT://{{host}}:{{port}},LINKED://127.0.0.1:{link}
-listener.security.protocol.map=CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,LINKED:PLAINTEXT
-"""
 _DISK_MB = {t.REDIS: 768, **dict.fromkeys(t.EXECUTORS, 256)}
 #: How executors are started, besides their names.
 _EXECUTOR = {"batch_records": 2_000, "batch_seconds": 1.0}
@@ -225,6 +221,7 @@ _BEGIN: Mapping[str, Act] = {
     t.KILL_PLANNER: _kill_planner,
     t.CUT: lambda world, what: world.links[what.target].cut(),
     t.SILENCE: lambda world, what: world.links[what.target].silence(),
+    t.DELIVER_LATE: lambda world, what: world.links[what.target].deliver_late(Random(what.size)),
     t.RESTART: lambda world, what: world.server(what.target).kill(),
     t.EMPTY: _empty,
     t.EMPTY_DISK: _empty_disk,
@@ -238,6 +235,7 @@ _HEAL: Mapping[str, Act] = {
     t.FREEZE: lambda world, what: world.thaw(what.target),
     t.CUT: lambda world, what: world.links[what.target].heal(),
     t.SILENCE: lambda world, what: world.links[what.target].heal(),
+    t.DELIVER_LATE: lambda world, what: world.links[what.target].heal(),
     t.RESTART: lambda world, what: world.start(what.target),
     t.EMPTY_DISK: lambda world, what: world.start(what.target),
     t.STEP_CLOCK: lambda world, what: world.clocks[what.target].step(0),
@@ -275,12 +273,10 @@ def world(directory: Path) -> Iterator[World]:
 
 
 def _linked_broker(directory: Path, stack: ExitStack) -> tuple[Broker, Link]:
-    plain, server, link = local_broker(directory / "kafka", os.environ), free_port(), free_port()
-    lines = _LISTENERS.format(server=server, link=link)
-    broker = Broker(replace(plain.config, properties=lines, port=plain.port))
+    broker, link, server = linked_broker(directory / "kafka")
     stack.callback(broker.kill)
     broker.start()
-    return broker, stack.enter_context(linked(link, server))
+    return broker, stack.enter_context(linked(link, server, framed=True))
 
 
 def _disks(directory: Path, stack: ExitStack) -> dict[str, Disk]:

@@ -1,11 +1,15 @@
 """Tables on a real cluster: what statements did is there at once, for streams in time, and after a restart."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.epoch_writer import EpochWriter
+from connectors.kafka.names import transactional_id
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, Refused, kill_9
 from integration.kafka_log import Input, changes, read_committed, write
@@ -153,3 +157,14 @@ def test_a_dropped_table_is_made_anew_at_once(cluster: Cluster, unique: str):
         cluster.sql(f"CREATE TABLE {unique}T (k INT PRIMARY KEY); INSERT INTO {unique}T VALUES ({number})")
         assert rows(cluster, f"SELECT k FROM {unique}T") == [[number]]
         cluster.sql(f"DROP TABLE {unique}T")
+
+
+def test_a_writer_that_was_fenced_while_its_coordinator_leads_goes_on(cluster: Cluster, unique: str):
+    """As a start of its own does that comes late, and a transaction that takes too long."""
+    table = f"{unique}Fenced"
+    cluster.sql(f"CREATE TABLE {table} (id INT PRIMARY KEY)")
+    EpochWriter(KafkaSettings(cluster.kafka), transactional_id(cluster.name, "tables")).close()
+    with suppress(Refused):  # unless a promise has met it before
+        cluster.sql(f"INSERT INTO {table} VALUES (1)")
+    cluster.sql(f"INSERT INTO {table} VALUES (2)")
+    assert [2] in rows(cluster, f"SELECT * FROM {table}")

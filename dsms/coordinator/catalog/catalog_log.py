@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from connectors.kafka.column_writer import transactional_writer
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.internal_log import Findings, InternalLog
 from connectors.kafka.names import transactional_id
 from connectors.kafka.record_columns import Records
@@ -88,7 +88,7 @@ class CatalogLog:
         writer = f"coordinator-{time.time_ns() // 1_000_000}"
         self._settings, self._log = settings, InternalLog(settings, cluster, CATALOG, alarms, writer)
         self._id = transactional_id(cluster, "catalog")
-        self._writer = EpochWriter(settings, self._id)
+        self._writer = transactional_writer(settings, self._id)
         self._registry_events = 0
         #: Whether a write is under way or has failed: its change may be in the log or not, until the log is read.
         self.in_doubt = False
@@ -113,9 +113,7 @@ class CatalogLog:
     def read(self) -> tuple[Catalog, list[Event]]:
         """The catalog, and the events of the schema registry in order. A write in doubt is settled first."""
         if self.in_doubt:
-            # the write in doubt may be open: only a new writer ends it
-            self._check_term(self._parts(decided=False).meta)
-            self._writer = EpochWriter(self._settings, self._id)
+            self._renew()  # the write in doubt may be open: only a new writer ends it
         parts = self._parts()
         meta = parts.meta
         self._check_term(meta)
@@ -167,16 +165,28 @@ class CatalogLog:
         if self.replaced:
             raise Fenced("a newer coordinator has taken over")
 
+    def _renew(self) -> None:
+        """Makes a new writer, unless a newer term has begun; whoever does so looks for a newer term once more."""
+        self._check_term(self._parts(decided=False).meta)
+        self._writer.close()
+        self._writer = transactional_writer(self._settings, self._id)
+
     def _write(self, *written: Records) -> None:
         """Writes one transaction. If it fails, only a new writer can tell how it ended; Fenced once replaced."""
         if self.replaced:
             raise Fenced("a newer coordinator has taken over")
+        if self._writer.spent:
+            self._renew()
+            self._check_term(self._parts().meta)
         self.in_doubt = True
         try:
             self._writer.begin()
             for records in written:
                 self._writer.write(records)
             self._writer.commit()
+            if self._writer.in_doubt:
+                for records in written:
+                    self._log.check(records)
         except Fenced as error:
             self._check_term(self._parts().meta)
             raise ExternalError("the catalog's writer was fenced and has to start again", hint="try again") from error

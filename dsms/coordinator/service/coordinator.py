@@ -90,9 +90,7 @@ class Coordinator:
         )
         self._store.change(partial(_with_system_objects, settings, topics))
         self._facts = _facts(settings, self._cluster, topics, self.registry, self._catalog)
-        self._tables = TableStatements(
-            settings.kafka, settings.cluster, settings.loads, settings.limits, self._catalog, settings.alarms
-        )
+        self._tables = TableStatements(settings.kafka, leader, settings.loads, settings.limits, settings.alarms)
         self._objects = ObjectDocuments(self._catalog, self._facts.states)
         self.control = ControlTables(
             self._cluster,

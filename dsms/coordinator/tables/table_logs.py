@@ -17,14 +17,15 @@ import polars as pl
 import pyarrow as pa
 
 from connectors.formats import JsonEncoder
+from connectors.kafka.column_writer import TransactionalWriter, transactional_writer
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.fold import Fold
 from connectors.kafka.internal_log import mark
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER, transactional_id
 from connectors.kafka.pieces import pieces, settled
 from connectors.kafka.record_columns import Headers, Records
 from dsms.coordinator.results.relations import Message, decoded_rows
+from dsms.coordinator.watcher.cluster_copies import Leader
 from dsms.model.objects import Table
 from dsms.tables.effect import Effect
 from dsms.tables.select_budget import Budget
@@ -50,13 +51,13 @@ class ClusterTables:
     """The logs of all tables. Making one fences that of an older coordinator. One thread at a time may use it."""
 
     def __init__(
-        self, kafka: KafkaSettings, cluster: str, alarms: Alarms, clock: Callable[[], int] = wall_clock_ms
+        self, kafka: KafkaSettings, leader: Leader, alarms: Alarms, clock: Callable[[], int] = wall_clock_ms
     ) -> None:
-        self._kafka, self._clock, self._alarms = kafka, clock, alarms
+        self._kafka, self._clock, self._alarms, self._leads = kafka, clock, alarms, leader.leads
         self._admin = kafka.admin()
-        self._mark = mark(cluster, f"tables-{clock()}")
-        self._start = partial(EpochWriter, kafka, transactional_id(cluster, "tables"))
-        self._writer: EpochWriter | None = self._start()
+        self._mark = mark(leader.cluster, f"tables-{clock()}")
+        self._start = partial(transactional_writer, kafka, transactional_id(leader.cluster, "tables"))
+        self._writer: TransactionalWriter | None = self._start()
         self._folded: dict[str, _FoldedLog] = {}
 
     def write(self, table: Table, tables: Iterable[Table], effects: Iterable[Effect]) -> tuple[int, int]:
@@ -73,7 +74,7 @@ class ClusterTables:
                 for records in _records(table, effect, instant, self._mark):
                     writer.write(records)
             self._promise(writer, all_tables, instant + 1)
-            writer.commit()
+            self._commit(writer, all_tables, instant + 1)
         except BaseException as error:
             self._give_up(error)
             raise
@@ -86,7 +87,7 @@ class ClusterTables:
         writer = self._begin()
         try:
             self._promise(writer, all_tables, instant)
-            writer.commit()
+            self._commit(writer, all_tables, instant)
         except BaseException as error:
             self._give_up(error)
             raise
@@ -157,22 +158,33 @@ class ClusterTables:
             log.next[unread.partition] = unread.end
         return log.fold
 
-    def _begin(self) -> EpochWriter:
+    def _begin(self) -> TransactionalWriter:
+        if self._writer is not None and self._writer.spent:
+            self._writer.close()
+            self._writer = None
         if self._writer is None:
             self._writer = self._start()
         self._writer.begin()
         return self._writer
 
-    def _promise(self, writer: EpochWriter, tables: Iterable[Table], instant: int) -> None:
+    def _promise(self, writer: TransactionalWriter, tables: Iterable[Table], instant: int) -> None:
         for table in tables:
             count = table.source.partitions
             headers: list[Headers] = [[(HEARTBEAT_HEADER, str(instant).encode()), *self._mark]] * count
             writer.write(Records(table.topic, [None] * count, [None] * count, headers, list(range(count))))
 
+    def _commit(self, writer: TransactionalWriter, tables: Iterable[Table], promised: int) -> None:
+        """Commits; where the answer was lost, reads what is promised in the same transaction before going on."""
+        writer.commit()
+        if writer.in_doubt and any(self._read(table).frontier < promised for table in tables):
+            raise ExternalError(
+                "a commit whose answer was lost is not in the log of a table", hint="look, and try again"
+            )
+
     def _give_up(self, error: BaseException) -> None:
-        """Aborts the transaction by making a new writer; a fenced writer is kept, so that every later statement fails,
-        too."""
-        if isinstance(error, Fenced) or self._writer is None:
+        """Aborts the transaction by making a new writer. A writer that a newer coordinator has fenced is kept, so that
+        every later statement fails, too; Kafka also fences one that took too long, or whose own start came late."""
+        if self._writer is None or (isinstance(error, Fenced) and not self._leads()):
             return
         self._writer.close()
         self._writer = None

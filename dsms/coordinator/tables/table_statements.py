@@ -19,6 +19,7 @@ from dsms.coordinator.results.relations import Relations
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.tables.reads import Reads
 from dsms.coordinator.tables.table_logs import ClusterTables
+from dsms.coordinator.watcher.cluster_copies import Leader
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
@@ -57,16 +58,15 @@ class TableStatements:
     def __init__(
         self,
         kafka: KafkaSettings,
-        cluster: str,
+        leader: Leader,
         loads: LoadPolicy,
         limits: Limits,
-        catalog: Callable[[], Catalog],
         alarms: Alarms,
     ) -> None:
-        self._tables = ClusterTables(kafka, cluster, alarms)
-        self._relations = Relations(kafka, cluster, self._tables, alarms)
-        self._loads, self._catalog = loads, catalog
-        self._admin, self._cluster = kafka.admin(), cluster
+        self._tables = ClusterTables(kafka, leader, alarms)
+        self._relations = Relations(kafka, leader.cluster, self._tables, alarms)
+        self._loads, self._catalog = loads, leader.catalog
+        self._admin, self._cluster = kafka.admin(), leader.cluster
         self._running, self._reads = threading.Lock(), Reads()
         self._selects, self._writes = SelectPool(limits, limits.selects, _NICENESS), SelectPool(limits, 1)
         self._pace = _Pace()

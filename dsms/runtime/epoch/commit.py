@@ -6,7 +6,7 @@ The steps; after each of them there is a fault point for the crash tests:
     begun             the Kafka transaction is open
     half_written      some records are in it; no reader sees them
     written           results, dead letters and progress are in it
-    committed         a read-committed reader sees all of them
+    committed         a read-committed reader sees all of them; they were read back where Kafka's answer was lost
     manifest_written  the manifest names the epoch's runs; old runs are deleted, and large ones moved from Redis to disk
 
 Recovery
@@ -31,10 +31,11 @@ from itertools import chain
 
 import structlog
 
-from connectors.kafka.column_writer import result_writer
+from connectors.kafka.column_writer import transactional_writer
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import transactional_id
+from connectors.kafka.pieces import settled
 from connectors.kafka.record_columns import RecordColumns, Records
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunLocations, RunStore
@@ -84,7 +85,7 @@ class Committer:
         self._faults = faults
         self._claim = Claim(claim.lease, max(claim.token, self._manifests.read()[0].token + 1))
         self._manifests.claim(self._claim)
-        self._writer = result_writer(kafka, transactional_id(progress.cluster, fragment))
+        self._writer = transactional_writer(kafka, transactional_id(progress.cluster, fragment))
         self._named: set[str] = set()
         self._held = HeldRuns()
         #: Where the runs of the last epoch are stored.
@@ -125,9 +126,7 @@ class Committer:
         """What is published. What others have covered in the topic is written again, before it may be removed."""
         reading = read_progress(self._progress, plan.result_places, plan.divided_places)
         if reading.again:
-            self._writer.begin()
-            self._writer.write(self._progress.records(list(reading.again), list(reading.again.values())))
-            self._writer.commit()
+            self._progress.append(self._writer, list(reading.again), list(reading.again.values()))
         return reading.published
 
     def _unusable(self, manifest: Manifest | None, targets: int) -> str | None:
@@ -200,6 +199,16 @@ class Committer:
                 self._faults.hit("half_written")
         self._faults.hit("written")
         self._writer.commit()
+        if self._writer.in_doubt:
+            self._read_back(epoch, progress)
+
+    def _read_back(self, epoch: Epoch, progress: Records) -> None:
+        """Returns once an epoch can be read, as the answer to its commit was lost: no transaction is open on its
+        topics, and its progress is there, which is in the same transaction as the rest. ExternalError if it is not."""
+        for topic in _topics(epoch):
+            settled(self._progress.admin, topic)
+        self._progress.check(progress)
+        log.info("a commit whose answer was lost has been read back", fragment=self._fragment)
 
 
 def _topics(epoch: Epoch) -> list[str]:
