@@ -1,12 +1,20 @@
 """A short run of the chaos program, and proof that its comparison would find what is wrong."""
 
 import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from dsms.local.ports import free_port
+from dsms.local.waiting import wait_until
 from integration.chaos import verdict
 from integration.chaos.life import Life, Version, steps
+from integration.chaos.link import linked
 from integration.chaos.run import run
 from integration.chaos.shapes import SHAPES, Text
 from integration.chaos.timeline import timeline
@@ -94,3 +102,55 @@ def test_a_frontier_is_that_of_the_query_and_of_its_last_version():
     assert published("o1", 70) == -(2**63), "of a query that had the name before"
     assert (published("o2", 40), published("o2", 70)) == (40, 50)
     assert published("o3", 70) == 70
+
+
+def frames(sock: socket.socket) -> Iterator[bytes]:
+    """What comes on a connection, frame by frame."""
+    with sock, sock.makefile("rb") as file:
+        while len(size := file.read(4)) == 4:
+            yield file.read(int.from_bytes(size, "big"))
+
+
+def frame(number: int) -> bytes:
+    """A request that ends a transaction, with a number."""
+    body = (26).to_bytes(2, "big") + number.to_bytes(4, "big")
+    return len(body).to_bytes(4, "big") + body
+
+
+def test_a_link_delivers_late_and_twice_and_loses_nothing():
+    seen: list[int] = []
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
+
+    def answer(sock: socket.socket) -> None:
+        for body in frames(sock):
+            seen.append(int.from_bytes(body[2:6], "big"))
+            with suppress(OSError):
+                sock.sendall(len(body).to_bytes(4, "big") + body)
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        linked(free_port(), listener.getsockname()[1], framed=True) as link,
+    ):
+        threading.Thread(target=serve, daemon=True).start()
+        link.deliver_late(Random(1))
+        cut = 0
+        for number in range(40):
+            cut += not answered(link.port, number)
+        assert wait_until(lambda: set(seen) == set(range(40)), 20)
+        assert wait_until(lambda: len(seen) > 40, 20), "none came twice"
+        link.heal()
+        listener.shutdown(socket.SHUT_RDWR)
+    assert cut > 0
+    assert seen != sorted(seen), "none came late"
+
+
+def answered(port: int, number: int) -> bool:
+    """Sends a request on a connection of its own; whether it was answered."""
+    with socket.create_connection(("127.0.0.1", port), 20) as sock, suppress(OSError):
+        sock.sendall(frame(number))
+        return any(True for _ in frames(sock))
+    return False

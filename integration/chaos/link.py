@@ -1,4 +1,5 @@
-"""A TCP proxy to a server: its connections can be cut, or silenced as if the network swallowed every packet."""
+"""A TCP proxy to a server: its connections can be cut, or silenced as if the network swallowed every packet; requests
+of Kafka's transactions can come late, and twice, by other connections."""
 
 from __future__ import annotations
 
@@ -7,8 +8,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from random import Random
 
 _PIECE = 256 * 1024
+#: Produce, InitProducerId, AddPartitionsToTxn and EndTxn: the keys of the requests that may come late.
+_OF_TRANSACTIONS = {0, 22, 24, 26}
+#: How likely each of them is delayed; comes late, after its client's connection was cut; and comes twice.
+_DELAYED, _LATE, _TWICE = 0.1, 0.15, 0.15
+_LATEST_S = 4.0
 
 
 @dataclass
@@ -17,10 +24,14 @@ class Link:
 
     port: int
     server_port: int
+    #: Whether clients send frames of Kafka's protocol: only such requests can come late.
+    framed: bool = False
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _open: asyncio.Event = field(default_factory=asyncio.Event)
     _cut: bool = False
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
+    _chance: Random | None = None
+    _on_their_way: set[asyncio.Task[None]] = field(default_factory=set)
 
     def cut(self) -> None:
         """Ends all connections, and each new one at once."""
@@ -30,8 +41,12 @@ class Link:
         """Passes nothing on; connections stay, and nobody is told."""
         self._call(self._open.clear)
 
+    def deliver_late(self, chance: Random) -> None:
+        """Delays some requests; gives some to the server late or twice, by connections of their own."""
+        self._call(lambda: setattr(self, "_chance", chance))
+
     def heal(self) -> None:
-        """Passes on what waits, and accepts connections."""
+        """Passes on what waits, and accepts connections; nothing more comes late but what is on its way."""
         self._call(self._heal)
 
     def _call(self, act: Callable[[], None]) -> None:
@@ -45,7 +60,7 @@ class Link:
             writer.transport.abort()
 
     def _heal(self) -> None:
-        self._cut = False
+        self._cut, self._chance = False, None
         self._open.set()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -54,7 +69,8 @@ class Link:
                 server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self.server_port)
                 ends = {writer, server_writer}
                 self._writers |= ends
-                passing = [self._pass(reader, server_writer, ends), self._pass(server_reader, writer, ends)]
+                requests = self._requests if self.framed else self._pass
+                passing = [requests(reader, server_writer, ends), self._pass(server_reader, writer, ends)]
                 await asyncio.gather(*passing)
                 self._writers -= ends
         writer.transport.abort()
@@ -67,14 +83,57 @@ class Link:
                 await self._open.wait()
                 writer.write(piece)
                 await writer.drain()
-        for end in ends:  # one end of a connection that is gone ends the other
-            end.transport.abort()
+        _abort(ends)
+
+    async def _requests(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ends: set[asyncio.StreamWriter]
+    ) -> None:
+        """Passes requests on one by one, until one is to come late."""
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                size = await reader.readexactly(4)
+                request = size + await reader.readexactly(int.from_bytes(size, "big"))
+                await self._open.wait()
+                if await self._is_late(request):
+                    break
+                writer.write(request)
+                await writer.drain()
+        _abort(ends)
+
+    async def _is_late(self, request: bytes) -> bool:
+        """Whether a request comes by another connection instead of this one; some come by both."""
+        if self._chance is None or int.from_bytes(request[4:6], "big") not in _OF_TRANSACTIONS:
+            return False
+        drawn, after_s = self._chance.random(), self._chance.uniform(0, _LATEST_S)
+        if drawn < _DELAYED:
+            await asyncio.sleep(after_s)
+        elif drawn < _DELAYED + _LATE + _TWICE:
+            task = self._loop.create_task(self._give(request, after_s))
+            self._on_their_way.add(task)
+            task.add_done_callback(self._on_their_way.discard)
+        return _DELAYED <= drawn < _DELAYED + _LATE
+
+    async def _give(self, request: bytes, after_s: float) -> None:
+        """Gives the server a request by a connection of its own, and takes the answer for nobody."""
+        await asyncio.sleep(after_s)
+        await self._open.wait()
+        with suppress(OSError, asyncio.IncompleteReadError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.server_port)
+            writer.write(request)
+            await reader.readexactly(4)
+            writer.close()
+
+
+def _abort(ends: set[asyncio.StreamWriter]) -> None:
+    """Ends a connection: one end that is gone ends the other."""
+    for end in ends:
+        end.transport.abort()
 
 
 @contextmanager
-def linked(port: int, server_port: int) -> Iterator[Link]:
+def linked(port: int, server_port: int, *, framed: bool = False) -> Iterator[Link]:
     """A link in a thread of its own, while the block runs."""
-    link = Link(port, server_port)
+    link = Link(port, server_port, framed)
     link._open.set()
     thread = threading.Thread(target=_serve, args=(link,), name=f"link-{port}", daemon=True)
     thread.start()

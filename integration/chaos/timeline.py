@@ -43,6 +43,7 @@ class Disturbance:
 
 KILL, FREEZE, KILL_WORKERS, KILL_PLANNER = "kill", "freeze", "kill the Spark workers of", "kill the planner of"
 CUT, SILENCE, RESTART, EMPTY, EMPTY_DISK = "cut", "silence", "crash", "flush", "lose the disk of"
+DELIVER_LATE = "deliver late to"
 STEP_CLOCK, FILL_DISK, LEAVE, JOIN = "step the clock of", "fill the disk of", "stop", "add"
 KINDS = (
     Kind(KILL, (*EXECUTORS, COORDINATOR), 6),
@@ -51,6 +52,7 @@ KINDS = (
     Kind(KILL_PLANNER, EXECUTORS),
     Kind(CUT, (KAFKA, REDIS), 10),
     Kind(SILENCE, (KAFKA, REDIS), 12),
+    Kind(DELIVER_LATE, (KAFKA,), 20),
     Kind(RESTART, (KAFKA, REDIS), 5),
     Kind(EMPTY, (REDIS,)),
     Kind(EMPTY_DISK, (REDIS,), 2),
