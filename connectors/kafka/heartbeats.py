@@ -1,56 +1,131 @@
-"""The heartbeat log: promises about silent partitions, written by the owner of a fragment, replayed by the next."""
+"""The heartbeat log: promises about silent partitions, which all fragments of a cluster write and follow."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from connectors.kafka.column_writer import transactional_writer
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.internal_log import Entry, InternalLog
+from connectors.kafka.heartbeat_records import ASK, READS, Heartbeats, Place, Said, read_heartbeat
+from connectors.kafka.internal_log import Entry, Findings, InternalLog
 from connectors.kafka.names import transactional_id
+from connectors.kafka.range_reader import OffsetRange, RangeReader, whole
+from connectors.kafka.topics import earliest, latest
 from operators.core.alarms import Alarms
 from operators.core.clock import Heartbeat
-from operators.core.decoding import Broken, Int64, Natural, decoded, natural_of, text_of
+from operators.core.errors import ExternalError
 
 HEARTBEATS = "heartbeats"
+#: How long to wait until what was written can be read, and after which time a question is withdrawn by others.
+VISIBLE_S, OPEN_S = 30.0, 30.0
+#: The committed ends of places.
+Ends = Callable[[Iterable[Place]], Mapping[Place, int]]
 
 
 class HeartbeatLog:
-    """The heartbeats of a fragment. Creating the log fences all older owners, then reads what they have written."""
+    """The heartbeats of a cluster, as a fragment follows them. Creating the log fences all older owners of the
+    fragment, then reads what is there. For one thread; another one may close it.
+
+    The law: whoever asks for the ends of source partitions, and then calls `follow`, knows all heartbeats that count
+    below these ends, or has them in `bounds`.
+    """
 
     def __init__(self, settings: KafkaSettings, cluster: str, fragment: str, alarms: Alarms) -> None:
         self._log = InternalLog(settings, cluster, HEARTBEATS, alarms, fragment)
         self._writer = transactional_writer(settings, transactional_id(cluster, f"{fragment}.heartbeats"))
-        #: All heartbeats by (source id, partition), in offset order.
-        self.known: dict[tuple[str, int], list[Heartbeat]] = {}
-        for source, partition, beat in self._log.read(read_heartbeat):
-            self._learn(source, partition, beat)
+        self._reader, self._fragment = RangeReader(settings), fragment
+        self._says, self._findings = Heartbeats(), Findings()
+        self._next = earliest(self._log.admin, [self._place]).get(self._place, 0)
+        #: When each open question of others was seen first.
+        self._seen: dict[tuple[str, Place], float] = {}
+        self._catch_up()
+        self._answer({place: False for asker, place in self._says.asked if asker == fragment})
 
-    def promise(self, source: str, beats: Mapping[int, Heartbeat]) -> None:
-        """Logs heartbeats of a source's partitions; they are in `known` once they are durable."""
-        keys = [f"{source}/{partition}".encode() for partition in beats]
-        values = [msgspec.json.encode((beat.offset, beat.time)) for beat in beats.values()]
-        self._log.append(self._writer, keys, values)
-        for partition, beat in beats.items():
-            self._learn(source, partition, beat)
+    @property
+    def known(self) -> dict[Place, list[Heartbeat]]:
+        """All heartbeats that count by (source id, partition), in offset order."""
+        return self._says.known
+
+    def follow(self, sources: Iterable[str]) -> None:
+        """Reads what has been written since, before the fragment reads the sources up to ends that it has asked for."""
+        fresh = [source for source in sources if self._fragment not in self._says.readers[source]]
+        if fresh:
+            self._write([(f"{READS}/{self._fragment}/{source}", True) for source in fresh])
+        else:
+            self._catch_up()
+        self._withdraw_old()
+
+    def bounds(self) -> dict[Place, int]:
+        """The offsets beyond which nothing may be read for now, since it is not decided what counts there."""
+        return self._says.bounds()
+
+    def promise(self, due: Mapping[str, Mapping[int, Heartbeat]], ends: Ends) -> None:
+        """Logs heartbeats of sources, by partition; those that count are in `known` afterwards. Where another fragment
+        reads the source they count only if `ends` shows that nobody can have read beyond them."""
+        beats = {(source, part): beat for source, parts in due.items() for part, beat in parts.items()}
+        beats = {place: beat for place, beat in beats.items() if self._says.news(place, beat)}
+        asked = {place for place in beats if self._says.shared(place[0], self._fragment)}
+        self._write(
+            [
+                (f"{ASK}/{self._fragment}/{_text(place)}" if place in asked else _text(place), (beat.offset, beat.time))
+                for place, beat in beats.items()
+            ]
+        )
+        if asked:
+            found = ends(asked)
+            self._answer({place: found.get(place) == beats[place].offset for place in asked})
 
     def close(self) -> None:
         """Closes its producer."""
         self._writer.close()
 
-    def _learn(self, source: str, partition: int, beat: Heartbeat) -> None:
-        self.known.setdefault((source, partition), []).append(beat)
+    @property
+    def _place(self) -> tuple[str, int]:
+        return (self._log.topic, 0)
+
+    def _answer(self, answers: Mapping[Place, bool]) -> None:
+        self._write([(f"{ASK}/{self._fragment}/{_text(place)}", says) for place, says in answers.items()])
+
+    def _withdraw_old(self) -> None:
+        """Withdraws what other fragments have asked long ago: they may be gone."""
+        now = time.monotonic()
+        self._seen = {asked: self._seen.get(asked, now) for asked in self._says.asked}
+        old = [(f"{ASK}/{by}/{_text(place)}", False) for (by, place), at in self._seen.items() if now - at > OPEN_S]
+        self._write(old)
+
+    def _write(self, said: Sequence[tuple[str, object]]) -> None:
+        """Writes records, and reads until it has read them: what counts follows from the order of the log."""
+        if not said:
+            return
+        keys, values = [key.encode() for key, _ in said], [msgspec.json.encode(value) for _, value in said]
+        self._writer.begin()
+        self._writer.write(self._log.records(keys, values))
+        self._writer.commit()  # where it is in doubt how this ended, what follows tells
+        missing, deadline = dict.fromkeys(zip(keys, values, strict=True)), time.monotonic() + VISIBLE_S
+        while missing:
+            for entry in self._catch_up():
+                if entry.writer == self._fragment:
+                    missing.pop((entry.key, entry.value or b""), None)
+            if missing and time.monotonic() > deadline:
+                raise ExternalError(f'what was written to "{self._log.topic}" cannot be read after {VISIBLE_S:g} s')
+
+    def _catch_up(self) -> list[Entry]:
+        """Takes the records up to the committed end, and returns those that count."""
+        end = latest(self._log.admin, [self._place]).get(self._place, self._next)
+        messages = whole(self._reader.read([OffsetRange(*self._place, self._next, end)])[0])
+        self._next = max(self._next, end)
+        found = list(self._log.values(messages, _with_entry, self._findings))
+        for _, said in found:
+            self._says.take(said)
+        return [entry for entry, _ in found]
 
 
-def read_heartbeat(entry: Entry) -> tuple[str, int, Heartbeat]:
-    """The source, the partition and the heartbeat of a record. Raises Broken.
+def _text(place: Place) -> str:
+    return f"{place[0]}/{place[1]}"
 
-    >>> read_heartbeat(Entry(b"o1/0", b"[7,900]", 0, 0))
-    ('o1', 0, Heartbeat(offset=7, time=900))
-    """
-    source, slash, partition = text_of(entry.key).rpartition("/")
-    if not (source and slash):
-        raise Broken("the key is not SOURCE/PARTITION")
-    return source, natural_of(partition), Heartbeat(*decoded(entry.value or b"", tuple[Natural, Int64]))
+
+def _with_entry(entry: Entry) -> tuple[Entry, Said]:
+    return entry, read_heartbeat(entry)

@@ -45,6 +45,8 @@ class Entry:
     value: bytes | None
     partition: int
     offset: int
+    #: Which incarnation of the cluster wrote it; None: a version without marks.
+    writer: str | None = None
 
 
 @dataclass
@@ -113,7 +115,13 @@ class InternalLog:
         committed may seem open a little longer.
         """
         findings = findings if findings is not None else Findings()
-        for message in self._messages(decided=decided):
+        return self.values(self._messages(decided=decided), decode, findings)
+
+    def values(
+        self, messages: Iterable[Message], decode: Callable[[Entry], _T | None], findings: Findings
+    ) -> Iterator[_T]:
+        """What some of its records hold, in their order, as `read` gives it."""
+        for message in messages:
             value = self._read(message, decode, findings)
             if value is not None:
                 yield value
@@ -161,7 +169,7 @@ class InternalLog:
             if _settles(message):
                 findings.left_out.discard(key)
                 return None
-            value = decode(Entry(key, message.value(), message.partition(), message.offset()))
+            value = decode(_entry(message))
         except Broken as error:
             self.alarms.raise_at(self.topic, str(error), message.partition(), message.offset())
             findings.left_out.add(key)
@@ -190,6 +198,13 @@ class InternalLog:
         count = len(missing)
         marks = [self._mark] * count
         return Records(self.topic, [CUT_OVER] * count, [_CUT_OVER_VALUE] * count, marks, missing)
+
+
+def _entry(message: Message) -> Entry:
+    """A record with its writer, without the name of the cluster."""
+    _, slash, writer = (writer_of(message.headers()) or "").partition("/")
+    where = message.partition(), message.offset()
+    return Entry(message.key() or b"", message.value(), *where, writer if slash else None)
 
 
 def _settles(message: Message) -> bool:

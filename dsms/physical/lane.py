@@ -98,6 +98,15 @@ class Lane(Snapshot):
         """The sources that a result waits for."""
         return self.flow.vertices[output.vertex].leaves
 
+    def ids_read(self, output: Output) -> frozenset[str]:
+        """The ids of these sources."""
+        return self._ids_by_vertex[output.vertex]
+
+    @cached_property
+    def _ids_by_vertex(self) -> dict[int, frozenset[str]]:
+        vertices = {output.vertex: self.leaves(output) for output in self.outputs}
+        return {vertex: frozenset(self.sources[leaf].id for leaf in leaves) for vertex, leaves in vertices.items()}
+
     def cause(self, output: Output, order: int) -> tuple[Source, int, int] | None:
         """The source, partition and offset of the record that caused an element of a result, whether the lane reads it
         or a link brings what it caused. Elements that no record caused, such as the count of nothing, have order 0:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from math import inf
 
 import polars as pl
 
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
+from dsms.runtime.batching.idleness import Silence, heartbeats_due, leading, read_together
 from dsms.runtime.batching.offsets import (
     Decisions,
     Offsets,
@@ -109,6 +111,25 @@ class LocalRuntime:
         self._published = with_replaced_queries(self._published, plan)
         self._revise(plan, self._revision.manifest)
 
+    def fall_silent(self, silent: Collection[str]) -> bool:
+        """Logs the heartbeats that are due where these sources, by id, are idle and no others are, as the planner of a
+        fragment does; returns whether there were any."""
+        lanes = self._revision.lanes
+        positions = {lane: progress.places for lane, progress in running_lanes(self._revision, ()).items()}
+        sources = {source.id: source for lane in positions for source in lanes[lane].sources.values()}
+        groups = [*read_together(lanes[lane] for lane in positions)]
+        alone = sources.keys() - set().union(*groups)
+        seen = {
+            name: Silence(
+                source, leading(name, positions), {0: len(self.logs[name].records)}, {0: inf if name in silent else 0.0}
+            )
+            for name, source in sources.items()
+        }
+        due = heartbeats_due(seen, [*groups, *(frozenset({name}) for name in alone)])
+        for name, beats in due.items():
+            self.logs[name].heartbeats += beats.values()
+        return bool(due)
+
     def compiled_like(self, other: LocalRuntime) -> None:
         """Reuses the plans and dataflows of another runtime that has executed the same statements, on which alone they
         depend."""
@@ -131,6 +152,11 @@ class LocalRuntime:
     def places(self) -> Iterator[tuple[SourcePartition, Position]]:
         """The positions of all lanes."""
         return (place for progress in self._revision.manifest.lanes.values() for place in progress.places.items())
+
+    def places_of(self, query: str) -> Iterator[tuple[SourcePartition, Position]]:
+        """The positions of the lane of a query in the sources that its result waits for."""
+        output, lane, at = self._query_in_lane(query)
+        return (place for place in at.places.items() if place[0][0] in lane.ids_read(output))
 
     def _query_in_lane(self, query: str) -> tuple[Output, Lane, LaneManifest]:
         queries = queries_in_lanes(self._revision, self._revision.manifest)

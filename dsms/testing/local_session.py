@@ -131,6 +131,26 @@ class LocalSession:
         self._work()
         self._advance_tables()
 
+    def idle(self, *sources: str) -> None:
+        """Lets sources be silent for as long as their `IDLE AFTER` says, all of them if none is named, while the others
+        go on: a silent source no longer holds back the queries that read it. One with `IDLE NEVER` always does.
+
+        >>> session = LocalSession()
+        >>> _ = session.execute("REGISTER SOURCE T (a INT) FROM t; CREATE STREAM S OVER T KEY NULL")
+        >>> _ = session.execute("CREATE STREAMED VIEW V AS SELECT a FROM S")
+        >>> session.push("T", [{"a": 7, "ts": 1}])
+        >>> session.changes("V")
+        []
+        >>> session.idle("T")
+        >>> session.changes("V")
+        [('+', {'a': 7}, 1)]
+        """
+        named = sources or [source.name for source in self.catalog.sources()]
+        silent = {self._source(name).id for name in named}
+        while self.runtime.fall_silent(silent):
+            self._work()
+            self._advance_tables()
+
     def changes(self, name: str) -> list[Change]:
         """Everything published so far, as (op, row, ts). The row of `-` on a keyed result is its key."""
         return list(self.runtime.results[self._started(name).id])

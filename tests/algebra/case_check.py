@@ -10,7 +10,8 @@ import duckdb
 from hypothesis import strategies as st
 
 from dsms.testing import LocalSession
-from tests.algebra.case_session import session_of
+from operators.core.delta import BEGINNING
+from tests.algebra.case_session import session_in_silence, session_of
 from tests.algebra.cases import Case
 from tests.algebra.duck import INSTANTS, Bag, Duck, hashable, same
 
@@ -22,14 +23,18 @@ class Cutting:
     partitions: int
     batch_records: int | None
     eager: bool
+    #: The sources that fall silent, by number, turn by turn while the records come.
+    silences: tuple[frozenset[int], ...] = ()
 
 
+_SILENT = st.lists(st.frozensets(st.integers(1, 3)), min_size=1, max_size=6).map(tuple)
 #: Small batches on many targets cost most, so there are fewer of them.
 CUTTINGS: st.SearchStrategy[Cutting] = st.builds(
     Cutting,
     st.sampled_from([1, 2, 2, 3, 4]),
     st.sampled_from([None, None, None, 5, 5, 5, 3, 2, 1]),
     st.sampled_from([False, False, False, True]),
+    st.sampled_from([False, False, False, True]).flatmap(lambda silent: _SILENT if silent else st.just(())),
 )
 
 
@@ -38,7 +43,9 @@ class Wrong(AssertionError):
 
 
 def check(case: Case, cutting: Cutting, duck: Duck) -> None:
-    """Raises Wrong unless both laws hold."""
+    """Raises Wrong unless both laws hold, and silent sources hold back no query."""
+    if cutting.silences and not case.tables:
+        case = silenced(case, cutting.silences)
     session = session_of(case, 1, None)
     try:
         _at_every_instant(case, session, duck.relations(case))
@@ -50,6 +57,17 @@ def check(case: Case, cutting: Cutting, duck: Duck) -> None:
     whole, pieces = session.changes("Q"), cut.changes("Q")
     if whole != pieces:
         raise Wrong(f"{cutting} changes the result\n  in one piece: {whole}\n  cut:          {pieces}\n{shown(case)}")
+
+
+def silenced(case: Case, silences: tuple[frozenset[int], ...]) -> Case:
+    """The case with the heartbeats that are logged when sources fall silent in turn, and then all of them: these must
+    make all records final that the query reads."""
+    session, case = session_in_silence(case, silences)
+    query = session.catalog.find("Q").id
+    last = max((at.high for _, at in session.runtime.places_of(query)), default=BEGINNING)
+    if BEGINNING < last >= (reached := session.runtime.frontier(query)):
+        raise Wrong(f"all sources are silent, and the frontier is {reached}, not beyond {last}\n{shown(case)}")
+    return case
 
 
 def _at_every_instant(case: Case, session: LocalSession, expected: list[Bag]) -> None:

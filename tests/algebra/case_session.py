@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from dsms.model.objects import Query, Stream, Table
@@ -16,6 +17,7 @@ from operators.core.clock import Heartbeat
 from operators.core.errors import UserError
 from tests.algebra.cases import Case
 from tests.algebra.query_leaves import END, Source
+from tests.support.oracle import Advance, Event, Record
 
 
 class Session(LocalSession):
@@ -90,6 +92,33 @@ def session_of(
     if not eager:
         session.begin(queries)
     return session
+
+
+def session_in_silence(case: Case, silences: Sequence[frozenset[int]]) -> tuple[Session, Case]:
+    """Runs the case while sources fall silent: those of a set after each turn of records, all of them at last. Returns
+    the session, and the case with the heartbeats that were logged, which is the same for every division of the work."""
+    session = Session(1, None)
+    session.declare(case.inputs)
+    session.begin(case.statements[len(case.inputs) :])
+    numbers = {source.number for source in case.sources}
+    for turn, silent in itertools.zip_longest(itertools.zip_longest(*_logs(session, case)), silences):
+        for push in filter(None, turn or ()):
+            push()
+        if silent and silent & numbers:
+            session.idle(*(f"T{number}" for number in silent & numbers))
+    session.idle()
+    return session, replace(case, sources=tuple(_as_logged(session, source) for source in case.sources))
+
+
+def _as_logged(session: Session, source: Source) -> Source:
+    """The source with all heartbeats of its log among its records."""
+    records = [event for event in source.events if isinstance(event, Record)]
+    beats = session.runtime.logs[session.catalog.find(f"T{source.number}").id].heartbeats
+    events: list[Event] = []
+    for at in range(len(records) + 1):
+        events += [Advance(beat.time) for beat in beats if beat.offset == at]
+        events += records[at : at + 1]
+    return replace(source, events=tuple(events))
 
 
 def _logs(session: Session, case: Case) -> list[list[Callable[[], None]]]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from connectors.kafka.dead_letters import letter_of
 from connectors.kafka.fold import Fold
-from connectors.kafka.heartbeats import read_heartbeat
+from connectors.kafka.heartbeat_records import Heartbeats, read_heartbeat
 from connectors.kafka.internal_log import CUT_OVER, Entry, Findings, InternalLog, mark
 from connectors.kafka.shed_log import read_decision
 from connectors.redis.run_store import frame_of_run, run_fields
@@ -46,7 +46,8 @@ JSON = st.recursive(
 VALUES = st.none() | st.binary(max_size=60) | JSON | st.sampled_from([b"[" * 50_000, b"[1,2]", b"[1,0.5]", b"{}"])
 KEYS = st.binary(max_size=20) | st.sampled_from(
     [b"", b"/", b"//", b"o1/0", b"o4/o1/0", b"dead/o1/0", b"dsms.q/0", b"catalog", b"object/q", b"object/\xff",
-     b"registry/1", b"registry/x", b"o1/99999999999999999999", "o1/²".encode(), b"dead//1"]
+     b"registry/1", b"registry/x", b"o1/99999999999999999999", "o1/²".encode(), b"dead//1", b"ask/0/o1/0", b"ask/0/x",
+     b"ask//o1/0", b"ask/0", b"reads/0/o1", b"reads/0", b"reads//o1"]
 )  # fmt: skip
 DECODERS: list[Callable[[Entry], object]] = [read_heartbeat, read_decision, read_entry, read_part]
 
@@ -84,7 +85,9 @@ class Message:
 @given(KEYS, VALUES)
 def test_any_record_is_an_entry_or_broken(decode: Callable[[Entry], object], key: bytes, value: bytes | None) -> None:
     try:
-        decode(Entry(key, value, 0, 0))
+        said = decode(Entry(key, value, 0, 0))
+        if decode is read_heartbeat:
+            Heartbeats().take(said)  # type: ignore[arg-type]
     except Broken as error:
         assert str(error)
 
@@ -186,7 +189,7 @@ def test_records_without_a_writer_count_up_to_the_cut_over() -> None:
     cut = Message(CUT_OVER, b"{}", OURS, 2)
     log = LogInMemory([beat(0, None), beat(1, OURS), cut, beat(3, OURS), beat(4, None), beat(5, [])])
     findings = Findings()
-    read = [found.offset for _, _, found in log.read(read_heartbeat, findings=findings)]
+    read = [said.beat.offset for said in log.read(read_heartbeat, findings=findings)]
     assert read == [0, 1, 3] and findings == Findings({b"o1/0"}, {0})
     assert [(alarm.first, alarm.last, alarm.reason) for alarm in log.alarms.all()] == [(4, 5, "no writer is named")]
 
@@ -195,13 +198,13 @@ def test_records_without_a_writer_count_up_to_the_cut_over() -> None:
 def test_records_of_others_never_count(writer: bytes | None) -> None:
     cut = Message(CUT_OVER, b"{}", [("dsms-by", b"d/1")], 1)
     log = LogInMemory([beat(0, [("dsms-by", writer)]), cut, beat(2, OURS)])
-    read = [found for _, _, found in log.read(read_heartbeat)]
+    read = [said.beat for said in log.read(read_heartbeat)]
     assert read == ([Heartbeat(2, 9)] if writer is not None else [Heartbeat(0, 9), Heartbeat(2, 9)])
 
 
 def test_a_cut_over_that_names_no_writer_cuts_nothing() -> None:
     log = LogInMemory([Message(CUT_OVER, b"{}", None, 0), beat(1, None)])
-    assert [found.offset for _, _, found in log.read(read_heartbeat)] == [1]
+    assert [said.beat.offset for said in log.read(read_heartbeat)] == [1]
 
 
 def test_keys_whose_last_record_counts_are_sound() -> None:
@@ -231,7 +234,7 @@ def test_what_is_settled_is_no_finding_and_hides_nothing() -> None:
     forged = Message(b"o1/0", None, [("dsms-settles", b"1")], 1)
     log.messages = [beat(0, OURS), Message(b"o1/0", b"?", OURS, 2), settled, forged]
     findings = Findings()
-    assert [found.offset for _, _, found in log.read(read_heartbeat, findings=findings)] == [0]
+    assert [said.beat.offset for said in log.read(read_heartbeat, findings=findings)] == [0]
     assert findings.left_out == {b"o1/0"}
     log.messages.pop()
     assert list(log.read(read_heartbeat, findings=(again := Findings()))) and again.left_out == set()

@@ -15,7 +15,8 @@ import msgspec
 
 from connectors.kafka.config import LARGEST_RECORD, KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
-from connectors.kafka.heartbeats import HEARTBEATS, read_heartbeat
+from connectors.kafka.heartbeat_records import read_heartbeat
+from connectors.kafka.heartbeats import HEARTBEATS
 from connectors.kafka.internal_log import Entry, Findings, InternalLog
 from connectors.kafka.names import transactional_id
 from connectors.kafka.record_columns import Records

@@ -5,13 +5,21 @@ The decision is logged as heartbeats before it takes effect, so a replay repeats
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from dsms.model.objects import Source
+from dsms.physical.lane import Lane
+from dsms.physical.parts.links import is_link, query_of
+from dsms.runtime.batching.offsets import Positions
 from dsms.runtime.lanes.manifest import Position
 from operators.core.clock import Heartbeat
 from operators.core.delta import BEGINNING
+
+#: The sources that one query reads, by id.
+Group = frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -19,11 +27,47 @@ class Silence:
     """A source at a moment: the positions of its leading lane, the ends of its partitions, and how long each is
     silent."""
 
+    source: Source
     positions: Mapping[int, Position]
     ends: Mapping[int, int]
     silent_ms: Mapping[int, float]
-    #: The greatest frontier of the other sources that lanes read together with this one.
-    others: int = BEGINNING
+    #: The greatest instant that other fragments have passed in their partitions of the source.
+    elsewhere: int = BEGINNING
+
+    @cached_property
+    def idle(self) -> list[int]:
+        """The partitions that are read to their end and have been silent for the declared time."""
+        return [] if self.source.idle_ms is None else [part for part in self.positions if self._idle(part)]
+
+    def _idle(self, partition: int) -> bool:
+        at_end = self.positions[partition].offset == self.ends.get(partition)
+        return at_end and may_be_idle(self.source, [self.silent_ms.get(partition, 0.0)])
+
+    @property
+    def silent(self) -> bool:
+        """Whether all of its partitions are idle."""
+        return len(self.idle) == len(self.positions)
+
+    @property
+    def frontier(self) -> int:
+        """The least frontier of its partitions."""
+        return min((at.frontier for at in self.positions.values()), default=BEGINNING)
+
+    @property
+    def high(self) -> int:
+        """The greatest instant of its records."""
+        return max((at.high for at in self.positions.values()), default=BEGINNING)
+
+    @property
+    def past(self) -> int:
+        """The least instant that none of its records has reached, here or elsewhere."""
+        return max(BEGINNING if self.high == BEGINNING else self.high + 1, self.elsewhere)
+
+
+def leading(source: str, positions: Positions) -> dict[int, Position]:
+    """The positions of the lane that has read most of a source."""
+    by_lane = [{part: at for (one, part), at in places.items() if one == source} for places in positions.values()]
+    return max(by_lane, key=lambda partitions: sum(at.offset for at in partitions.values()), default={})
 
 
 def may_be_idle(source: Source, silent_ms: Iterable[float]) -> bool:
@@ -31,27 +75,53 @@ def may_be_idle(source: Source, silent_ms: Iterable[float]) -> bool:
     return source.idle_ms is not None and any(silent >= source.idle_ms for silent in silent_ms)
 
 
-def idle_heartbeats(source: Source, seen: Silence) -> dict[int, Heartbeat]:
-    """The heartbeats to log now, which advance idle partitions: those read to their end and silent for the declared
-    time.
+def read_together(lanes: Iterable[Lane]) -> Collection[Group]:
+    """The sources that each query reads. All parts of a query that several fragments run count as one query, and a
+    table that a query here fills counts as the sources of that query. Other tables do not count: their time is that of
+    the clock, and a stream that pauses may lag behind it."""
+    sources: dict[str, Source] = {}
+    read: dict[str, set[str]] = defaultdict(set)
+    filling: dict[str, str] = {}
+    for lane in lanes:
+        sources |= {source.id: source for source in lane.sources.values()}
+        for output in lane.outputs:
+            if output.sink is None and output.link is None:
+                continue  # it is no query: it is read for its dead letters, say, and nobody waits for it
+            query = query_of(output.id)
+            read[query] |= lane.ids_read(output)
+            if output.sink is not None and output.sink.fills is not None:
+                filling[output.sink.fills] = query
 
-    While other partitions have records, idle ones advance to the greatest instant seen minus the slack. When all are
-    idle, they advance beyond that instant, and with the other sources of the lanes that read this one.
+    def of(query: str, above: frozenset[str]) -> set[str]:
+        group = {one for one in read[query] if not (is_link(one) or sources[one].table)}
+        fillers = {filling[one] for one in read[query] & filling.keys()} - above
+        return group.union(*(of(filler, above | {filler}) for filler in fillers))
+
+    return {frozenset(group) for query in read if (group := of(query, frozenset({query})))}
+
+
+def heartbeats_due(seen: Mapping[str, Silence], groups: Iterable[Group]) -> dict[str, dict[int, Heartbeat]]:
+    """The heartbeats to log now, which advance idle partitions, by source. `groups` are the sources of each query.
+
+    While other partitions of its source have records, an idle one advances to the greatest instant of them less the
+    slack. A silent source holds back no query: it advances to the least frontier of the query's sources that are not
+    silent, or beyond the greatest instant of all of them where all are silent; of several queries the furthest counts.
     """
-    if source.idle_ms is None:
-        return {}
-    idle = [
-        partition
-        for partition, position in seen.positions.items()
-        if position.offset == seen.ends.get(partition) and seen.silent_ms.get(partition, 0.0) >= source.idle_ms
-    ]
-    high = max((position.high for position in seen.positions.values()), default=BEGINNING)
-    if max(high, seen.others) == BEGINNING:
-        return {}
-    past = BEGINNING if high == BEGINNING else high + 1
-    time = max(past, seen.others) if len(idle) == len(seen.positions) else high - source.slack
+    times = {source: each.elsewhere if each.silent else each.high - each.source.slack for source, each in seen.items()}
+    for group in groups:
+        here = [seen[source] for source in group if source in seen]
+        going = [each.frontier for each in here if not each.silent]
+        time = min(going) if going else max((each.past for each in here), default=BEGINNING)
+        for each in here:
+            if each.silent:
+                times[each.source.id] = max(times[each.source.id], time)
+    due = {source: _beats(each, times[source]) for source, each in seen.items()}
+    return {source: beats for source, beats in due.items() if beats}
+
+
+def _beats(seen: Silence, time: int) -> dict[int, Heartbeat]:
+    """The heartbeats that advance a source's idle partitions to an instant."""
+    at = {partition: seen.positions[partition] for partition in seen.idle}
     return {
-        partition: Heartbeat(seen.positions[partition].offset, time)
-        for partition in idle
-        if seen.positions[partition].frontier < time
+        partition: Heartbeat(position.offset, time) for partition, position in at.items() if position.frontier < time
     }

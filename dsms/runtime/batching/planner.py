@@ -5,18 +5,19 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from connectors.kafka.heartbeats import HeartbeatLog
 from connectors.kafka.shed_log import ShedLog
 from connectors.kafka.topics import Partition, latest
 from dsms.model.objects import Source
-from dsms.runtime.batching.idleness import Silence, idle_heartbeats, may_be_idle
+from dsms.physical.parts.links import is_link
+from dsms.runtime.batching.idleness import Silence, heartbeats_due, leading, may_be_idle, read_together
 from dsms.runtime.batching.offsets import (
     Ends,
     Offsets,
@@ -47,7 +48,6 @@ Answers = Mapping[str, Callable[..., Any]]
 TURN = "turn"
 #: The longest pause between two tries of a record that waits for its schema.
 _LONGEST_PAUSE_S = 15.0
-T = TypeVar("T")
 
 
 class BatchPlanner:
@@ -88,17 +88,18 @@ class BatchPlanner:
         return offsets_at(control.plan_version, control.positions, self._heartbeats(control).known)
 
     def latest(self, start: Offsets) -> Offsets:
-        """The end of the next batch. Before that, heartbeats of idle partitions are logged."""
+        """The end of the next batch. Before that, heartbeats of idle partitions are logged.
+
+        What other fragments have logged is read after the ends: so what is read up to there is read under the same
+        heartbeats by all fragments.
+        """
         control = self.planned = self._current_input()
         positions = control.positions
         lost, due = self._lost(control, positions), self._due(control)
         ends = self._known = self._ends(control, positions, lost | control.held)
-        if not due:
-            ends = {place: min(end, control.waits.get(place, end)) for place, end in ends.items()}
-        log = self._heartbeats(control)
-        for source, seen in self._silences(control, positions, ends):
-            if beats := idle_heartbeats(source, seen):
-                log.promise(source.id, beats)
+        log = self._followed(control, positions)
+        for bounds in (log.bounds(), {} if due else control.waits):
+            ends = {place: min(end, bounds.get(place, end)) for place, end in ends.items()}
         self._shed(control, positions)
         limit = control.limit(waiting(positions, ends, control.reads, control.link_rows))
         upto = next_offsets(control.plan_version, positions, ends, log.known, limit, control.reads, control.link_rows)
@@ -160,6 +161,15 @@ class BatchPlanner:
                 self._log = HeartbeatLog(control.kafka, control.cluster, control.fragment, self._alarms)
         return self._log
 
+    def _followed(self, control: PlannerInput, positions: Positions) -> HeartbeatLog:
+        """The heartbeat log up to now, with the heartbeats that are due."""
+        log, sources = self._heartbeats(control), _sources(control, positions)
+        log.follow(source_id for source_id, source in sources.items() if not (source.table or is_link(source_id)))
+        groups = read_together(control.lanes[lane] for lane in positions)
+        if beats := heartbeats_due(self._silences(control, positions), groups):
+            log.promise(beats, partial(self._ends_of, control, sources))
+        return log
+
     def _shed(self, control: PlannerInput, positions: Positions) -> None:
         """Logs the settings that have changed."""
         if (log := self._shed_log(control)) is None:
@@ -196,62 +206,42 @@ class BatchPlanner:
         """The committed ends of all source partitions that exist and can be read; also notes which have grown."""
         sources = _sources(control, positions)
         places = {place for parts in positions.values() for place in parts if place[0] not in lost}
-        topics = {(sources[source_id].topic, partition) for source_id, partition in places}
-        self._latest = self._latest or partial(latest, control.kafka.admin())
-        by_topic = self._latest(topics)
+        ends = self._ends_of(control, sources, places)
         self._ends_read_at = time.monotonic()
-        ends = {
-            (source_id, partition): by_topic[(sources[source_id].topic, partition)]
-            for source_id, partition in places
-            if (sources[source_id].topic, partition) in by_topic
-        }
         for key, end in ends.items():
             if self._grown.get(key, (None, 0.0))[0] != end:
                 self._grown[key] = (end, self._ends_read_at)
         return ends
 
-    def _silences(
-        self, control: PlannerInput, positions: Positions, ends: Mapping[SourcePartition, int]
-    ) -> Iterator[tuple[Source, Silence]]:
-        sources = _sources(control, positions)
-        tables = {source_id for source_id, source in sources.items() if source.table}
-        for source_id, source in sources.items():
-            by_lane = [_of_source(source_id, places) for places in positions.values()]
-            leader = max(by_lane, key=lambda partitions: sum(at.offset for at in partitions.values()))
+    def _ends_of(
+        self, control: PlannerInput, sources: Mapping[str, Source], places: Iterable[SourcePartition]
+    ) -> dict[SourcePartition, int]:
+        """The committed ends of those source partitions that exist."""
+        topics = {place: (sources[place[0]].topic, place[1]) for place in places}
+        self._latest = self._latest or partial(latest, control.kafka.admin())
+        by_topic = self._latest(set(topics.values()))
+        return {place: by_topic[topic] for place, topic in topics.items() if topic in by_topic}
+
+    def _silences(self, control: PlannerInput, positions: Positions) -> dict[str, Silence]:
+        """How silent the sources are, by id. A record that waits for its schema is unread."""
+        silences: dict[str, Silence] = {}
+        for source_id, source in _sources(control, positions).items():
+            leader = leading(source_id, positions)
             silent = {
                 partition: (self._ends_read_at - self._grown[(source_id, partition)][1]) * 1000
                 for partition in leader
                 if (source_id, partition) in self._grown
             }
-            others = _others(source_id, positions, tables)
-            if source.only is not None and may_be_idle(source, silent.values()):
-                others = max(others, self._elsewhere(source_id))
-            yield source, Silence(leader, _of_source(source_id, ends), silent, others)
-
-
-def _of_source(source_id: str, by_place: Mapping[SourcePartition, T]) -> dict[int, T]:
-    """The values of a source's partitions, by partition."""
-    return {partition: value for (source, partition), value in by_place.items() if source == source_id}
+            divided = source.only is not None and may_be_idle(source, silent.values())
+            elsewhere = self._elsewhere(source_id) if divided else BEGINNING
+            ends = {part: end for (one, part), end in self._known.items() if one == source_id}
+            silences[source_id] = Silence(source, leader, ends, silent, elsewhere)
+        return silences
 
 
 def _task(control: PlannerInput, planned: tuple[Slice, ...]) -> SourceTask:
     lanes = {lane: control.lanes[lane] for slice_ in planned for lane in slice_.lanes}
     return SourceTask(planned, lanes, control.revision, control.targets)
-
-
-def _others(source_id: str, positions: Positions, tables: AbstractSet[str] = frozenset()) -> int:
-    """The greatest frontier that the other sources of a lane have together, over the lanes that read this source.
-
-    Tables do not count: their time is that of the clock, and a stream that pauses may lag behind it.
-    """
-    frontiers = [
-        min(
-            (at.frontier for (source, _), at in places.items() if source not in {source_id, *tables}), default=BEGINNING
-        )
-        for places in positions.values()
-        if any(source == source_id for source, _ in places)
-    ]
-    return max(frontiers, default=BEGINNING)
 
 
 def _sources(control: PlannerInput, positions: Positions) -> dict[str, Source]:

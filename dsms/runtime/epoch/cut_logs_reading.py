@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.heartbeats import HEARTBEATS, read_heartbeat
+from connectors.kafka.heartbeat_records import Heartbeats, read_heartbeat
+from connectors.kafka.heartbeats import HEARTBEATS
 from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import internal_topic
 from connectors.kafka.topics import earliest, latest, partitions_of
@@ -38,7 +39,7 @@ def read_cut_logs(kafka: KafkaSettings, cluster: str, plan: FragmentPlan, alarms
 
 def _first_beats(log: InternalLog) -> dict[SourcePartition, int]:
     """The first offset of each source partition about which what is left of the log promises something."""
-    kept: dict[SourcePartition, int] = {}
-    for source, partition, beat in log.read(read_heartbeat):
-        kept.setdefault((source, partition), beat.offset)
-    return kept
+    left = Heartbeats()
+    for said in log.read(read_heartbeat):
+        left.take(said)
+    return {place: beats[0].offset for place, beats in left.known.items()}
