@@ -25,8 +25,8 @@ from operators.core.calendar_range import DAY_US
 
 #: What becomes of a value that is not NULL.
 Change = Callable[[Any], object]
-#: Schemas whose changes are kept: a topic has a few.
-_MOST_SCHEMAS = 100
+#: Schemas whose changes are kept, and their most bytes: a topic has a few, so together they stay below 26 MB.
+_MOST_SCHEMAS, _LARGEST_SCHEMA = 100, 256 * 1024
 _UNTYPED = msgspec.json.Decoder(float_hook=Decimal).decode
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -62,7 +62,7 @@ class ConnectRows:
         changes = self._changes.get((schema, part))
         if changes is None:
             changes = self._found(schema, part)
-            if len(self._changes) < _MOST_SCHEMAS:
+            if len(self._changes) < _MOST_SCHEMAS and len(schema) <= _LARGEST_SCHEMA:
                 self._changes[schema, part] = changes
         return _ENCODE(_changed(changes, _UNTYPED(row))) if changes else row
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from operators.core.calendar_range import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US, YEARS
 from operators.core.errors import UserError
@@ -55,5 +54,7 @@ def _in_range(column: pa.ChunkedArray[Any], type_: pa.DataType) -> bool:
         least, most, whole = FIRST_US, LAST_US, pa.int64()
     else:
         return True
+    import pyarrow.compute as pc  # many processes of SELECTs see no time, and start sooner without it
+
     ends: Any = pc.min_max(column.cast(whole)).as_py()
     return ends["min"] is None or bool(least <= ends["min"] and ends["max"] <= most)

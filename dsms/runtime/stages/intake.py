@@ -136,6 +136,21 @@ class Intake:
 
         A defect of a decoder refuses the record that shows it, which is found by halving, and no other one.
         """
+        admitted = self._attempt(arrivals, clock)
+        if isinstance(admitted, Admitted):
+            return admitted
+        if len(arrivals.offsets) > 1:
+            first, second = arrivals.halves()
+            before = self.admit(first, clock)
+            return in_sequence([before, self.admit(second, before.clock)])
+        again = self._attempt(arrivals, clock)  # what fails by chance, as for want of threads, is no defect
+        if isinstance(again, Admitted):
+            return again
+        letter = _letter(arrivals, int(arrivals.offsets[0]), again)
+        return replace(self._admitted(arrivals.only_heartbeats(), clock), dead=(letter,))
+
+    def _attempt(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted | str:
+        """What is admitted, or the defect that a record shows."""
         try:
             return self._admitted(arrivals, clock)
         except (ExternalError, OSError, MemoryError):
@@ -143,17 +158,8 @@ class Intake:
         except (Exception, PanicException) as error:
             if not len(arrivals.offsets):
                 raise
-            return self._in_halves(arrivals, clock, error)
-
-    def _in_halves(self, arrivals: Arrivals, clock: PartitionClock, error: BaseException) -> Admitted:
-        if len(arrivals.offsets) > 1:
-            first, second = arrivals.halves()
-            admitted = self.admit(first, clock)
-            return in_sequence([admitted, self.admit(second, admitted.clock)])
-        reason = f"a defect of the decoder, which cannot read this record: {type(error).__name__}: {error}"
-        valid = reason[:_LONGEST_REASON].encode(errors="replace").decode()
-        letter = _letter(arrivals, int(arrivals.offsets[0]), valid)
-        return replace(self._admitted(arrivals.only_heartbeats(), clock), dead=(letter,))
+            reason = f"a defect of the decoder, which cannot read this record: {type(error).__name__}: {error}"
+            return reason[:_LONGEST_REASON].encode(errors="replace").decode()
 
     def _admitted(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted:
         dead: list[DeadLetter] = []

@@ -92,3 +92,17 @@ def test_rows_that_cannot_be_routed_are_the_failure_of_their_vertex(monkeypatch)
     monkeypatch.setattr(lane_step, "split_by_key", defective)
     results = list(routes(lane, sent, 2))
     assert results and all("not hashable" in parts for _, _, parts in results)
+
+
+def test_what_fails_by_chance_is_no_dead_letter() -> None:
+    class Unsteady(Defective):
+        calls = 0
+
+        def decode(self, values):
+            self.calls += 1
+            if self.calls in (1, 2):
+                raise RuntimeError("can't start new thread")
+            return super().decode(values)
+
+    found = admitted([b'{"k": 1, "at": 3}'] * 2, decoder=Unsteady)
+    assert len(found.delta.frame) == 2 and found.dead == ()
