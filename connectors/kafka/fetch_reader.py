@@ -101,10 +101,13 @@ class _Fetched:
     next_offset: int
 
     def piece(self, least: int, end: int) -> tuple[BatchPiece, int]:
-        """The visible records with least ≤ offset < end, and the offset after what was looked at."""
+        """The first visible records with least ≤ offset < end, and the offset after what was looked at. How many they
+        are depends on their size without compression."""
         inside = (self.batches["last_offset"] >= least) & (self.batches["base_offset"] < end)
-        last = int(self.batches["last_offset"][inside].max(initial=least - 1))
-        return BatchPiece(self.data, self.batches[inside & self.visible], least, end), min(last + 1, end)
+        wanted = self.batches[inside & self.visible]
+        piece = BatchPiece(self.data, wanted, least, end)
+        looked_at = wanted[: piece.batches] if piece.batches < len(wanted) else self.batches[inside]
+        return piece, min(int(looked_at["last_offset"].max(initial=least - 1)) + 1, end)
 
 
 class _PartitionFetcher:

@@ -15,12 +15,19 @@ from connectors.kafka.errors import gone, is_gone, translate, translated
 from connectors.kafka.topics import TIMEOUT_S, Partition
 from operators.core.errors import DsmsError, ExternalError, UserError
 
-#: A piece ends when it has _PIECE records or more. _ASKED records are requested at a time, since the client holds these
-#: as well. A record takes about 400 bytes more than its value.
-_PIECE, _ASKED = 10_000, 2_000
+#: A piece ends when it has _PIECE records or more, or _PIECE_BYTES. At most _ASKED records are requested at a time, of
+#: large ones fewer, since the client holds these as well. A record takes about 400 bytes more than its value.
+_PIECE, _PIECE_BYTES, _ASKED = 10_000, 32 << 20, 2_000
 _STALL_S = 30.0
 _MOST_CONSUMERS = 32
-_PREFETCH = {"fetch_message_max_bytes": 1_000_000, "queued_min_messages": 5_000, "fetch_wait_max_ms": 10}
+#: librdkafka decompresses a whole response at once, so a response has few bytes in the log. A larger batch comes
+#: alone. One of Zstandard may grow to what a response may have, one of gzip to a thousand times its size.
+_RESPONSE_BYTES = 32 << 10
+_PREFETCH = {
+    "fetch_message_max_bytes": _RESPONSE_BYTES,
+    "queued_min_messages": 5_000,
+    "fetch_wait_max_ms": 10,
+}
 #: The records of a range, piece by piece in offset order; the last piece may be an error.
 Pieces = Iterator[list[Message] | DsmsError]
 
@@ -82,6 +89,8 @@ class _PartitionReader:
     def __init__(self, settings: KafkaSettings) -> None:
         self._consumer = settings.consumer(**_PREFETCH)
         self._at: int | None = None
+        #: How many records are requested at a time; the first one tells how large they are.
+        self._asked = 1
 
     def start(self, wanted: OffsetRange) -> None:
         """Starts to fetch, unless the range starts where the last one ended and the consumer is still fetching."""
@@ -94,16 +103,17 @@ class _PartitionReader:
         """The records of the range that `start` was called with, in at least one piece."""
         at, self._at = wanted.start, None
         piece: list[Message] = []
-        heard = time.monotonic()
+        size, heard = 0, time.monotonic()
         while at < wanted.end:
-            if len(piece) >= _PIECE:
+            if len(piece) >= _PIECE or size >= _PIECE_BYTES:
                 yield piece
-                piece, heard = [], time.monotonic()
+                piece, size, heard = [], 0, time.monotonic()
             with translated("reading"):
-                messages = self._consumer.consume(min(wanted.end - at, _ASKED), 0.5)
+                messages = self._consumer.consume(min(wanted.end - at, self._asked), 0.5)
             if messages:
                 heard = time.monotonic()
                 at = self._take(messages, wanted, piece, at)
+                size += self._weighed(messages)
                 del messages  # so that this memory is freed before the next request
             elif time.monotonic() - heard > _STALL_S:
                 place = f"{wanted.topic}/{wanted.partition} at offset {at}"
@@ -111,6 +121,12 @@ class _PartitionReader:
         if at == wanted.end and not self._rest(wanted):
             self._at = at
         yield _cut(piece, wanted.end)
+
+    def _weighed(self, messages: list[Message]) -> int:
+        """The bytes of the values; as many records are requested next as would come to those of a piece."""
+        size = sum(map(len, messages))
+        self._asked = min(max(_PIECE_BYTES * len(messages) // max(size, 1), 1), _ASKED)
+        return size
 
     def close(self) -> None:
         self._consumer.close()

@@ -33,6 +33,9 @@ _LEAST_BATCH = 61
 #: The most bytes of a batch's records without compression. A producer may publish batches of a megabyte that would take
 #: gigabytes.
 LARGEST_BATCH = 256 << 20
+#: A piece ends with the batch with which its records have so many bytes without compression. Batches of a few kilobytes
+#: that would take gigabytes are never in memory together.
+PIECE_BYTES = 32 << 20
 _XERIAL = b"\x82SNAPPY\x00"
 _CODES = {-1: "truncated", -2: "a varint does not end", -3: "a length does not fit", -5: "more records than counted"}
 
@@ -106,11 +109,13 @@ class _Wanted:
 
 
 class BatchPiece:
-    """The records of some batches whose offsets are in [least, end), as columns."""
+    """The records of the first of some batches whose offsets are in [least, end), as columns. It has as many batches as
+    come to `PIECE_BYTES` without compression, at least one; `batches` is their number."""
 
     def __init__(self, data: bytes, batches: Batches | Sequence[Any], least: int, end: int) -> None:
-        self._data, self._batches, self._wanted = data, batches, _Wanted(least, end)
-        self._plain = [_plain(data, batch) for batch in batches]
+        self._plain = _first_plain(data, batches)
+        self.batches = len(self._plain)
+        self._data, self._batches, self._wanted = data, batches[: self.batches], _Wanted(least, end)
         rows = self._decode(value=True)
         self.offsets, self._times, self._values = rows.offsets, rows.times, rows.value_values()
         #: The number of bytes of all values.
@@ -218,6 +223,17 @@ class _Growing:
         buffers = [validity(present), arrow_buffer(ends), arrow_buffer(self._data)]
         array = pa.Array.from_buffers(pa.large_binary(), rows, buffers)
         return pl.Series(pl.from_arrow(array), dtype=pl.Binary)
+
+
+def _first_plain(data: bytes, batches: Batches | Sequence[Any]) -> list[NDArray[np.uint8]]:
+    """The records of the first batches without compression."""
+    plain, size = list[NDArray[np.uint8]](), 0
+    for batch in batches:
+        plain.append(_plain(data, batch))
+        size += len(plain[-1])
+        if size >= PIECE_BYTES:
+            break
+    return plain
 
 
 def _plain(data: bytes, batch: Any) -> NDArray[np.uint8]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gzip
 import struct
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import cramjam
+import numpy as np
 import pytest
 from confluent_kafka import Message
 from hypothesis import example, given, settings
@@ -17,6 +21,7 @@ from kafka.record.util import calc_crc32c
 
 from connectors.formats.binary_column import BinaryColumn
 from connectors.kafka import record_batches
+from connectors.kafka.fetch_reader import _Fetched
 from connectors.kafka.log_pieces import MessagePiece
 from connectors.kafka.native.library import library
 from connectors.kafka.record_batches import Aborted, BatchPiece, OldFormat, scan, visible
@@ -239,3 +244,70 @@ def test_random_bytes_are_errors_or_nothing(data: bytes) -> None:
         assert len(scan(data)) == 0
     except ExternalError as error:
         assert not isinstance(error, AssertionError)
+
+
+BOMB = """
+import resource, sys
+import numpy as np
+from connectors.kafka.fetch_reader import _Fetched
+from connectors.kafka.record_batches import scan
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+data = open(sys.argv[1], "rb").read()
+batches = scan(data)
+before, at, sizes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0, []
+fetched = _Fetched(data, batches, np.ones(len(batches), bool), len(batches))
+while at < len(batches):
+    piece, at = fetched.piece(at, len(batches))
+    sizes += [len(value) for value in piece.values()]
+    del piece
+print(len(sizes), min(sizes), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+def grown(size: int, codec: str) -> bytes:
+    """A batch of one record with so many zeros, built without a copy of them that is summed in Python."""
+    number, compress = CODECS[codec]
+    rest = b"\0\0\0\1" + varint(size) + bytes(size) + b"\0"  # attributes, time, offset, no key, value, no headers
+    body = bytes(compress(varint(len(rest)) + rest))
+    head = bytearray(batch([Record(0, None, b"")], 0)[:HEADER])
+    struct.pack_into(">qi", head, 0, 0, HEADER - 12 + len(body))
+    struct.pack_into(">H", head, 21, number)
+    out = head + body
+    struct.pack_into(">I", out, 17, calc_crc32c(memoryview(out)[21:]))
+    return bytes(out)
+
+
+def varint(number: int) -> bytes:
+    """A signed number as Kafka's records have it."""
+    left, out = number << 1, bytearray()
+    while left > 127:
+        out.append(left & 127 | 128)
+        left >>= 7
+    return bytes([*out, left])
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_many_batches_that_grow_are_not_in_memory_together(codec: str, tmp_path: Path) -> None:
+    """Ten batches of 64 MiB, a response of 22 kB with Zstandard: the reader takes the memory of one of them."""
+    size = 64 << 20
+    one = grown(size, codec)
+    response = tmp_path / "response"
+    response.write_bytes(b"".join(struct.pack(">q", base) + one[8:] for base in range(10)))
+    out = subprocess.run([sys.executable, "-c", BOMB, response], capture_output=True, text=True, check=True).stdout
+    count, smallest, megabytes = map(int, out.split())
+    assert (count, smallest) == (10, size)
+    assert megabytes < 4 * 64, f"{megabytes} MiB for batches of 64 MiB"
+
+
+def test_a_piece_ends_where_its_records_have_the_bytes_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_batches, "PIECE_BYTES", 3_000)
+    data = b"".join(batch([Record(0, None, bytes(1_000)), Record(1, b"k", b"v")], 2 * at, "lz4") for at in range(10))
+    fetched = _Fetched(data, scan(data), np.array([at != 4 for at in range(10)]), 20)
+    at, offsets = 3, []
+    while at < 18:
+        piece, at = fetched.piece(at, 18)
+        assert piece.batches <= 3
+        assert piece.before(at - 1).offsets.tolist() == [each for each in piece.offsets.tolist() if each < at - 1]
+        offsets.append(piece.offsets.tolist())
+    assert sum(offsets, []) == [at for at in range(3, 18) if at not in (8, 9)]
+    assert len(offsets) == 3
