@@ -45,7 +45,8 @@ class Reference:
 class StreamScan:
     """The relational view ℜ(S) of a tagged stream over a source: its columns and TS. Without keys it is append-only.
     Records before the instant `start` or, by partition, before the offsets `first` are ignored, and records that break
-    a promise are refused."""
+    a promise are refused. `numbered`: rows also have the number of their record, by which those of one instant are in
+    order."""
 
     source: Source
     stream: str
@@ -53,6 +54,7 @@ class StreamScan:
     start: int | None = None
     promises: tuple[Cluster | Reference, ...] = ()
     first: tuple[tuple[int, int], ...] = field(default=(), metadata={ADDED_LATER: True})
+    numbered: bool = field(default=False, metadata={ADDED_LATER: True})
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from dsms.model.identity_memo import memoized_by_identity
 from operators.core.operator import MEMBER
 from operators.relational.members import MEMBER_TYPE
 from operators.streams.shed import SHARE
+from operators.streams.stamp import RECORD
 from operators.streams.tagger import TS
 
 WINDOW_COLUMNS = ("window_start", "window_end")
@@ -40,7 +41,8 @@ def _schema(node: logical.Node) -> pa.Schema:
 
 @_schema.register
 def _(node: logical.StreamScan) -> pa.Schema:
-    return _with_ts(node.source.schema)
+    columns = _with_ts(node.source.schema)
+    return columns.append(pa.field(RECORD, pa.int64(), nullable=False)) if node.numbered else columns
 
 
 @_schema.register

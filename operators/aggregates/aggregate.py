@@ -17,7 +17,8 @@ class Aggregate:
 
     `function` is a name of `operators.aggregates.AGGREGATES`; `parameters` are its constants, such as the fraction of a
     percentile or the separator of string_agg. `filter` names a BOOLEAN column: only rows where it is TRUE count. An
-    aggregate that a user wrote has a `definition`, and a `function` that no other definition has.
+    aggregate that a user wrote has a `definition`, and a `function` that no other definition has. The last `arrivals`
+    keys of `order_by` were not written: they are columns that say in which order the rows came.
     """
 
     name: str
@@ -30,3 +31,4 @@ class Aggregate:
     order_by: tuple[SortKey, ...] = ()
     parameters: tuple[object, ...] = ()
     definition: Definition | None = field(default=None, metadata={ADDED_LATER: True})
+    arrivals: int = field(default=0, metadata={ADDED_LATER: True})

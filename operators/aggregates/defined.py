@@ -78,7 +78,8 @@ def folded(aggregate: Aggregate, *, append_only: bool) -> Folded | None:
     """How an aggregate that a user wrote follows changes, if it can: rows never leave or EXPIRE takes back any of them,
     all is returned at the end, which changes nothing. None: it is run again over the rows of a group."""
     definition = aggregate.definition
-    if definition is None or aggregate.order_by or not (append_only or definition.inverse):
+    written = len(aggregate.order_by) - aggregate.arrivals
+    if definition is None or written or not (append_only or definition.inverse):
         return None
     return Folded(definition) if definition.ends_only else None
 

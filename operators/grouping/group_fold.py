@@ -11,6 +11,7 @@ import polars as pl
 
 from operators.aggregates.defined import result_type
 from operators.core.delta import ORDER, WEIGHT
+from operators.core.sort_key import SortKey
 from operators.defined.columns import series
 from operators.defined.definition import Definition
 from operators.defined.evaluate import Events, run
@@ -27,9 +28,9 @@ from operators.state.trace import Trace
 class GroupFold:
     """The aggregate of number `number`: what its definition returns at the end, at each cell.
 
-    Within a cell rows leave before others come. A group without rows has no value, and begins anew with its next row.
-    State: the values of single-row tables with the numbers of rows that came and left, and a trace for each other
-    table. A step costs O(|Δ|) calls, and reads the tables of the groups that change.
+    Within a cell rows leave before others come, both in the given order. A group without rows has no value, and begins
+    anew with its next row. State: the values of single-row tables with the numbers of rows that came and left, and a
+    trace for each other table. A step costs O(|Δ|) calls, and reads the tables of the groups that change.
     """
 
     number: int
@@ -37,6 +38,7 @@ class GroupFold:
     definition: Definition
     columns: tuple[str, ...]
     bound: str | None
+    order: tuple[SortKey, ...] = ()
 
     def states(self) -> tuple[Accumulators | Trace, ...]:
         """The empty states."""
@@ -76,7 +78,7 @@ class GroupFold:
         weight = changes[WEIGHT].to_numpy()
         at = np.repeat(np.arange(changes.height), np.abs(weight))
         cell, leaves = changes[CELL].to_numpy()[at], weight[at] < 0
-        sorting = np.lexsort((np.arange(len(at)), ~leaves, cell))
+        sorting = np.lexsort((self._ranks(changes)[at], ~leaves, cell))
         at, cell, leaves = at[sorting], cell[sorting], leaves[sorting]
         code = np.where(leaves, LEAVE, COME)
         code[np.append(cell[1:] != cell[:-1], True)[: len(cell)]] |= END
@@ -86,6 +88,24 @@ class GroupFold:
         random = random_fractions(changes[ORDER].to_numpy()[at], 0)
         events = Events(sizes, code, arguments, instant=instants, random=random)
         return cell, Ordered(events, cell)
+
+    def _ranks(self, changes: pl.DataFrame) -> np.ndarray:
+        """The place of each change in the given order; equal ones stay in theirs."""
+        ranks = np.arange(changes.height)
+        if self.order:
+            names = [key.column for key in self.order]
+            ordered = (
+                changes.select(names)
+                .with_row_index(CELL)
+                .sort(
+                    names,
+                    descending=[key.descending for key in self.order],
+                    nulls_last=[key.nulls_last for key in self.order],
+                    maintain_order=True,
+                )
+            )
+            ranks[ordered[CELL].to_numpy()] = np.arange(changes.height)
+        return ranks
 
     def _values(
         self, cells: Cells, touched: np.ndarray, at: np.ndarray, values: list[object], stored: pl.Series

@@ -115,7 +115,7 @@ class GroupSource:
     def folds(self) -> tuple[GroupFold, ...]:
         """The aggregates whose state follows the changes of rows."""
         return tuple(
-            GroupFold(call.number, self.keys, call.method.definition, call.use.columns, self.bound)
+            GroupFold(call.number, self.keys, call.method.definition, call.use.columns, self.bound, call.use.order_by)
             for call in self.calls
             if isinstance(call.method, Folded)
         )

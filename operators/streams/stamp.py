@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import polars as pl
 
-from operators.core.delta import FROM, RESERVED, WEIGHT, Delta
+from operators.core.delta import FROM, ORDER, RESERVED, WEIGHT, Delta
 from operators.core.operator import Move, Step, reject
+from operators.core.stored_names import ADDED_LATER
 from operators.state.trace import Trace
 from operators.streams.tagger import TS
 
+#: The number of the record that a row comes from: records of one instant are in this order.
+RECORD = "__record"
 _NO_KEY = "a deletion needs a key, and the stream has none"
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Each record is an insertion at its instant, which is its `TS`. A deletion is rejected, as rows have no key."""
+    """Each record is an insertion at its instant, which is its `TS`. A deletion is rejected, as rows have no key.
+
+    With `numbered` the order of the element is a column, too, which stays where the row goes.
+    """
 
     operator_version: ClassVar[int] = 1
+    numbered: bool = field(default=False, metadata={ADDED_LATER: True})
 
     def traces(self) -> tuple[Trace, ...]:
         """None: the operator is stateless."""
@@ -36,4 +43,5 @@ class Stamp:
             deletion = pl.when(pl.col(WEIGHT) < 0).then(pl.lit(_NO_KEY)).alias(WEIGHT)
             unsigned = Delta(delta.frame.with_columns(pl.col(WEIGHT).abs()))
             fine, rejected = reject(unsigned, delta.frame.select(deletion).to_series())
-        return Step(Delta(fine.frame.select(*fine.columns, pl.col(FROM).alias(TS), *RESERVED)), (), rejected)
+        number = [pl.col(ORDER).alias(RECORD)] if self.numbered else []
+        return Step(Delta(fine.frame.select(*fine.columns, pl.col(FROM).alias(TS), *number, *RESERVED)), (), rejected)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from tests.algebra import query_arrays as arrays
+from tests.algebra import query_arrivals as arrivals
 from tests.algebra import query_joins as joins
 from tests.algebra import query_patterns as patterns
 from tests.algebra import query_recursion as recursion
@@ -62,13 +63,16 @@ OPERATORS = {
     "asof": times.asof, "band": times.banded, "frame": times.range_frame, "recursion": recursion.recursive,
     "pattern": patterns.matched,
 }  # fmt: skip
-NAMES = (*OPERATORS, "final", "where", "table", "types")
+NAMES = (*OPERATORS, "arrival", "final", "where", "table", "types")
 
 
 def relation(g: Drawing, depth: int) -> Relation:
     """A query with at most `depth` operators above each other."""
     if depth == 0:
         return _leaf(g)
+    if ("arrival" in g.due and depth == 1) or g.chance(6):
+        g.due.discard("arrival")
+        return arrivals.in_order(g)
     relation = _operator(g, depth)
     return views.viewed(g, relation) if g.chance(12) else relation
 

@@ -141,7 +141,7 @@ def load(database: duckdb.DuckDBPyConnection, registered: Sequence[Source]) -> N
 
 
 def leaf(g: Drawing) -> Relation:
-    """A stream, one of its windows, or the stream as of the last synchronisation point."""
+    """A stream or a table, or a window of one."""
     leaf = g.pick(g.leaves)
     if "table" in g.due:
         g.due.remove("table")
@@ -149,6 +149,11 @@ def leaf(g: Drawing) -> Relation:
     if "where" in g.due:
         g.due.remove("where")
         return where_inside(g, g.pick([candidate for candidate in g.leaves if candidate.stream]))
+    return seen(g, leaf)
+
+
+def seen(g: Drawing, leaf: Relation) -> Relation:
+    """A leaf, one of its windows, or the leaf as of the last synchronisation point."""
     if g.clock is not None:
         slides = leaf.stream and g.clock[1] == 0 and g.chance(30)
         return range_window(g, leaf, g.clock[0]) if slides else synchronised(g, leaf)
@@ -222,11 +227,20 @@ WINDOWS = [range_window, row_window, partitioned_rows]
 def last_rows(stream: Relation, partition: str, rows: int, slide: int) -> str:
     """DuckDB's query for the last rows of a stream, or of each of its partitions."""
     listed = ", ".join(column.name for column in stream.columns)
-    within = stream.duck[1:-1].replace(f"SELECT {listed}", f"SELECT {listed}, __seq", 1)
+    within = sequenced(stream).duck[1:-1]
     numbers = f"row_number() OVER ({partition} ORDER BY TS, __seq) AS nr, count(*) OVER ({partition}) AS total"
     shown = f"(total - total % {slide})"
     numbered = f"(SELECT *, {numbers} FROM ({within}))"
+    listed += ", __seq" if "__seq" in stream.duck else ""
     return f"(SELECT {listed} FROM {numbered} WHERE nr > {shown} - {rows} AND nr <= {shown})"
+
+
+def sequenced(relation: Relation) -> Relation:
+    """The leaf whose rows have `__seq` for DuckDB, by which those of one instant are in the order of their records."""
+    if "__seq" in relation.duck:
+        return relation
+    listed = ", ".join(column.name for column in relation.columns)
+    return replace(relation, duck=relation.duck.replace(f"SELECT {listed}", f"SELECT {listed}, __seq", 1))
 
 
 def synchronised(g: Drawing, relation: Relation) -> Relation:

@@ -46,7 +46,7 @@ def _(node: logical.StreamScan, builder: Builder) -> Port:
     if node.start is not None:
         leaf = stateless(Since(node.start), leaf, leaf.schema, builder)
     if not node.keys:
-        return stateless(Stamp(), leaf, schema(node), builder)
+        return stateless(Stamp(node.numbered), leaf, schema(node), builder)
     routed, tagger = builder.route(leaf, node.keys), Tagger(node.keys)
     operator, ports = forgetting(tagger, [routed], limited_keys(tagger, node.keys, bounds(node)), builder)
     return replace(builder.add(operator, ports, schema(node)), partitioned=routed.partitioned)

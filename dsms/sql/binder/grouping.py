@@ -14,6 +14,7 @@ from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.optimizer.sketches import expanded
 from dsms.sql.binder.aggregate_calls import AggregateCall, aggregate_call, constant
+from dsms.sql.binder.arrival import in_order_of_arrival
 from dsms.sql.binder.conditions import Output, fresh, own_columns
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.grouping_sets import Groups
@@ -223,7 +224,8 @@ def _group(
     """The groups by a set of keys, for each binding of the outer columns. Without keys there is one row for each
     binding."""
     names = keys.names(key_set)
-    node = expanded(logical.GroupBy(source, (*(key.name for key in keys.outer), *names), aggregates))
+    groups = logical.GroupBy(source, (*(key.name for key in keys.outer), *names), aggregates)
+    node = expanded(in_order_of_arrival(groups))
     if names or context.base is None or context.unfilled:
         return node
     hidden = {key.name: fresh(f"{key.name}'", schema(node).names) for key in keys.outer}

@@ -12,6 +12,7 @@ from sqlglot import exp
 from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.sql.binder.aggregate_calls import constant
+from dsms.sql.binder.arrival import breaking_ties
 from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Scope
 from operators.core.sort_key import SortKey
@@ -34,10 +35,14 @@ class Limit:
         return self.count is None and self.offset == 0
 
     def of(self, node: logical.Node, partition: tuple[str, ...], order: tuple[SortKey, ...]) -> logical.Node:
-        """The rows of these ranks."""
+        """The rows of these ranks, perhaps with more columns."""
         if self.is_all:
             return node
-        return logical.TopK(node, partition, order, self.count, self.offset, self.method)
+        if self.method == "rank":
+            return logical.TopK(node, partition, order, self.count, self.offset, self.method)
+        arrived = breaking_ties(node)
+        keys = (*order, *arrived.order)
+        return logical.TopK(arrived.node, partition, keys, self.count, self.offset, self.method)
 
 
 def order_of(query: exp.Expr) -> list[exp.Expr]:

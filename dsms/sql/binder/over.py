@@ -13,6 +13,7 @@ from dsms.model.position import error_at
 from dsms.model.properties import append_only
 from dsms.model.schema import schema
 from dsms.sql.binder.aggregate_calls import AggregateCall, aggregate_call
+from dsms.sql.binder.arrival import Arrived, breaking_ties
 from dsms.sql.binder.conditions import extended, fresh
 from dsms.sql.binder.expression_functions import arguments_of, function_name
 from dsms.sql.binder.expressions import bind_expression
@@ -60,11 +61,16 @@ def with_windows(relation: Relation, query: exp.Expr, nodes: Sequence[exp.Expr],
     if not windows:
         return relation
     named: dict[str, exp.Window] = {window.name.lower(): window for window in query.args.get("windows") or []}
-    node, known = relation.node, dict(relation.scope.known)
+    definitions = [_in_stream_order(_definition(window, named), relation) for window in windows]
+    arrived = Arrived(relation.node, ())
+    if any(map(_breaks_ties, definitions)):
+        arrived = breaking_ties(relation.node)
+    node, known = arrived.node, dict(relation.scope.known)
     calls: dict[WindowCall, WindowCall] = {}
-    for window in windows:
-        definition = _in_stream_order(_definition(window, named), relation)
+    for window, definition in zip(windows, definitions, strict=True):
         node, bound = _call(definition, node, relation.scope, context)
+        if _breaks_ties(definition):
+            bound = replace(bound, order=(*bound.order, *arrived.order))
         named_call = calls.setdefault(bound, replace(bound, name=fresh(f"__f{len(calls)}", schema(node).names)))
         known[id(window)] = Column(named_call.name, named_call.type, True)
     for partition in dict.fromkeys(window_call.partition for window_call in calls.values()):
@@ -113,6 +119,15 @@ def _in_stream_order(definition: _Definition, relation: Relation) -> _Definition
     if sum(entry.pseudo and entry.name == TS for entry in relation.scope.entries) != 1:
         return definition
     return replace(definition, order=(exp.Ordered(this=exp.column(TS)),))
+
+
+def _breaks_ties(definition: _Definition) -> bool:
+    """Whether rows that tie in ORDER BY have different values."""
+    name = function_name(_without_treatment(definition.node.this))
+    if name in _RANKS:
+        return name in ("row_number", "ntile")
+    by_rows = definition.spec is not None and str(definition.spec.args.get("kind") or "ROWS").upper() == "ROWS"
+    return by_rows or name in ("lag", "lead")
 
 
 def _call(

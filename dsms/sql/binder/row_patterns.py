@@ -12,6 +12,7 @@ from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.aggregate_calls import aggregate_call
+from dsms.sql.binder.arrival import breaking_ties
 from dsms.sql.binder.conditions import extended
 from dsms.sql.binder.expression_functions import arguments_of, function_name
 from dsms.sql.binder.expressions import bind_expression
@@ -44,15 +45,16 @@ def _(node: exp.Expr, context: Context) -> Relation:
     keys = node.args["order"].expressions if node.args.get("order") else []
     if not keys:
         raise error_at(node, "MATCH_RECOGNIZE needs ORDER BY", hint="for example ORDER BY t")
+    arrived = breaking_ties(relation.node)
     plan, ordered = extended(
-        relation.node, [("__order", bind_expression(value_of(key), relation.scope)) for key in keys]
+        arrived.node, [("__order", bind_expression(value_of(key), relation.scope)) for key in keys]
     )
     reader = _Reader(plan, relation.scope, tuple(variables(pattern)))
     conditions = tuple(_conditions(node, reader))
     measures = [(measure.alias, reader.measure(measure.this)) for measure in _measures(node)]
     matched = Match(
         tuple(dict.fromkeys((*context.outer_columns, *(key.name for key in partition)))),
-        tuple(sort_key(key, value.name) for key, value in zip(keys, ordered, strict=True)),
+        (*(sort_key(key, value.name) for key, value in zip(keys, ordered, strict=True)), *arrived.order),
         pattern,
         conditions,
         tuple(reader.of_measures),

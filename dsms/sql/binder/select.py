@@ -11,6 +11,7 @@ from dsms.model import logical
 from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.aggregate_calls import aggregates_in, mark
+from dsms.sql.binder.arrival import breaking_ties
 from dsms.sql.binder.conditions import conjuncts, keeping
 from dsms.sql.binder.defined_aggregates import Known
 from dsms.sql.binder.elements import elements_in_from
@@ -148,7 +149,9 @@ def _result(relation: Relation, query: exp.Select, context: Context) -> Relation
     if query.args.get("distinct") and not on:
         node = logical.Distinct(node)
     if on:
-        node = logical.TopK(node, (*context.outer_columns, *partition), keys, 1)
+        arrived = breaking_ties(node)
+        first = (*context.outer_columns, *partition)
+        node = keeping(logical.TopK(arrived.node, first, (*keys, *arrived.order), 1), schema(node).names)
     names = [*context.outer_columns, *(output.frame_name for output in shown)]
     node = keeping(limit.of(node, context.outer_columns, keys), names)
     entries = tuple(Entry(None, output.name, output.column) for output in shown)
