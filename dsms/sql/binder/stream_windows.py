@@ -50,7 +50,23 @@ def bind_window(node: exp.Expr, context: Context) -> Relation:
         stream = logical.Filter(stream, predicate(where, relation.scope, "WHERE of a window"))
     partition = tuple(_column(key, relation).name for key in node.args.get("partition") or [])
     bind = _BY_KIND[node.args["kind"]]
-    return bind(node, relation.over(stream), (*_outer_columns(stream, context), *partition))
+    window = bind(node, relation.over(stream), (*_outer_columns(stream, context), *partition))
+    if (granule := node.args.get("granularity")) is not None:
+        return window.over(_at_granules(window.node, granule))
+    return window
+
+
+def _at_granules(window: logical.Node, granule: exp.Expr) -> logical.Node:
+    """PIPES, chapter 20: validity begins and ends at multiples of the granule, so the window is exact at these. Below,
+    granules may only be finer."""
+    length = positive(granule, "GRANULARITY")
+    finer = [below.points for below in walk(window) if isinstance(below, logical.Sync)]
+    periods = [points.period for points in finer if isinstance(points, Periodic) and points.residues == (0,)]
+    for period in periods:
+        if length % period:
+            message = f"the granularity {length} is no multiple of {period}, that of what the window reads"
+            raise error_at(granule, message, hint="a granularity is one of those below it, or a multiple of it")
+    return logical.Sync(window, Periodic(length))
 
 
 def _outer_columns(stream: logical.Node, context: Context) -> tuple[str, ...]:

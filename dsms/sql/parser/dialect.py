@@ -72,7 +72,8 @@ def _window(generator: Any, node: exp.Expr) -> str:
         _clause(generator, node, "WHERE", "where"),
     )
     window = f"WINDOW({inside})" if pipes else f"[{inside}]"
-    return f"{generator.sql(node, 'this')} {window}{_joins(generator, node)}"
+    granule = f" GRANULARITY({generator.sql(node, 'granularity')})" if node.args.get("granularity") else ""
+    return f"{generator.sql(node, 'this')} {window}{granule}{_joins(generator, node)}"
 
 
 def _sizes(generator: Any, node: exp.Expr) -> str:

@@ -34,7 +34,7 @@ class StreamWindow(Around):
     """`S [Range 5 Minutes Slide 1 Minute]` (notation cql), `S WINDOW(RANGE 5 MINUTES)` (notation pipes).
 
     `kind` is range, rows or now; without `size` it is UNBOUNDED; with `least` it is the greatest of a range of sizes;
-    `within` is the Range of a Rows window.
+    `within` is the Range of a Rows window; behind the window of PIPES, `granularity` says when it changes.
     """
 
     arg_types = {
@@ -47,6 +47,7 @@ class StreamWindow(Around):
         "partition": False,
         "within": False,
         "where": False,
+        "granularity": False,
     }
 
 

@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model.statements import Place
 from dsms.sql.parser import nodes
+from dsms.sql.parser.cursor import place_of
 from dsms.sql.parser.pattern_parser import PatternParser
 from dsms.sql.parser.window_parser import WINDOW_TABLES
 from operators.table_functions.registry import TABLE_FUNCTIONS
@@ -204,7 +205,16 @@ class StreamParser(PatternParser):
         """`Sample (10)`, EMIT FINAL and MATCH_RECOGNIZE ( are not aliases."""
         if (self._ahead(0) == "SAMPLE" and self._ahead(1) == "(") or self._at_emit() or self._at_pattern():
             return None
-        return super()._parse_table_alias(alias_tokens)
+        token, marked = self._curr, self._ahead(0) == "AS"
+        if self._ahead(0) == "GRANULARITY" and self._ahead(1) == "(":
+            hint = "over other windows use SLIDE, over relations R[Sync](…)"
+            raise place_of(token).error("GRANULARITY stands behind WINDOW(…), once", hint)
+        alias = super()._parse_table_alias(alias_tokens)
+        if alias is not None and not all(map(_names_a_column, alias.args.get("columns") or ())):
+            after = "AS" if marked else "an item of FROM"
+            hint = "an alias is a name, with names of columns in parentheses: AS w(a, b)"
+            raise place_of(token).error(f'"{token.text}(…)" is not understood behind {after}', hint)
+        return alias
 
     def _parse_alias(self, this: Any = None, explicit: bool = False) -> Any:
         """Also `sum(a) AS s OVER (…)`, as ESL's paper prints it."""
@@ -250,3 +260,8 @@ def _lifted(select: exp.Select, stream: exp.Expr) -> exp.Select:
 def _whole(tree: exp.Expr | None) -> exp.Expr | None:
     reads = isinstance(tree, exp.Query) and tree.find(exp.Table) is not None
     return nodes.WholeQuery(this=tree) if reads else tree
+
+
+def _names_a_column(node: exp.Expr) -> bool:
+    """Whether an item in the parentheses of an alias is the name of a column, not `5` or `5 SECONDS`."""
+    return isinstance(node, exp.Identifier) and (bool(node.args.get("quoted")) or not node.name[:1].isdigit())

@@ -9,6 +9,7 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.sql.parser import nodes
+from dsms.sql.parser.cursor import place_of
 
 #: The words after a span that are not its unit.
 _AFTER_A_SPAN = ("SLIDE", "PRECEDING", "WHERE", "RANGE", "ROWS", "MAX")
@@ -53,6 +54,7 @@ class WindowParser(PostgresParser):
         elif opened.token_type == TokenType.WINDOW and self._ahead(1) == "(":
             self._advance(2)
             item = self._window(item, "pipes", TokenType.R_PAREN, ")", opened)
+            item.set("granularity", self._granularity())
         else:
             return item
         self._aliased(item)
@@ -65,6 +67,16 @@ class WindowParser(PostgresParser):
             self.raise_error(f"expected {text}")
         window = nodes.StreamWindow(this=item, notation=notation, partition=partition, **parts)
         return self.expression(window, token=opened)
+
+    def _granularity(self) -> exp.Expr | None:
+        """PIPES' `GRANULARITY(5 SECONDS)`, behind a window."""
+        if self._ahead(0) != "GRANULARITY" or self._ahead(1) != "(":
+            return None
+        self._advance()
+        if self._ahead(1) in ("COARSEST", "FINEST"):
+            hint = "write one: GRANULARITY(5 SECONDS)"
+            raise place_of(self._curr).error("a granularity between two bounds is not supported", hint)
+        return self._parenthesised(0, self._span)
 
     def _match_partition(self) -> bool:
         return self._match(TokenType.PARTITION_BY) or self._match_text_seq("PARTITION", "BY")

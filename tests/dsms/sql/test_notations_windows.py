@@ -46,6 +46,8 @@ MINUTE = 60_000
         ("WINDOW(ROWS 10 SLIDE 2)", RowWindow(S, 10, (), 2)),
         ("WINDOW(PARTITION BY a ROWS 10)", RowWindow(S, 10, ("a",))),
         ("WINDOW(PARTITION BY a RANGE 10)", TimeWindow(S, 9)),
+        ("WINDOW(RANGE 1 HOUR) GRANULARITY(1 MINUTE)", logical.Sync(TimeWindow(S, 60 * MINUTE - 1), Periodic(MINUTE))),
+        ("window(rows 10) granularity (5)", logical.Sync(RowWindow(S, 10), Periodic(5))),
     ],
 )
 @pytest.mark.parametrize("table", ["S {}", "R(S) {}", "ℜ(S) {}", "S {} X", "S {} AS X", "S X {}", "R(S) AS X {}"])
@@ -199,3 +201,29 @@ def test_grouping_by_windows() -> None:
 def test_refusals(table: str, message: str) -> None:
     with pytest.raises(SqlError, match=message):
         register(f"SELECT STREAMED id FROM {table}")
+
+
+@pytest.mark.parametrize(
+    ("item_text", "message"),
+    [
+        ("S WINDOW(RANGE 5) foo(5 SECONDS)", r'"foo\(…\)" is not understood behind an item of FROM'),
+        ("S [Range 5] foo(5)", r'"foo\(…\)" is not understood behind an item of FROM'),
+        ("S AS x(5 SECONDS)", "is not understood behind AS"),
+        ("S [Range 5] GRANULARITY(5 SECONDS)", r"GRANULARITY stands behind WINDOW\(…\), once"),
+        ("S GRANULARITY(5)", r"GRANULARITY stands behind WINDOW\(…\), once"),
+        ("S WINDOW(RANGE 5) GRANULARITY(5) GRANULARITY(5)", r"GRANULARITY stands behind WINDOW\(…\), once"),
+        ("S WINDOW(RANGE 5) GRANULARITY(COARSEST 9, FINEST 3)", "a granularity between two bounds is not supported"),
+        ("S WINDOW(RANGE 5) GRANULARITY(0)", "GRANULARITY must be positive"),
+        ("S WINDOW(RANGE 5) GRANULARITY(5 APPLES)", "APPLES"),
+    ],
+)
+def test_what_is_not_understood_behind_a_window_is_refused(item_text: str, message: str) -> None:
+    with pytest.raises(SqlError, match=message):
+        item(item_text)
+
+
+def test_granules_may_only_become_coarser() -> None:
+    below = "(SELECT Istream(id, a) FROM S WINDOW(RANGE 1) GRANULARITY(4)) AS q WINDOW(RANGE 1) GRANULARITY({})"
+    item(below.format(8))
+    with pytest.raises(SqlError, match="the granularity 6 is no multiple of 4"):
+        item(below.format(6))

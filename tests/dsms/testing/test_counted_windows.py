@@ -63,3 +63,18 @@ def test_counts_of_any_batches_and_partitions(rows, partitions, batch, pieces) -
             for row in cut.relation("Counts", min(point + 4, END - 1))
         }
         assert counts == expected
+
+
+def test_a_granularity_moves_what_comes_and_leaves_to_its_multiples() -> None:
+    session = LocalSession()
+    session.execute(
+        "REGISTER SOURCE readings (t INT) FROM readings; CREATE STREAM S OVER readings KEY NULL;"
+        "CREATE VIEW v AS SELECT COUNT(*) AS n FROM S WINDOW(RANGE 5) GRANULARITY(5);"
+        "CREATE VIEW w AS SELECT t FROM S WINDOW(RANGE 2) GRANULARITY(3)"
+    )
+    session.push("readings", [{"t": ts, "ts": ts} for ts in (1, 3, 7)])
+    session.advance(20)
+    # valid in [1, 6), [3, 8), [7, 12), rounded up to [5, 10), [5, 10), [10, 15)
+    assert [session.relation("v", at=at)[0]["n"] for at in (4, 5, 9, 10, 14, 15)] == [0, 2, 2, 1, 1, 0]
+    # valid in [1, 3), [3, 5), [7, 9), rounded up to [3, 3), [3, 6), [9, 9)
+    assert [session.relation("w", at=at) for at in (2, 3, 5, 6, 9)] == [[], [{"t": 3}], [{"t": 3}], [], []]
