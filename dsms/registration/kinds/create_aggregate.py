@@ -9,8 +9,10 @@ from dsms.model.objects import Aggregate, AggregatePart, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.statement_kind import StatementKind
+from dsms.sql.binder.aggregate_calls import callable_name
 from dsms.sql.binder.defined_aggregates import definition_of, text_of
 from dsms.sql.binder.dependencies import dependents
+from dsms.sql.binder.expression_functions import known_function
 from dsms.sql.parser.aggregates import STARTS, CreateAggregate, CreatePythonAggregate, Written
 from operators.aggregates import AGGREGATES
 from operators.python import PythonClass
@@ -22,6 +24,10 @@ def _apply(statement: Written, catalog: Catalog, environment: Environment) -> Ap
     known = catalog.get(name)
     if known is not None and not isinstance(known, Aggregate):
         raise statement.name.place.error(f'"{name}" is a {kind_of(known)}', "choose another name")
+    own = name.removesuffix("()")
+    if known_function(own) or not callable_name(own, len(statement.parameters)):
+        hint = "choose another name: queries would not call the aggregate"
+        raise statement.name.place.error(f'"{own}" is a function of SQL', hint)
     python = isinstance(statement, CreatePythonAggregate)
     part = AggregatePart(
         catalog.ids + 1, statement.sql, window=statement.window, algebraic=statement.algebraic, python=python

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import polars as pl
+import sqlglot
 from sqlglot import exp
 
 from dsms.model.position import error_at
 from dsms.sql.binder.defined_aggregates import Known
-from dsms.sql.binder.expression_functions import arguments_of, function_name
+from dsms.sql.binder.expression_functions import arguments_of, function_name, written_name
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Scope
+from dsms.sql.parser.dialect import Dsms
 from operators.aggregates import AGGREGATES, AggregateFunction
 from operators.aggregates.function import Linear
 from operators.expressions import Literal
@@ -55,9 +57,25 @@ class AggregateCall:
 
 def mark(query: exp.Expr, known: Known) -> None:
     """Marks the calls of aggregates that users wrote, so that `aggregate_call` knows them."""
-    for node in query.find_all(exp.Anonymous, exp.AggFunc):
-        if known.has(function_name(node)):
+    for node in query.find_all(exp.Anonymous, exp.AggFunc, exp.List):
+        if known.has(written_name(node)):
             node.meta[_MARK] = known
+
+
+def callable_name(name: str, parameters: int) -> bool:
+    """Whether queries can call an aggregate of this name that a user wrote: SQL's grammar takes `round(x)`, or a
+    `corr(x)` of one argument, for something else.
+
+    >>> callable_name("score", 1), callable_name("var_pop", 1), callable_name("round", 1), callable_name("corr", 1)
+    (True, True, False, False)
+    """
+    called = name if name.isidentifier() else f'"{name}"'
+    arguments = ", ".join(f"x{at}" for at in range(parameters))
+    try:
+        item = sqlglot.parse_one(f"SELECT {called}({arguments})", read=Dsms).find(exp.Select).expressions[0]
+    except sqlglot.errors.SqlglotError:
+        return False
+    return isinstance(item, exp.Anonymous | exp.AggFunc | exp.List) and written_name(item) == name
 
 
 def aggregate_call(node: exp.Expr) -> AggregateCall | None:
@@ -75,7 +93,7 @@ def aggregate_call(node: exp.Expr) -> AggregateCall | None:
         aggregate = aggregate_call(node.this)
         return aggregate and _within_group(node, aggregate)
     if (known := node.meta.get(_MARK)) is not None:
-        placeholder = AggregateFunction(function_name(node), "Defined by a user.", (0, 0), lambda *_: None, _NO_METHOD)
+        placeholder = AggregateFunction(written_name(node), "Defined by a user.", (0, 0), lambda *_: None, _NO_METHOD)
         return _between_brackets(node, AggregateCall(placeholder, known=known))
     function = aggregate_function(node)
     if function is None:

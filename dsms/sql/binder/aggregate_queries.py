@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model.position import error_at
-from dsms.sql.binder.expression_functions import arguments_of, function_name
+from dsms.sql.binder.expression_functions import arguments_of, function_name, written_name
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.parser.table_names import name_of
@@ -225,9 +225,9 @@ class QueryBinder:
     def _is_aggregate(self, node: exp.Expr) -> bool:
         if isinstance(node, exp.Query) or not isinstance(node, exp.Func):
             return False
-        if not isinstance(node, exp.Anonymous | exp.AggFunc):
+        if not isinstance(node, exp.Anonymous | exp.AggFunc | exp.List):
             return False
-        return function_name(node) in _BUILT_IN or self._known(function_name(node))
+        return function_name(node) in _BUILT_IN or self._known(written_name(node))
 
     def _known(self, name: str) -> bool:
         try:
@@ -265,7 +265,7 @@ class QueryBinder:
         arguments = [self.value(argument, scope) for argument in nodes]
         called = function_name(node)
         types = tuple(argument.type for argument in arguments)
-        if (definition := self.resolve(called, types)) is not None:
+        if (definition := self.resolve(written_name(node), types)) is not None:
             casts = tuple(cast(a, t) for a, (_, t) in zip(arguments, definition.parameters, strict=True))
             return defined.Fold(name, definition, casts, definition.result)
         if any(isinstance(argument, exp.Distinct) for argument in nodes):

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Aggregate, Object, Query, Source, Stream, Table, number_of
-from dsms.sql.binder.expression_functions import function_name
+from dsms.sql.binder.expression_functions import written_name
 from dsms.sql.parser.bounds import balance
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.queries import without_public
@@ -37,7 +37,7 @@ def _is_common(table: exp.Table) -> bool:
 
 def calls_in(query: exp.Expr) -> list[str]:
     """The names of the functions that a query calls, as the catalog has those that users wrote: `avg()`."""
-    calls = {function_name(node) for node in query.find_all(exp.Func)}
+    calls = {written_name(node) for node in query.find_all(exp.Func)}
     return [f"{name}()" for name in sorted(calls)]
 
 

@@ -9,7 +9,7 @@ from dsms.model.position import error_at
 from dsms.sql.binder import over
 from dsms.sql.binder.aggregate_calls import aggregate_function
 from dsms.sql.binder.defined_aggregates import Known
-from dsms.sql.binder.expression_functions import function_name, is_known, refuse_unknown
+from dsms.sql.binder.expression_functions import function_name, is_known, refuse_unknown, written_name
 from dsms.sql.binder.relation import refusal
 from dsms.sql.parser.table_names import RELATION_OF
 
@@ -40,7 +40,7 @@ def refuse_written_functions(query: exp.Expr, catalog: Catalog) -> None:
     function: what answers a query once does not have them."""
     written = Known(catalog)
     for call in query.find_all(exp.Func):
-        name = function_name(call)
+        name = written_name(call)
         if not isinstance(call, _NOTATIONS) and (written.has(name) or f"{name}()" in catalog.objects):
             raise error_at(
                 call,

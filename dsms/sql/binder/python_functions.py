@@ -14,7 +14,7 @@ from dsms.model.objects import Function
 from dsms.model.position import error_at
 from dsms.model.sizes import read_bytes
 from dsms.model.types import parse_type
-from dsms.sql.binder.expression_functions import PYTHON, Bind, arguments_of, function_name
+from dsms.sql.binder.expression_functions import PYTHON, Bind, arguments_of, written_name
 from dsms.sql.parser import functions as syntax
 from dsms.sql.parser.parse import parse
 from operators.core.errors import UserError
@@ -101,7 +101,7 @@ def function_of(catalog: Catalog, name: str) -> PythonFunction | None:
 def mark_functions(query: exp.Expr, catalog: Catalog) -> None:
     """Marks the calls of functions of the catalog with their definitions, so that binding knows them."""
     for node in query.find_all(exp.Func):
-        if (found := function_of(catalog, function_name(node))) is not None:
+        if (found := function_of(catalog, written_name(node))) is not None:
             node.meta[PYTHON] = found
 
 

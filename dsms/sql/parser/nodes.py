@@ -9,6 +9,9 @@ from typing import Any
 
 from sqlglot import exp
 
+#: In the metadata of a call: the name as written, in lower case, where the parser gives several names one class.
+CALLED = "called"
+
 
 class Around(exp.Expression):
     """A wrapper of an item of FROM, with the name and alias of that item."""

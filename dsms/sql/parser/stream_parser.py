@@ -201,6 +201,17 @@ class StreamParser(PatternParser):
 
     # --- spellings
 
+    def _parse_function_call(self, *args: Any, **options: Any) -> exp.Expr | None:
+        """Remembers the name of the call as written: `var_pop` and `variance_pop` are one class."""
+        written = self._curr.text.lower()
+        call = super()._parse_function_call(*args, **options)
+        inner = call
+        while isinstance(inner, exp.Window | exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+            inner = inner.this
+        if isinstance(inner, exp.Func):
+            inner.meta.setdefault(nodes.CALLED, written)
+        return call
+
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
         """`Sample (10)`, EMIT FINAL and MATCH_RECOGNIZE ( are not aliases."""
         if (self._ahead(0) == "SAMPLE" and self._ahead(1) == "(") or self._at_emit() or self._at_pattern():

@@ -166,3 +166,40 @@ def test_what_python_cannot_nest_is_refused() -> None:
     body = f"INSERT INTO t VALUES (x); INSERT INTO RETURN SELECT count(*) FROM {tables};"
     with pytest.raises(UserError, match="nested too deeply, or a SELECT reads too many tables"):
         session().execute(f"CREATE AGGREGATE f(x INT): BIGINT {{ TABLE t(x INT); INITIALIZE: ITERATE: {{ {body} }} }}")
+
+
+NAMES = [
+    "var_pop", "var_samp", "variance", "stdev", "stddev", "list", "approx_count_distinct", "approx_distinct",
+    "bool_and", "bool_or", "every", "some", "max_by", "min_by", "arg_max", "argmax", "quantile", "second", "round",
+    "first", "last", "first_value", "any_value", "collect", "string_agg", "listagg", "median", "mode", "corr",
+    "count_if", "countif", "sum", "avg", "mean", "kurtosis", "row_number", "lag", "length", "upper", "date",
+    "soundex", "score", "power", "case", "cast", "coalesce", "extract", "if", "nullif", "trim", "array_agg", "array",
+    "row", "grouping", "unnest", "exists", "any", "all", "generate_series", "json_object", "percentile_cont", "rank",
+    "sketch", "hll", "now", "random", "uuid", "sample", "tumble",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_is_taken_is_the_one_that_queries_call(name: str) -> None:
+    made = session()
+    try:
+        made.execute(DOUBLED.format(words="", factor=10).replace("total(", f"{name}("))
+    except UserError:
+        return
+    made.execute(f"CREATE VIEW v AS SELECT k, {name}(x) AS t FROM R(S) GROUP BY k")
+    made.execute(f"CREATE STREAM w AS SELECT x, {name}(x) OVER (ROWS 1 PRECEDING) AS t FROM S")
+    feed(made, 1, 2)
+    assert made.relation("v") == [{"k": "a", "t": 30}]
+    assert [change[1]["t"] for change in made.changes("w")] == [10, 30]
+    assert [row["used by"] for row in made.execute("SHOW AGGREGATES") if row["name"] == f"{name}()"] == ["v, w"]
+
+
+@pytest.mark.parametrize("name", ["var_pop", "stdev", "bool_and", "list", "score", "sum", "approx_count_distinct"])
+def test_a_name_of_an_aggregate_can_be_taken(name: str) -> None:
+    session().execute(DOUBLED.format(words="", factor=10).replace("total(", f"{name}("))
+
+
+@pytest.mark.parametrize("name", ["round", "second", "length", "row_number", "corr", "quantile"])
+def test_a_name_that_cannot_be_called_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=f'"{name}" is a function of SQL'):
+        session().execute(DOUBLED.format(words="", factor=10).replace("total(", f"{name}("))
