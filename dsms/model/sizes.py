@@ -9,7 +9,7 @@ from operators.core.errors import UserError
 _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1024, "MIB": 1024**2, "GIB": 1024**3}
 
 #: More would be beyond any memory.
-_DIGITS = 20
+_MOST, _DIGITS = 2**60, 20
 
 
 def written_bytes(size: float) -> str:
@@ -32,7 +32,8 @@ def read_bytes(text: str, name: str = "state_memory") -> int | None:
     """
     if text.strip().lower() == "none":
         return None
-    size = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
-    if size is None or len(size[1]) > _DIGITS or size[2].upper() not in _UNITS:
+    size = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text, re.ASCII)
+    known = size is not None and len(size[1]) <= _DIGITS and size[2].upper() in _UNITS
+    if size is None or not known or float(size[1]) * _UNITS[size[2].upper()] > _MOST:
         raise UserError(f'{name} needs a size, not "{text}"', hint="have: 500 MB, 2 GiB, a number of bytes, none")
     return int(float(size[1]) * _UNITS[size[2].upper()])

@@ -10,16 +10,20 @@ from dsms.model import statements as st
 from dsms.model.objects import DEFAULT_IDLE_MS
 from dsms.model.sizes import read_bytes
 from dsms.model.statements import Clause
+from operators.core.delta import BEGINNING, FOREVER
 from operators.core.errors import SqlError, UserError
 from operators.core.secrets import check_no_secret, references
 
 #: The value of START that is resolved by looking at the sources.
 LATEST = "latest"
-#: Of the numbers of clauses, which stay within 64 bits in milliseconds.
-_DIGITS = 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: No instant has more digits.
-_DIGITS = 20
+#: The most digits of a count, of a distance between instants and of an instant with its sign: all fit into 64 bits, a
+#: distance also where it is added to an instant.
+_COUNT_DIGITS, _DISTANCE_DIGITS, _INSTANT_DIGITS = 9, 18, 20
+#: A duration with a unit is at most a hundred years.
+_LONGEST_MS = 100 * 366 * 86_400_000
+#: The number of a record has ten bits for its partition. Topics of results are not read by it.
+_MOST_PARTITIONS, _MOST_RESULT_PARTITIONS = 1_024, 10_000
 _UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _SHORT = {"S": "SECONDS", "SEC": "SECONDS", "MIN": "MINUTES", "H": "HOURS"}
 _STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
@@ -68,11 +72,19 @@ def _one_of(clause: Clause, formats: Sequence[str]) -> str:
     raise _wrong(clause, wrong, f"have: {', '.join(formats).upper()}")
 
 
-def _partitions(clause: Clause) -> dict[str, object]:
+def _source_partitions(clause: Clause) -> dict[str, object]:
+    return {"partitions": _partitions(clause, _MOST_PARTITIONS)}
+
+
+def _result_partitions(clause: Clause) -> dict[str, object]:
+    return {"partitions": _partitions(clause, _MOST_RESULT_PARTITIONS)}
+
+
+def _partitions(clause: Clause, most: int) -> int:
     count = _number(clause, _word(clause))
-    if count < 1:
-        raise _wrong(clause, "PARTITIONS needs a positive number")
-    return {"partitions": count}
+    if not 1 <= count <= most:
+        raise _wrong(clause, f"PARTITIONS needs a number from 1 to {most}, not {count}")
+    return count
 
 
 def _shared(clause: Clause) -> dict[str, object]:
@@ -126,7 +138,7 @@ def _join_order(clause: Clause) -> dict[str, object]:
 
 
 def _place(clause: Clause, number: str) -> int:
-    if not number.isdecimal() or len(number) > _DIGITS or int(number) < 1:
+    if not number.isdecimal() or len(number) > _COUNT_DIGITS or int(number) < 1:
         hint = "have: AUTO, FIXED, DEFAULT, or for each tree of joins the numbers of its inputs, as '3, 1, 2'"
         raise _wrong(clause, f'JOIN_ORDER has no "{_word(clause)}"', hint)
     return int(number) - 1
@@ -171,13 +183,14 @@ def instant_of(text: str) -> int | None:
     >>> instant_of("-7"), instant_of("1970-01-02 00:00:00"), instant_of("soon")
     (-7, 86400000, None)
     """
-    if len(text) <= _DIGITS and text.removeprefix("-").isdecimal():
-        return int(text)
+    if text.removeprefix("-").isdecimal():
+        at = int(text) if len(text) <= _INSTANT_DIGITS else FOREVER
+        return at if BEGINNING < at < FOREVER else None
     try:
-        at = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return -((EPOCH - (at if at.tzinfo else at.replace(tzinfo=UTC))) // timedelta(milliseconds=1))
+    return -((EPOCH - (time if time.tzinfo else time.replace(tzinfo=UTC))) // timedelta(milliseconds=1))
 
 
 def _timestamp(clause: Clause) -> dict[str, object]:
@@ -274,19 +287,22 @@ def _topic(clause: Clause) -> dict[str, object]:
 def _duration(clause: Clause, words: Sequence[str], *, bare: bool) -> int:
     """Milliseconds; a `bare` number, in the unit of the instants, is allowed on request."""
     if len(words) == 1 and bare:
-        return _number(clause, words[0])
+        return _number(clause, words[0], _DISTANCE_DIGITS)
     unit = words[1].upper().removesuffix("S") if len(words) == 2 else ""
     factor = _UNITS.get(unit) or _UNITS.get(unit + "S")
     if factor is None:
         raise _wrong(clause, f"invalid duration in {clause.name.upper()}", "have: 500 MS, 5 SECONDS, 1 MINUTE")
-    return _number(clause, words[0]) * factor
+    duration = _number(clause, words[0], _DISTANCE_DIGITS) * factor
+    if duration > _LONGEST_MS:
+        raise _wrong(clause, f"{clause.name.upper()} is longer than a hundred years", "have: 500 MS, 5 SECONDS, 2 DAYS")
+    return duration
 
 
-def _number(clause: Clause, word: str) -> int:
-    if not word.isdecimal():
+def _number(clause: Clause, word: str, digits: int = _COUNT_DIGITS) -> int:
+    if not (word.isascii() and word.isdecimal()):
         raise _wrong(clause, f'{clause.name.upper()} needs a number, not "{word}"')
-    if len(word) > _DIGITS:
-        raise _wrong(clause, f"the number of {clause.name.upper()} has more than {_DIGITS} digits")
+    if len(word) > digits:
+        raise _wrong(clause, f"the number of {clause.name.upper()} has more than {digits} digits")
     return int(word)
 
 
@@ -317,7 +333,7 @@ def _wrong(clause: Clause, message: str, hint: str = "") -> SqlError:
 
 _SOURCE = {
     "format": _source_format,
-    "partitions": _partitions,
+    "partitions": _source_partitions,
     "timestamp": _timestamp,
     "slack": _slack,
     "idle": _idle,
@@ -327,7 +343,7 @@ _SOURCE = {
 }
 _RESULT = {
     "format": _result_format,
-    "partitions": _partitions,
+    "partitions": _result_partitions,
     "shared": _shared,
     "start": _start,
     "topic": _topic,

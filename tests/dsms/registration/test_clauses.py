@@ -53,3 +53,64 @@ def test_a_password_in_a_registry_is_refused_and_not_repeated() -> None:
     assert "pw4711" not in str(refused.value) and (refused.value.line, refused.value.column) == (2, 5)
     settings, _ = source_settings([Clause("registry", ("http://ann:${secret:p}@host",), Place())])
     assert settings == {"registry": "http://ann:${secret:p}@host"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SLACK 9999999999999 DAYS", "SLACK is longer than a hundred years"),
+        ("SLACK 3162240000001 MS", "SLACK is longer than a hundred years"),
+        ("SLACK 1000000000000000000", "the number of SLACK has more than 18 digits"),
+        ("SLACK -1", 'SLACK needs a number, not "-1"'),
+        ("SLACK ²", 'SLACK needs a number, not "²"'),
+        ("SLACK ٣", 'SLACK needs a number, not "٣"'),
+        ("IDLE AFTER 99999999999999999999 DAYS", "the number of IDLE has more than 18 digits"),
+        ("IDLE AFTER 36601 DAYS", "IDLE is longer than a hundred years"),
+        ("PARTITIONS 0", "PARTITIONS needs a number from 1 to 1024, not 0"),
+        ("PARTITIONS 1025", "PARTITIONS needs a number from 1 to 1024, not 1025"),
+        ("PARTITIONS 99999999999999999999", "the number of PARTITIONS has more than 9 digits"),
+        ("CONSTRAINT CLUSTERED BY a WITHIN 9999999999999 DAYS", "CONSTRAINT is longer than a hundred years"),
+        ("CONSTRAINT ORDERED BY a WITHIN 1000000000000000000", "the number of CONSTRAINT has more than 18 digits"),
+    ],
+)
+def test_numbers_of_sources_have_bounds(text: str, message: str) -> None:
+    name, *words = text.split()
+    with pytest.raises(SqlError, match=message):
+        source_settings([Clause(name.lower(), tuple(words), Place())])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("PARTITIONS 10001", "PARTITIONS needs a number from 1 to 10000"),
+        ("FRAGMENTS 1000000000", "the number of FRAGMENTS has more than 9 digits"),
+        ("FRAGMENTS 0", "FRAGMENTS needs a positive number, or AUTO"),
+        ("START 9223372036854775807", "START needs an instant"),
+        ("START -4611686018427387904", "START needs an instant"),
+        ("START 99999999999999999999", "START needs an instant"),
+        ("JOIN_ORDER 1,9999999999", "JOIN_ORDER has no"),
+        ("WEIGHT 1e999", "WEIGHT needs a positive number"),
+        ("WEIGHT nan", "WEIGHT needs a positive number"),
+        ("MAX_ERROR 1", "MAX_ERROR needs a number between 0 and 1"),
+        ("MEMORY 99999999999999999999 GB", "memory needs a size"),
+        ("STATE_MEMORY 2000000000 GiB", "state_memory needs a size"),
+    ],
+)
+def test_numbers_of_results_have_bounds(text: str, message: str) -> None:
+    name, _, words = text.partition(" ")
+    with pytest.raises(SqlError, match=message):
+        result_settings([Clause(name.lower(), (words,), Place())])
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [
+        ("SLACK 36600 DAYS", "slack", 36_600 * 86_400_000),
+        ("SLACK 999999999999999999", "slack", 10**18 - 1),
+        ("IDLE AFTER 36600 DAYS", "idle_ms", 36_600 * 86_400_000),
+        ("PARTITIONS 1024", "partitions", 1_024),
+    ],
+)
+def test_the_greatest_numbers(text: str, field: str, value: int) -> None:
+    name, *words = text.split()
+    assert source_settings([Clause(name.lower(), tuple(words), Place())])[0] == {field: value}
