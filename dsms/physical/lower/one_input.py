@@ -11,12 +11,14 @@ from dsms.physical.column_bounds import bounds
 from dsms.physical.lower.dispatch import lower, lowering, stateful, stateless
 from dsms.physical.lower.first_rows import first_candidates
 from dsms.physical.lower.forgetting import forgetting, limited_keys
+from dsms.physical.lower.last_rows import reads_last_rows
 from dsms.physical.lower.panes import panes
 from dsms.physical.lower.promises import checked_records
 from dsms.physical.lower.session_groups import session_groups
 from operators.expressions import Column
 from operators.grouping.group_by import GroupBy
 from operators.ranking.over import Over
+from operators.ranking.over_stream import OverStream
 from operators.ranking.top_k import TopK
 from operators.relational.distinct import Distinct
 from operators.relational.filter import Filter
@@ -185,8 +187,10 @@ def _(node: logical.TopK, builder: Builder) -> Port:
 
 @lowering.register
 def _(node: logical.WindowFunctions, builder: Builder) -> Port:
-    operator, keys = Over(node.calls), node.calls[0].partition
-    return stateful(operator, lower(node.input, builder), keys, schema(node), builder, bounds(node.input))
+    below, keys = lower(node.input, builder), node.calls[0].partition
+    if reads_last_rows(node):
+        return stateful(OverStream(node.calls), below, keys, schema(node), builder)
+    return stateful(Over(node.calls), below, keys, schema(node), builder, bounds(node.input))
 
 
 @lowering.register

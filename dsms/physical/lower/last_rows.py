@@ -1,0 +1,43 @@
+"""OVER that reads the last rows of a stream in the order in which they come, so that the others are forgotten."""
+
+from __future__ import annotations
+
+from dsms.model import logical
+from dsms.model.properties import append_only
+from dsms.optimizer.algebra.column_origin import origin
+from operators.ranking.over_reach import reach_of
+from operators.streams.tagger import TS
+
+
+def reads_last_rows(node: logical.WindowFunctions) -> bool:
+    """Whether all calls read a number of rows before a row and none behind it, of rows that come in their order: it is
+    that of arrival, or begins with the instant of the rows of a stream."""
+    reach, order = reach_of(node.calls), node.calls[0].order
+    if reach is None or reach[1] or not _only_comes(node.input):
+        return False
+    return not order or (not order[0].descending and _ascends_with_instants(node.input, order[0].column))
+
+
+def _only_comes(node: logical.Node) -> bool:
+    """Whether rows never leave: the rows of a stream, also with values that never change."""
+    match node:
+        case logical.WindowFunctions():
+            return reads_last_rows(node)
+        case logical.Filter(below) | logical.Project(below):
+            return _only_comes(below)
+    return append_only(node)
+
+
+def _ascends_with_instants(node: logical.Node, name: str) -> bool:
+    """Whether of two rows that come at different instants the later one has the greater value."""
+    match node:
+        case logical.StreamScan(source, keys=()):
+            return name in (TS, source.timestamp)
+        case logical.Restamp():
+            return name == TS
+        case logical.WindowFunctions(below, calls):
+            return all(name != call.name for call in calls) and _ascends_with_instants(below, name)
+        case logical.TimeWindow(below, None, 1):
+            return _ascends_with_instants(below, name)
+    below = origin(node, name)
+    return below is not None and _ascends_with_instants(*below)

@@ -1,0 +1,193 @@
+"""OverStream: window functions over the last rows of a stream, whose order is that in which rows come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+import polars as pl
+
+from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
+from operators.core.operator import FAULT, Move, Step, reject
+from operators.core.run import key_hash
+from operators.expressions.arrow_types import polars_type
+from operators.kernels.equal_join import equal_join
+from operators.ranking.over_reach import reach_of
+from operators.ranking.window_call import WindowCall
+from operators.ranking.window_frames import Segments, frame_bounds
+from operators.ranking.window_functions import Frames, window_values
+from operators.state.accumulators import Accumulators
+from operators.state.copies import first_equal
+from operators.state.trace import Trace
+
+_NUMBER, _COUNT, _GROUP, _TIE = "__over_number", "__over_count", "__over_group", "__over_tie"
+
+
+@dataclass(frozen=True, slots=True)
+class OverStream:
+    """over(S) = each row of the stream S, once, with the values of the calls over the rows of its partition up to it.
+
+    All calls have the same partition and order, and reach a number of rows back and none forward (`reach_of`). The
+    order ascends with the instants: no row comes before one of an earlier instant. Rows that tie in it are sorted by
+    (instant, order), then by a hash of the row. So values never change, and the result is that of `Over`. A row with a
+    value outside the type of its call is rejected.
+
+    State: for each partition the number of its rows, and by number the columns that the calls read of as many rows as
+    they reach back. A step costs its rows, and those of the partitions that it touches.
+
+    >>> from operators.core.sort_key import SortKey
+    >>> lag = WindowCall("before", "lag", ("x",), pa.int64(), order=(SortKey("t"),))
+    >>> rows = Delta.of([("+", {"t": 3, "x": 7}, 3), ("+", {"t": 4, "x": 5}, 4)])
+    >>> OverStream((lag,)).step(rows, OverStream((lag,)).traces(), Move(0, 9)).delta.frame.select("x", "before").rows()
+    [(7, None), (5, 7)]
+    """
+
+    operator_version: ClassVar[int] = 1
+    calls: tuple[WindowCall, ...]
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        """The columns of PARTITION BY."""
+        return self.calls[0].partition
+
+    @property
+    def _back(self) -> int:
+        """How many rows before a row its values depend on."""
+        reach = reach_of(self.calls)
+        assert reach is not None and reach[1] == 0, "the calls reach back only"
+        return reach[0]
+
+    @property
+    def _kept(self) -> list[str]:
+        """The columns that are kept of a row, besides its partition."""
+        named = dict.fromkeys(name for call in self.calls for name in call.arguments)
+        return [name for name in named if name not in self.partition]
+
+    def traces(self) -> tuple[Trace, ...]:
+        """The counts of partitions, and the last rows by number."""
+        return cast(tuple[Trace, ...], (Accumulators(self.partition), Accumulators((*self.partition, _NUMBER))))
+
+    def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
+        """The rows of the move with their values."""
+        counts, numbered = cast(tuple[Accumulators, Accumulators], traces)
+        assert (delta.frame[TO] == FOREVER).all() and (delta.frame[WEIGHT] > 0).all(), "the input is a stream"
+        if not len(delta):
+            none = [pl.Series(call.name, [], polars_type(call.type)) for call in self.calls]
+            return Step(self._output(delta.frame, none, delta.columns), traces)
+        come = self._come(delta, counts)
+        held = self._held(come, numbered)
+        values, outside = self._values(come, held)
+        faults = pl.select(pl.coalesce(*outside)).to_series().alias(FAULT)
+        elements = come.rows.with_columns(pl.lit(1, pl.Int64).alias(WEIGHT), pl.Series(ORDER, come.causes))
+        result, rejected = reject(self._output(elements, values, delta.columns), faults)
+        totals = pl.DataFrame(
+            [*come.heads.get_columns()[: len(self.partition)], pl.Series(_COUNT, come.total, pl.Int64)]
+        )
+        counted = counts.upsert(totals, pl.repeat(False, totals.height, eager=True), move.end)
+        after = self._after(come, held, numbered, move)
+        return Step(result, cast(tuple[Trace, ...], (counted, after)), rejected)
+
+    def _come(self, delta: Delta, counts: Accumulators) -> _Come:
+        rows = self._ordered(delta)
+        firsts = _starts(rows[_GROUP].to_numpy())
+        sizes = np.diff(np.append(firsts, rows.height))
+        member = np.repeat(np.arange(len(firsts)), sizes)
+        heads = rows[firsts].select(*self.partition, pl.Series(_GROUP, np.arange(len(firsts))))
+        count = self._counts(heads, counts)
+        number = np.arange(rows.height) - firsts[member] + count[member] + 1
+        return _Come(rows, heads, member, number, count, count + sizes)
+
+    def _ordered(self, delta: Delta) -> pl.DataFrame:
+        """The rows, each copy on its own, by partition and then in their order."""
+        keys = self.calls[0].order
+        ties = key_hash(delta.frame, delta.columns).alias(_TIE)
+        grouped = delta.frame.with_columns(first_equal(delta.frame, self.partition).alias(_GROUP), ties)
+        ordered = grouped.sort(
+            [_GROUP, *(key.column for key in keys), FROM, ORDER, _TIE],
+            descending=[False, *(key.descending for key in keys), False, False, False],
+            nulls_last=[False, *(key.nulls_last for key in keys), False, False, False],
+        )
+        return ordered[np.repeat(np.arange(ordered.height), ordered[WEIGHT].to_numpy())]
+
+    def _counts(self, heads: pl.DataFrame, counts: Accumulators) -> np.ndarray:
+        held = counts.lookup(heads)
+        if not held.height:
+            return np.zeros(heads.height, np.int64)
+        if not self.partition:
+            return held[_COUNT].to_numpy()
+        return equal_join(heads, held, self.partition, "left")[_COUNT].fill_null(0).to_numpy()
+
+    def _held(self, come: _Come, numbered: Accumulators) -> pl.DataFrame:
+        """The kept rows of the partitions, with the place of their partition in `_GROUP`."""
+        sizes = np.minimum(come.before, self._back)
+        place = np.repeat(np.arange(len(sizes)), sizes)
+        last = np.cumsum(sizes)[place] - 1
+        numbers = come.before[place] - (last - np.arange(len(place)))
+        wanted = come.heads[place].with_columns(pl.Series(_NUMBER, numbers, pl.Int64))
+        found = numbered.lookup(wanted) if wanted.height else wanted
+        if not wanted.height or not found.height:
+            return pl.DataFrame()
+        return found.join(wanted, on=[*self.partition, _NUMBER], how="inner", nulls_equal=True)
+
+    def _values(self, come: _Come, held: pl.DataFrame) -> tuple[list[pl.Series], list[pl.Series]]:
+        """The values of the calls for the rows that come, and the faults of each call."""
+        named = {name for call in self.calls for name in call.arguments}
+        rows = come.rows.select(*sorted(named), pl.Series(_GROUP, come.member), pl.Series(_NUMBER, come.number))
+        if held.height:
+            rows = pl.concat([held.select(rows.columns), rows])
+        groups, numbers = rows[_GROUP].to_numpy(), rows[_NUMBER].to_numpy()
+        sorting = np.lexsort((numbers, groups))
+        rows = rows[sorting]
+        back = np.argsort(sorting, kind="stable")[held.height :]
+        segments = Segments.of(groups[sorting], np.ones(rows.height, np.bool_))
+        values, outside = [], []
+        for call in self.calls:
+            lows, highs = frame_bounds(call, segments, None)
+            value, faulty = window_values(Frames(call, segments, lows, highs, tuple(rows[a] for a in call.arguments)))
+            text = pl.lit(f'"{call.function}" is outside the range of its type')
+            values.append(value[back])
+            outside.append(pl.DataFrame({FAULT: faulty[back]}).select(pl.when(FAULT).then(text)).to_series())
+        return values, outside
+
+    def _after(self, come: _Come, held: pl.DataFrame, numbered: Accumulators, move: Move) -> Accumulators:
+        """The last rows by number: new ones are added, those that no row reaches any more leave."""
+        least = come.total - self._back
+        stays = np.flatnonzero(come.number > least[come.member])
+        numbers = pl.Series(_NUMBER, come.number[stays], pl.Int64)
+        new = come.rows[stays].select(*self.partition, numbers, *self._kept)
+        gone = new.clear()
+        if held.height:
+            leaves = held[_NUMBER].to_numpy() <= least[held[_GROUP].to_numpy()]
+            gone = held.filter(pl.Series(leaves)).select(new.columns)
+        deleted = pl.Series([False] * new.height + [True] * gone.height, dtype=pl.Boolean)
+        return numbered.upsert(pl.concat([new, gone]), deleted, move.end)
+
+    def _output(self, elements: pl.DataFrame, values: list[pl.Series], row: list[str]) -> Delta:
+        return Delta(elements.with_columns(values).select(*row, *(value.name for value in values), *RESERVED))
+
+
+@dataclass(frozen=True)
+class _Come:
+    """The rows that come, by partition; the partitions, and for each row the place of its partition and its number in
+    it; the number of rows of each partition before the step, and after it."""
+
+    rows: pl.DataFrame
+    heads: pl.DataFrame
+    member: np.ndarray
+    number: np.ndarray
+    before: np.ndarray
+    total: np.ndarray
+
+    @property
+    def causes(self) -> np.ndarray:
+        """For each row the greatest order of the rows of its partition and instant."""
+        cells = np.append(_starts(self.member, self.rows[FROM].to_numpy()), self.rows.height)
+        return np.repeat(np.maximum.reduceat(self.rows[ORDER].to_numpy(), cells[:-1]), np.diff(cells))
+
+
+def _starts(*columns: np.ndarray) -> np.ndarray:
+    """The places at which one of the columns differs from the place before."""
+    opens = np.ones(len(columns[0]), np.bool_)
+    opens[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.flatnonzero(opens)
