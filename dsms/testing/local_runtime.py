@@ -39,7 +39,6 @@ from dsms.testing.local_logs import Log, LogSlices
 from dsms.testing.local_tables import INSTANT, OPERATION
 from operators.core.clock import Heartbeat
 from operators.core.delta import FROM, ORDER
-from operators.core.errors import InternalError
 from operators.streams.stream_output import DELETE, OP
 
 #: Results are not encoded.
@@ -87,6 +86,8 @@ class LocalRuntime:
         #: The published changes by the id of the query.
         self.results: dict[str, list[Change]] = {}
         self.dead: list[DeadRecord] = []
+        #: Why a query failed, by its id; it runs no more.
+        self.failed: dict[str, str] = {}
         self.measures = Measures(self.clock())
         self._runs, self._published = MemoryRuns(), Published({}, {})
         self._revision = Revision(0, FragmentPlan(0, partitions), {}, Manifest(targets=partitions))
@@ -108,8 +109,9 @@ class LocalRuntime:
             replaces = planned.sink is not None and planned.sink.since is not None
             predecessor = ids.get(planned.name, query) if replaces and query not in before else query
             self.results[query] = before.get(predecessor, [])
+        self.failed = {query: why for query, why in self.failed.items() if query in plan.queries}
         self._published = with_replaced_queries(self._published, plan)
-        self._revise(plan, self._revision.manifest)
+        self._revise(self._without_failed(plan), self._revision.manifest)
 
     def fall_silent(self, silent: Collection[str]) -> bool:
         """Logs the heartbeats that are due where these sources, by id, are idle and no others are, as the planner of a
@@ -136,12 +138,14 @@ class LocalRuntime:
         self._like = other.revision
 
     def run(self, most: int | None) -> None:
-        """Runs epochs of at most `most` records, until all is read."""
+        """Runs epochs of at most `most` records, until all is read. A query that fails holds up no other one."""
         while self._epoch(_ALL if most is None else most):
             pass
 
     def frontier(self, query: str) -> int:
         """The frontier below which the query's result is final."""
+        if query in self.failed:
+            return self._published.upto(query)
         output, lane, at = self._query_in_lane(query)
         return max(query_frontier(output, lane, at), self._published.upto(query))
 
@@ -166,6 +170,10 @@ class LocalRuntime:
         apart = () if self._sharing else plan.queries.keys()
         self._revision = revised(plan, manifest, apart, self._before(plan))
 
+    def _without_failed(self, plan: FragmentPlan) -> FragmentPlan:
+        running = {query: planned for query, planned in plan.queries.items() if query not in self.failed}
+        return replace(plan, queries=running)
+
     def _before(self, plan: FragmentPlan) -> Revision:
         """The current revision, with the dataflows of the runtime of `compiled_like`."""
         if self._like is None:
@@ -181,7 +189,7 @@ class LocalRuntime:
             return False
         epoch = assemble(self._computed(task), self._revision, self._published)
         for query, why in epoch.failures.items():
-            raise InternalError(f'query "{self._revision.plan.queries[query].name}" failed: {why}')
+            self.failed[query] = f'query "{self._revision.plan.queries[query].name}" failed: {why}'
         self._commit(epoch)
         self._offsets = upto
         return True
@@ -218,7 +226,7 @@ class LocalRuntime:
             self._promise(result)
         moved = {query: max(result.frontier, self._published.upto(query)) for query, result in epoch.results.items()}
         self._published = Published({**self._published.frontiers, **moved}, epoch.dead_upto)
-        self._revise(self._revision.plan, epoch.manifest)
+        self._revise(self._without_failed(self._revision.plan), epoch.manifest)
         self._runs.keep(self._revision.manifest.names())
         keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in self._revision.lanes.items()}
         self.measures = self.measures.after(self.clock(), epoch.measured.work).kept(keys)

@@ -45,7 +45,7 @@ from dsms.testing.local_runtime import LocalRuntime
 from dsms.testing.local_tables import as_table, reached, written
 from operators.core.clock import Heartbeat
 from operators.core.delta import BEGINNING
-from operators.core.errors import UserError
+from operators.core.errors import InternalError, UserError
 from operators.python import register
 
 
@@ -72,6 +72,7 @@ class LocalSession:
         self.batch_records = batch_records
         self.catalog = Catalog()
         self.runtime = LocalRuntime(partitions, sharing=sharing)
+        self._told: set[str] = set()
 
     def execute(self, sql: str) -> list[dict[str, object]]:
         """Runs one or more statements; returns the rows of the last one (SELECT, SHOW, EXPLAIN, …) as dicts."""
@@ -81,7 +82,11 @@ class LocalSession:
 
     def run(self, sql: str) -> list[StatementResult]:
         """Runs one or more statements; a failing one raises, those before it stay done."""
-        return [self._statement(statement) for statement in parse(sql, Limits())]
+        results = []
+        for statement in parse(sql, Limits()):
+            results.append(self._statement(statement))
+            self._report_failures()
+        return results
 
     def register_function(self, signature: str, function: Callable[..., object]) -> None:
         """Makes a Python function one of SQL, or replaces it; it runs in this process. It takes an Arrow array for each
@@ -122,6 +127,7 @@ class LocalSession:
         self._log_of(source).records.extend(dict(record) for record in records)
         self._work()
         self._advance_tables()
+        self._report_failures()
 
     def advance(self, ts: int) -> None:
         """Promises that every source has reached `ts`: output for instants below `ts` is final and published."""
@@ -130,6 +136,7 @@ class LocalSession:
             log.heartbeats.append(Heartbeat(len(log.records), ts))
         self._work()
         self._advance_tables()
+        self._report_failures()
 
     def idle(self, *sources: str) -> None:
         """Lets sources be silent for as long as their `IDLE AFTER` says, all of them if none is named, while the others
@@ -348,7 +355,16 @@ class LocalSession:
         named = self.catalog.find(name)
         if isinstance(named, Source):
             raise UserError(f'"{named.name}" is a source', hint="ask for a stream, view or query over it")
+        if named.id in self.runtime.failed:
+            raise InternalError(self.runtime.failed[named.id])
         return self.runtime.output(named.id)
+
+    def _report_failures(self) -> None:
+        """Raises the failure of a query once; asking for its result raises it again. All other queries go on."""
+        untold = [query for query in self.runtime.failed if query not in self._told]
+        self._told |= set(untold)
+        if untold:
+            raise InternalError("; ".join(self.runtime.failed[query] for query in untold))
 
     def _source(self, name: str) -> Source:
         named = self.catalog.find(name)

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from dsms.testing import LocalSession
-from operators.core.errors import UserError
+from operators.core.errors import InternalError, UserError
 
 SQL = """REGISTER SOURCE T (k INT, v INT) FROM t; CREATE STREAM S OVER T KEY k;
 CREATE STREAMED VIEW V AS SELECT k, 12 / v AS q FROM S;"""
@@ -149,3 +149,27 @@ def test_a_row_in_fault_that_no_record_has_caused_is_reported_with_a_source_of_i
     (letter,) = session.dead_letters("B")
     assert letter["query"] == "V"
     assert letter["reason"] == 'division by zero in "10 / __v0" (of a row that no record has caused)'
+
+
+def test_a_query_that_fails_stops_no_other() -> None:
+    session = LocalSession()
+    session.execute(
+        "REGISTER SOURCE r (x BIGINT) FROM r; CREATE STREAM S OVER r KEY NULL; CREATE VIEW good AS SELECT x FROM S;"
+        "CREATE AGGREGATE fails(x BIGINT): BIGINT { TABLE t(a BIGINT); INITIALIZE: ITERATE: {"
+        "  INSERT INTO t VALUES (x) WHERE x > 1; WHILE EXISTS (SELECT a FROM t) { UPDATE t SET a = a * 100000; }"
+        "  INSERT INTO RETURN VALUES (x); } };"
+        "CREATE STREAM bad AS SELECT x, fails(x) OVER (RANGE UNBOUNDED PRECEDING) AS y FROM S;"
+        "CREATE VIEW total AS SELECT COUNT(*) AS n FROM S"
+    )
+    session.push("r", [{"x": 1, "ts": 1}])
+    session.push("r", [{"x": 2, "ts": 2}])
+    with pytest.raises(InternalError, match='query "bad" failed: aggregate "fails" failed in line 1'):
+        session.advance(3)
+    session.push("r", [{"x": 3, "ts": 3}])
+    session.advance(4)
+    assert session.relation("good") == [{"x": 1}, {"x": 2}, {"x": 3}]
+    assert session.relation("total") == [{"n": 3}]
+    with pytest.raises(InternalError, match='query "bad" failed'):
+        session.changes("bad")
+    session.execute("DROP STREAM bad; CREATE VIEW bad AS SELECT x + 1 AS y FROM S")
+    assert session.relation("bad") == [{"y": 2}, {"y": 3}, {"y": 4}]
