@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta, polars_schema
 from operators.core.operator import Move, State, Step
 from operators.core.run import key_hash
+from operators.core.stored_names import ADDED_LATER
 from operators.defined.columns import series
 from operators.defined.evaluate import Returned, run
 from operators.defined.fold_events import (
@@ -56,6 +57,8 @@ class StreamFold:
     calls: tuple[FoldCall, ...]
     frame: Frame | None
     schema: pa.Schema
+    #: Each row comes once, with lists of what the calls return.
+    listed: bool = field(default=False, metadata={ADDED_LATER: True})
 
     # --- what the planner has to know
 
@@ -67,7 +70,8 @@ class StreamFold:
     @property
     def added(self) -> Sequence[pa.Field[Any]]:
         """The columns of the calls."""
-        return [pa.field(call.name, call.type) for call in self.calls]
+        types = [pa.list_(call.type) if self.listed else call.type for call in self.calls]
+        return [pa.field(call.name, type_) for call, type_ in zip(self.calls, types, strict=True)]
 
     @property
     def append_only(self) -> bool:
@@ -348,8 +352,7 @@ class StreamFold:
     # --- output
 
     def _nothing(self) -> Delta:
-        added = pa.schema([pa.field(call.name, call.type) for call in self.calls])
-        return Delta.empty({**polars_schema(self.schema), **polars_schema(added)})
+        return Delta.empty({**polars_schema(self.schema), **polars_schema(pa.schema(list(self.added)))})
 
     def _output(self, work: _Work, ordered: Sequence[Ordered], returned: Sequence[Returned]) -> Delta:
         """The rows of the events that returned something, with what they returned."""
@@ -370,7 +373,10 @@ class StreamFold:
         if leavers is not None:
             rows = pl.concat([rows, leavers.rows.select(rows.columns)])
         assert coming <= rows.height
-        made_columns = [series(call.name, own, call.type) for call, own in zip(self.calls, values, strict=True)]
+        if self.listed:
+            assert shown.all() and leavers is None, "each row that comes has a result"
+            values, places = [_by_place(places, own, coming) for own in values], np.arange(coming)
+        made_columns = [series(made.name, own, made.type) for made, own in zip(self.added, values, strict=True)]
         frame = rows[places].with_columns(
             *made_columns, pl.lit(FOREVER, pl.Int64).alias(TO), pl.lit(1, pl.Int64).alias(WEIGHT)
         )
@@ -410,6 +416,14 @@ def _paired(made: list[tuple[np.ndarray, list[object]]]) -> tuple[np.ndarray, li
     ordered = sorted(found)
     columns = [[found[key][at] for key in ordered] for at in range(len(made))]
     return np.array([place for place, _ in ordered], np.int64), columns
+
+
+def _by_place(places: np.ndarray, values: list[object], count: int) -> list[object]:
+    """The values of each place as a list."""
+    lists: list[list[object]] = [[] for _ in range(count)]
+    for place, value in zip(places.tolist(), values, strict=True):
+        lists[place].append(value)
+    return list(lists)
 
 
 def _joined(parts: Sequence[Leaving]) -> Leaving:

@@ -27,6 +27,7 @@ from dsms.sql.parser.nodes import Span
 from operators.core.errors import UserError
 from operators.defined.definition import Definition
 from operators.defined.fold_plan import FoldCall, Frame, chosen
+from operators.defined.paired_results import PairedResults
 from operators.defined.stream_fold import StreamFold
 from operators.expressions import Column, Expression, Literal, call, cast
 from operators.streams.tagger import TS
@@ -42,6 +43,7 @@ class _Window:
     arguments: tuple[Expression, ...]
     partition: tuple[Expression, ...]
     frame: Frame
+    built_in: bool
 
     @property
     def algebraic(self) -> bool:
@@ -82,15 +84,24 @@ def with_folds(relation: Relation, windows: Sequence[exp.Window], context: Conte
             first, "windows with SLIDE or ACTIVE EXPIRATION must all be the same", hint="use a SELECT for each"
         )
     node, known = relation.node, dict(relation.scope.known)
-    for kind in kinds:
-        same = [window for window in bound if (window.partition, window.frame) == kind]
+    windows = [[window for window in bound if (window.partition, window.frame) == kind] for kind in kinds]
+    certain = [same for same in windows if all(window.built_in for window in same)]
+    others = [same for same in windows if same not in certain]
+    # A call that a user wrote may return any number of rows for a row of the stream, which all windows are over.
+    for same in [*certain, *others] if len(others) < 2 else certain:
         node, made = _folded(node, same)
+        known |= made
+    if len(others) > 1:
+        node, made = _side_by_side(node, others)
         known |= made
     return replace(relation, node=node, scope=replace(relation.scope, known=known))
 
 
-def _folded(node: logical.Node, windows: list[_Window]) -> tuple[logical.Node, dict[int, Expression]]:
-    """The plan with the columns of calls that have one window, and the column of each."""
+def _folded(
+    node: logical.Node, windows: list[_Window], *, listed: bool = False
+) -> tuple[logical.Node, dict[int, Column]]:
+    """The plan with the columns of calls that have one window, and the column of each; `listed`: with lists of what
+    they return for a row."""
     partition = windows[0].partition
     values = [(f"__p{at}", value) for at, value in enumerate(partition)]
     values += [(f"__a{at}_{n}", value) for at, own in enumerate(windows) for n, value in enumerate(own.arguments)]
@@ -108,8 +119,27 @@ def _folded(node: logical.Node, windows: list[_Window]) -> tuple[logical.Node, d
         slide = frame.slide // pane
         frame = Frame("rows", frame.length // pane, None if slide == 1 else slide)
         arguments = [(column.name,) for column in panes]
-    node, results = _applied(node, windows, arguments, keys, frame)
+    node, results = _applied(node, windows, arguments, keys, frame, listed=listed)
     return node, {id(own.node): column for own, column in zip(windows, results, strict=True)}
+
+
+def _side_by_side(node: logical.Node, windows: list[list[_Window]]) -> tuple[logical.Node, dict[int, Expression]]:
+    """The plan with the results of windows each of which is over all rows of the stream."""
+    lists: list[list[Column]] = []
+    for same in windows:
+        node, made = _folded(node, same, listed=True)
+        lists.append([made[id(own.node)] for own in same])
+    columns = [column for group in lists for column in group]
+    names, fields = list(schema(node).names), []
+    for column in columns:
+        assert isinstance(column.type, pa.ListType)
+        fields.append(pa.field(fresh("__w", names), column.type.value_type))
+        names.append(fields[-1].name)
+    paired = PairedResults(tuple(tuple(column.name for column in group) for group in lists), tuple(fields))
+    results = [Column(field.name, field.type, True) for field in fields]
+    nodes = [own.node for same in windows for own in same]
+    known: dict[int, Expression] = {id(own): result for own, result in zip(nodes, results, strict=True)}
+    return logical.Apply(node, paired), known
 
 
 def _pane(windows: list[_Window]) -> int:
@@ -123,7 +153,13 @@ def _pane(windows: list[_Window]) -> int:
 
 
 def _applied(
-    node: logical.Node, windows: list[_Window], arguments: list[tuple[str, ...]], keys: tuple[str, ...], frame: Frame
+    node: logical.Node,
+    windows: list[_Window],
+    arguments: list[tuple[str, ...]],
+    keys: tuple[str, ...],
+    frame: Frame,
+    *,
+    listed: bool = False,
 ) -> tuple[logical.Node, list[Column]]:
     calls: list[FoldCall] = []
     names = list(schema(node).names)
@@ -134,8 +170,8 @@ def _applied(
             calls.append(chosen(name, own.base, own.window, named, frame))
         except UserError as error:
             raise error_at(own.node, error.message, hint=error.hint) from error
-    applied = logical.Apply(node, StreamFold(keys, tuple(calls), frame, schema(node)))
-    return applied, [Column(call_.name, call_.type, True) for call_ in calls]
+    fold = StreamFold(keys, tuple(calls), frame, schema(node), listed)
+    return logical.Apply(node, fold), [Column(made.name, made.type, True) for made in fold.added]
 
 
 # --- binding of a call
@@ -155,7 +191,7 @@ def _bound(window: exp.Window, relation: Relation, context: Context) -> _Window:
         )
     partition = tuple(bind_expression(key, scope) for key in window.args.get("partition_by") or ())
     _check_order(window, relation)
-    return _Window(window, base, own, arguments, partition, frame_of(window))
+    return _Window(window, base, own, arguments, partition, frame_of(window), built_in=written.known is None)
 
 
 def _definitions(
