@@ -137,11 +137,11 @@ def _united(node: logical.Union) -> Arrived | None:
 
 def _joined(node: logical.Join) -> Arrived | None:
     """A pair comes with the later of its rows."""
-    found = with_arrival(node.left), with_arrival(node.right)
-    if found[0] is None or found[1] is None:
+    left_arrived, right_arrived = with_arrival(node.left), with_arrival(node.right)
+    if left_arrived is None or right_arrived is None:
         return None
     taken, sides = list(schema(node).names), []
-    for had, arrived in zip((node.left, node.right), found, strict=True):
+    for had, arrived in ((node.left, left_arrived), (node.right, right_arrived)):
         hidden = _hidden(arrived, taken)
         taken += [name for name, _ in hidden]
         sides.append((logical.Project(arrived.node, (*own_columns(had), *hidden)), hidden))
