@@ -39,5 +39,5 @@ def _ascends_with_instants(node: logical.Node, name: str) -> bool:
             return all(name != call.name for call in calls) and _ascends_with_instants(below, name)
         case logical.TimeWindow(below, None, 1):
             return _ascends_with_instants(below, name)
-    below = origin(node, name)
-    return below is not None and _ascends_with_instants(*below)
+    passed_on = origin(node, name)
+    return passed_on is not None and _ascends_with_instants(*passed_on)

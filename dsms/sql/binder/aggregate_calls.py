@@ -72,9 +72,10 @@ def callable_name(name: str, parameters: int) -> bool:
     called = name if name.isidentifier() else f'"{name}"'
     arguments = ", ".join(f"x{at}" for at in range(parameters))
     try:
-        item = sqlglot.parse_one(f"SELECT {called}({arguments})", read=Dsms).find(exp.Select).expressions[0]
+        select = sqlglot.parse_one(f"SELECT {called}({arguments})", read=Dsms).find(exp.Select)
     except sqlglot.errors.SqlglotError:
         return False
+    item = None if select is None else select.expressions[0]
     return isinstance(item, exp.Anonymous | exp.AggFunc | exp.List) and written_name(item) == name
 
 

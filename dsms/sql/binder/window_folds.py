@@ -84,16 +84,16 @@ def with_folds(relation: Relation, windows: Sequence[exp.Window], context: Conte
             first, "windows with SLIDE or ACTIVE EXPIRATION must all be the same", hint="use a SELECT for each"
         )
     node, known = relation.node, dict(relation.scope.known)
-    windows = [[window for window in bound if (window.partition, window.frame) == kind] for kind in kinds]
-    certain = [same for same in windows if all(window.built_in for window in same)]
-    others = [same for same in windows if same not in certain]
+    alike = [[window for window in bound if (window.partition, window.frame) == kind] for kind in kinds]
+    certain = [same for same in alike if all(window.built_in for window in same)]
+    others = [same for same in alike if same not in certain]
     # A call that a user wrote may return any number of rows for a row of the stream, which all windows are over.
     for same in [*certain, *others] if len(others) < 2 else certain:
         node, made = _folded(node, same)
         known |= made
     if len(others) > 1:
-        node, made = _side_by_side(node, others)
-        known |= made
+        node, results = _side_by_side(node, others)
+        known |= results
     return replace(relation, node=node, scope=replace(relation.scope, known=known))
 
 
