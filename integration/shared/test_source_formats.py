@@ -78,8 +78,11 @@ def framed(id_: int, schema: dict, datum: dict) -> bytes:
 
 
 def test_events_in_avro_and_json_name_schemas_of_the_registry(shared: Cluster, unique: str):
+    one, other = ({"type": "record", "name": n, "fields": [{"name": n.lower(), "type": "string"}]} for n in "AB")
     row = {"type": "record", "name": "Value", "fields": [
         {"name": "id", "type": "int"}, {"name": "city", "type": ["null", "string"], "default": None},
+        {"name": "made", "type": ["null", {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}]},
+        {"name": "more", "type": ["null", one, other]},
     ]}  # fmt: skip
     source = {"type": "record", "name": "Source", "fields": [{"name": "ts_ms", "type": "long"}]}
     schema = {"type": "record", "name": "Envelope", "fields": [
@@ -92,16 +95,19 @@ def test_events_in_avro_and_json_name_schemas_of_the_registry(shared: Cluster, u
     subjects = [(f"{shared.url}/subjects/{avro}-{part}/versions", json.dumps(document)) for part, document in named]
     ids = [httpx.post(url, json={"schema": text}).json()["id"] for url, text in subjects]
     shared.sql(f"""
-        REGISTER SOURCE {unique}c (id INT NOT NULL, city VARCHAR) FROM "{avro}"
-            FORMAT DEBEZIUM_AVRO TIMESTAMP BY ts_ms SLACK 100 IDLE NEVER;
+        REGISTER SOURCE {unique}c (id INT NOT NULL, city VARCHAR, made TIMESTAMP, more STRUCT<a VARCHAR, b VARCHAR>)
+            FROM "{avro}" FORMAT DEBEZIUM_AVRO TIMESTAMP BY ts_ms SLACK 100 IDLE NEVER;
         CREATE STREAM {unique}s OVER {unique}c KEY id;
-        CREATE STREAMED VIEW {unique}rows AS SELECT id, city FROM R({unique}s);
+        CREATE STREAMED VIEW {unique}rows AS
+            SELECT id, city, CAST(made AS VARCHAR) AS made, more.b AS b FROM R({unique}s);
         REGISTER SOURCE {unique}j (id INT NOT NULL, at BIGINT) FROM "{plain}" FORMAT JSON_SCHEMA TIMESTAMP BY at
             TAGGED NONE IDLE NEVER;
         CREATE STREAM {unique}js OVER {unique}j KEY NULL;
         CREATE STREAMED VIEW {unique}jv AS SELECT id FROM {unique}js
     """)
-    rome, oslo = {"id": 1, "city": "Rome"}, {"id": 1, "city": "Oslo"}
+    rome, oslo = (
+        {"id": 1, "city": city, "made": 1_795_869_015_123_456, "more": ("B", {"b": "x"})} for city in ("Rome", "Oslo")
+    )
     changes = [("c", None, rome), ("c", None, {"id": 2, "city": "Bonn"}), ("u", rome, oslo), ("d", {"id": 2}, None)]
     producer = Producer({"bootstrap.servers": shared.kafka, "enable.idempotence": True})
     for at, (op, before, after) in enumerate(changes):
@@ -116,7 +122,9 @@ def test_events_in_avro_and_json_name_schemas_of_the_registry(shared: Cluster, u
     advance(shared.kafka, plain, 10)
     shared.await_frontier(f"dsms.{unique}rows", 2000)
     shared.await_frontier(f"dsms.{unique}jv", 10)
-    assert shared.sql(f"SELECT id, city FROM {unique}rows")[-1]["rows"] == [[1, "Oslo"]]
+    assert shared.sql(f"SELECT id, city, made, b FROM {unique}rows")[-1]["rows"] == [
+        [1, "Oslo", "2026-11-28 12:30:15.123456", "x"]
+    ]
     assert shared.sql(f"SELECT id FROM {unique}jv")[-1]["rows"] == [[7]]
     assert shared.get(f"sources/{unique}c/dead-letters") == []
     (letter,) = shared.get(f"sources/{unique}j/dead-letters")
