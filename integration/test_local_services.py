@@ -7,18 +7,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 import redis
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from dsms.cli.main import run
 from dsms.local.broker import Broker
 from dsms.local.redis_server import RedisServer
 from dsms.local.settings import LocalSettings
 from dsms.local.state import LocalState, process_started, read_state
 from dsms.local.supervisor import down, status, up
 from dsms.local.waiting import wait_until
+from integration.chaos.disk import can_mount, mounted
 from integration.kafka_topics import TopicFactory, create_topic
 from operators.core.errors import ConfigError, ExternalError
 
@@ -223,3 +226,39 @@ def test_a_filled_cache_needs_no_network(settings: LocalSettings, kafka: str, mo
     state = up(settings, report=lambda _: None)
     assert down(settings.data_dir, report=lambda _: None)
     assert state.phase == "running"
+
+
+@pytest.mark.skipif(not can_mount(), reason="a disk that can be filled is a tmpfs, and mounting one needs root")
+def test_a_full_disk_stops_the_services_with_a_message_until_there_is_room(tmp_path: Path, unique: str, capsys):
+    with mounted(tmp_path / "disk", 600) as disk:
+        data_dir = disk.directory / "data"
+        given = LocalSettings(
+            data_dir=data_dir, kafka_port=0, redis_port=0, http_port=0, executors=0, disk_reserve="60 MB"
+        )
+        place = ["--data-dir", str(data_dir)]
+        state = up(given, report=lambda _: None)
+        try:
+            create_topic(state.kafka, unique)
+            produce(state.kafka, unique, [b"kept"])
+            disk.fill()
+            assert wait_until(lambda: httpx_status(f"{state.coordinator}/readyz", "disk") == 503, 90)
+            capsys.readouterr()
+            assert run(["publish", unique, *place]) != 0
+            assert f'the disk of "{data_dir}" has ' in capsys.readouterr().err
+            assert run(["status", *place]) == 0
+            assert "the services need" in "".join(capsys.readouterr())
+            disk.free()
+            assert wait_until(lambda: httpx_status(f"{state.coordinator}/readyz") == 200, 120)
+            assert consume(state.kafka, unique, 1) == [b"kept"]
+            assert wait_until(lambda: (now := status(data_dir)) is not None and now.waits is None, 30)
+        finally:
+            down(data_dir, report=lambda _: None)
+
+
+def httpx_status(url: str, reason: str = "") -> int:
+    """The status of an answer with a reason in it; 0 for other answers and none."""
+    try:
+        answer = httpx.get(url, timeout=2, trust_env=False)
+    except httpx.HTTPError:
+        return 0
+    return answer.status_code if reason in answer.text else 0

@@ -26,7 +26,8 @@ DEFAULT_DATA_DIR = Path(".dsms")
 
 
 def coordinator_url(coordinator: str | None, data_dir: Path) -> str:
-    """The given URL, else that of the cluster that runs in the data directory."""
+    """The given URL, else that of the cluster that runs in the data directory. Raises ExternalError if none does, or if
+    it has stopped for lack of room on the disk."""
     if coordinator:
         return coordinator
     state = status(data_dir)
@@ -34,6 +35,8 @@ def coordinator_url(coordinator: str | None, data_dir: Path) -> str:
         raise ExternalError(
             f'no cluster is running in "{data_dir}"', hint='start one with "dsms up", or pass --coordinator URL'
         )
+    if state.waits:
+        raise ExternalError(state.waits)
     return state.coordinator
 
 

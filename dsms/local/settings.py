@@ -13,6 +13,8 @@ import msgspec
 
 from dsms.local.encoding import convert
 from dsms.local.ports import claim_port
+from dsms.local.room import Room
+from dsms.model.sizes import read_bytes
 from operators.core.errors import ConfigError, UserError
 from operators.core.secrets import check_no_secret
 
@@ -56,9 +58,17 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     executors: Count = 1
     state_memory: str = "64 MB"
     """The most state that an executor keeps in Redis; the rest is on disk alone, which costs less. `none`: no limit."""
+    disk_reserve: str = "256 MB"
+    """What has to be free on the disk: with less, all services stop until twice as much is free. `none`: no limit."""
     broker_heap_mb: Annotated[int, msgspec.Meta(ge=256)] = 768
     services_only: bool = False
     """Whether only Kafka and Redis are started, without our own programs."""
+
+    @property
+    def room(self) -> Room | None:
+        """The room that the services need on the disk; None if none is. Raises UserError."""
+        reserve = read_bytes(self.disk_reserve, "disk_reserve")
+        return None if reserve is None else Room(self.data_dir, reserve)
 
     @property
     def kafka_address(self) -> str:
@@ -97,8 +107,10 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def _checked(settings: LocalSettings) -> LocalSettings:
-    """The settings, which are in command lines of the services; ConfigError for a password among them."""
+    """The settings, which are in command lines of the services; ConfigError for a password among them, and for a
+    reserve of the disk that is no size."""
     try:
+        _ = settings.room
         check_no_secret(settings.registry_url or "", '"registry_url"')
     except UserError as error:
         raise ConfigError(error.message, hint=error.hint) from error

@@ -39,6 +39,8 @@ class LocalState(msgspec.Struct, frozen=True, kw_only=True):
     """The file with the token of this installation, where `dsms up` has made one."""
     services: tuple[ServiceState, ...] = ()
     error: str | None = None
+    #: Why all services have stopped until there is room on the disk.
+    waits: str | None = None
 
 
 def write_state(state: LocalState) -> None:

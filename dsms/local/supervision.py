@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from dsms.local.artifacts import Report
+from dsms.local.notice import answering
 from dsms.local.process import Cancelled
+from dsms.local.room import Room, advice
 from dsms.local.services import Instance, Service
 from dsms.local.settings import LocalSettings
 from dsms.local.state import ServiceState
@@ -13,6 +16,7 @@ from dsms.local.waiting import wait_until
 from operators.core.errors import DsmsError
 
 WATCH_PAUSE_S = 0.1
+ROOM_PAUSE_S = 1.0
 FIRST_BACKOFF_S = 0.25
 LONGEST_BACKOFF_S = 30.0
 HEALTHY_AFTER_S = 60.0
@@ -45,11 +49,10 @@ class Watched:
             self._next_start = now + backoff_s(self._failures)
         return now >= self._next_start
 
-    def restart(self, cancelled: Callable[[], bool]) -> None:
-        """Kills what is left of the process tree and starts the service again."""
+    def clear(self) -> None:
+        """Kills what is left of the process tree, before a restart."""
         self.restarts += 1
         self.instance.kill()
-        self.start(cancelled)
 
     def state(self) -> ServiceState:
         """The present state of the service."""
@@ -68,13 +71,16 @@ def backoff_s(failures: int) -> float:
 
 @dataclass(slots=True)
 class Supervision:
-    """The services of one data directory. `changed` is called whenever their state changes."""
+    """The services of one data directory. `changed` is called whenever their state changes, `waits` with the reason
+    when they stop for lack of room on the disk, and with None when they go on."""
 
     settings: LocalSettings
     environ: Mapping[str, str]
     services: tuple[Service, ...]
     report: Report
     changed: Callable[[tuple[ServiceState, ...]], None]
+    waits: Callable[[str | None], None] = lambda _: None
+    room: Room | None = None
     _watched: list[Watched] = field(default_factory=list)
 
     def start(self, stopping: Callable[[], bool]) -> None:
@@ -89,8 +95,10 @@ class Supervision:
     def watch(self, stopping: Callable[[], bool]) -> None:
         """Keeps all services running until `stopping` holds."""
         while not stopping():
+            if self.room is not None and (lack := self.room.lack()) is not None:
+                self._wait_for_room(self.room, lack, stopping)
             for watched in self._watched:
-                if watched.due():
+                if watched.due() and not stopping():
                     self._restart(watched, stopping)
             wait_until(lambda: stopping() or self._any_due(), 1.0, pause_s=WATCH_PAUSE_S)
 
@@ -101,14 +109,36 @@ class Supervision:
             watched.instance.stop()
             self._publish()
 
+    def _wait_for_room(self, room: Room, lack: str, stopping: Callable[[], bool]) -> None:
+        """Stops all services, so that none of them loses what it cannot write, and starts them when there is room.
+        Calls of the coordinator are told why meanwhile."""
+        hint = advice(room.reserve)
+        self.report(f"{lack}; all services stop; {hint}")
+        self.waits(f"{lack}; {hint}")
+        self.stop()
+        settings = self.settings
+        alone = settings.services_only
+        with nullcontext() if alone else answering(settings.host, settings.http_port, lack, hint):
+            while not stopping() and room.lack(stopped=True) is not None:
+                wait_until(stopping, ROOM_PAUSE_S)
+        if not stopping():
+            self.report("there is room on the disk again")
+            for watched in self._watched:
+                self._start(watched, stopping)
+            self.waits(None)
+
     def _any_due(self) -> bool:
         return any([watched.due() for watched in self._watched])
 
     def _restart(self, watched: Watched, stopping: Callable[[], bool]) -> None:
         self.report(f"{watched.name} exited unexpectedly, restarting it")
         self._publish()
+        watched.clear()
+        self._start(watched, stopping)
+
+    def _start(self, watched: Watched, stopping: Callable[[], bool]) -> None:
         try:
-            watched.restart(stopping)
+            watched.start(stopping)
             self.report(f"{watched.name} is running again")
         except Cancelled:
             return

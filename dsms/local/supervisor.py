@@ -22,6 +22,7 @@ from dsms.local.artifacts import Report
 from dsms.local.encoding import decode, encode
 from dsms.local.prepare import prepare
 from dsms.local.process import Cancelled
+from dsms.local.room import advice
 from dsms.local.services import services
 from dsms.local.settings import LocalSettings
 from dsms.local.state import LocalState, Phase, ServiceState, process_started, read_state, supervisor_alive, write_state
@@ -71,6 +72,8 @@ def run_foreground(settings: LocalSettings, report: Report) -> None:
 
 def _prepare(settings: LocalSettings, report: Report) -> LocalSettings:
     settings.data_dir.mkdir(parents=True, exist_ok=True)
+    if (room := settings.room) is not None and (lack := room.lack()) is not None:
+        raise ExternalError(lack, hint=advice(room.reserve))
     prepare(os.environ, report)
     claimed = settings.with_ports()
     if claimed.makes_token:
@@ -102,6 +105,8 @@ def _wait_running(data_dir: Path, pid: int, report: Report) -> LocalState:
     if state is None or state.phase != "running":
         reason = state.error if state and state.error else "the supervisor of the services exited"
         raise ExternalError(reason, hint=_log_hint(data_dir))
+    if state.waits:
+        raise ExternalError(state.waits)
     return state
 
 
@@ -125,7 +130,8 @@ def _end(pid: int) -> None:
 def _supervise(settings: LocalSettings, report: Report, wanted: Callable[[], bool] = lambda: True) -> None:
     file = _StateFile(settings)
     with _locked(settings.data_dir), _stop_requests() as stopping:
-        supervision = Supervision(settings, os.environ, services(settings), report, file.set_services)
+        heard = file.set_services, file.set_waits
+        supervision = Supervision(settings, os.environ, services(settings), report, *heard, settings.room)
         file.set_phase("starting")
         try:
             supervision.start(lambda: stopping() or not wanted())
@@ -167,6 +173,9 @@ class _StateFile:
     def set_services(self, states: tuple[ServiceState, ...]) -> None:
         self._write(msgspec.structs.replace(self._state, services=states))
 
+    def set_waits(self, reason: str | None) -> None:
+        self._write(msgspec.structs.replace(self._state, waits=reason))
+
     def set_error(self, error: str) -> None:
         self._write(msgspec.structs.replace(self._state, phase="failed", error=error))
 
@@ -175,8 +184,12 @@ class _StateFile:
             (self._state.data_dir / "state.json").unlink(missing_ok=True)
 
     def _write(self, state: LocalState) -> None:
+        """Writes the state; on a full disk the last one stays, and the services do not stop for it."""
         self._state = state
-        write_state(state)
+        try:
+            write_state(state)
+        except OSError as error:
+            _log(f"the state could not be written: {error}")
 
 
 @contextmanager
@@ -204,8 +217,9 @@ def _stop_requests() -> Iterator[Callable[[], bool]]:
 
 
 def _log(line: str) -> None:
-    sys.stderr.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}\n")
-    sys.stderr.flush()
+    with suppress(OSError):  # the disk of the log may be full
+        sys.stderr.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}\n")
+        sys.stderr.flush()
 
 
 def main() -> int:

@@ -1,13 +1,19 @@
 """Supervision over scripted instances: order, restarts, cancellation."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
+import msgspec
 import pytest
 
+from dsms.local.ports import free_port
 from dsms.local.process import Cancelled
+from dsms.local.room import Room
 from dsms.local.services import Service, coordinator_command, executor_command
 from dsms.local.settings import LocalSettings, load_settings
 from dsms.local.state import LocalState, ServiceState, process_started, read_state, supervisor_alive, write_state
@@ -52,11 +58,16 @@ class Stage:
     journal: list[str] = field(default_factory=list)
     reported: list[str] = field(default_factory=list)
     published: list[tuple[ServiceState, ...]] = field(default_factory=list)
+    waits: list[str | None] = field(default_factory=list)
+    room: Room | None = None
 
     def __post_init__(self) -> None:
         self.instances = {name: Scripted(name, self.journal) for name in ("first", "second")}
         services = tuple(Service(name, lambda *_, i=i: i) for name, i in self.instances.items())
-        self.supervision = Supervision(SETTINGS, {}, services, self.reported.append, self.published.append)
+        settings = msgspec.structs.replace(SETTINGS, http_port=free_port())
+        self.address = settings.coordinator_url
+        heard = self.reported.append, self.published.append, self.waits.append
+        self.supervision = Supervision(settings, {}, services, *heard, self.room)
 
 
 def test_starts_in_order_and_stops_in_reverse():
@@ -144,3 +155,61 @@ def test_another_process_with_the_same_id_is_not_the_supervisor(tmp_path: Path):
     assert started is not None
     assert supervisor_alive(state_of(tmp_path, os.getpid(), started))
     assert not supervisor_alive(state_of(tmp_path, os.getpid(), started - 1000))
+
+
+def test_without_room_all_services_stop_say_why_and_go_on_when_there_is_room():
+    """What is free on a disk is given here; `integration/test_local_services.py` fills a real one."""
+    free, answers = [500, 90, 150], dict[str, httpx.Response]()
+
+    def look(_: Path) -> int:
+        if len(free) > 1:
+            return free.pop(0)
+        if not answers:
+            for path in ("/healthz", "/readyz"):
+                answers[path] = httpx.get(stage.address + path, trust_env=False)
+            answers["sql"] = httpx.post(f"{stage.address}/v1/statements", json={"sql": "SHOW VIEWS"}, trust_env=False)
+            assert not any(instance.alive for instance in stage.instances.values())
+            free[0] = 200
+        return free[0]
+
+    stage = Stage(room=Room(Path("/data"), 100, look))
+    stage.supervision.start(lambda: False)
+    stage.supervision.watch(lambda: stage.waits[-1:] == [None])
+    assert stage.journal[2:] == ["stop second", "stop first", "start first", "start second"]
+    reason = 'the disk of "/data" has 90 bytes free, and the services need 100 bytes'
+    assert stage.waits[0] is not None and stage.waits[0].startswith(f"{reason}; free disk space: the services go on")
+    assert answers["/healthz"].status_code == 200
+    assert (answers["/readyz"].status_code, "free disk space" in answers["/readyz"].json()["disk"]) == (503, True)
+    refused = answers["sql"]
+    assert (refused.status_code, refused.json()["error"]["message"]) == (503, reason)
+    assert [state.running for state in stage.published[-1]] == [True, True]
+
+
+def test_a_stop_ends_the_wait_for_room():
+    stage = Stage(room=Room(Path("/data"), 100, lambda _: 0))
+    stage.supervision.start(lambda: False)
+    stage.supervision.watch(lambda: bool(stage.waits))
+    assert stage.journal[2:] == ["stop second", "stop first"] and stage.waits[0] is not None
+
+
+def test_a_full_disk_does_not_end_the_supervisor(tmp_path: Path):
+    """A limit of the size of files stands for the disk: neither the state nor the log can be written."""
+    program = f"""
+import os, resource, signal, sys
+from pathlib import Path
+from dsms.local import supervisor
+from dsms.local.settings import LocalSettings
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+file = supervisor._StateFile(LocalSettings(data_dir=Path({str(tmp_path)!r})))
+file.set_phase("running")
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+sys.stderr = open({str(tmp_path / "log")!r}, "w")
+file.set_waits("the disk is full")
+supervisor._log("the disk is full")
+print("goes on", flush=True)
+os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "goes on\n"
+    state = read_state(tmp_path)
+    assert state is not None and state.phase == "running"
