@@ -18,7 +18,7 @@ from integration.kafka_log import Input, advance, changes, write
 from integration.linked_broker import linked_broker
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
-_SHOPS, _LATE, _ROUNDS = 3, (1, 2, 4), 6
+_SHOPS, _LATE, _ROUNDS = 3, (1, 3), 5
 
 
 @dataclass

@@ -158,8 +158,11 @@ def writing(late: Late, native: bool, unique: str) -> Iterator[Writing]:
     made.writer.close()
 
 
-@pytest.mark.parametrize("number", [0, 1], ids=["before the first", "between two"])
-@pytest.mark.parametrize("kind", [END_TXN, PRODUCE, ADD_PARTITIONS], ids=["end", "produce", "add"])
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [(END_TXN, 0), (END_TXN, 1), (PRODUCE, 1), (ADD_PARTITIONS, 0)],
+    ids=["end, before the first", "end, between two", "produce, between two", "add, before the first"],
+)
 def test_a_request_that_comes_in_the_next_transaction(writing: Writing, kind: int, number: int) -> None:
     proxy = writing.late.proxy
     held = hold(writing, kind)
