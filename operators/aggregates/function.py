@@ -75,12 +75,15 @@ class Best:
 class Holistic:
     """The result is computed from all rows of a group: `evaluate` maps rows to a frame (cell, result).
 
-    The rows are sorted by cell and then by `order`, and have their multiplicities in `__weight`.
+    The rows are sorted by cell and then by `order`, and have their multiplicities in `__weight`. `fault` says which
+    results are none, `problem` why.
     """
 
     order: Callable[[Use], tuple[SortKey, ...]]
     required: Callable[[Use], tuple[str, ...]]
     evaluate: Callable[[Use, pl.DataFrame], pl.DataFrame]
+    fault: Callable[[Use, pl.Expr], pl.Expr] | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

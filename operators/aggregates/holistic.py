@@ -12,6 +12,7 @@ from operators.aggregates.rules import fraction, integers, interpolated, listed,
 from operators.core.delta import WEIGHT
 from operators.core.sort_key import SortKey
 from operators.expressions.arrow_types import polars_type, temporal
+from operators.expressions.value_sizes import ELEMENT, LONGEST, size
 from operators.kernels.cells import CELL
 from operators.state.arrivals import ARRIVAL
 
@@ -83,21 +84,37 @@ def _mode(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
     )[[CELL, RESULT]]
 
 
-def _repeated(use: Use, rows: pl.DataFrame, collect: Callable[[pl.Expr], pl.Expr]) -> pl.DataFrame:
+def _repeated(use: Use, rows: pl.DataFrame, collect: Callable[[pl.Expr], pl.Expr], between: int) -> pl.DataFrame:
     weights = rows[WEIGHT].to_numpy()
     if (weights != 1).any():
-        rows = rows[np.repeat(np.arange(rows.height), weights)]
+        rows = rows[np.repeat(np.arange(rows.height), np.minimum(weights, LONGEST))]
     collected = collect(pl.col(use.columns[0])).alias(RESULT)
-    return rows.group_by(CELL, maintain_order=True).agg(collected)
+    return _first_of_cells(use, rows, between).group_by(CELL, maintain_order=True).agg(collected)
+
+
+def _first_of_cells(use: Use, rows: pl.DataFrame, between: int) -> pl.DataFrame:
+    """The rows of each cell up to the one with which its values, and `between` two of them, are longer than a value may
+    be: such a result is in fault, and need not be longer to be recognised."""
+    lengths = rows.select(size(pl.col(use.columns[0]), use.types[0]) + between).to_series()
+    if (lengths.sum() or 0) <= LONGEST:
+        return rows
+    before = (lengths.cum_sum() - lengths).alias("before")
+    start = pl.col("before").first().over(CELL)
+    near = pl.DataFrame([rows[CELL], before]).select(pl.col("before") - start <= LONGEST + between)
+    return rows.filter(near.to_series())
+
+
+def _too_long(use: Use, result: pl.Expr) -> pl.Expr:
+    return size(result, use.result) > LONGEST
 
 
 def _text(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
     separator = str(use.parameters[0]) if use.parameters else ","
-    return _repeated(use, rows, lambda value: value.str.join(separator))
+    return _repeated(use, rows, lambda value: value.str.join(separator), len(separator.encode()))
 
 
 def _list(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
-    return _repeated(use, rows, lambda value: value)
+    return _repeated(use, rows, lambda value: value, ELEMENT)
 
 
 def _bits(use: Use, rows: pl.DataFrame, combine: Callable[[pl.Expr], pl.Expr]) -> pl.DataFrame:
@@ -154,13 +171,13 @@ HOLISTIC: dict[str, AggregateFunction] = {
         "The texts, NULL left out, joined by a separator (a comma) in ORDER BY, else in the order of arrival.",
         (1, 1),
         strings,
-        Holistic(by_arrival, _argument, _text),
+        Holistic(by_arrival, _argument, _text, _too_long, f"text longer than {LONGEST} bytes"),
     ),
     "array_agg": AggregateFunction(
         "array_agg",
         "All values, NULL too, as a list in ORDER BY, else in the order of arrival.",
         (1, 1),
         listed,
-        Holistic(by_arrival, _whole, _list),
+        Holistic(by_arrival, _whole, _list, _too_long, f"array longer than {LONGEST} bytes"),
     ),
 }

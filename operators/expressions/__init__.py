@@ -1,7 +1,7 @@
 """Scalar expressions: a typed tree, a catalogue of functions and their evaluation over frames."""
 
 from operators.expressions.build import call, cast, coerce, column
-from operators.expressions.evaluate import compile_expression, evaluate
+from operators.expressions.evaluate import compile_expression, evaluate, faultless
 from operators.expressions.function import Compiled, Function
 from operators.expressions.functions import FUNCTIONS
 from operators.expressions.functions.comparison import MIRRORED, ORDERS
@@ -17,9 +17,12 @@ from operators.expressions.tree import (
     columns,
     walk,
 )
+from operators.expressions.value_sizes import LONGEST, LONGEST_CONSTANT
 
 __all__ = [
     "FUNCTIONS",
+    "LONGEST",
+    "LONGEST_CONSTANT",
     "MIRRORED",
     "ORDERS",
     "Call",
@@ -38,6 +41,7 @@ __all__ = [
     "columns",
     "compile_expression",
     "evaluate",
+    "faultless",
     "to_sql",
     "type_name",
     "walk",

@@ -1,8 +1,9 @@
 """Evaluates expressions as Polars expressions over the columns of a frame; faults are values, not exceptions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -12,16 +13,32 @@ from operators.expressions.function import Compiled, first_fault
 from operators.expressions.functions import FUNCTIONS
 from operators.expressions.functions.comparison import MIRRORED
 from operators.expressions.tree import Call, Column, DefinedCall, Expression, Literal, calls_defined, columns, walk
+from operators.expressions.value_sizes import (
+    GROWTH,
+    LONGEST,
+    LONGEST_CONSTANT,
+    FrameTooLarge,
+    RowTooLarge,
+    checked,
+    masked,
+    within,
+)
 from operators.python import call_function
 
 _OPTIMIZATIONS = pl.QueryOptFlags.none().update(comm_subexpr_elim=True, simplify_expression=True)
 _STRICT = frozenset({*MIRRORED, "not_equal"})
 _FAULTLESS = pl.Series("fault", [None], pl.String)
 
+Expressions: TypeAlias = Mapping[str, Expression]
+Evaluated: TypeAlias = tuple[pl.DataFrame, pl.Series]
+Computation: TypeAlias = Callable[[pl.DataFrame, Expressions, int], Evaluated]
+
 
 @lru_cache(maxsize=8192)
-def compile_expression(expression: Expression) -> Compiled:
-    """Returns the value and the fault as Polars expressions: the value never raises and is null where there is a fault.
+def compile_expression(expression: Expression, longest: int = LONGEST) -> Compiled:
+    """Returns the value and the fault as Polars expressions, the value null where there is a fault. They raise nothing
+    but `RowTooLarge` and `FrameTooLarge`: where a row would have a value of more than `longest` bytes, or too many rows
+    have large ones. A constant is computed here; such a value of it is a fault.
 
     >>> from operators.expressions.build import call
     >>> ratio = compile_expression(call("divide", Column("a", pa.int32()), Column("b", pa.int32())))
@@ -29,6 +46,22 @@ def compile_expression(expression: Expression) -> Compiled:
     >>> frame.select(ratio.value.alias("value"), ratio.fault.alias("fault")).rows()
     [(3, None), (None, 'division by zero in "a / b"')]
     """
+    return _compiled(expression, longest, partial(compile_expression, longest=longest))
+
+
+def faultless(expression: Expression) -> bool:
+    """Whether the expression has a value on every row, whatever the row is.
+
+    >>> from operators.expressions.build import call
+    >>> a = Column("a", pa.string())
+    >>> faultless(call("upper", a)), faultless(call("concat", a, a))
+    (True, False)
+    """
+    return not _growing([expression]) and compile_expression(expression, LONGEST_CONSTANT).fault is None
+
+
+def _compiled(expression: Expression, longest: int, compile_: Callable[[Expression], Compiled]) -> Compiled:
+    """An expression of which `compile_` compiles the arguments."""
     if isinstance(expression, Column):
         return Compiled(pl.col(expression.name))
     if isinstance(expression, Literal):
@@ -36,23 +69,25 @@ def compile_expression(expression: Expression) -> Compiled:
     if isinstance(expression, DefinedCall):
         # `evaluate` computes such calls before; what is asked of them elsewhere is whether they have a value everywhere
         return Compiled(pl.lit(None, polars_type(expression.type)), pl.lit(f'"{expression.function}" is not computed'))
-    arguments = [compile_expression(argument) for argument in expression.arguments]
-    compiled = FUNCTIONS[expression.function].evaluate(expression, arguments)
-    if expression.function in _STRICT and any(map(_is_null, expression.arguments)):
+    arguments, build = list(map(compile_, expression.arguments)), FUNCTIONS[expression.function].evaluate
+    constant = not columns(expression)
+    if constant and expression.function in GROWTH:
+        compiled = masked(expression, arguments, within(expression, arguments, longest), longest, build)
+    else:
+        compiled = checked(expression, arguments, longest, build)
+    if expression.function in _STRICT and any(_is_null(argument, longest) for argument in expression.arguments):
         # Polars evaluates a column compared with NULL as a NULL of the column's type, not as a BOOLEAN.
         compiled = Compiled(pl.lit(None, dtype=pl.Boolean), compiled.fault)
-    return (
-        compiled if columns(expression) or expression.type == INTERVAL else _constant_folded(compiled, expression.type)
-    )
+    return compiled if not constant or expression.type == INTERVAL else _constant_folded(compiled, expression.type)
 
 
-def _is_null(constant: Expression) -> bool:
+def _is_null(constant: Expression, longest: int) -> bool:
     """Whether an expression without columns is NULL."""
     if isinstance(constant, Literal):
         return constant.value is None
     if columns(constant) or constant.type == INTERVAL:
         return False
-    compiled = compile_expression(constant)
+    compiled = compile_expression(constant, longest)
     return compiled.fault is None and pl.select(compiled.value.alias("value"))["value"][0] is None
 
 
@@ -75,9 +110,11 @@ def _literal(literal: Literal) -> pl.Expr:
     return pl.lit(literal.value, dtype=dtype)
 
 
-def evaluate(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> tuple[pl.DataFrame, pl.Series]:
+def evaluate(
+    frame: pl.DataFrame, expressions: Mapping[str, Expression], longest: int = LONGEST
+) -> tuple[pl.DataFrame, pl.Series]:
     """Returns the values in their declared types, a column for each expression, and for each row its first fault or
-    null.
+    null. A row with a value of more than `longest` bytes is in fault; rows with large values are computed in pieces.
 
     >>> from operators.expressions.build import call
     >>> a = Column("a", pa.int8())
@@ -88,27 +125,82 @@ def evaluate(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> tupl
     if (renamed := _renamed(frame, expressions)) is not None:
         return renamed, _FAULTLESS.new_from_index(0, frame.height)
     if any(map(calls_defined, expressions.values())):
-        return _with_defined(frame, expressions)
-    compiled = {name: compile_expression(expression) for name, expression in expressions.items()}
+        return _with_defined(frame, expressions, longest)
+    return _bounded(frame, expressions, longest, _computed)
+
+
+def _bounded(frame: pl.DataFrame, expressions: Expressions, longest: int, compute: Computation) -> Evaluated:
+    """As `evaluate`: at first as if all values were short, then in pieces whose values are not too much at once."""
+    try:
+        return compute(frame, expressions, longest)
+    except RowTooLarge:
+        return _bounded(frame, expressions, longest, _with_faults)
+    except FrameTooLarge:
+        half = frame.height // 2
+        halves = [_bounded(part, expressions, longest, compute) for part in (frame[:half], frame[half:])]
+        return pl.concat([values for values, _ in halves]), pl.concat([faults for _, faults in halves])
+
+
+def _with_faults(frame: pl.DataFrame, expressions: Expressions, longest: int) -> Evaluated:
+    """As `evaluate` where rows may be too large: calls whose values may grow are computed before what is around them,
+    as columns for their values and faults."""
+    frame = _read_columns(frame, frozenset().union(*map(columns, expressions.values())))
+    known: dict[Expression, Compiled] = {}
+
+    def compiled(node: Expression) -> Compiled:
+        return known[node] if node in known else _compiled(node, longest, compiled)
+
+    for at, call in enumerate(_growing(expressions.values())):
+        arguments, fits, value, fault = (
+            list(map(compiled, call.arguments)),
+            f"\0fits{at}",
+            f"\0value{at}",
+            f"\0fault{at}",
+        )
+        frame = _selected(frame, {fits: within(call, arguments, longest)})
+        made = masked(call, arguments, pl.col(fits), longest, FUNCTIONS[call.function].evaluate)
+        assert made.fault is not None
+        frame = _selected(frame, {value: made.value.cast(polars_type(call.type)), fault: made.fault})
+        known[call] = Compiled(pl.col(value), pl.col(fault))
+    return _programmed(frame, expressions, {name: compiled(each) for name, each in expressions.items()})
+
+
+def _growing(expressions: Iterable[Expression]) -> list[Call]:
+    """The calls, not of constants, whose values may be larger than their arguments, the inner ones first."""
+    nodes = dict.fromkeys(node for expression in expressions for node in walk(expression))
+    found = [node for node in nodes if isinstance(node, Call) and node.function in GROWTH and columns(node)]
+    return sorted(found, key=lambda node: sum(1 for _ in walk(node)))
+
+
+def _selected(frame: pl.DataFrame, outputs: Mapping[str, pl.Expr]) -> pl.DataFrame:
+    """The frame with more columns."""
+    return frame.lazy().with_columns(**outputs).collect(optimizations=_OPTIMIZATIONS, engine="in-memory")
+
+
+def _computed(frame: pl.DataFrame, expressions: Expressions, longest: int) -> Evaluated:
+    compiled = {name: compile_expression(expression, longest) for name, expression in expressions.items()}
+    read = _read_columns(frame, frozenset().union(*map(columns, expressions.values())))
+    return _programmed(read, expressions, compiled)
+
+
+def _programmed(frame: pl.DataFrame, expressions: Expressions, compiled: Mapping[str, Compiled]) -> Evaluated:
+    """What the programs of expressions compute."""
     fault = first_fault([program.fault for program in compiled.values()])
     outputs = {
         f"\0{position}": program.value.cast(polars_type(expression.type), strict=False)
         for position, (program, expression) in enumerate(zip(compiled.values(), expressions.values(), strict=True))
     }
     outputs["\0fault"] = pl.lit(None, dtype=pl.String) if fault is None else fault
-    result = (
-        _read_columns(frame, frozenset().union(*map(columns, expressions.values())))
-        .lazy()
-        .with_columns(**outputs)
-        .select(list(outputs))
-    )
+    result = frame.lazy().with_columns(**outputs).select(list(outputs))
     evaluated = result.collect(optimizations=_OPTIMIZATIONS, engine="in-memory")
     faults = evaluated.drop_in_place("\0fault").alias("fault")
     evaluated.columns = list(expressions)
     return evaluated, faults
 
 
-def _with_defined(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> tuple[pl.DataFrame, pl.Series]:
+def _with_defined(
+    frame: pl.DataFrame, expressions: Mapping[str, Expression], longest: int
+) -> tuple[pl.DataFrame, pl.Series]:
     """As `evaluate`, for expressions with calls of functions that users wrote: those are computed first, each once, the
     innermost before the others. Where an argument has no value, the function gets NULL, and the row is in fault."""
     inner = {node: None for expression in expressions.values() for node in _innermost(expression)}
@@ -117,12 +209,12 @@ def _with_defined(frame: pl.DataFrame, expressions: Mapping[str, Expression]) ->
     for call in inner:
         assert call.definition is not None
         name = f"\0defined{frame.width}"
-        arguments, fault = evaluate(frame, {f"\0{at}": argument for at, argument in enumerate(call.arguments)})
+        arguments, fault = evaluate(frame, {f"\0{at}": argument for at, argument in enumerate(call.arguments)}, longest)
         computed[call] = Column(name, call.type, True)
         faults.append(fault)
         frame = frame.with_columns(call_function(call.definition, arguments, frame.height).alias(name))
     outputs = {name: _replaced(expression, computed) for name, expression in expressions.items()}
-    values, fault = evaluate(frame, outputs)
+    values, fault = evaluate(frame, outputs, longest)
     first = pl.select(pl.coalesce(*faults, fault)).to_series() if frame.height else fault
     return values, first.alias("fault")
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.defined import folded, function_of
-from operators.aggregates.function import Best, Columns, Linear, Use
+from operators.aggregates.function import Best, Columns, Holistic, Linear, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
 from operators.aggregates.values import Filter
@@ -188,7 +188,9 @@ def _result(call: Call) -> pl.Expr:
 
 def _fault(call: Call) -> pl.Expr | None:
     method = call.method
-    if not isinstance(method, Linear) or method.fault is None:
+    if not isinstance(method, Linear | Holistic) or method.fault is None:
         return None
     problem = pl.lit(f'{method.problem} in "{call.aggregate.name}"')
+    if isinstance(method, Holistic):
+        return pl.when(method.fault(call.use, pl.col(held_column(call.number, "")))).then(problem)
     return pl.when(method.fault(call.use, _columns(call))).then(problem)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from operators.expressions import Call, Expression, call, compile_expression
+from operators.expressions import Call, Expression, call, faultless
 
 
 def conjuncts(predicate: Expression | None) -> tuple[Expression, ...]:
@@ -35,4 +35,4 @@ def total(expression: Expression) -> bool:
     A rewrite may evaluate any expression on fewer rows than before; on more rows only a total one, otherwise rows would
     be reported that were not. It may leave out only a total one, because a row in fault leaves the relation.
     """
-    return compile_expression(expression).fault is None
+    return faultless(expression)

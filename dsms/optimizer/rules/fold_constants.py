@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dsms.model import logical
 from operators.core.distinct_type import DistinctType
-from operators.expressions import Call, DefinedCall, Expression, Literal, evaluate
+from operators.expressions import LONGEST_CONSTANT, Call, DefinedCall, Expression, Literal, evaluate
 
 _ONE_ROW = pl.DataFrame({"row": [0]})
 _FOLDED_TYPES = (
@@ -28,7 +28,8 @@ def fold_constants(node: logical.Node) -> logical.Node | None:
     """σ_{x > 10 * 60}(A) = σ_{x > 600}(A), and so for projections and joins: a query that computes a constant gets the
     plan of one that writes it, so that both are one plan, or members of one family.
 
-    A computation without a value stays: every row that evaluates `1 / 0` is in fault.
+    A computation without a value stays: every row that evaluates `1 / 0` is in fault. So does one that makes a value of
+    more than `LONGEST_CONSTANT` bytes on its way: planning is never expensive.
     """
     match node:
         case logical.Filter(_, predicate):
@@ -51,7 +52,7 @@ def _folded(expression: Expression) -> Expression:
     constant = bool(arguments) and all(isinstance(argument, Literal) for argument in arguments)
     if not constant or isinstance(call, DefinedCall) or not _can_be_literal(expression.type):
         return call
-    values, faults = evaluate(_ONE_ROW, {"value": call})
+    values, faults = evaluate(_ONE_ROW, {"value": call}, LONGEST_CONSTANT)
     return call if faults[0] is not None else Literal(values.item(), expression.type)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from dsms.optimizer.view_matching.representative_values import representatives
-from operators.expressions import MIRRORED, Call, Column, Expression, Literal, columns, evaluate
+from operators.expressions import LONGEST_CONSTANT, MIRRORED, Call, Column, Expression, Literal, columns, evaluate
 from operators.expressions.arrow_types import polars_type
 
 _CONNECTIVES = frozenset({"and", "or", "not"})
@@ -94,7 +94,7 @@ class _Subjects:
 
     def _compared(self, predicate: Call, parts: tuple[Expression, ...]) -> Expression:
         variables = [part for part in parts if columns(part)]
-        if len(variables) != 1 or len(parts) == 1:
+        if len(variables) != 1 or len(parts) == 1 or not all(map(_known, set(parts) - set(variables))):
             return self._column(predicate)
         subject = variables[0]
         column, values = self._column(subject), {_value(part) for part in parts if not columns(part)}
@@ -121,11 +121,20 @@ class _Subjects:
         return representatives(subject.type, self.constants[subject], self.prefixes[subject])
 
 
+def _known(constant: Expression) -> bool:
+    """Whether planning computes a constant: it has a value, which is not large."""
+    return isinstance(constant, Literal) or _computed(constant)[1][0] is None
+
+
 def _value(constant: Expression) -> Hashable:
     if isinstance(constant, Literal):
         return constant.value
-    value: Hashable = evaluate(pl.DataFrame({"row": [0]}), {"value": constant})[0].item()
+    value: Hashable = _computed(constant)[0].item()
     return value
+
+
+def _computed(constant: Expression) -> tuple[pl.DataFrame, pl.Series]:
+    return evaluate(pl.DataFrame({"row": [0]}), {"value": constant}, LONGEST_CONSTANT)
 
 
 def _is_prefix(predicate: Call, pattern: str) -> bool:

@@ -13,7 +13,7 @@ from dsms.model.position import error_at
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from operators.core.errors import SqlError
-from operators.expressions import calls_defined, evaluate
+from operators.expressions import LONGEST_CONSTANT, calls_defined, evaluate
 from operators.sync.sync_points import Periodic
 
 _MOST_INSTANTS = 1_000_000
@@ -88,7 +88,10 @@ def _evaluated(node: exp.Expr, timepoint: str) -> Periodic | None:
         raise error_at(node, "WHERE needs a BOOLEAN")
     if calls_defined(bound):
         raise error_at(node, "a condition on the clock cannot call a function written in Python")
-    values, _ = evaluate(pl.DataFrame({timepoint: range(period)}, schema={timepoint: pl.Int64}), {"holds": bound})
+    instants = pl.DataFrame({timepoint: range(period)}, schema={timepoint: pl.Int64})
+    values, faults = evaluate(instants, {"holds": bound}, LONGEST_CONSTANT)
+    if faults.null_count() < period:
+        raise error_at(node, str(faults.drop_nulls()[0]))
     residues = tuple(values["holds"].fill_null(False).arg_true().to_list())
     return _shortest(period, residues) if residues else None
 

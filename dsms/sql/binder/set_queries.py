@@ -18,7 +18,18 @@ from dsms.sql.binder.order_and_limit import limit_of, order_of, ordinal, sort_ke
 from dsms.sql.binder.relation import Context, Relation, bind_query, refusal, with_common_tables
 from dsms.sql.binder.scope import Entry, Scope
 from operators.core.errors import UserError
-from operators.expressions import Column, Expression, Literal, call, calls_defined, coerce, column, evaluate, type_name
+from operators.expressions import (
+    LONGEST_CONSTANT,
+    Column,
+    Expression,
+    Literal,
+    call,
+    calls_defined,
+    coerce,
+    column,
+    evaluate,
+    type_name,
+)
 
 _ONE_ROW = pl.DataFrame({"": [0]})
 
@@ -147,7 +158,7 @@ def _value(cell: Expression, query: exp.Expr) -> Hashable:
         return cell.value
     if calls_defined(cell):
         raise error_at(query, "VALUES cannot call a function written in Python")
-    values, faults = evaluate(_ONE_ROW, {"value": cell})
+    values, faults = evaluate(_ONE_ROW, {"value": cell}, LONGEST_CONSTANT)
     if faults[0] is not None:
         raise error_at(query, str(faults[0]))
     return _frozen(values["value"][0])

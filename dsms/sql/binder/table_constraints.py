@@ -13,7 +13,7 @@ from dsms.model.types import type_sql
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_written_functions
 from dsms.sql.binder.scope import Scope
-from operators.expressions import Expression, cast, evaluate
+from operators.expressions import LONGEST_CONSTANT, Expression, cast, evaluate
 
 
 def check_expressions(statement: st.CreateTable, schema: pa.Schema, catalog: Catalog) -> None:
@@ -43,5 +43,5 @@ def check_plain(tree: exp.Expr, catalog: Catalog, what: str) -> None:
 
 def _fault(value: Expression) -> str | None:
     """Why a constant has no value."""
-    faults = evaluate(pl.DataFrame({"row": [1]}), {"value": value})[1]
+    faults = evaluate(pl.DataFrame({"row": [1]}), {"value": value}, LONGEST_CONSTANT)[1]
     return None if faults[0] is None else str(faults[0])

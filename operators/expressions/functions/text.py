@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial as partial_of
 from typing import Any
 
 import polars as pl
@@ -28,7 +29,6 @@ from operators.expressions.functions.rules import exactly
 from operators.expressions.tree import Call, columns
 
 _FAR = 2**31
-_LONGEST = 1_000_000
 _FEW_PARTS = 8
 
 
@@ -108,26 +108,28 @@ def _split_at(call: Call, text: pl.Expr, *_: pl.Expr) -> pl.Expr:
     return pl.when(text.is_not_null()).then(filled) if call.arguments[0].nullable else filled
 
 
-def _repeat(text: pl.Expr, times: pl.Expr) -> pl.Expr:
-    text = _spread(text, times)
-    size = text.str.len_bytes().cast(pl.Int64) * times.clip(0, _LONGEST + 1)
-    fits = pl.when(size <= _LONGEST).then(times.clip(0, _LONGEST))
-    return pl.when(fits.is_not_null()).then(text.repeat_by(fits).list.join(""))
+def _by_row(change: Callable[..., str | None]) -> Build:
+    """What Python makes of the values of each row that has no NULL: Polars would make lists of single characters."""
+
+    def made(values: Sequence[pl.Series]) -> pl.Series:
+        height = max(map(len, values))
+        rows = zip(*[each.to_list() * (1 if len(each) == height else height) for each in values], strict=True)
+        return pl.Series(values[0].name, [None if None in row else change(*row) for row in rows], pl.String)
+
+    return lambda *values: pl.map_batches(list(values), made, pl.String, is_elementwise=True)
 
 
-def _padding(text: pl.Expr, width: pl.Expr, fill: pl.Expr) -> pl.Expr:
-    missing = (width - text.str.len_chars().cast(pl.Int64)).clip(0, _LONGEST)
-    return _repeat(fill, missing).str.slice(0, missing)
+def _padded(text: str, width: int, fill: str, *, left: bool) -> str:
+    missing = width - len(text)
+    if missing <= 0 or not fill:
+        return text[: max(width, 0)]
+    padding = (fill * (missing // len(fill) + 1))[:missing]
+    return padding + text if left else text + padding
 
 
 def _pad(*, left: bool) -> Build:
-    def build(text: pl.Expr, width: pl.Expr, fill: pl.Expr | None = None) -> pl.Expr:
-        width = pl.when(width <= _LONGEST).then(width.clip(0, _LONGEST))
-        padding = _padding(text, width, pl.lit(" ") if fill is None else fill)
-        whole = pl.concat_str(padding, text) if left else pl.concat_str(text, padding)
-        return whole.str.slice(0, width)
-
-    return build
+    build = _by_row(partial_of(_padded, left=left))
+    return lambda text, width, fill=None: build(text, width, pl.lit(" ") if fill is None else fill)
 
 
 def _strip(method: str) -> Build:
@@ -309,7 +311,7 @@ TEXTS: dict[str, Function] = {
         "So many times; more than a million bytes are a fault.",
         "REPEAT('ab', 2)",
         _CUT,
-        partial(_repeat, "text too long"),
+        total(_by_row(lambda text, times: text * times)),
     ),
     "lpad": Function(
         "text",
@@ -317,7 +319,7 @@ TEXTS: dict[str, Function] = {
         "Filled, or cut, to the width; more than a million characters are a fault.",
         "LPAD('7', 3, '0')",
         _PAD,
-        partial(_pad(left=True), "text too long"),
+        total(_pad(left=True)),
     ),
     "rpad": Function(
         "text",
@@ -325,7 +327,7 @@ TEXTS: dict[str, Function] = {
         "Filled at the end, or cut, to the width.",
         "RPAD('7', 3, '0')",
         _PAD,
-        partial(_pad(left=False), "text too long"),
+        total(_pad(left=False)),
     ),
     "chr": Function(
         "text",

@@ -244,6 +244,22 @@ def test_a_sum_out_of_range_is_a_fault_while_it_lasts(cuts) -> None:
     assert faults.rows() == [(2, 1, 'sum out of range in "s"', '{"k":"a"}')]
 
 
+@pytest.mark.parametrize("cuts", [[], [2], [2, 3, 4]])
+@pytest.mark.parametrize(("function", "most"), [("string_agg", 1_000_000), ("array_agg", 1_000_000 - 2 * 8)])
+def test_a_collected_value_above_the_bound_is_a_fault_while_it_lasts(function: str, most: int, cuts) -> None:
+    schema = pa.schema([("k", pa.string()), ("t", pa.string())])
+    type_ = AGGREGATES[function].result((pa.string(),))
+    group = GroupBy(("k",), (Aggregate("all", function, ("t",), type_),), schema)
+    large = "x" * (most - 4)
+    changes = [(("a", "one"), 1, 1, 0), (("a", large), 2, 1, 1), (("a", "two"), 3, 1, 2), (("a", large), 5, -1, 3)]
+    output, faults = run(group, delta_of(changes, schema), cuts)
+    what = "text" if function == "string_agg" else "array"
+    assert faults.rows() == [(3, 2, f'{what} longer than 1000000 bytes in "all"', '{"k":"a"}')]
+    texts = output.sort(FROM, WEIGHT)["all"].to_list()
+    expected = [["one"], ["one"], ["one", large], ["one", large], ["one", "two"]]
+    assert texts == ([",".join(items) for items in expected] if function == "string_agg" else expected)
+
+
 DISTINCT = [
     f"{call}{filter_}"
     for call in ("count(DISTINCT x)", "sum(DISTINCT x)", "approx_count_distinct(s)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import time
 from dataclasses import replace
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ from dsms.optimizer.optimize import optimize
 from dsms.optimizer.rules import RULES, WHOLE_PLAN_RULES
 from operators.aggregates.aggregate import Aggregate
 from operators.core.sort_key import SortKey
-from operators.expressions import call, cast, columns
+from operators.expressions import Call, Literal, call, cast, columns
 from operators.sync.sync_points import Periodic
 from operators.windows.now_filter import NowRange
 from tests.dsms.optimizer.rules.rule_cases import (
@@ -364,3 +366,19 @@ def test_the_age_of_rows_stays_where_it_breaks_ties(below: logical.Node) -> None
     assert fingerprint(optimize(rows)) != fingerprint(rows)
     for ranked in (logical.TopK(rows, (), (), 2), logical.WindowFunctions(rows, (replace(NUMBERED, partition=()),))):
         assert fingerprint(optimize(ranked)) == fingerprint(ranked)
+
+
+def test_constants_are_folded_within_a_budget_so_that_planning_is_never_expensive() -> None:
+    def text(value: str) -> Literal:
+        return Literal(value, pa.string())
+
+    long = call("replace", call("repeat", text("x"), big(20_000)), text("x"), call("repeat", text("y"), big(20_000)))
+    short = call("repeat", text("x"), big(3))
+    began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    plan = optimize(project(KEYED, "id", n=call("length", long), s=short, m=call("length", short)))
+    assert time.process_time() - began < 5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
+    assert isinstance(plan, logical.Project)
+    assert dict(plan.outputs)["s"] == text("xxx")
+    assert dict(plan.outputs)["m"] == big(3)
+    assert isinstance(dict(plan.outputs)["n"], Call)

@@ -1,0 +1,267 @@
+"""The sizes of values: what a function would make is estimated before it is made, here for all functions.
+
+The size of a text is that of its bytes, of an array 8 bytes for each element and the sizes of its texts. Functions that
+are not in `GROWTH` give values of a fixed size, one of their arguments, or a text at most a few times as long as it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import add
+from typing import TypeAlias
+
+import polars as pl
+import pyarrow as pa
+
+from operators.expressions.arrow_types import polars_type
+from operators.expressions.function import Compiled, first_fault, lit_text, literal_value, quoted
+from operators.expressions.tree import Call, Expression, Literal
+
+#: The largest value of a row, in bytes.
+LONGEST = 1_000_000
+#: The largest constant that planning computes, which happens where other users are served.
+LONGEST_CONSTANT = 10_000
+#: The most that one call makes at once: a frame with more is evaluated in pieces.
+MOST_AT_ONCE = 32_000_000
+#: The most bytes of a number, a time or the like as text.
+_SHORT = 48
+#: The size of an element of an array.
+ELEMENT = 8
+#: How much longer than its text a compiled pattern may be.
+_COMPILED = 1_000
+#: Up to so many possible occurrences are not counted.
+_FEW = 1_000
+
+Sizes: TypeAlias = list[pl.Series]
+#: The sizes of what a call makes for rows of arguments.
+Estimate: TypeAlias = Callable[[Call, Sizes], pl.Series]
+
+
+class RowTooLarge(Exception):
+    """A row would make a value above the bound. It never leaves `evaluate`."""
+
+
+class FrameTooLarge(Exception):
+    """The rows of a frame would together make more than `MOST_AT_ONCE`. It never leaves `evaluate`."""
+
+
+def size(value: pl.Expr, type_: pa.DataType) -> pl.Expr:
+    """The size of each value; that of NULL is 0.
+
+    >>> pl.DataFrame({"a": [["x", "long"], None]}).select(size(pl.col("a"), pa.list_(pa.string())))["a"].to_list()
+    [21, 0]
+    """
+    if pa.types.is_string(type_):
+        return value.str.len_bytes().cast(pl.Int64).fill_null(0)
+    if pa.types.is_binary(type_):
+        return value.bin.size().cast(pl.Int64).fill_null(0)
+    if isinstance(type_, pa.ListType):
+        elements = value.list.eval(size(pl.element(), type_.value_type)).list.sum()
+        return (value.list.len().cast(pl.Int64) * ELEMENT + elements).fill_null(0)
+    if isinstance(type_, pa.StructType):
+        return reduce(add, [size(value.struct.field(field.name), field.type) for field in type_])
+    return pl.when(value.is_not_null()).then(ELEMENT).otherwise(0).cast(pl.Int64)
+
+
+def _sizes(values: pl.Series, of: Expression) -> pl.Series:
+    return pl.DataFrame({"value": values}).select(size(pl.col("value"), of.type)).to_series()
+
+
+def _total(sizes: Sequence[pl.Series]) -> pl.Series:
+    return reduce(add, sizes)
+
+
+def _all(call: Call, values: Sizes) -> pl.Series:
+    """The sizes of all arguments together, and a place for each."""
+    return _total(list(map(_sizes, values, call.arguments))) + ELEMENT * len(values)
+
+
+def _texts(call: Call, values: Sizes) -> list[pl.Series]:
+    """The sizes of the arguments as texts."""
+    return [
+        _sizes(value, argument) if pa.types.is_string(argument.type) else pl.Series([_SHORT])
+        for value, argument in zip(values, call.arguments, strict=True)
+    ]
+
+
+def _joined(call: Call, values: Sizes) -> pl.Series:
+    return _total(_texts(call, values))
+
+
+def _joined_with(call: Call, values: Sizes) -> pl.Series:
+    separator, *texts = _texts(call, values)
+    return _total(texts) + separator * len(texts)
+
+
+def _elements_joined(call: Call, values: Sizes) -> pl.Series:
+    array, separator = map(_sizes, values, call.arguments)
+    return array + separator * values[0].list.len().cast(pl.Int64).fill_null(0)
+
+
+def _repeated(call: Call, values: Sizes) -> pl.Series:
+    return _sizes(values[0], call.arguments[0]) * values[1].clip(0, LONGEST + 1).fill_null(0)
+
+
+def _padded(_: Call, values: Sizes) -> pl.Series:
+    return values[1].clip(0, LONGEST + 1).fill_null(0)
+
+
+def _occurrences(text: pl.Series, part: pl.Series, *, literal: bool = True) -> pl.Series:
+    """How often a part may be in a text."""
+    shortest = int(part.str.len_bytes().fill_null(1).to_numpy().min(initial=LONGEST)) if literal else 1
+    most = text.str.len_bytes().cast(pl.Int64) // max(shortest, 1) + 1
+    if _largest(most) > _FEW:
+        pairs = pl.DataFrame({"text": text, "part": part} if len(text) == len(part) else {"text": text})
+        counted = pl.col("text").str.count_matches(
+            pl.col("part") if "part" in pairs.columns else part[0], literal=literal
+        )
+        most = pairs.select(counted.cast(pl.Int64)).to_series()
+    return most.fill_null(0)
+
+
+def _largest(sizes: pl.Series) -> int:
+    return int(sizes.fill_null(0).to_numpy().max(initial=0))
+
+
+def _spread(values: pl.Series, height: int) -> pl.Series:
+    return values if len(values) == height else values.new_from_index(0, height)
+
+
+def _replaced(call: Call, values: Sizes) -> pl.Series:
+    text, old, new = map(_sizes, values, call.arguments)
+    longer = (new - old).clip(0)
+    if not _largest(longer):
+        return longer
+    return _grown(text, _occurrences(_spread(values[0], max(map(len, values))), values[1]) * longer)
+
+
+def _grown(text: pl.Series, by: pl.Series) -> pl.Series:
+    """The sizes of texts that become longer; others are not bounded here."""
+    return (text + by) * (by > 0).cast(pl.Int64)
+
+
+def _matches_replaced(call: Call, values: Sizes) -> pl.Series:
+    pattern, new = (str(literal_value(argument)) for argument in call.arguments[1:3])
+    flags = str(literal_value(call.arguments[3])) if len(call.arguments) == 4 else ""
+    text, groups = _sizes(values[0], call.arguments[0]), len(re.findall(r"\\\d", new))
+    many = "g" in flags
+    found = _occurrences(values[0], pl.Series([pattern]), literal=False) if many else pl.Series([1])
+    return _grown(text, found * len(new.encode()) + text * groups)
+
+
+def _parts(call: Call, values: Sizes) -> pl.Series:
+    text, separator = _spread(values[0], max(map(len, values))), values[1]
+    most = _occurrences(text, separator)
+    return _sizes(text, call.arguments[0]) + (most + 1) * ELEMENT
+
+
+def _as_json(call: Call, values: Sizes) -> pl.Series:
+    """Quotes and names of fields double what is short; each number may take `_SHORT`."""
+    names = sum(len(str(argument.value)) for argument in call.arguments if isinstance(argument, Literal))
+    return _all(call, values) * 2 + names
+
+
+def _formatted(call: Call, values: Sizes) -> pl.Series:
+    return pl.Series([_SHORT * len(str(literal_value(call.arguments[1])))])
+
+
+def _compiled(call: Call, values: Sizes) -> pl.Series:
+    """What patterns take that come from rows, each of which is compiled. Literal ones are compiled once."""
+    literal = isinstance(call.arguments[1], Literal)
+    return pl.Series([0]) if literal else _sizes(values[1], call.arguments[1]) * _COMPILED
+
+
+#: What the functions make that may give larger values than they take.
+GROWTH: dict[str, Estimate] = {
+    "concat": _joined,
+    "concat_strict": _joined,
+    "concat_ws": _joined_with,
+    "replace": _replaced,
+    "regexp_replace": _matches_replaced,
+    "repeat": _repeated,
+    "lpad": _padded,
+    "rpad": _padded,
+    "array": _all,
+    "struct": _all,
+    "array_append": _all,
+    "array_prepend": _all,
+    "array_concat": _all,
+    "array_to_string": _elements_joined,
+    "string_to_array": _parts,
+    "to_json": _as_json,
+    "json_array": _as_json,
+    "json_object": _as_json,
+    "strftime": _formatted,
+    "like": _compiled,
+    "ilike": _compiled,
+    "regexp_like": _compiled,
+}
+
+
+Build: TypeAlias = Callable[[Call, Sequence[Compiled]], Compiled]
+
+
+def checked(call: Call, arguments: Sequence[Compiled], longest: int, build: Build) -> Compiled:
+    """What `build` makes of the arguments; its evaluation raises `RowTooLarge` or `FrameTooLarge` before it makes too
+    much. Each argument is in the value once, so that nested calls are not repeated."""
+    built = build(call, arguments)
+    if call.function not in GROWTH:
+        return built
+    given = [
+        argument if isinstance(node, Literal) else Compiled(pl.col(str(at)))
+        for at, (node, argument) in enumerate(zip(call.arguments, arguments, strict=True))
+    ]
+    inner = build(call, given).value
+
+    def made(values: Sequence[pl.Series]) -> pl.Series:
+        sizes, height = GROWTH[call.function](call, list(values)), max(map(len, values))
+        if _largest(sizes) > longest:
+            raise RowTooLarge
+        _check_frame(sizes, height)
+        columns = [_spread(each, height).alias(str(at)) for at, each in enumerate(values)]
+        return pl.DataFrame(columns).select(inner).to_series()
+
+    value = pl.map_batches(
+        [argument.value for argument in arguments], made, polars_type(call.type), is_elementwise=True
+    )
+    faulty = first_fault([argument.fault for argument in arguments])
+    return Compiled(value if faulty is None else pl.when(faulty.is_null()).then(value), built.fault)
+
+
+def within(call: Call, arguments: Sequence[Compiled], longest: int) -> pl.Expr:
+    """Of which rows the value is not above the bound; its evaluation may raise `FrameTooLarge`."""
+
+    def fits(values: Sequence[pl.Series]) -> pl.Series:
+        sizes, height = GROWTH[call.function](call, list(values)), max(map(len, values))
+        fitting = sizes <= longest
+        _check_frame(sizes * fitting.cast(pl.Int64), height)
+        return _spread(fitting, height)
+
+    return pl.map_batches([argument.value for argument in arguments], fits, pl.Boolean, is_elementwise=True)
+
+
+def masked(call: Call, arguments: Sequence[Compiled], fits: pl.Expr, longest: int, build: Build) -> Compiled:
+    """What `build` makes of the arguments of rows that fit; others are in fault."""
+    kept = [
+        argument if isinstance(node, Literal) and at else replace(argument, value=pl.when(fits).then(argument.value))
+        for at, (node, argument) in enumerate(zip(call.arguments, arguments, strict=True))
+    ]
+    built = build(call, kept)
+    own = pl.when(~fits).then(lit_text(f"{_problem(call.type, longest)} in {quoted(call)}"))
+    return Compiled(pl.when(fits).then(built.value), first_fault([own, built.fault]))
+
+
+def _check_frame(sizes: pl.Series, height: int) -> None:
+    total = sizes.sum() * (height if len(sizes) == 1 else 1)
+    if height > 1 and total > MOST_AT_ONCE:
+        raise FrameTooLarge
+
+
+def _problem(result: pa.DataType, longest: int) -> str:
+    if pa.types.is_boolean(result):
+        return f"pattern longer than {longest // _COMPILED} bytes"
+    what = "text" if pa.types.is_string(result) else "array" if pa.types.is_list(result) else "value"
+    return f"{what} longer than {longest} bytes"

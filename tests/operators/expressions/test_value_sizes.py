@@ -1,0 +1,114 @@
+"""No expression makes a value above the bound, whatever its arguments are: the row is in fault before it is made."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from operators.expressions import FUNCTIONS, LONGEST_CONSTANT, Column, Expression, Literal, call, evaluate
+
+TEXT, WHOLE = pa.string(), pa.int64()
+A, B, N, L = Column("a", TEXT), Column("b", TEXT), Column("n", WHOLE), Column("l", pa.list_(TEXT))
+#: Calls that give numbers, times or one of their arguments, for which no arguments are drawn.
+_PLAIN = {"add_intervals", "case", "date_diff", "date_trunc", "extract", "field", "in_zone", "near_value", "widen"}
+MEMORY = 1536 << 20
+
+
+def literal(value: object, kind: pa.DataType = TEXT) -> Literal:
+    return Literal(value, kind)
+
+
+def rows(a: str, b: str, n: int = 0, items: tuple[str, ...] = ()) -> pl.DataFrame:
+    """A row of short values, and one of these."""
+    return pl.DataFrame({"a": ["k", a], "b": ["v", b], "n": [1, n], "l": [["i"], list(items)]})
+
+
+MILLION = "x" * 1_000_000
+CASES: list[tuple[str, Expression, pl.DataFrame, str]] = [
+    ("concat", call("concat", A, B), rows(MILLION, "y"), "text"),
+    ("operator", call("concat_strict", A, B), rows(MILLION, "y"), "text"),
+    ("separator", call("concat_ws", A, B, B, B), rows("x" * 400_000, "y"), "text"),
+    ("replace", call("replace", A, literal("x"), B), rows("x" * 20_000, "y" * 20_000), "text"),
+    ("replace by constants", call("replace", A, literal("x"), literal("y" * 100)), rows("x" * 20_000, ""), "text"),
+    (
+        "expressions",
+        call("regexp_replace", A, literal("x"), literal("y" * 100), literal("g")),
+        rows("x" * 20_000, ""),
+        "text",
+    ),
+    (
+        "groups",
+        call("regexp_replace", A, literal("(x+)"), literal("\\1" * 9), literal("")),
+        rows("x" * 200_000, ""),
+        "text",
+    ),
+    ("repeat", call("repeat", A, N), rows("xy", "", 500_001), "text"),
+    ("lpad", call("lpad", A, N, B), rows("xy", "z", 1_000_001), "text"),
+    ("rpad", call("rpad", A, N, B), rows("xy", "z", 2**62), "text"),
+    ("array", call("array", A, B), rows(MILLION, "y"), "array"),
+    ("append", call("array_append", L, A), rows("", "", 0, ("",) * 125_000), "array"),
+    ("join arrays", call("array_concat", L, L), rows("", "", 0, ("",) * 65_000), "array"),
+    ("to string", call("array_to_string", L, A), rows("x" * 1_000, "", 0, ("",) * 2_000), "text"),
+    ("split", call("string_to_array", A, literal(",")), rows("," * 200_000, ""), "array"),
+    ("struct", call("struct", literal("f"), A, literal("g"), B), rows(MILLION, "y"), "value"),
+    ("json", call("json_array", literal("tt"), A, B), rows("x" * 600_000, "y"), "text"),
+]
+
+
+@pytest.mark.parametrize(("expression", "frame", "what"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_a_row_whose_value_would_be_longer_is_in_fault_and_others_are_not(
+    expression: Expression, frame: pl.DataFrame, what: str
+) -> None:
+    values, faults = evaluate(frame, {"it": expression})
+    assert values["it"].is_null().to_list() == [False, True]
+    assert faults[0] is None and str(faults[1]).startswith(f"{what} longer than 1000000 bytes in ")
+
+
+def test_the_longest_values_are_made() -> None:
+    made = {"r": call("repeat", A, N), "p": call("lpad", B, N), "c": call("concat", A, call("repeat", A, N))}
+    values, faults = evaluate(rows("x", "y", 999_999), made)
+    assert faults.to_list() == [None, None]
+    assert values.select(pl.all().str.len_bytes()).rows() == [(1, 1, 2), (999_999, 999_999, 1_000_000)]
+
+
+def test_a_pattern_of_a_row_is_bounded_for_it_is_compiled() -> None:
+    for name in ("like", "ilike", "regexp_like"):
+        _, faults = evaluate(rows("x", "y" * 1_001), {"it": call(name, A, B)})
+        assert faults[0] is None and str(faults[1]).startswith("pattern longer than 1000 bytes in ")
+
+
+def test_a_branch_that_is_not_taken_makes_no_fault() -> None:
+    short = call("less", call("length", A), literal(10, WHOLE))
+    doubled = call("case", short, call("concat_strict", A, A), literal("long"))
+    values, faults = evaluate(rows(MILLION, ""), {"it": doubled})
+    assert (values["it"].to_list(), faults.to_list()) == (["kk", "long"], [None, None])
+
+
+def test_rows_that_are_too_much_at_once_are_computed_in_pieces() -> None:
+    frame = pl.DataFrame({"n": [900_000, 2_000_000] * 60, "a": ["x"] * 120})
+    values, faults = evaluate(frame, {"size": call("length", call("repeat", A, N))})
+    assert values["size"].to_list() == [900_000, None] * 60
+    assert faults.is_null().to_list() == [True, False] * 60
+
+
+def test_constants_have_the_bound_that_planning_gives() -> None:
+    one, some = pl.DataFrame({"row": [0]}), call("repeat", literal("x"), literal(LONGEST_CONSTANT + 1, WHOLE))
+    assert evaluate(one, {"it": some}, LONGEST_CONSTANT)[1][0] is not None
+    assert evaluate(one, {"it": some})[0]["it"].str.len_bytes()[0] == LONGEST_CONSTANT + 1
+
+
+def test_every_function_with_the_largest_arguments_stays_within_limits_of_memory_and_time() -> None:
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    command = [sys.executable, "-m", "tests.operators.expressions.hostile", str(MEMORY)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, (time.monotonic() - began, done.stdout[-200:], done.stderr[-1_000:])
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 60
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    assert len(names) >= 200
+    assert set(FUNCTIONS) - set(names) == _PLAIN
