@@ -1,7 +1,5 @@
 """Reading ranges of a real partition, piece by piece, while it grows."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -60,31 +58,3 @@ def test_a_range_that_ends_with_the_marker_of_a_transaction(
     assert read(reader, name, 0, 3) == [0, 1]
     assert read(reader, name, 3, 6) == [3, 4]
     assert assigned(reader, name) == 0
-
-
-BOMB = """
-import resource, sys
-from connectors.kafka.config import KafkaSettings
-from connectors.kafka.range_reader import OffsetRange, RangeReader, sound
-resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
-reader, sizes = RangeReader(KafkaSettings(sys.argv[1])), []
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-for piece in sound(reader.read([OffsetRange(sys.argv[2], 0, 0, 16)])[0]):
-    sizes += map(len, piece)
-    del piece
-reader.close()
-print(len(sizes), min(sizes), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
-"""
-
-
-def test_batches_that_grow_are_not_in_memory_together(kafka: str, topic: Callable[[], str]) -> None:
-    """16 batches of 60 MiB, each of two kilobytes in the log: 1 GB if they were decompressed at once."""
-    name, size = topic(), 60 << 20
-    producer = KafkaSettings(kafka).producer(compression_type="zstd", linger_ms=0)
-    for _ in range(16):
-        producer.produce(name, bytes(size), partition=0)
-        producer.flush()
-    out = subprocess.run([sys.executable, "-c", BOMB, kafka, name], capture_output=True, text=True, check=True).stdout
-    count, smallest, megabytes = map(int, out.split())
-    assert (count, smallest) == (16, size)
-    assert megabytes < 500, f"{megabytes} MiB"
