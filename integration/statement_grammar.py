@@ -299,7 +299,8 @@ class StatementGrammar:
         clauses = self._one((
             "", "", "FORMAT AVRO", "FORMAT x", "TIMESTAMP BY k", "TIMESTAMP FROM RECORD", "TIMESTAMP LATENT",
             "SLACK 5 SECONDS",
-            f"SLACK {'9' * 30}", "IDLE NEVER", "IDLE AFTER 5 MINUTES", "TAGGED NONE", "TAGGED BY k",
+            f"SLACK {'9' * 30}", "IDLE NEVER", "AHEAD ANY",
+            "AHEAD 2 DAYS", "IDLE AFTER 5 MINUTES", "TAGGED NONE", "TAGGED BY k",
             "REGISTRY 'http://x'",
             "CONSTRAINT ORDERED BY k WITHIN 5", "CONSTRAINT k REFERENCES src (k) WITHIN 10", "CONSTRAINT x", "SLACK",
         ))  # fmt: skip

@@ -16,6 +16,7 @@ from operators.expressions.rendering import simple_type
 #: The name of a record format, as in `connectors.kafka.record_formats`.
 Format = str
 DEFAULT_IDLE_MS = 5_000
+DEFAULT_AHEAD_MS = 86_400_000
 DEFAULT_DEADLINE_MS = 5_000
 
 
@@ -83,6 +84,8 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     tagged: str = "header"
     slack: int = 0
     idle_ms: int | None = DEFAULT_IDLE_MS
+    #: By how much an instant may be ahead of its record's own timestamp; None: by anything.
+    ahead_ms: int | None = None
     registry: str | None = None
     partitions: int = 1
     #: The first offset of each partition when the source was registered; a partition added later starts at 0.
@@ -108,7 +111,7 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     only: tuple[int, ...] | None = None
 
     #: Fields that stored names were made without: they take no part in a fingerprint while they are None.
-    added_later: ClassVar[frozenset[str]] = frozenset({"letters", "arrival", "late_of", "only"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"letters", "arrival", "late_of", "only", "ahead_ms"})
 
     @property
     def places(self) -> Sequence[int]:

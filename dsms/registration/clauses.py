@@ -26,6 +26,8 @@ _LONGEST_MS = 100 * 366 * 86_400_000
 _MOST_PARTITIONS, _MOST_RESULT_PARTITIONS = 1_024, 10_000
 _UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _SHORT = {"S": "SECONDS", "SEC": "SECONDS", "MIN": "MINUTES", "H": "HOURS"}
+#: More than any two times of a clock are apart.
+_MOST_AHEAD_MS = 10**15
 _STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
 
 
@@ -219,6 +221,12 @@ def _idle(clause: Clause) -> dict[str, object]:
     raise _wrong(clause, "invalid IDLE clause", "have: IDLE AFTER 5 SECONDS, IDLE NEVER")
 
 
+def _ahead(clause: Clause) -> dict[str, object]:
+    if [word.upper() for word in clause.words] == ["ANY"]:
+        return {"ahead_ms": None}
+    return {"ahead_ms": min(_duration(clause, clause.words, bare=False), _MOST_AHEAD_MS)}
+
+
 def _tagged(clause: Clause) -> dict[str, object]:
     words = [word.upper() for word in clause.words]
     if words == ["NONE"]:
@@ -337,6 +345,7 @@ _SOURCE = {
     "timestamp": _timestamp,
     "slack": _slack,
     "idle": _idle,
+    "ahead": _ahead,
     "tagged": _tagged,
     "registry": _registry,
     "constraint": _constraint,
@@ -362,5 +371,6 @@ _SOURCE_DEFAULTS = {
     "timestamp": "TIMESTAMP FROM RECORD (header dsms-ts, else the record's timestamp in ms)",
     "slack": "SLACK 0",
     "idle": f"IDLE AFTER {DEFAULT_IDLE_MS // 1000} SECONDS",
+    "ahead": "AHEAD 1 DAY (of the record's own timestamp)",
     "tagged": "TAGGED BY HEADER (dsms-op)",
 }

@@ -11,7 +11,7 @@ from connectors.kafka.names import dead_letter_topic
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
-from dsms.model.objects import Column, Constraint, Source, Stream, kind_of
+from dsms.model.objects import DEFAULT_AHEAD_MS, Column, Constraint, Source, Stream, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_topic
 from dsms.model.types import type_sql
@@ -57,6 +57,7 @@ def _registered(
             "topic": statement.topic.text,
             "number": number,
             "home": str(number % len(environment.busy())),
+            "ahead_ms": DEFAULT_AHEAD_MS,
             **settings,
             **more,
         },

@@ -63,7 +63,7 @@ def _checked(statement: st.CreateTable, catalog: Catalog) -> tuple[Source, tuple
     )
     keyed, _ = create_stream(st.CreateStream(scratch, name, statement.keys, statement.sql), declared, _NoTopics())
     number = catalog.next_number()
-    source = msgspec.structs.replace(declared.sources()[0], idle_ms=None, table=True, number=number)
+    source = msgspec.structs.replace(declared.sources()[0], idle_ms=None, ahead_ms=None, table=True, number=number)
     return source, keyed.streams()[0].keys
 
 

@@ -28,6 +28,15 @@ class Log:
 
     records: list[Mapping[str, object]] = field(default_factory=list)
     heartbeats: list[Heartbeat] = field(default_factory=list)
+    #: The first offset of each push, and when it was, in milliseconds: the timestamps of its records.
+    pushes: list[tuple[int, int]] = field(default_factory=list)
+
+    def arrived(self, offsets: np.ndarray) -> np.ndarray | None:
+        """The timestamps of records; 0 where they were not pushed, None where none was."""
+        if not self.pushes:
+            return None
+        starts, times = np.array(self.pushes, np.int64).T
+        return np.append(0, times)[np.searchsorted(starts, offsets, side="right")]
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class LogSlices:
         """Admits the records of each slice."""
         for request in requests:
             began, at = time.perf_counter_ns(), request.slice
-            arrivals = _arrivals(request.source, self.logs[at.source_id].records, at)
+            arrivals = _arrivals(request.source, self.logs[at.source_id], at)
             admitted = _intake(request.source).admit(arrivals, at.clock)
             admitted = replace(admitted, delta=admitted.delta.narrowed(request.columns))
             busy_ns = (time.perf_counter_ns() - began) // len(at.lanes)
@@ -63,15 +72,15 @@ def _decoder(schema: pa.Schema) -> RowDecoder:
     return RowDecoder(schema)
 
 
-def _arrivals(source: Source, log: Sequence[Mapping[str, object]], at: Slice) -> Arrivals:
+def _arrivals(source: Source, log: Log, at: Slice) -> Arrivals:
     """Pushed dicts as arrivals. The intake refuses those whose instant is no integer, and gets None for it."""
-    records = log[at.start : at.end]
+    records, offsets = log.records[at.start : at.end], np.arange(at.start, at.end)
     if source.tagged == debezium_decode.OPERATION:
         records = [{**record, source.tagged: record.get("op", "u")} for record in records]
     instants = pl.Series([_instant(record, source) for record in records], dtype=pl.Int64)
     op = OPERATION if source.table else "op"
     ops = [str(record[op]) if op in record else None for record in records] if source.tagged == "header" else None
-    return Arrivals(0, np.arange(at.start, at.end), records, instants, ops, None, at.heartbeats)
+    return Arrivals(0, offsets, records, instants, ops, None, at.heartbeats, log.arrived(offsets))
 
 
 def _instant(record: Mapping[str, object], source: Source) -> int | None:

@@ -71,6 +71,8 @@ class LocalSession:
         self.partitions = partitions
         self.batch_records = batch_records
         self.catalog = Catalog()
+        #: The timestamp of records that are pushed, in milliseconds.
+        self.now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         self.runtime = LocalRuntime(partitions, sharing=sharing)
         self._told: set[str] = set()
 
@@ -124,7 +126,9 @@ class LocalSession:
     def push(self, source: str, records: Iterable[Mapping[str, object]]) -> None:
         """Appends dicts to a source's log, in order: the columns, `ts` (int), and for tagged input `op` (`+`, `u`,
         `-`)."""
-        self._log_of(source).records.extend(dict(record) for record in records)
+        log = self._log_of(source)
+        log.pushes.append((len(log.records), self.now()))
+        log.records.extend(dict(record) for record in records)
         self._work()
         self._advance_tables()
         self._report_failures()

@@ -15,7 +15,7 @@ from typing import Any
 from connectors.kafka.heartbeats import HeartbeatLog
 from connectors.kafka.shed_log import ShedLog
 from connectors.kafka.topics import Partition, latest
-from dsms.model.objects import Source
+from dsms.model.objects import DEFAULT_AHEAD_MS, Source
 from dsms.physical.parts.links import is_link
 from dsms.runtime.batching.idleness import Silence, heartbeats_due, leading, may_be_idle, read_together
 from dsms.runtime.batching.offsets import (
@@ -36,6 +36,7 @@ from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.batching.topic_watch import TopicWatch
 from dsms.runtime.lanes.manifest import SourcePartition
 from dsms.runtime.shedding.settings import adjustable, last_logged, new_settings
+from dsms.runtime.stages.ahead import far_in_the_future
 from dsms.runtime.stages.source_task import KafkaSourceTask
 from operators.core.alarms import Alarms
 from operators.core.delta import BEGINNING
@@ -46,6 +47,10 @@ Answers = Mapping[str, Callable[..., Any]]
 #: In an offset document: the last revision in which lanes worked on their queues. Spark runs a batch where the document
 #: has changed, so a change of this entry makes one although nothing is read.
 TURN = "turn"
+_AHEAD = (
+    'source "{}": a record is at instant {}, more than a day ahead of the clock, so all records below it are late: '
+    "drop the source and register it again with AHEAD"
+)
 #: The longest pause between two tries of a record that waits for its schema.
 _LONGEST_PAUSE_S = 15.0
 
@@ -165,10 +170,21 @@ class BatchPlanner:
         """The heartbeat log up to now, with the heartbeats that are due."""
         log, sources = self._heartbeats(control), _sources(control, positions)
         log.follow(source_id for source_id, source in sources.items() if not (source.table or is_link(source_id)))
-        groups = read_together(control.lanes[lane] for lane in positions)
-        if beats := heartbeats_due(self._silences(control, positions), groups):
+        groups, silences = read_together(control.lanes[lane] for lane in positions), self._silences(control, positions)
+        for seen in silences.values():
+            self._warn(seen)
+        if beats := heartbeats_due(silences, groups):
             log.promise(beats, partial(self._ends_of, control, sources))
         return log
+
+    def _warn(self, seen: Silence) -> None:
+        """Raises an alarm for partitions whose records have gone far ahead of the clock: all later ones are late."""
+        now = time.time_ns() // 1_000_000
+        if seen.source.table or seen.high < now:
+            return
+        for partition, at in seen.positions.items():
+            if far_in_the_future(at.high, now, DEFAULT_AHEAD_MS):
+                self._alarms.raise_at(seen.source.topic, _AHEAD.format(seen.source.name, at.high), partition)
 
     def _shed(self, control: PlannerInput, positions: Positions) -> None:
         """Logs the settings that have changed."""

@@ -15,6 +15,7 @@ from connectors.formats import Decoded, Refusal
 from connectors.kafka.names import TS_HEADER
 from dsms.model.objects import Source
 from dsms.runtime.stages.absent_columns import Absent, merged
+from dsms.runtime.stages.ahead import ARRIVED, ahead_fault, surely_near
 from dsms.runtime.stages.arrival_order import check_order, order_marks
 from operators.core.calendar_range import FIRST_US, LAST_US
 from operators.core.clock import Heartbeat, PartitionClock
@@ -47,6 +48,8 @@ class Arrivals:
     ops: Sequence[str | None] | None = None
     keys: Sequence[object] | None = None
     heartbeats: tuple[Heartbeat, ...] = ()
+    #: The records' own timestamps, which bound their instants; None: nothing does.
+    arrived: np.ndarray | None = None
 
     def halves(self) -> tuple[Arrivals, Arrivals]:
         """The first records, with the heartbeats up to the last of them, and the other ones."""
@@ -69,6 +72,7 @@ class Arrivals:
             ops=None if self.ops is None else self.ops[cut],
             keys=None if self.keys is None else self.keys[cut],
             heartbeats=heartbeats,
+            arrived=None if self.arrived is None else self.arrived[cut],
         )
 
 
@@ -260,6 +264,11 @@ class Intake:
         if self._surely_valid(arrivals, rows):
             return rows
         reasons = _instant_fault(self.source.timestamp, self._range)
+        if arrivals.arrived is not None and self.source.ahead_ms is not None:
+            at = np.searchsorted(arrivals.offsets, rows[ORDER].to_numpy())
+            rows = rows.with_columns(pl.Series(ARRIVED, arrivals.arrived[at], pl.Int64))
+            whole = self.source.timestamp is None or not rows[self.source.timestamp].dtype.is_temporal()
+            reasons = pl.coalesce(reasons, ahead_fault(self.source.ahead_ms, whole=whole))
         if self.source.tagged not in ("header", "none"):
             op = pl.col(self.source.tagged)
             reasons = pl.coalesce(reasons, _op_fault(op, self.source.tagged), self._missing(op))
@@ -282,6 +291,9 @@ class Intake:
     def _surely_valid(self, arrivals: Arrivals, rows: pl.DataFrame) -> bool:
         """A quick test by the extreme instants and the distinct operations; False says nothing."""
         if self.source.tagged not in ("header", "none") or rows[FROM].null_count():
+            return False
+        arrived, ahead = arrivals.arrived, self.source.ahead_ms
+        if arrived is not None and ahead is not None and not surely_near(rows[FROM], arrived, ahead):
             return False
         return _in_range(rows[FROM], self._range) and set(arrivals.ops or ()) <= {None, *_OPS}
 

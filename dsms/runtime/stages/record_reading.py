@@ -44,6 +44,7 @@ def arrivals_of(source: Source, partition: int, piece: LogPiece, logged: tuple[H
     """The arrivals of the records of a piece, in offset order; heartbeats among the records are separated."""
     values, keys = piece.values(), None
     offsets, instants, ops = piece.offsets, _instants(source, piece), _ops(source, piece)
+    arrived = None if source.ahead_ms is None else piece.timestamps()
     stay = np.ones(len(piece), np.bool_) if source.late_of is None else _late(piece)
     beats: list[Heartbeat] = []
     if not isinstance(values, BinaryColumn) and None in values:
@@ -54,10 +55,11 @@ def arrivals_of(source: Source, partition: int, piece: LogPiece, logged: tuple[H
     if not stay.all():
         values, keys = list(compress(values, stay)), None if keys is None else list(compress(keys, stay))
         offsets, instants = offsets[stay], instants.filter(pl.Series(stay))
+        arrived = None if arrived is None else arrived[stay]
         ops = None if ops is None else list(compress(ops, stay))
     keys = keys if keys is not None and None in values else None
     beats = sorted([*logged, *beats], key=lambda beat: beat.offset)
-    return Arrivals(partition, offsets, values, instants, ops, keys, tuple(beats))
+    return Arrivals(partition, offsets, values, instants, ops, keys, tuple(beats), arrived)
 
 
 def _late(piece: LogPiece) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from dsms.model import statements as st
 from dsms.sql.parser import queries
 from dsms.sql.parser.cursor import Cursor, place_of
 
-_SOURCE_CLAUSES = ("FORMAT", "PARTITIONS", "TIMESTAMP", "SLACK", "IDLE", "TAGGED", "REGISTRY", "CONSTRAINT")
+_SOURCE_CLAUSES = ("FORMAT", "PARTITIONS", "TIMESTAMP", "SLACK", "IDLE", "AHEAD", "TAGGED", "REGISTRY", "CONSTRAINT")
 #: Words of CONSTRAINT after which a clause name is an ordinary word: `CONSTRAINT ORDERED BY a WITHIN 1, ORDERED …`.
 _INSIDE: tuple[list[str], ...] = (["BY"], [","], [])
 _STREAM_CLAUSES = ("SOURCE", "ORDERED", "ORDER BY", "LATE", *_SOURCE_CLAUSES)

@@ -29,6 +29,7 @@ def test_a_source_and_the_defaults_it_was_given() -> None:
         "TIMESTAMP FROM RECORD (header dsms-ts, else the record's timestamp in ms)",
         "SLACK 0",
         "IDLE AFTER 5 SECONDS",
+        "AHEAD 1 DAY (of the record's own timestamp)",
         "TAGGED BY HEADER (dsms-op)",
     )
     assert (result.statement, result.name) == ("REGISTER SOURCE", "T")
@@ -37,12 +38,21 @@ def test_a_source_and_the_defaults_it_was_given() -> None:
 def test_every_clause_sets_its_field_and_is_no_default_then() -> None:
     catalog, (result,) = apply_all(
         "REGISTER SOURCE T (k INT, at TIMESTAMP) FROM new FORMAT AVRO PARTITIONS 3 TIMESTAMP BY at SLACK 2 MINUTES "
-        'IDLE AFTER 500 MS TAGGED BY op REGISTRY "registry.example"'
+        'IDLE AFTER 500 MS AHEAD 2 HOURS TAGGED BY op REGISTRY "registry.example"'
     )
     source = catalog.find("T")
     assert isinstance(source, Source)
-    fields = ("format", "partitions", "timestamp", "slack", "idle_ms", "tagged", "registry")
-    assert [getattr(source, name) for name in fields] == ["avro", 3, "at", 120_000, 500, "op", "registry.example"]
+    fields = ("format", "partitions", "timestamp", "slack", "idle_ms", "ahead_ms", "tagged", "registry")
+    assert [getattr(source, name) for name in fields] == [
+        "avro",
+        3,
+        "at",
+        120_000,
+        500,
+        7_200_000,
+        "op",
+        "registry.example",
+    ]
     assert result.notices == ()
 
 
