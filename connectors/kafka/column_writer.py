@@ -124,11 +124,15 @@ class ColumnWriter:
                 if self._pending_bytes >= _REQUEST_BYTES:
                     self._flush()
 
-    def commit(self) -> None:
-        """Makes the transaction visible atomically."""
+    def await_written(self) -> None:
+        """Returns once brokers have taken all records."""
         self._flush()
         while self._in_flight:
             self._settle(self._in_flight[0])
+
+    def commit(self) -> None:
+        """Makes the transaction visible atomically."""
+        self.await_written()
         self._transactions.commit()
         self._open = False
 

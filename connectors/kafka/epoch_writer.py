@@ -107,6 +107,13 @@ class EpochWriter:
             return end - start - length_hint(values) - 1
         return end - start
 
+    def await_written(self) -> None:
+        """Returns once brokers have taken all records, or have refused some, which fails the commit."""
+        with translated("writing records", transactional=True):
+            left = self._producer.flush(_COMMIT_TIMEOUT_S)
+        if left:
+            raise ExternalError(f"kafka has not taken {left} records within {_COMMIT_TIMEOUT_S:g} s", retryable=True)
+
     def commit(self) -> None:
         """Makes the epoch visible atomically. A retriable failure is retried once; TopicRefuses, and nothing is
         visible, where one topic does not take its records."""

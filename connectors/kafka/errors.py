@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
@@ -20,6 +20,14 @@ _REFUSALS = {
     KafkaError.INVALID_RECORD: "let its cleanup.policy admit these records",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "allow the executors to write it",
 }
+
+
+class TopicMadeAnew(ExternalError):
+    """Topics were deleted and made anew while queries wrote to them. `queries` says why each of these fails, by id."""
+
+    def __init__(self, queries: Mapping[str, str]) -> None:
+        super().__init__(next(iter(queries.values())), retryable=False)
+        self.queries = queries
 
 
 class TopicRefuses(ExternalError):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 import structlog
 
-from connectors.kafka.errors import TopicRefuses
+from connectors.kafka.errors import TopicMadeAnew, TopicRefuses
 from dsms.executor.fragment import Fragment
 from dsms.executor.link_topics import ensure_links
 from dsms.model.catalog import Catalog
@@ -38,7 +38,7 @@ class Runner:
         self._bounds = bounds
         self._fenced_lease: int | None = None
         self._failures, self._not_before = 0, 0.0
-        #: Why the topics of queries refuse their results, by query: found out by commits, which cannot be taken apart.
+        #: Why queries cannot write their topics, by query: found out by commits, which cannot be taken apart.
         self._refused: dict[str, str] = {}
 
     def turn(self, lease: int, catalog: Catalog | None) -> None:
@@ -81,7 +81,7 @@ class Runner:
         except Fenced as error:
             self._fenced(error)
         except DsmsError as error:
-            if isinstance(error, TopicRefuses) and self._fragment is not None:
+            if self._fragment is not None:
                 self._refused = {**self._refused, **refused_by(error, self._fragment.state.plan)}
             self._fail(error, RECOVERING)
             self._not_before = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
@@ -154,6 +154,12 @@ class Runner:
         return msgspec.structs.replace(status, checkpoint=made)
 
 
-def refused_by(error: TopicRefuses, plan: FragmentPlan) -> dict[str, str]:
-    """Why the queries fail that publish to the topic, by query."""
-    return {query: str(error) for query, places in plan.result_places.items() if places.topic == error.topic}
+def refused_by(error: DsmsError, plan: FragmentPlan) -> dict[str, str]:
+    """Why queries fail, by query, whose topics do not take their results, or were made anew. Other errors are none of a
+    query."""
+    match error:
+        case TopicMadeAnew(queries=queries):
+            return dict(queries)
+        case TopicRefuses(topic=topic):
+            return {query: str(error) for query, places in plan.result_places.items() if places.topic == topic}
+    return {}

@@ -232,6 +232,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     kind: Literal["view", "query"]
     select: str
     topic: str
+    #: Kafka's id of the topic when the query was created; None: not known. A topic made anew has another one.
+    topic_id: str | None = None
     format: Format = "json"
     partitions: int = 1
     #: Ids in the schema registry of the record key and value (Avro only).

@@ -41,7 +41,16 @@ from dsms.sql.parser.nodes import WholeQuery
 from operators.core.errors import UserError
 
 _KEPT = ("topic", "format", "partitions")
-_CARRIED = ("weight", "state_memory", "shared", "paused", "fragment", "first_offsets", "orders_by_statistics")
+_CARRIED = (
+    "topic_id",
+    "weight",
+    "state_memory",
+    "shared",
+    "paused",
+    "fragment",
+    "first_offsets",
+    "orders_by_statistics",
+)
 _DECLARED = (
     "select",
     "output",

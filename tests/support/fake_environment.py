@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.limits import NO_LIMITS, Limits
@@ -42,7 +44,7 @@ class FakeEnvironment:
         return f"id of {topic}"
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
-        return query
+        return msgspec.structs.replace(query, topic_id=self.topic_id(query.topic))
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         return None

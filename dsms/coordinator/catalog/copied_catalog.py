@@ -63,7 +63,7 @@ def copied(item: Object, naming: Naming) -> Object:
         return item
     former = None if item.former is None else _former(item.former, naming)
     over = tuple(_former(each, naming) for each in item.over)
-    return msgspec.structs.replace(item, topic=naming.result(item.topic), former=former, over=over)
+    return msgspec.structs.replace(item, topic=naming.result(item.topic), topic_id=None, former=former, over=over)
 
 
 def _former(former: Former, naming: Naming) -> Former:

@@ -75,6 +75,7 @@ class Topics:
             # a complete result can be read as of any earlier instant, so its topic is not compacted
             compacted = keyed and query.output != "complete"
             ensure_topic(self._admin, query.topic, query.partitions, COMPACTED if compacted else KEPT)
+        query = msgspec.structs.replace(query, topic_id=self.topic_id(query.topic))
         made = FORMATS[query.format].schema
         return self._with_schemas(query, node, made) if made else query
 

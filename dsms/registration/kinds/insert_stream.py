@@ -69,7 +69,9 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
     after, created = create_query(query, catalog, environment)
     source = msgspec.structs.replace(table.source, id=fills, start=dict(statement.start))
     filled = msgspec.structs.replace(table, id=fills, source=source, filled_by=name)
-    objects = {**after.without([table.name]).objects, table.name.lower(): filled}
+    writing = msgspec.structs.replace(after.find(name), topic_id=table.source.topic_id)
+    others = after.with_changed(writing).without([table.name]).objects
+    objects = {**others, table.name.lower(): filled}
     result = StatementResult(
         "INSERT",
         f'query "{name}" inserts its results into table "{table.name}" from now on',

@@ -5,7 +5,7 @@ The steps; after each of them there is a fault point for the crash tests:
     computed          the stages have written the epoch's new runs to Redis; nothing names them yet
     begun             the Kafka transaction is open
     half_written      some records are in it; no reader sees them
-    written           results, dead letters and progress are in it
+    written           results, dead letters and progress are in it; brokers have yet to say that they took all of them
     committed         a read-committed reader sees all of them; they were read back where Kafka's answer was lost
     manifest_written  the manifest names the epoch's runs; old runs are deleted, and large ones moved from Redis to disk
 
@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import structlog
@@ -37,10 +38,11 @@ from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import transactional_id
 from connectors.kafka.pieces import settled
 from connectors.kafka.record_columns import RecordColumns, Records
+from connectors.kafka.topics import topic_ids
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunLocations, RunStore
 from connectors.redis.state_memory import Part
-from dsms.model.objects import Source
+from dsms.model.objects import Query, Source
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
@@ -48,6 +50,7 @@ from dsms.runtime.epoch.held_runs import Committed, HeldRuns
 from dsms.runtime.epoch.observer import StepTime
 from dsms.runtime.epoch.progress_log import Published, read_progress
 from dsms.runtime.epoch.result_records import dead_records, progress_entries, promises, result_records
+from dsms.runtime.epoch.result_topics import ResultTopics
 from dsms.runtime.lanes.manifest import Manifest, read_manifest
 
 log = structlog.get_logger()
@@ -86,6 +89,7 @@ class Committer:
         self._claim = Claim(claim.lease, max(claim.token, self._manifests.read()[0].token + 1))
         self._manifests.claim(self._claim)
         self._writer = transactional_writer(kafka, transactional_id(progress.cluster, fragment))
+        self._topics = ResultTopics(partial(topic_ids, progress.admin))
         self._named: set[str] = set()
         self._held = HeldRuns()
         #: Where the runs of the last epoch are stored.
@@ -198,6 +202,8 @@ class Committer:
             if at == 0:
                 self._faults.hit("half_written")
         self._faults.hit("written")
+        self._writer.await_written()
+        self._topics.check(_sinks(epoch, published))
         self._writer.commit()
         if self._writer.in_doubt:
             self._read_back(epoch, progress)
@@ -209,6 +215,14 @@ class Committer:
             settled(self._progress.admin, topic)
         self._progress.check(progress)
         log.info("a commit whose answer was lost has been read back", fragment=self._fragment)
+
+
+def _sinks(epoch: Epoch, published: Published) -> dict[str, Query]:
+    """The queries whose results or progress an epoch publishes, by the ids of their results."""
+    changed = (output for written in epoch.written if written.changes.height for output in written.outputs.values())
+    moved = (result.output for query, result in epoch.results.items() if result.frontier > published.upto(query))
+    outputs = (output for output in chain(changed, moved) if output.link is None)
+    return {output.id: output.sink for output in outputs if output.sink is not None}
 
 
 def _topics(epoch: Epoch) -> list[str]:

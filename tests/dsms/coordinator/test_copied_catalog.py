@@ -45,7 +45,7 @@ def test_objects_keep_their_ids_and_get_topics_of_the_copy() -> None:
     assert isinstance(view, Query)
     assert (source.topic, source.dead_letters, source.topic_id) == ("t-mirror", "test.dsms.T.dead-letters", "id-9")
     assert source.start == {0: 3, 1: 0}
-    assert view.topic == "test.v"
+    assert (view.topic, view.topic_id) == ("test.v", None)
     assert {name: item.id for name, item in catalog.objects.items()} == {
         name: item.id for name, item in catalog_in(entries()).objects.items() if not item.id.startswith("d")
     }

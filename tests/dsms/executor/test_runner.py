@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from connectors.kafka.errors import TopicRefuses
+from connectors.kafka.errors import TopicMadeAnew, TopicRefuses
 from dsms.executor import runner
 from dsms.executor.runner import Runner
 from dsms.model.catalog import Catalog
@@ -29,6 +29,7 @@ class Standing:
     plan: object
     fenced: bool = False
     refused: str = ""
+    made_anew: str = ""
     failures: object = None
     newer: bool = False
     state: object = None
@@ -43,6 +44,8 @@ class Standing:
             raise Fenced("by somebody")
         if self.refused:
             raise TopicRefuses(self.refused, "too large", "let it")
+        if self.made_anew:
+            raise TopicMadeAnew({self.made_anew: "made anew"})
 
     def replaced(self) -> bool:
         return self.newer
@@ -133,4 +136,22 @@ def test_a_topic_that_refuses_results_fails_its_query_until_that_is_resumed(frag
     fragment_runner.turn(9, catalog)
     fragment_runner._not_before = 0.0
     fragment_runner.turn(9, catalog)
+    assert Standing.made[-1].failures == {}
+
+
+def test_a_query_whose_topic_was_made_anew_fails_and_not_the_next_one_of_its_name(fragment_runner: Runner) -> None:
+    """Its executor may have heard of the next one when it finds out."""
+    catalog, _ = apply_all(SQL)
+    query = next(query.id for query in catalog.queries() if query.name == "a")
+    fragment_runner.turn(7, catalog)
+    Standing.made[-1].made_anew = query
+    fragment_runner.turn(7, catalog)
+    fragment_runner._not_before = 0.0
+    fragment_runner.turn(7, catalog)
+    assert Standing.made[-1].failures == {query: "made anew"}
+    catalog, _ = apply_all("DROP QUERY a; CREATE QUERY a AS SELECT k FROM S", catalog)
+    Standing.made[-1].made_anew = query
+    fragment_runner.turn(7, catalog)
+    fragment_runner._not_before = 0.0
+    fragment_runner.turn(7, catalog)
     assert Standing.made[-1].failures == {}

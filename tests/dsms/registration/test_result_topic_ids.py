@@ -1,0 +1,34 @@
+"""A query knows its topic by Kafka's id, whatever statement made it or changed it."""
+
+import pytest
+
+from dsms.model.objects import Query
+from dsms.registration.continuous import as_meant
+from dsms.registration.statements import apply, parse
+from tests.support.fake_environment import FakeEnvironment, apply_all
+
+OBJECTS = """
+REGISTER SOURCE T (k INT, v INT) FROM t; CREATE STREAM S OVER T KEY k;
+CREATE STREAM Bids (item INT, at BIGINT) ORDER BY at SOURCE 'bids'; CREATE TABLE Last (item INT PRIMARY KEY);
+CREATE STREAMED VIEW V AS SELECT k, v FROM S WHERE v > 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("sql", "name", "topic"),
+    [
+        ("", "V", "dsms.V"),
+        ("CREATE QUERY q WITH (topic = 'mine') AS SELECT k, v FROM S", "q", "mine"),
+        ("CREATE OR REPLACE STREAMED VIEW V AS SELECT k, v FROM S WHERE v > 2", "V", "dsms.V"),
+        ("ALTER VIEW V SET (weight = 2)", "V", "dsms.V"),
+        ("INSERT INTO Last SELECT item FROM Bids", "Last_insert", "dsms.Last"),
+    ],
+)
+def test_the_id_of_its_topic_is_stored(sql: str, name: str, topic: str) -> None:
+    environment = FakeEnvironment({"t": {0: 0}, "bids": {0: 0}})
+    catalog, _ = apply_all(OBJECTS, environment=environment)
+    for statement in parse(sql):
+        catalog, _ = apply(as_meant(statement, catalog), catalog, environment)
+    query = catalog.find(name)
+    assert isinstance(query, Query)
+    assert (query.topic, query.topic_id) == (topic, f"id of {topic}")
