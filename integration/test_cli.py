@@ -117,6 +117,15 @@ def test_unknown_topic_and_topic_that_exists(dsms, topic, unique, tmp_path):
     assert (code, err.strip()) == (0, f'1 record sent to "{name}"')
 
 
+def test_topics_of_the_system_take_records_by_force_alone(dsms, kafka, unique, tmp_path):
+    """Without tokens everybody is an administrator."""
+    name, file = f"_dsms.{unique}.progress", written(tmp_path, '{"a":1}')
+    code, _, err = dsms("publish", name, file, "--create")
+    assert code == 1 and f'topic "{name}" is reserved: it is an internal topic, and only the system writes it' in err
+    code, _, err = dsms("publish", name, file, "--create", "--force")
+    assert (code, err.strip()) == (0, f'1 record sent to "{name}"')
+
+
 def test_a_record_that_is_too_large(dsms, kafka, topic, tmp_path):
     """The broker refuses the batch with it; the command reports how many records arrived."""
     name = topic(config={"max.message.bytes": "1000000"})

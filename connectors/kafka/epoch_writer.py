@@ -121,7 +121,8 @@ class EpochWriter:
             self._producer.commit_transaction(_COMMIT_TIMEOUT_S)
         except KafkaException as error:
             cause = error.args[0]
-            self._producer.poll(0)  # passes on why records were not delivered
+            with translated("committing a transaction", transactional=True):
+                self._producer.poll(0)  # passes on why records were not delivered
             if self._refusal is not None:
                 raise self._refusal from error
             if cause.retriable():

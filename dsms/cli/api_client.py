@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dsms.client import Client
-from dsms.client.calls import Call, make
+from dsms.client.calls import Call, check_publishing, make
 from dsms.client.documents import Document
 
 _document = msgspec.json.Decoder(Document).decode
@@ -30,6 +30,10 @@ class ApiClient(Client):
     def request_checkpoint(self) -> int:
         """Asks executors for checkpoints; returns the number that they report once it is served."""
         return int(self._do(Call("POST", "/v1/checkpoints", _document))["request"])
+
+    def check_publishing(self, topic: str, *, force: bool) -> None:
+        """Raises ApiError for a topic that only the system writes; an administrator may force it."""
+        self._do(check_publishing(topic, force=force))
 
     def make(self, body: bytes) -> Document:
         """Creates the objects of a document that do not exist yet."""

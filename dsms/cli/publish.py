@@ -48,6 +48,10 @@ def publish(  # noqa: PLR0913 (the options of a command line)
             help="Format of the records; by default that of the topic's source, else json.",
         ),
     ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Also to a topic that only the system writes; needs the role administrator."),
+    ] = False,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
@@ -55,11 +59,13 @@ def publish(  # noqa: PLR0913 (the options of a command line)
 
     The field "ts" of JSON lines becomes the instant of the record and the field "op" ("+", "u" or "-") its kind of
     change, unless the topic's source has columns of these names. Sending stops at the first invalid line; the number
-    of records sent is always reported. With --advance and no file, only the promise is sent.
+    of records sent is always reported. Results, dead letters, logs of tables and internal topics are written by the
+    system alone: to these nothing is sent. With --advance and no file, only the promise is sent.
 
     Example: echo '{"room": "a", "t": 31, "ts": 1}' | dsms publish readings --key room --create
     """
     with connect(coordinator, data_dir) as api:
+        api.check_publishing(topic, force=force)
         settings = kafka_settings(api)
         if create:
             ensure_topic(settings.admin(), topic, partitions)

@@ -116,6 +116,12 @@ def publish(source: str, rows: Iterable[Row], key: list[str], advance: int | Non
     return Call("POST", path, _reads(Token), params=params, content=body, headers=headers, repeatable=once)
 
 
+def check_publishing(topic: str, *, force: bool) -> Call[None]:
+    """Asks whether records may be published to a topic; refused for a topic of the system."""
+    path = f"/v1/topics/{_part(topic)}/publishing"
+    return Call("GET", path, lambda _: None, params={"force": "true" if force else "false"})
+
+
 def covers(name: str, token: str, wait_s: float) -> Call[Cover]:
     """Whether a result covers records. The server waits up to `wait_s`, at most LONGEST_WAIT_S, rounded up to whole
     seconds, because with 0 it answers at once.

@@ -13,6 +13,8 @@ from typing import Final
 
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source, Table, kind_of
+from dsms.model.principal import Forbidden, Principal
+from dsms.model.roles import allows
 from dsms.model.statements import Name
 from operators.core.errors import UserError
 
@@ -88,6 +90,31 @@ def check_result(topic: str, catalog: Catalog) -> None:
             )
 
 
+def check_published(topic: str, catalog: Catalog, principal: Principal, *, forced: bool = False) -> None:
+    """Raises UserError for a topic that only the system writes, and Forbidden for one that the caller may not write. An
+    administrator may force records into a topic of the system, to mend it.
+
+    >>> ann = Principal("ann", "writer")
+    >>> check_published("readings", Catalog(), ann)
+    >>> check_published("_dsms.main.progress", Catalog(), ann)
+    Traceback (most recent call last):
+    ...
+    operators.core.errors.UserError: topic "_dsms.main.progress" is reserved: it is an internal topic, and only the \
+system writes it; publish to the topic of a source
+    """
+    principal.check_write_topic(topic)
+    check_topic(topic)
+    reason = _internal(topic) or _owned(topic, catalog)
+    if not reason or (forced and allows(principal.role, "administrator")):
+        return
+    if forced:
+        raise Forbidden(f'topic "{topic}" is reserved: it {reason}', hint="only an administrator may force records")
+    raise UserError(
+        f'topic "{topic}" is reserved: it {reason}, and only the system writes it',
+        hint="publish to the topic of a source",
+    )
+
+
 def check_name(name: Name) -> None:
     """Raises SqlError for a name of an object that is too long."""
     if len(name.text) > LONGEST_NAME:
@@ -106,9 +133,12 @@ def _internal(topic: str) -> str:
 
 def _owned(topic: str, catalog: Catalog) -> str:
     """Whose results a topic holds; empty for all others."""
-    owners = (item for item in catalog.objects.values() if isinstance(item, Query | Table) and item.topic == topic)
-    owner = next((item for item in owners if not _is_over_clock(item)), None)
-    return "" if owner is None else f'belongs to {kind_of(owner)} "{owner.name}"'
+    for item in catalog.objects.values():
+        if isinstance(item, Query | Table) and item.topic == topic and not _is_over_clock(item):
+            return f'belongs to {kind_of(item)} "{item.name}"'
+        if isinstance(item, Source) and item.dead_letters == topic:  # in a copy of a cluster they have another name
+            return f'holds the dead letters of source "{item.name}"'
+    return ""
 
 
 def _is_over_clock(item: Object | Source) -> bool:

@@ -7,9 +7,11 @@ from typing import Any
 
 from dsms.coordinator.audit.audit_log import NoAudit
 from dsms.coordinator.catalog.lookup import Document, UnknownName
+from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
 from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
+from dsms.model.topic_rules import check_published
 from operators.core.errors import ExternalError, InternalError, SqlError, UserError
 
 _COLUMNS: Document = {"columns": ["room"], "types": ["VARCHAR"]}
@@ -47,6 +49,9 @@ class FakeService:
     def check_subject(self, subject: str) -> None:
         if subject.startswith("_dsms."):
             raise UserError(f'subject "{subject}" is reserved')
+
+    def check_published(self, topic: str, caller: Caller, *, forced: bool) -> None:
+        check_published(topic, Catalog(), caller.principal, forced=forced)
 
     def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
         self.executed.append(sql)

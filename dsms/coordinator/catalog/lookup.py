@@ -12,6 +12,7 @@ from dsms.coordinator.catalog.system_objects import is_system
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of, number_of
 from dsms.model.principal import Principal
+from dsms.model.topic_rules import check_published
 from dsms.registration.object_columns import schema_and_keys, why_unknown
 from operators.core.errors import UserError
 
@@ -46,14 +47,15 @@ def object_named(catalog: Catalog, name: str) -> Object:
     return match
 
 
-def source_written_by(item: Object, principal: Principal) -> Source:
-    """The object as a source to whose topic somebody writes. UserError for others, Forbidden where he may not."""
+def source_written_by(item: Object, catalog: Catalog, principal: Principal) -> Source:
+    """The object as a source to whose topic somebody writes. UserError for others and for sources over topics of the
+    system, Forbidden where he may not."""
     if not isinstance(item, Source):
         hint = "sources are written so; write the rows of a table by INSERT"
         raise UserError(f'"{item.name}" is a {kind_of(item)}, not a source', hint=hint)
     if is_system(item):
         raise UserError(f'only the system writes to "{item.name}"')
-    principal.check_write_topic(item.topic)
+    check_published(item.topic, catalog, principal)
     return item
 
 

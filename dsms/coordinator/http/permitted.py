@@ -42,6 +42,10 @@ class PermittedService:
         """What statements may ask for."""
         return self.service.limits
 
+    def check_published(self, topic: str, *, forced: bool) -> None:
+        """Raises UserError for a topic that only the system writes, Forbidden for one that he may not write."""
+        self.service.check_published(topic, self.caller, forced=forced)
+
     def settled_version(self) -> int:
         """The version of the catalog when every write so far is decided."""
         return self.service.settled_version()

@@ -15,6 +15,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope, Send
 
+from dsms.coordinator.http.access import needs
 from dsms.coordinator.http.call_rates import OpenStreams
 from dsms.coordinator.http.calling import CalledService, service_of
 from dsms.coordinator.http.errors import NotAcceptable, TooLarge, json_response
@@ -189,8 +190,29 @@ def _cover_document(cover: Cover, question: CoverageQuestion | None) -> dict[str
     }
 
 
+class PublishableModel(BaseModel):
+    """A topic that records may be published to."""
+
+    topic: str
+    forced: bool = Field(description="whether it is one of the system, and an administrator forces records into it")
+
+
 def _add_records(router: APIRouter, once: Once) -> None:
     pool = ThreadPoolExecutor(8, "publish")
+
+    @router.get(
+        "/topics/{topic}/publishing",
+        summary="Whether records may be published to a topic: not to those of the system",
+        response_model=PublishableModel,
+    )
+    @needs("writer")
+    def publishing(
+        service: CalledService,
+        topic: str,
+        force: Annotated[bool, Query(description="also to a topic of the system, by an administrator")] = False,
+    ) -> Response:
+        service.check_published(topic, forced=force)
+        return json_response({"topic": topic, "forced": force})
 
     @router.post(
         "/sources/{name}/records",

@@ -41,6 +41,11 @@ class Service(Protocol):
         """Raises UserError for a subject under which only the system registers schemas."""
         ...
 
+    def check_published(self, topic: str, caller: Caller, *, forced: bool) -> None:
+        """Raises UserError for a topic that only the system writes, Forbidden for one that the caller may not write. An
+        administrator may force it."""
+        ...
+
     def settled_version(self) -> int:
         """The version of the catalog when every write so far is decided; ExternalError while it cannot be written."""
         ...

@@ -41,7 +41,7 @@ class Replays:
         """Writes the records that the statement means to their topic again, each once whatever is repeated. One that
         fails or is cancelled has written nothing."""
         catalog = self.catalog()
-        source = source_written_by(catalog.find(statement.name.text, statement.name.place), principal)
+        source = source_written_by(catalog.find(statement.name.text, statement.name.place), catalog, principal)
         _check_alone(source, catalog)
         correction = bound_correction(statement, catalog)
         if not self._running.acquire(timeout=_TURN_S):

@@ -67,7 +67,8 @@ class ResultAccess:
 
     def publish(self, name: str, body: bytes, key: list[str], advance: int | None, principal: Principal) -> Published:
         """Sends the records of a body to a source whose topic `principal` may write."""
-        source = source_written_by(object_named(self._around.catalog(), name), principal)
+        catalog = self._around.catalog()
+        source = source_written_by(object_named(catalog, name), catalog, principal)
         return self._publisher.publish(source, body, key, advance)
 
     def question(self, name: str, token: str) -> CoverageQuestion | None:

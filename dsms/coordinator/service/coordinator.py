@@ -52,6 +52,7 @@ from dsms.model.limits import Limits
 from dsms.model.objects import Source, kind_of
 from dsms.model.principal import ANYBODY, Caller
 from dsms.model.statement_result import StatementResult
+from dsms.model.topic_rules import check_published
 from dsms.registration.object_columns import schema_and_keys, why_unknown
 from dsms.registration.placement import fragments_of
 from dsms.runtime.epoch.progress_log import PROGRESS
@@ -136,6 +137,10 @@ class Coordinator:
     def check_subject(self, subject: str) -> None:
         """Raises UserError for a subject under which only the system registers schemas."""
         self._settings.topic_rules.check_subject(subject, self._catalog())
+
+    def check_published(self, topic: str, caller: Caller, *, forced: bool) -> None:
+        """Raises UserError for a topic that only the system writes, Forbidden for one that the caller may not write."""
+        check_published(topic, self._catalog(), caller.principal, forced=forced)
 
     def settled_version(self) -> int:
         """The version of the catalog when every write so far is decided; ExternalError while it cannot be written."""

@@ -292,3 +292,20 @@ def test_roles() -> None:
                 assert httpx.get(f"{url}/v1/queries/{path}", headers=headers, trust_env=False).status_code == reads
             path = f"{url}/v1/sources/readings/records"
             assert httpx.post(path, content=b"{}", headers=headers, trust_env=False).status_code == publishes
+
+
+def test_who_may_publish_to_a_topic_is_asked_before_records_are_sent() -> None:
+    tokens = {role: new_token(role, role) for role in ("reader", "writer", "administrator")}
+    with running(access=Access(tuple(kept for _, kept in tokens.values()))) as (_, url):
+        for topic, role, force, status in (
+            ("readings", "reader", "false", 403),
+            ("readings", "writer", "false", 200),
+            ("_dsms.main.progress", "writer", "false", 400),
+            ("_dsms.main.progress", "writer", "true", 403),
+            ("_dsms.main.progress", "administrator", "false", 400),
+            ("_dsms.main.progress", "administrator", "true", 200),
+            ("wrong%20name", "writer", "false", 400),
+        ):
+            path, headers = f"{url}/v1/topics/{topic}/publishing", {"Authorization": f"Bearer {tokens[role][0]}"}
+            answer = httpx.get(path, params={"force": force}, headers=headers, trust_env=False)
+            assert answer.status_code == status, (topic, role, force, answer.text)

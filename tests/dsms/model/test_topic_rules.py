@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dsms.model.catalog import Catalog
-from dsms.model.topic_rules import TopicRules
+from dsms.model.objects import Source
+from dsms.model.principal import Forbidden, Principal, Rules
+from dsms.model.topic_rules import TopicRules, check_published
 from operators.core.errors import UserError
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
@@ -94,3 +97,36 @@ def test_subjects_of_the_systems_topics_are_the_systems(subject: str, catalog: C
 def test_other_subjects_are_free(catalog: Catalog) -> None:
     for subject in ("readings-value", "t-key", "anything"):
         TopicRules().check_subject(subject, catalog)
+
+
+@pytest.mark.parametrize(
+    "topic",
+    ["_dsms.main.progress", "__consumer_offsets", "dsms.T.dead-letters", "dsms.v", "dsms.names", "copy.letters"],
+)
+def test_nobody_publishes_to_topics_of_the_system(topic: str) -> None:
+    """Unless an administrator forces it."""
+    catalog = published_catalog()
+    writer, administrator = Principal("ann", "writer"), Principal("root", "administrator")
+    for principal in (writer, administrator):
+        with pytest.raises(UserError, match=f'topic "{topic}" is reserved: it .*, and only the system writes it'):
+            check_published(topic, catalog, principal)
+    with pytest.raises(Forbidden, match="only an administrator may force records"):
+        check_published(topic, catalog, writer, forced=True)
+    check_published(topic, catalog, administrator, forced=True)
+
+
+def test_a_token_with_rules_publishes_to_its_topics_alone() -> None:
+    ann = Principal("ann", "writer", Rules.of(write_topics=["t*"]))
+    check_published("t", published_catalog(), ann)
+    with pytest.raises(Forbidden, match='token "ann" may not write topic "orders"'):
+        check_published("orders", published_catalog(), ann)
+
+
+def published_catalog() -> Catalog:
+    catalog, _ = apply_all(
+        "REGISTER SOURCE T (k INT) FROM t; REGISTER SOURCE U (k INT) FROM t; CREATE STREAM S OVER T KEY k;"
+        "CREATE STREAMED VIEW v AS SELECT k FROM S; CREATE TABLE names (k INT PRIMARY KEY)"
+    )
+    source = catalog.find("U")
+    assert isinstance(source, Source)
+    return catalog.with_changed(msgspec.structs.replace(source, letters="copy.letters"))
