@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from confluent_kafka import Message
 
+from connectors.kafka.internal_log import foreign_result
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER
 from connectors.kafka.result_ends import instant_in, instant_of
 from operators.core.delta import BEGINNING, FOREVER
@@ -22,7 +23,8 @@ class Fold:
 
     A keyed change replaces the row of its key, or removes it (`-`); a keyless one adds or removes one row. Only the
     remaining rows are kept, so memory grows with the relation and not with its history. What is no change is left out,
-    and so are those with one of the `bad` values; `refused` hears of them.
+    and so are those with one of the `bad` values, and those without the mark of the cluster `marked_by`; `refused`
+    hears of them.
     """
 
     def __init__(
@@ -32,8 +34,10 @@ class Fold:
         at: int = FOREVER,
         bad: frozenset[bytes] = frozenset(),
         refused: Refused = lambda *_: None,
+        marked_by: str | None = None,
     ) -> None:
         self.at = at
+        self._marked_by = marked_by
         self.bad, self._refused = bad, refused
         #: The greatest instant of the applied changes, and the number of later changes, which were skipped.
         self.last, self.later = BEGINNING, 0
@@ -49,6 +53,9 @@ class Fold:
         """Applies the next changes of the log."""
         for message in messages:
             headers = dict(message.headers() or [])
+            if (reason := foreign_result(message, self._marked_by)) is not None:
+                self._refused(message, reason)
+                continue
             if message.value() is None and HEARTBEAT_HEADER in headers:
                 self._promise(message, instant_in(headers, HEARTBEAT_HEADER))
                 continue

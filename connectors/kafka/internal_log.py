@@ -88,6 +88,12 @@ def foreign(message: Message, cluster: str, cut_over: Container[int]) -> str | N
     return None if slash and named == cluster else f'written by "{writer[:100]}", not by cluster "{cluster}"'
 
 
+def foreign_result(message: Message, marked_by: str | None) -> str | None:
+    """Why a record of a result or of the log of a table is not of the cluster that marks all of them; None if it is, or
+    if they have no marks."""
+    return None if marked_by is None else foreign(message, marked_by, (message.partition(),))
+
+
 class InternalLog:
     """An internal topic of a cluster. `writer` names the incarnation that writes."""
 

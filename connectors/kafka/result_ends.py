@@ -8,7 +8,7 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.names import HEARTBEAT_HEADER, TS_HEADER
+from connectors.kafka.names import BY_HEADER, HEARTBEAT_HEADER, TS_HEADER
 from connectors.kafka.range_reader import read_whole
 from connectors.kafka.topics import earliest, latest, partitions_of
 from operators.core.delta import FOREVER
@@ -62,7 +62,10 @@ def _last(settings: KafkaSettings, topic: str, partition: int, bounds: tuple[int
 
 
 def _greatest(messages: Iterable[Message]) -> int | None:
-    found = (instant for message in messages for instant in (instant_of(message), _promised(message)))
+    """The greatest instant of the records that have the mark of a cluster; of all, if none has."""
+    read = list(messages)
+    marked = [message for message in read if BY_HEADER in dict(message.headers() or [])]
+    found = (instant for message in marked or read for instant in (instant_of(message), _promised(message)))
     return max((instant for instant in found if instant is not None), default=None)
 
 

@@ -24,6 +24,7 @@ class ClusterState:
     of one and cannot be one, such as a list, or a sign of life that never ends, does not count."""
 
     def __init__(self, url: str, cluster: str, alarms: Alarms | None = None) -> None:
+        self.name = cluster
         self._client: redis.Redis = connect(url)
         self._alarms = alarms or Alarms()
         self._prefix = "dsms:{" + cluster + "}:"

@@ -134,10 +134,11 @@ class ExecutorProcess:
         runners = self._runners
         alarms = self._alarms.all(_MOST_ALARMS)
         if runners is None:
-            return ExecutorStatus(STARTING, alarms=alarms, marks=True)
+            return ExecutorStatus(STARTING, alarms=alarms, marks=True, marks_results=True)
         status = together({name: runner.status for name, runner in runners.items()})
         reason, bounds = status.reason or self._trouble, self._reporter.bounds
-        return msgspec.structs.replace(status, reason=reason, bounds=bounds, alarms=alarms, marks=True)
+        said = {"bounds": bounds, "alarms": alarms, "marks": True, "marks_results": True}
+        return msgspec.structs.replace(status, reason=reason, **said)
 
     def _send_signs_of_life(self) -> None:
         while True:

@@ -92,6 +92,8 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     start: dict[int, int] = {}
     #: Kafka's id of the topic when the source was registered; None: not known. A topic made anew has another one.
     topic_id: str | None = None
+    #: The cluster whose mark every record of the log of a table has; None: records count without one.
+    marked_by: str | None = None
     #: The partitions that were added to the topic later, with the instants from which they count.
     joined: dict[int, int] = {}
     #: The version of the catalog from which on nothing of it is read, because partitions are being added.
@@ -234,6 +236,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     topic: str
     #: Kafka's id of the topic when the query was created; None: not known. A topic made anew has another one.
     topic_id: str | None = None
+    #: The cluster whose mark every record of the topic has; None: records count without one.
+    marked_by: str | None = None
     format: Format = "json"
     partitions: int = 1
     #: Ids in the schema registry of the record key and value (Avro only).

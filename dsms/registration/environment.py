@@ -50,6 +50,10 @@ class Environment(Protocol):
         """The query with its topic created and its schemas registered."""
         ...
 
+    def mark(self) -> str | None:
+        """The cluster whose mark all records of new results and tables will have; None where they have none."""
+        ...
+
     def reached(self, sources: Sequence[Source]) -> int | None:
         """An instant after all records that the sources hold now; None if they are empty."""
         ...
@@ -108,6 +112,10 @@ class FixedEnvironment:
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         """The query as it is."""
         return query
+
+    def mark(self) -> str | None:
+        """None: there are no clusters."""
+        return None
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         """None: all sources are empty."""

@@ -43,6 +43,7 @@ from operators.core.errors import UserError
 _KEPT = ("topic", "format", "partitions")
 _CARRIED = (
     "topic_id",
+    "marked_by",
     "weight",
     "state_memory",
     "shared",

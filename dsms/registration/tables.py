@@ -73,7 +73,8 @@ def _with_topic(source: Source, keys: tuple[str, ...], environment: Environment)
     made = environment.result_topic(draft, logical.StreamScan(source, source.name, keys))
     start = environment.source_topic(source.name, made.topic, made.partitions)
     topic_id = environment.topic_id(made.topic)
-    return msgspec.structs.replace(source, start=start, partitions=len(start), topic_id=topic_id)
+    known = {"topic_id": topic_id, "marked_by": made.marked_by}
+    return msgspec.structs.replace(source, start=start, partitions=len(start), **known)
 
 
 class _NoTopics(FixedEnvironment):

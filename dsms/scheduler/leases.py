@@ -116,9 +116,10 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     disk_bytes: int = 0
     #: The checkpoints of its fragments, where such are made.
     checkpoints: dict[str, CheckpointStatus] = {}
-    #: What it has read and does not count, and whether it marks what it writes to internal topics.
+    #: What it has read and does not count, and whether it marks what it writes to internal topics, and results.
     alarms: tuple[Alarm, ...] = ()
     marks: bool = False
+    marks_results: bool = False
 
 
 def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from confluent_kafka import Producer
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.names import transactional_id
+from dsms.coordinator.doctor.examination import Patient, examine
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, Refused, kill_9
 from integration.kafka_log import Input, changes, read_committed, write
@@ -63,6 +65,33 @@ def test_statements_are_visible_to_the_next_one_and_kept(cluster: Cluster, uniqu
     assert instant_of(again[0]) > instants[-1]
     written = [*(instants[at] for at in (0, 0, 0, 1, 1, 2)), instant_of(again[0])]
     assert logged(cluster, table) == list(zip((b"+", b"+", b"+", b"u", b"u", b"-", b"+"), written, strict=True))
+
+
+def test_what_others_write_into_logs_and_results_does_not_count_and_is_named(cluster: Cluster, unique: str):
+    """Neither in SELECT, nor for views over the table, nor in feeds; alarms and the doctor name it."""
+    table, view = f"{unique}T", f"{unique}V"
+    cluster.sql(f"CREATE TABLE {table} (k VARCHAR PRIMARY KEY, v INT)")
+    cluster.sql(f"CREATE COMPLETE VIEW {view} AS SELECT k, v FROM {table} WHERE v > 10")
+    at = instant_of(cluster.sql(f"INSERT INTO {table} VALUES ('a', 15)")[0])
+    assert wait_until(lambda: relation(cluster, view) == [["a", 15]], 120, pause_s=0.3), cluster.logs()
+    producer = Producer({"bootstrap.servers": cluster.kafka})
+    heads = [("dsms-ts", str(at + 1).encode())]
+    for topic in (f"dsms.{table}", f"dsms.{view}"):
+        producer.produce(topic, b'{"k":"a","v":99}', b'{"k":"a"}', headers=heads)
+        producer.produce(topic, b'{"k":"b","v":98}', b'{"k":"b"}', headers=[*heads, ("dsms-by", b"other/results")])
+        producer.produce(topic, None, None, headers=[("dsms-heartbeat", b"9000000000000000000")])
+    assert producer.flush(30) == 0
+    cluster.sql(f"INSERT INTO {table} VALUES ('c', 35)")
+    assert rows(cluster, f"SELECT * FROM {table} ORDER BY k") == [["a", 15], ["c", 35]]
+    assert wait_until(lambda: relation(cluster, view) == [["a", 15], ["c", 35]], 120, pause_s=0.3), cluster.logs()
+    lines = cluster.answered("GET", f"queries/{view}/changes?follow=false&format=ndjson").text
+    assert '"v":15' in lines and '"v":99' not in lines and '"v":98' not in lines
+    alarms = {alarm["place"] for alarm in cluster.get("status")["alarms"]}
+    assert {f"dsms.{table}", f"dsms.{view}"} <= alarms
+    patient = Patient(KafkaSettings(cluster.kafka), cluster.redis_url, cluster.name)
+    found = {finding.place: finding.problem for finding in examine(patient, repair=False)}
+    for topic in (f"dsms.{table}", f"dsms.{view}"):
+        assert found[f"topic {topic}"].startswith("it holds 3 records that the cluster has not written")
 
 
 def test_a_complete_view_of_a_table_and_a_select_over_both(cluster: Cluster, unique: str):

@@ -23,6 +23,9 @@ class Record:
     def value(self) -> bytes | None:
         return self.v
 
+    def partition(self) -> int:
+        return 0
+
     def headers(self) -> list[tuple[str, bytes]]:
         return list(self.heads.items())
 
@@ -61,3 +64,25 @@ def test_keyless(at: int, rows: list[bytes]) -> None:
     fold.take(BAG)
     assert fold.bytes == sum(len(row) + ROW_BYTES for row in rows)
     assert list(fold.values()) == rows
+
+
+def test_records_without_the_mark_of_the_cluster_do_not_count() -> None:
+    """Neither changes nor promises."""
+
+    def by(record: Record, writer: str) -> Record:
+        return Record(record.k, record.v, {**record.heads, "dsms-by": writer.encode()})
+
+    ours = [by(record, "main/results") for record in KEYED[:2]]
+    forged = [change(b"a", b"forged", 2), by(change(b"b", None, 2, "-"), "other/results"), by(KEYED[2], "mainly")]
+    promise = Record(None, None, {"dsms-heartbeat": b"99"})
+    reasons: list[str] = []
+    fold = Fold(keyed=True, marked_by="main", refused=lambda _, reason: reasons.append(reason))
+    fold.take([ours[0], *forged, promise, ours[1]])  # type: ignore[list-item]
+    assert (list(fold.values()), fold.last) == ([b"1", b"2"], 2)
+    assert fold.frontier < 99
+    assert reasons == [
+        "no writer is named",
+        'written by "other/results", not by cluster "main"',
+        'written by "mainly", not by cluster "main"',
+        "no writer is named",
+    ]

@@ -24,6 +24,8 @@ class FakeEnvironment:
 
     known: dict[str, dict[int, int]] = field(default_factory=dict)
     fragments: int = 1
+    #: The cluster that marks results.
+    marked_by: str | None = None
     #: What is left of topics: by topic, the first offset of each partition.
     earliest_known: dict[str, dict[int, int]] = field(default_factory=dict)
     limits: Limits = NO_LIMITS
@@ -44,7 +46,10 @@ class FakeEnvironment:
         return f"id of {topic}"
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
-        return msgspec.structs.replace(query, topic_id=self.topic_id(query.topic))
+        return msgspec.structs.replace(query, topic_id=self.topic_id(query.topic), marked_by=self.mark())
+
+    def mark(self) -> str | None:
+        return self.marked_by
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         return None

@@ -191,6 +191,9 @@ class StatementCluster:
     def states(self) -> States:
         return States(self.alive, {})
 
+    def mark(self) -> str | None:
+        return "main"
+
     @contextmanager
     def executor_stuck(self) -> Iterator[None]:
         """While it lasts, the executor does not come to later versions of the catalog."""

@@ -56,14 +56,17 @@ def copied(item: Object, naming: Naming) -> Object:
             own = naming.result(item.topic)
             return msgspec.structs.replace(item, topic=own, start={}, letters=letters, topic_id=naming.ids.get(own))
         topic = naming.source(item.topic)
-        return msgspec.structs.replace(item, topic=topic, letters=letters, topic_id=naming.ids.get(topic))
+        ids = naming.ids.get(topic)
+        return msgspec.structs.replace(item, topic=topic, letters=letters, topic_id=ids, marked_by=None)
     if isinstance(item, Table):
         return msgspec.structs.replace(item, source=copied(item.source, naming))
     if not isinstance(item, Query):
         return item
     former = None if item.former is None else _former(item.former, naming)
     over = tuple(_former(each, naming) for each in item.over)
-    return msgspec.structs.replace(item, topic=naming.result(item.topic), topic_id=None, former=former, over=over)
+    return msgspec.structs.replace(
+        item, topic=naming.result(item.topic), topic_id=None, marked_by=None, former=former, over=over
+    )
 
 
 def _former(former: Former, naming: Naming) -> Former:

@@ -11,6 +11,7 @@ from connectors.kafka.config import KafkaSettings
 from connectors.redis.cluster_state import ClusterState
 from connectors.redis.inspection import Inspection
 from dsms.coordinator.doctor.finding import Finding
+from dsms.coordinator.doctor.foreign_records import foreign_findings
 from dsms.coordinator.doctor.log_checks import (
     Logs,
     dropped_findings,
@@ -57,6 +58,7 @@ def _findings(patient: Patient) -> Iterator[Finding]:
     yield from record_findings(logs, topics)
     if catalog is not None:
         yield from chain(result_findings(logs, catalog), dropped_findings(logs, catalog))
+        yield from foreign_findings(logs, catalog)
     yield from chain(document_findings(documents), state_findings(documents))
     if patient.data_dir is not None:
         yield from cache_findings(patient.data_dir, documents)

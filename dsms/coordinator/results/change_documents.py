@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from connectors.formats import JsonEncoder
 from connectors.kafka.fold import Refused
+from connectors.kafka.internal_log import foreign_result
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from connectors.kafka.result_ends import instant_in
 from dsms.coordinator.results.encoded_rows import own_rows
@@ -36,6 +37,8 @@ class Followed:
     schema: pa.Schema
     keys: tuple[str, ...]
     format: Format
+    #: The cluster whose mark every record has; None: records count without one.
+    marked_by: str | None = None
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
@@ -68,10 +71,12 @@ def followed(item: Object, catalog: Catalog) -> Followed:
     """The result of a view, a query or a table; UserError for an object without changes of its own."""
     if isinstance(item, Table):
         schema, keys = schema_and_keys(item, catalog)
-        return Followed(item.id, item.name, item.topic, item.source.partitions, schema, keys, "json")
+        source = item.source
+        return Followed(item.id, item.name, item.topic, source.partitions, schema, keys, "json", source.marked_by)
     if isinstance(item, Query) and item.periodic is None:
         schema, keys = schema_and_keys(item, catalog)
-        return Followed(item.id, item.name, item.topic, item.partitions, schema, keys, item.format)
+        places = item.topic, item.partitions
+        return Followed(item.id, item.name, *places, schema, keys, item.format, item.marked_by)
     raise UserError(
         f'the {kind_of(item)} "{item.name}" has no changes that can be read',
         hint=f"make a view of it: CREATE STREAMED VIEW … AS SELECT * FROM R({item.name})",
@@ -85,7 +90,7 @@ def lines_of(result: Followed, messages: Sequence[Message], refused: Refused = l
     The document of a change has the row under `row`. Of a deleted row of a keyed result only the key is known; it is
     under `key`.
     """
-    kept = [message for message in messages if _is_change(message, refused)]
+    kept = [message for message in messages if _is_change(message, result.marked_by, refused)]
     rows = [message for message in kept if message.value() is not None]
     gone = [message for message in kept if message.value() is None]
     texts = dict(_texts(result, "value", rows, refused))
@@ -93,8 +98,11 @@ def lines_of(result: Followed, messages: Sequence[Message], refused: Refused = l
     return [_line(message, texts[message.offset()]) for message in kept if message.offset() in texts]
 
 
-def _is_change(message: Message, refused: Refused) -> bool:
+def _is_change(message: Message, marked_by: str | None, refused: Refused) -> bool:
     headers = dict(message.headers() or [])
+    if (reason := foreign_result(message, marked_by)) is not None:
+        refused(message, reason)
+        return False
     if message.value() is None and HEARTBEAT_HEADER in headers:
         return False
     if TS_HEADER in headers and instant_in(headers, TS_HEADER) is None:

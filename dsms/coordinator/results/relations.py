@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -88,10 +89,10 @@ class Relations:
             return self._tables.rows_at(item, instant, budget)
         assert instant is not None
         schema, keys = schema_and_keys(item, catalog)
-        fold, rows = self._folded(item, schema, Fold(keyed=bool(keys), at=instant, refused=self._refused), budget)
+        empty = partial(Fold, keyed=bool(keys), at=instant, refused=self._refused, marked_by=item.marked_by)
+        fold, rows = self._folded(item, schema, empty(), budget)
         if rows.bad:  # they may have taken the places of rows that count
-            again = Fold(keyed=bool(keys), at=instant, bad=rows.bad, refused=self._refused)
-            fold, rows = self._folded(item, schema, again, budget)
+            fold, rows = self._folded(item, schema, empty(bad=rows.bad), budget)
         if fold.later and keys and item.output != "complete":
             raise UserError(
                 f'"{item.name}" has changed after instant {instant}, and its topic is compacted',

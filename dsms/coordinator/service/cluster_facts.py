@@ -51,6 +51,14 @@ class CoordinatorFacts:
         """The last reports of the living executors, by name."""
         return living_executors(self.cluster, self.alarms)
 
+    def mark(self) -> str | None:
+        """The cluster whose mark the records of new results and tables have; None while an executor of a version lives
+        that writes none, or while it is not known."""
+        try:
+            return self.cluster.name if all(status.marks_results for status in self.alive().values()) else None
+        except ExternalError:
+            return None
+
     def states(self) -> States:
         """The states of objects, from one look at the executors and one at the topics."""
         return States(self.alive, self.progress.latest, self.partition_counts, self.topic_ids, self.unplanned)
@@ -97,7 +105,7 @@ class CoordinatorFacts:
 def _document(status: ExecutorStatus) -> Document:
     """The status of an executor; the alarms of all are told together."""
     document: Document = msgspec.to_builtins(status)
-    return {name: value for name, value in document.items() if name not in ("alarms", "marks")}
+    return {name: value for name, value in document.items() if name not in ("alarms", "marks", "marks_results")}
 
 
 def alarm_documents(parts: Iterable[Iterable[Alarm]]) -> list[Document]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
+import msgspec
+
 from dsms.coordinator.statements.leaving_topics import LeavingTopics
 from dsms.coordinator.watcher.object_states import States
 from dsms.model import logical
@@ -47,6 +49,10 @@ class Ends(Protocol):
         """The instant below which the results of a query, by id, are in its topic; None: it has published nothing."""
         ...
 
+    def mark(self) -> str | None:
+        """The cluster whose mark all records of new results and tables have."""
+        return self._facts.mark()
+
     def reached(self, sources: Sequence[Source]) -> int | None:
         """An instant after all that some sources hold now; None when they hold nothing."""
         ...
@@ -84,6 +90,10 @@ class ClusterFacts(Protocol):
 
     def states(self) -> States:
         """The states of objects, from one look at the cluster."""
+        ...
+
+    def mark(self) -> str | None:
+        """The cluster whose mark all records of new results have; None where executors do not write it."""
         ...
 
 
@@ -132,7 +142,8 @@ class ClusterEnvironment:
         self._principal.check_write(query.name)
         self._principal.check_write_topic(query.topic)
         self._facts.leaving.check(query.topic)
-        return self._facts.topics.make_result_topic(query, node)
+        made = self._facts.topics.make_result_topic(query, node)
+        return msgspec.structs.replace(made, marked_by=self.mark())
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         """An instant after all that the sources hold now."""

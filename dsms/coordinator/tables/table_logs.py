@@ -100,7 +100,7 @@ class ClusterTables:
         """The rows at an instant, or now, as far as the budget allows."""
         fold = self._sound(table)
         if at is not None and at < fold.last:
-            fold = self._fold(fold.bad, at)
+            fold = self._fold(table, fold.bad, at)
             for piece in pieces(self._kafka, settled(self._admin, table.topic, table.source.start)):
                 fold.take(piece)
                 budget.check()
@@ -112,12 +112,12 @@ class ClusterTables:
         then it is folded anew without them."""
         fold = self._read(table)
         if bad := decoded_rows(list(fold.values()), table.schema).bad:
-            self._folded[table.id] = _FoldedLog(self._fold(fold.bad | bad), dict(table.source.start))
+            self._folded[table.id] = _FoldedLog(self._fold(table, fold.bad | bad), dict(table.source.start))
             return self._sound(table)
         return fold
 
-    def _fold(self, bad: frozenset[bytes] = frozenset(), at: int = FOREVER) -> Fold:
-        return Fold(keyed=True, at=at, bad=bad, refused=self._refused)
+    def _fold(self, table: Table, bad: frozenset[bytes] = frozenset(), at: int = FOREVER) -> Fold:
+        return Fold(keyed=True, at=at, bad=bad, refused=self._refused, marked_by=table.source.marked_by)
 
     def _refused(self, message: Message, reason: str) -> None:
         self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
@@ -151,7 +151,7 @@ class ClusterTables:
 
     def _read(self, table: Table) -> Fold:
         """The fold of all that is committed; only what was not read before is read."""
-        log = self._folded.setdefault(table.id, _FoldedLog(self._fold(), dict(table.source.start)))
+        log = self._folded.setdefault(table.id, _FoldedLog(self._fold(table), dict(table.source.start)))
         for unread in settled(self._admin, table.topic, log.next):
             for piece in pieces(self._kafka, [unread]):
                 log.fold.take(piece)

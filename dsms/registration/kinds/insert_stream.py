@@ -67,9 +67,10 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
         "query", st.Name(name, place), tree, (st.Clause("topic", (table.topic,), place),), insert.sql, text, fills=fills
     )
     after, created = create_query(query, catalog, environment)
-    source = msgspec.structs.replace(table.source, id=fills, start=dict(statement.start))
+    marked_by = environment.mark()
+    source = msgspec.structs.replace(table.source, id=fills, start=dict(statement.start), marked_by=marked_by)
     filled = msgspec.structs.replace(table, id=fills, source=source, filled_by=name)
-    writing = msgspec.structs.replace(after.find(name), topic_id=table.source.topic_id)
+    writing = msgspec.structs.replace(after.find(name), topic_id=table.source.topic_id, marked_by=marked_by)
     others = after.with_changed(writing).without([table.name]).objects
     objects = {**others, table.name.lower(): filled}
     result = StatementResult(

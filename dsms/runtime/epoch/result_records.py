@@ -8,7 +8,8 @@ from dataclasses import replace
 import msgspec
 import polars as pl
 
-from connectors.kafka.names import ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, SOURCE_ID_HEADER, TS_HEADER
+from connectors.kafka.internal_log import mark
+from connectors.kafka.names import BY_HEADER, ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, SOURCE_ID_HEADER, TS_HEADER
 from connectors.kafka.record_columns import Headers, RecordColumns, Records
 from dsms.model.objects import Source
 from dsms.physical.lane import Output
@@ -22,6 +23,8 @@ from operators.core.operator import MEMBER
 from operators.streams.stream_output import DELETE, INSERT, OP
 
 _PARTITION = "__partition"
+#: Who marks results: not the executor, since the log does not depend on which one wrote it.
+_RESULTS = "results"
 #: The index of a row in the changes.
 _AT = "__at"
 #: How many rows become records at a time.
@@ -30,7 +33,7 @@ PIECE_ROWS = 20_000
 
 def result_records(written: Written) -> Iterator[RecordColumns]:
     """The changes of each result in the order of its log. The header `dsms-ts` has the instant, `dsms-op` the operation
-    unless it is `+`.
+    unless it is `+`, and `dsms-by` the mark of the cluster.
 
     Rows without a key go to the result partition of their source partition, which keeps their order; they are written
     partition by partition, since their order across partitions does not matter and this is faster. Only the indices of
@@ -77,7 +80,8 @@ def _records(
     outputs: Mapping[int | None, Output], piece: pl.DataFrame, partition: pl.Series | None
 ) -> Iterator[RecordColumns]:
     """The records of each result, whose rows are consecutive."""
-    records = RecordColumns("", piece[VALUE], piece.get_column(KEY, default=None), _headers(piece), partition)
+    headers = _headers(piece, next(filter(None, map(_mark, outputs.values())), None))
+    records = RecordColumns("", piece[VALUE], piece.get_column(KEY, default=None), headers, partition)
     start = 0
     for count, member in _members(piece):
         sink = outputs[member].sink
@@ -91,13 +95,21 @@ def _members(piece: pl.DataFrame) -> Sequence[tuple[int, int | None]]:
     return piece[MEMBER].rle().struct.unnest().rows() if MEMBER in piece.columns else [(piece.height, None)]
 
 
-def _headers(changes: pl.DataFrame) -> dict[str, pl.Series]:
-    """The headers of the changes: the operation unless it is `+`, and the instant."""
+def _mark(output: Output) -> bytes | None:
+    """How the records of a result say that the cluster has written them; None where they do not."""
+    marked_by = None if output.sink is None else output.sink.marked_by
+    return None if marked_by is None else dict(mark(marked_by, _RESULTS))[BY_HEADER]
+
+
+def _headers(changes: pl.DataFrame, marked: bytes | None) -> dict[str, pl.Series]:
+    """The headers of the changes: the operation unless it is `+`, the instant, and the mark."""
     columns = changes.select(
         pl.when(pl.col(OP) != INSERT).then(pl.col(OP)).cast(pl.Binary).alias(OP_HEADER),
         pl.col(FROM).cast(pl.String).cast(pl.Binary).alias(TS_HEADER),
     )
-    return {name: columns[name] for name in (OP_HEADER, TS_HEADER) if columns[name].null_count() < len(columns)}
+    headers = {name: columns[name] for name in (OP_HEADER, TS_HEADER) if columns[name].null_count() < len(columns)}
+    by = {} if marked is None else {BY_HEADER: pl.repeat(marked, len(columns), dtype=pl.Binary, eager=True)}
+    return headers | by
 
 
 def dead_records(dead: tuple[DeadRecord, ...], sources: Mapping[str, Source]) -> Iterator[Records]:
@@ -135,9 +147,9 @@ def progress_entries(epoch: Epoch, published: Published) -> dict[bytes, bytes]:
             for topic, partition in result.output.places:
                 says = progress_of(query, partition, result.frontier, epoch.manifest.epoch, published)
                 entries[result_key(topic, partition)] = msgspec.json.encode(says)
-    for (owner, partition), mark in epoch.dead_upto.items():
-        if published.dead.get((owner, partition)) != mark:
-            entries[dead_key(owner, partition)] = msgspec.json.encode((mark.offset, mark.count))
+    for (owner, partition), upto in epoch.dead_upto.items():
+        if published.dead.get((owner, partition)) != upto:
+            entries[dead_key(owner, partition)] = msgspec.json.encode((upto.offset, upto.count))
     return entries
 
 
@@ -149,5 +161,7 @@ def promises(epoch: Epoch, published: Published) -> Iterator[Records]:
         awaited = output.link is not None or (output.sink is not None and output.sink.fills is not None)
         if awaited and result.frontier > max(published.upto(query), BEGINNING):
             topics, parts = zip(*output.places, strict=True)
-            beat: Headers = [(HEARTBEAT_HEADER, str(result.frontier).encode())]
+            marked = _mark(output)
+            by: Headers = [] if marked is None else [(BY_HEADER, marked)]
+            beat: Headers = [(HEARTBEAT_HEADER, str(result.frontier).encode()), *by]
             yield Records(topics[0], [None] * len(parts), [None] * len(parts), [beat] * len(parts), parts)

@@ -25,6 +25,8 @@ from operators.core.errors import ExternalError
 DELETE = "-"
 #: How the reason of a late record begins.
 LATE = "late: "
+#: Why a record of the log of a table does not count.
+FOREIGN = "it does not have the mark of the cluster, which alone writes the log of a table"
 _OPS = ("+", "u", "-")
 _OP = "__op"
 #: What stands for an instant outside the value that is no number, and for one that is too large.
@@ -50,6 +52,8 @@ class Arrivals:
     heartbeats: tuple[Heartbeat, ...] = ()
     #: The records' own timestamps, which bound their instants; None: nothing does.
     arrived: np.ndarray | None = None
+    #: Records that others have written into the log of a table: offset and value.
+    foreign: tuple[tuple[int, object], ...] = ()
 
     def halves(self) -> tuple[Arrivals, Arrivals]:
         """The first records, with the heartbeats up to the last of them, and the other ones."""
@@ -57,10 +61,14 @@ class Arrivals:
         last = int(self.offsets[middle - 1])
         before = tuple(beat for beat in self.heartbeats if beat.offset <= last)
         after = tuple(beat for beat in self.heartbeats if beat.offset > last)
-        return self._part(slice(middle), before), self._part(slice(middle, None), after)
+        first, second = self._part(slice(middle), before), self._part(slice(middle, None), after)
+        return (
+            replace(first, foreign=tuple(each for each in self.foreign if each[0] <= last)),
+            replace(second, foreign=tuple(each for each in self.foreign if each[0] > last)),
+        )
 
     def only_heartbeats(self) -> Arrivals:
-        """The heartbeats without the records."""
+        """The heartbeats, and what is refused in any case, without the other records."""
         return self._part(slice(0), self.heartbeats)
 
     def _part(self, cut: slice, heartbeats: tuple[Heartbeat, ...]) -> Arrivals:
@@ -151,7 +159,8 @@ class Intake:
         if isinstance(again, Admitted):
             return again
         letter = _letter(arrivals, int(arrivals.offsets[0]), again)
-        return replace(self._admitted(arrivals.only_heartbeats(), clock), dead=(letter,))
+        others = self._admitted(arrivals.only_heartbeats(), clock)
+        return replace(others, dead=tuple(sorted((*others.dead, letter), key=lambda each: each.offset)))
 
     def _attempt(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted | str:
         """What is admitted, or the defect that a record shows."""
@@ -166,7 +175,7 @@ class Intake:
             return reason[:_LONGEST_REASON].encode(errors="replace").decode()
 
     def _admitted(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted:
-        dead: list[DeadLetter] = []
+        dead = [DeadLetter(arrivals.partition, offset, FOREIGN, value) for offset, value in arrivals.foreign]
         frame = self._rows(arrivals, dead)
         checked = check_order(self.source, frame, clock.orders) if self.source.ordered else None
         if checked is not None:

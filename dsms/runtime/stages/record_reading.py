@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from connectors.formats import Decoder, NamesFields
 from connectors.formats.binary_column import BinaryColumn
 from connectors.kafka.log_pieces import LogPiece
-from connectors.kafka.names import ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
+from connectors.kafka.names import BY_HEADER, ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import Format, Source
 from dsms.runtime.stages.intake import LATE, NO_NUMBER, OUT_OF_RANGE, Arrivals, Intake, reading_schema
@@ -47,6 +47,10 @@ def arrivals_of(source: Source, partition: int, piece: LogPiece, logged: tuple[H
     arrived = None if source.ahead_ms is None else piece.timestamps()
     stay = np.ones(len(piece), np.bool_) if source.late_of is None else _late(piece)
     beats: list[Heartbeat] = []
+    foreign: tuple[tuple[int, object], ...] = ()
+    if source.marked_by is not None:
+        stay = _marked(piece, source.marked_by)
+        foreign = tuple((int(offsets[at]), values[at]) for at in np.flatnonzero(~stay))
     if not isinstance(values, BinaryColumn) and None in values:
         keyed = FORMATS[source.format].keyed
         keys, beaten = piece.keys() if keyed else [None] * len(values), promised(piece, values)
@@ -59,13 +63,18 @@ def arrivals_of(source: Source, partition: int, piece: LogPiece, logged: tuple[H
         ops = None if ops is None else list(compress(ops, stay))
     keys = keys if keys is not None and None in values else None
     beats = sorted([*logged, *beats], key=lambda beat: beat.offset)
-    return Arrivals(partition, offsets, values, instants, ops, keys, tuple(beats), arrived)
+    return Arrivals(partition, offsets, values, instants, ops, keys, tuple(beats), arrived, foreign)
 
 
 def _late(piece: LogPiece) -> NDArray[np.bool_]:
     """Which records of the dead letters are late ones, or heartbeats."""
     late = piece.header(ERROR_HEADER).bin.starts_with(LATE.encode()).fill_null(False)
     return (late | piece.header(HEARTBEAT_HEADER).is_not_null()).to_numpy().copy()
+
+
+def _marked(piece: LogPiece, cluster: str) -> NDArray[np.bool_]:
+    """Which records the cluster has marked as its own."""
+    return piece.header(BY_HEADER).bin.starts_with(f"{cluster}/".encode()).fill_null(False).to_numpy().copy()
 
 
 def _instants(source: Source, piece: LogPiece) -> pl.Series:

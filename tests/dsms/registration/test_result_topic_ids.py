@@ -1,8 +1,8 @@
-"""A query knows its topic by Kafka's id, whatever statement made it or changed it."""
+"""A query knows its topic by Kafka's id, and that its records are marked, whatever statement made it or changed it."""
 
 import pytest
 
-from dsms.model.objects import Query
+from dsms.model.objects import Query, Table
 from dsms.registration.continuous import as_meant
 from dsms.registration.statements import apply, parse
 from tests.support.fake_environment import FakeEnvironment, apply_all
@@ -25,10 +25,13 @@ CREATE STREAMED VIEW V AS SELECT k, v FROM S WHERE v > 1
     ],
 )
 def test_the_id_of_its_topic_is_stored(sql: str, name: str, topic: str) -> None:
-    environment = FakeEnvironment({"t": {0: 0}, "bids": {0: 0}})
+    environment = FakeEnvironment({"t": {0: 0}, "bids": {0: 0}}, marked_by="main")
     catalog, _ = apply_all(OBJECTS, environment=environment)
     for statement in parse(sql):
         catalog, _ = apply(as_meant(statement, catalog), catalog, environment)
     query = catalog.find(name)
     assert isinstance(query, Query)
-    assert (query.topic, query.topic_id) == (topic, f"id of {topic}")
+    assert (query.topic, query.topic_id, query.marked_by) == (topic, f"id of {topic}", "main")
+    table = catalog.find("Last")
+    assert isinstance(table, Table)
+    assert table.source.marked_by == "main"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import msgspec
 import polars as pl
@@ -17,7 +18,7 @@ from dsms.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
 from dsms.runtime.epoch.epoch import Epoch, Result, Written
 from dsms.runtime.epoch.progress_log import DeadMark, Published, published_of, read_entry
-from dsms.runtime.epoch.result_records import dead_records, progress_entries, result_records
+from dsms.runtime.epoch.result_records import dead_records, progress_entries, promises, result_records
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.stages.encoding import encode_changes
 from operators.core.delta import FROM, ORDER, ORDER_SHIFT
@@ -117,6 +118,17 @@ def test_keyless_results_stand_by_partition_each_in_its_order(outputs) -> None:
     assert [json.loads(value)["v"] for value in records.values] == list("acbd")
     assert records.partitions == [0, 0, 1, 1]
     assert records.headers == [[("dsms-ts", ts)] for ts in (b"1", b"2", b"1", b"2")]
+
+
+def test_records_of_a_marked_result_name_the_cluster_and_no_executor(outputs) -> None:
+    output = outputs["o3"]
+    assert output.sink is not None
+    marked = replace(output, sink=msgspec.structs.replace(output.sink, marked_by="main"))
+    assert [headers[-1] for headers in records_of(marked, CHANGES).headers or ()] == [("dsms-by", b"main/results")] * 3
+    filling = replace(output, sink=msgspec.structs.replace(output.sink, marked_by="main", fills="o9"))
+    epoch = Epoch(Manifest(epoch=7), {"o3": Result(filling, 42)}, (), (), {})
+    (promised,) = promises(epoch, Published({}, {}))
+    assert promised.headers == [[("dsms-heartbeat", b"42"), ("dsms-by", b"main/results")]] * 2
 
 
 class FullQueue:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from confluent_kafka import Message
 
@@ -87,3 +88,17 @@ def test_a_header_without_an_instant_is_refused_with_its_reason(header: bytes, r
     admitted = intake_of(source, {}.__getitem__).admit(arrivals, PartitionClock())
     assert [(letter.offset, letter.reason) for letter in admitted.dead] == [(0, reason)]
     assert admitted.clock.high == 5
+
+
+def test_records_of_others_in_the_log_of_a_table_are_dead_letters() -> None:
+    """Their promises say nothing."""
+    source = msgspec.structs.replace(_source("TIMESTAMP BY x TAGGED NONE"), marked_by="main")
+    ours, other = [("dsms-by", b"main/tables-1")], [("dsms-by", b"other/tables-1")]
+    rows = [_message(at, b'{"k": %d, "x": %d}' % (at, at), headers=by) for at, by in enumerate((ours, None, other))]
+    messages = [*rows, _beat(3, 90), _message(4, None, headers=[(HEARTBEAT_HEADER, b"5"), *ours])]
+    arrivals = arrivals_of(source, 0, MessagePiece(messages), ())
+    assert [(beat.offset, beat.time) for beat in arrivals.heartbeats] == [(4, 5)]
+    admitted = intake_of(source, {}.__getitem__).admit(arrivals, PartitionClock())
+    assert admitted.delta.frame["k"].to_list() == [0]
+    assert [letter.offset for letter in admitted.dead] == [1, 2, 3]
+    assert all("mark of the cluster" in letter.reason for letter in admitted.dead)

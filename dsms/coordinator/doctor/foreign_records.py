@@ -1,0 +1,40 @@
+"""Records that others have written into the topics of results and into the logs of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from connectors.kafka.internal_log import foreign_result
+from connectors.kafka.pieces import committed, pieces
+from dsms.coordinator.doctor.finding import Finding
+from dsms.coordinator.doctor.log_checks import Logs
+from dsms.model.catalog import Catalog
+
+#: Of each partition only the last offsets are read: topics may be long.
+LAST_OFFSETS = 100_000
+
+
+def foreign_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
+    """Topics with records that do not have the mark of the cluster. They are left out wherever the system reads them,
+    but consumers of the topic see them."""
+    marked = {query.topic: query.marked_by for query in catalog.running()}
+    marked |= {table.topic: table.source.marked_by for table in catalog.tables()}
+    for topic, marked_by in sorted(marked.items()):
+        if marked_by is not None and (found := _foreign(logs, topic, marked_by)):
+            count = f"{len(found)} record{'' if len(found) == 1 else 's'} that the cluster has not written"
+            problem = f"it holds {count}, the last one at {found[-1]}"
+            advice = "left out by dsms, but consumers see them: find who may write the topic, and take the right away"
+            yield Finding("warning", f"topic {topic}", problem, advice)
+
+
+def _foreign(logs: Logs, topic: str, marked_by: str) -> list[str]:
+    """The places of the records that are not the cluster's, as partition/offset."""
+    whole = committed(logs.admin, topic)
+    ranges = [replace(each, start=max(each.start, each.end - LAST_OFFSETS)) for each in whole]
+    return [
+        f"{message.partition()}/{message.offset()}"
+        for piece in pieces(logs.kafka, ranges)
+        for message in piece
+        if foreign_result(message, marked_by) is not None
+    ]
