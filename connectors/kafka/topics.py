@@ -31,8 +31,11 @@ COMPACTED_SOON = {
     "segment.ms": "600000",
     "min.cleanable.dirty.ratio": "0.1",
 }
+#: Of topics for sources. Kafka's own default removes records that are seven days old by their own timestamps: records
+#: about the past at once, and with them what lost state is rebuilt from.
+SOURCE = {"retention.ms": "-1", "retention.bytes": "-1"}
 #: Kept for ever: replays need them.
-KEPT = {"retention.ms": "-1", "retention.bytes": "-1", **_LARGE}
+KEPT = {**SOURCE, **_LARGE}
 
 #: The client's metadata are outdated, as they are just after a topic was created or a broker came back.
 _MOVING = (

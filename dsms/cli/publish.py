@@ -13,7 +13,7 @@ from connectors.kafka.publish import Publisher
 from connectors.kafka.record_codec import RowEncoder
 from connectors.kafka.record_formats import FORMATS
 from connectors.kafka.record_lines import LineFormat, Lines, WholeLines, numbered
-from connectors.kafka.topics import ensure_topic
+from connectors.kafka.topics import SOURCE, ensure_topic
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.output import note
 from dsms.client.documents import Document
@@ -68,7 +68,7 @@ def publish(  # noqa: PLR0913 (the options of a command line)
         api.check_publishing(topic, force=force)
         settings = kafka_settings(api)
         if create:
-            ensure_topic(settings.admin(), topic, partitions)
+            ensure_topic(settings.admin(), topic, partitions, SOURCE)
         publisher = Publisher(settings, topic)
         if file is not None or advance is None:
             source = next((source for source in api.sources() if source.get("topic") == topic), {})

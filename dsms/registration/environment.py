@@ -46,6 +46,10 @@ class Environment(Protocol):
         """Kafka's id of an existing topic; None where topics have none."""
         ...
 
+    def topic_warnings(self, topic: str) -> tuple[str, ...]:
+        """What a source over an existing topic may lose, such as records that the topic removes too soon."""
+        ...
+
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         """The query with its topic created and its schemas registered."""
         ...
@@ -108,6 +112,10 @@ class FixedEnvironment:
     def topic_id(self, topic: str) -> str | None:
         """None: there are no topics."""
         return None
+
+    def topic_warnings(self, topic: str) -> tuple[str, ...]:
+        """None: there are no topics."""
+        return ()
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         """The query as it is."""

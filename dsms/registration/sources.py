@@ -67,13 +67,14 @@ def _registered(
     promises = promised(source, catalog)
     start = environment.source_topic(source.name, source.topic, wanted)  # the last step: it may make the topic
     topic_id = environment.topic_id(source.topic)
+    warnings = environment.topic_warnings(source.topic) if source.late_of is None else ()
     source = msgspec.structs.replace(
         source, constraints=promises, start=start, partitions=len(start), topic_id=topic_id
     )
     result = StatementResult(
         "REGISTER SOURCE",
         f'source "{source.name}" registered over topic "{source.topic}"',
-        notices=defaults,
+        notices=(*defaults, *warnings),
         name=source.name,
     )
     return catalog.with_object(source), result

@@ -16,6 +16,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from connectors.kafka.config import KafkaSettings
+from dsms.coordinator.doctor.examination import Patient, examine
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster
 from integration.kafka_log import Change, Input, Letter, advance, changes, letters, write
@@ -197,3 +199,28 @@ def topic_partitions(admin: AdminClient, topic: str) -> int:
 
 def dead(cluster: Cluster, unique: str) -> list[Letter]:
     return letters(cluster.kafka, unique)
+
+
+def setting(cluster: Cluster, topic: str, name: str) -> str:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": cluster.kafka})
+    return admin.describe_configs([resource])[resource].result(30)[name].value
+
+
+def test_topics_of_sources_keep_records_about_the_past(cluster: Cluster, unique: str) -> None:
+    """Kafka's default removes what is seven days old by its own timestamp: such a topic is named."""
+    made, short, arrival = f"{unique}.made", f"{unique}.short", f"{unique}.arrival"
+    create_topic(cluster.kafka, short, config={"retention.ms": "86400000"})
+    create_topic(cluster.kafka, arrival, config={"message.timestamp.type": "LogAppendTime"})
+    registered = cluster.sql(f"""
+        REGISTER SOURCE {unique}a (k INT) FROM "{made}" PARTITIONS 2;
+        REGISTER SOURCE {unique}b (k INT) FROM "{short}"; REGISTER SOURCE {unique}c (k INT) FROM "{arrival}"
+    """)
+    assert (setting(cluster, made, "retention.ms"), setting(cluster, made, "retention.bytes")) == ("-1", "-1")
+    warned = [[notice for notice in result["notices"] if "kept too short" in notice] for result in registered]
+    assert (warned[0], warned[2]) == ([], [])
+    assert f'topic "{short}" is kept too short: it removes records that are 1 day old' in warned[1][0]
+    patient = Patient(KafkaSettings(cluster.kafka), cluster.redis_url, cluster.name)
+    found = {finding.place: finding for finding in examine(patient, repair=False)}
+    assert "1 day old by their own timestamps" in found[f"topic {short}"].problem
+    assert not {f"topic {made}", f"topic {arrival}"} & found.keys()

@@ -26,6 +26,8 @@ class FakeEnvironment:
     fragments: int = 1
     #: The cluster that marks results.
     marked_by: str | None = None
+    #: What sources over topics may lose, by topic.
+    warnings: dict[str, tuple[str, ...]] = field(default_factory=dict)
     #: What is left of topics: by topic, the first offset of each partition.
     earliest_known: dict[str, dict[int, int]] = field(default_factory=dict)
     limits: Limits = NO_LIMITS
@@ -44,6 +46,9 @@ class FakeEnvironment:
 
     def topic_id(self, topic: str) -> str | None:
         return f"id of {topic}"
+
+    def topic_warnings(self, topic: str) -> tuple[str, ...]:
+        return self.warnings.get(topic, ())
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         return msgspec.structs.replace(query, topic_id=self.topic_id(query.topic), marked_by=self.mark())

@@ -100,6 +100,9 @@ class MemoryTopics:
     def topic_id(self, topic: str) -> str | None:
         return f"id of {topic}"
 
+    def warnings(self, topic: str) -> tuple[str, ...]:
+        return ()
+
     def make_dead_letter_topic(self, source: str) -> None: ...
 
     def make_result_topic(self, query: Query, node: logical.Node) -> Query:

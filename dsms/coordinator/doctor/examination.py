@@ -18,6 +18,7 @@ from dsms.coordinator.doctor.log_checks import (
     lost_catalog,
     record_findings,
     result_findings,
+    source_findings,
     topic_findings,
 )
 from dsms.coordinator.doctor.redis_checks import Documents, cache_findings, document_findings, state_findings
@@ -58,6 +59,7 @@ def _findings(patient: Patient) -> Iterator[Finding]:
     yield from record_findings(logs, topics)
     if catalog is not None:
         yield from chain(result_findings(logs, catalog), dropped_findings(logs, catalog))
+        yield from source_findings(logs, catalog)
         yield from foreign_findings(logs, catalog)
     yield from chain(document_findings(documents), state_findings(documents))
     if patient.data_dir is not None:

@@ -20,10 +20,12 @@ from connectors.kafka.heartbeats import HEARTBEATS
 from connectors.kafka.internal_log import Entry, Findings, InternalLog
 from connectors.kafka.names import transactional_id
 from connectors.kafka.record_columns import Records
+from connectors.kafka.retention import REMEDY, retention_of, too_short
 from connectors.kafka.shed_log import SHED, read_decision
 from connectors.kafka.topic_settings import restore_settings, wrong_settings
 from connectors.kafka.topics import partitions_of
 from dsms.coordinator.catalog.catalog_records import CATALOG, META, Meta, Part, in_order, object_name, read_part
+from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.doctor.finding import Finding
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Former, Query
@@ -119,6 +121,16 @@ def result_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
             yield Finding("error", f"topic {topic}", "it does not exist", "drop what writes it, and create it again")
         else:
             yield from _settings(logs, topic, {"max.message.bytes": str(LARGEST_RECORD)})
+
+
+def source_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
+    """Topics of sources that are missing, or that remove records before their time."""
+    for topic in sorted({source.topic for source in catalog.sources() if not is_system(source)}):
+        place = f"topic {topic}"
+        if not partitions_of(logs.admin, topic):
+            yield Finding("error", place, "it does not exist", "make it and register the source again, or drop it")
+        elif problem := too_short(retention_of(logs.admin, topic)):
+            yield Finding("warning", place, problem, REMEDY)
 
 
 def _settings(logs: Logs, topic: str, wanted: Mapping[str, str]) -> Iterator[Finding]:

@@ -29,6 +29,10 @@ class TopicMaker(Protocol):
         """Kafka's id of an existing topic; None from brokers that give none."""
         ...
 
+    def warnings(self, topic: str) -> tuple[str, ...]:
+        """What a source over an existing topic may lose."""
+        ...
+
     def make_dead_letter_topic(self, source: str) -> None:
         """Makes the topic of a source's dead letters."""
         ...
@@ -136,6 +140,10 @@ class ClusterEnvironment:
     def topic_id(self, topic: str) -> str | None:
         """Kafka's id of an existing topic."""
         return self._facts.topics.topic_id(topic)
+
+    def topic_warnings(self, topic: str) -> tuple[str, ...]:
+        """What a source over an existing topic may lose."""
+        return self._facts.topics.warnings(topic)
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         """The query with its topic and schemas ready to be written; ExternalError while the topic is being deleted."""

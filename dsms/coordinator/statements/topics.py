@@ -12,9 +12,11 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import dead_letter_topic
 from connectors.kafka.record_formats import FORMATS, MakeSchema
 from connectors.kafka.registry import latest_schema, register_schema
+from connectors.kafka.retention import REMEDY, retention_of, too_short
 from connectors.kafka.topics import (
     COMPACTED,
     KEPT,
+    SOURCE,
     admit_large_records,
     earliest,
     ensure_topic,
@@ -27,7 +29,7 @@ from dsms.model import logical, properties
 from dsms.model.objects import Query, Source
 from dsms.model.schema import visible
 from operators.core.delta import MAX_PARTITIONS
-from operators.core.errors import UserError
+from operators.core.errors import ExternalError, UserError
 
 
 class Topics:
@@ -44,7 +46,7 @@ class Topics:
                 f'topic "{topic}" does not exist', hint=f"create it, or say FROM {topic} PARTITIONS 4 to have it made"
             )
         if not existing:
-            ensure_topic(self._admin, topic, partitions or 1)
+            ensure_topic(self._admin, topic, partitions or 1, SOURCE)
             existing = list(range(partitions or 1))
         if len(existing) > MAX_PARTITIONS:
             raise UserError(
@@ -52,6 +54,19 @@ class Topics:
             )
         first = earliest(self._admin, [(topic, partition) for partition in existing])
         return {partition: first.get((topic, partition), 0) for partition in existing}
+
+    def warnings(self, topic: str) -> tuple[str, ...]:
+        """What a source over an existing topic may lose."""
+        try:
+            problem = too_short(retention_of(self._admin, topic))
+        except ExternalError as error:
+            return (f'whether topic "{topic}" keeps its records long enough is not known: {error}',)
+        if problem is None:
+            return ()
+        return (
+            f'topic "{topic}" is kept too short: {problem}, so records with older instants vanish before they are '
+            f"read, and state that is lost cannot be rebuilt from them; {REMEDY}",
+        )
 
     def topic_id(self, topic: str) -> str | None:
         """Kafka's id of an existing topic; None from brokers that give none."""

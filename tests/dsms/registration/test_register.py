@@ -119,3 +119,10 @@ def test_show_and_describe() -> None:
 def test_a_missing_topic_is_named() -> None:
     with pytest.raises(UserError, match='topic "nope" not found; add PARTITIONS n to make it'):
         apply_all("REGISTER SOURCE T (k INT) FROM nope", environment=FakeEnvironment())
+
+
+def test_what_a_topic_may_lose_is_told_when_a_source_is_registered_over_it() -> None:
+    environment = FakeEnvironment({"t": {0: 0}, "u": {0: 0}}, warnings={"t": ('topic "t" is kept too short',)})
+    sql = "REGISTER SOURCE a (k INT) FROM t; REGISTER SOURCE b (k INT) FROM u"
+    first, second = apply_all(sql, environment=environment)[1]
+    assert [notice for notice in first.notices if notice not in second.notices] == ['topic "t" is kept too short']
