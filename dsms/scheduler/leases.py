@@ -40,6 +40,8 @@ class LaneStatus(msgspec.Struct, frozen=True):
     late: bool = False
     #: The instants that it has passed in its sources, by source id.
     reached: dict[str, int] = {}
+    #: What records of its sources wait for, such as an unknown schema: it goes on with the other partitions alone.
+    waits: tuple[str, ...] = ()
     #: The sizes of its windows as a fraction of their ranges (None: they have none), and whether its memory holds them.
     size: float | None = None
     fits: bool = True

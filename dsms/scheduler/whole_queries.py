@@ -45,6 +45,7 @@ def _together(parts: Mapping[str, LaneStatus]) -> LaneStatus:
         offsets=read,
         error=next((lane.error for lane in parts.values() if lane.error), None),
         reached=_greatest(lane.reached for lane in parts.values()),
+        waits=tuple(sorted({wait for lane in parts.values() for wait in lane.waits})),
     )
 
 

@@ -145,8 +145,11 @@ def test_records_wait_for_their_schema(cluster: Cluster, unique: str):
     records = [(0, known, 1), (0, unknown, 2), (0, known, 3), (1, known, 4), (0, unknown, 5)]
     write(cluster.kafka, topic, [Input(encoded(schema, at), at, partition) for partition, schema, at in records])
     advance(cluster.kafka, topic, 6, 2)
-    waits = f"waits at offset 1 of partition 0: schema {unknown} is not in the registry"
+    waits = f"waiting for schema {unknown} at {topic}/0/1: it is not in the registry"
     assert wait_until(lambda: waits in state(cluster, "sources", unique), 120), cluster.logs()
+    assert wait_until(lambda: state(cluster, "queries", f"{unique}V") == waits, 60), state(
+        cluster, "queries", f"{unique}V"
+    )
     feed(cluster, other, 1)
     advance(cluster.kafka, other, 2)
     cluster.await_frontier(f"dsms.{unique}oV", 2)

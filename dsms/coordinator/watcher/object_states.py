@@ -9,6 +9,7 @@ from functools import cached_property
 from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model.objects import Object, Query, Source
+from dsms.runtime.stages.awaited_schemas import first_of
 from dsms.scheduler.leases import RUNNING, ExecutorStatus
 from operators.core.delta import BEGINNING
 from operators.core.errors import ExternalError
@@ -89,6 +90,8 @@ class States:
         if lane.error:
             return f"failed: {lane.error.splitlines()[0]}"
         progress = self.progress.get(query.id, Progress(0, 0)).text if status.state == RUNNING else ""
+        if lane.waits and status.state == RUNNING:
+            progress = first_of(lane.waits)
         changing = "changing the order of its joins" if lane.next_plan in ("building", "ready") else ""
         return ", ".join(text for text in (progress or status.state, lane.shed, changing) if text)
 

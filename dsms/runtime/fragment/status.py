@@ -14,7 +14,9 @@ from dsms.physical.parts.links import is_link, query_of
 from dsms.runtime.fragment.state import FragmentState
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier, ready_next_plans
+from dsms.runtime.stages.awaited_schemas import first_of, shown_wait
 from dsms.runtime.stages.source_stage import fault_owner
+from dsms.runtime.stages.wire import SourceWaits
 from dsms.scheduler.leases import RUNNING, FragmentStatus, LaneStatus
 from operators.core.delta import BEGINNING
 
@@ -35,10 +37,7 @@ def status_after(manifest: Manifest, revision: Revision, state: FragmentState) -
             if revision.plan.queries[output.id].next_of is None
         },
         dead_letters=dead_letters(state),
-        waits={
-            wait.name: f"waits at offset {wait.offset} of partition {wait.partition}: {wait.reason}"
-            for wait in state.waits.values()
-        },
+        waits=_waits(state),
         redis_bytes=sum(locations.resident.values()),
         disk_bytes=sum(locations.disk.values()),
     )
@@ -82,7 +81,24 @@ def _lane_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentSt
         size=None if size is None else size.fraction,
         fits=size is None or size.fits,
         reached={source: min(part.frontier for part in at.positions[source].values()) for source in read},
+        waits=tuple(_shown(wait, state) for _, wait in sorted(state.waits.items()) if wait.source in read),
     )
+
+
+def _waits(state: FragmentState) -> dict[str, str]:
+    """What records wait for, by source."""
+    by_source: dict[str, list[str]] = {}
+    for _, wait in sorted(state.waits.items()):
+        by_source.setdefault(wait.name, []).append(_shown(wait, state))
+    return {name: first_of(waits) for name, waits in by_source.items()}
+
+
+def _shown(wait: SourceWaits, state: FragmentState) -> str:
+    """What a partition of a source waits for, with the place of the record."""
+    lanes = state.revision.lanes.values()
+    topics = {source.id: source.topic for lane in lanes for source in lane.sources.values()}
+    place = f"{topics.get(wait.source, wait.name)}/{wait.partition}/{wait.offset}"
+    return shown_wait(place, wait.reason)
 
 
 def _with_next(

@@ -15,10 +15,29 @@ _PREFIX = 5
 
 
 class Wait(NamedTuple):
-    """Where the reading of a partition stops, and what it waits for."""
+    """Where the reading of a partition stops, and what it waits for: a schema, and why."""
 
     offset: int
     reason: str
+
+
+def shown_wait(place: str, reason: str) -> str:
+    """A wait as the state of a source and of the queries that read it.
+
+    >>> shown_wait("orders/0/17", "schema 9999: it is not in the registry")
+    'waiting for schema 9999 at orders/0/17: it is not in the registry'
+    """
+    awaited, _, why = reason.partition(": ")
+    return f"waiting for {awaited} at {place}: {why}"
+
+
+def first_of(waits: Sequence[str]) -> str:
+    """The first of several waits, and how many more there are.
+
+    >>> first_of(["waiting for a", "waiting for b"]), first_of(["waiting for a"])
+    ('waiting for a, and 1 more', 'waiting for a')
+    """
+    return waits[0] if len(waits) == 1 else f"{waits[0]}, and {len(waits) - 1} more"
 
 
 def first_awaited(bodies: Sequence[bytes | None], writer: Callable[[int], object]) -> tuple[int, str] | None:
@@ -26,7 +45,7 @@ def first_awaited(bodies: Sequence[bytes | None], writer: Callable[[int], object
     all can be decoded or refused.
 
     >>> first_awaited([b"", bytes([0, 0, 0, 0, 7, 4]), bytes([0, 0, 0, 0, 8, 4])], {7: "a schema"}.__getitem__)
-    (2, 'schema 8 is not in the registry')
+    (2, 'schema 8: it is not in the registry')
     """
     ids = _schema_ids(bodies)
     awaited: dict[int, str] = {}
@@ -34,9 +53,9 @@ def first_awaited(bodies: Sequence[bytes | None], writer: Callable[[int], object
         try:
             writer(schema_id)
         except LookupError:
-            awaited[schema_id] = f"schema {schema_id} is not in the registry"
+            awaited[schema_id] = f"schema {schema_id}: it is not in the registry"
         except ExternalError as error:
-            awaited[schema_id] = f"schema {schema_id} cannot be asked for: {error}"
+            awaited[schema_id] = f"schema {schema_id}: it cannot be asked for: {error}"
     if not awaited:
         return None
     at = int(np.flatnonzero(np.isin(ids, list(awaited)))[0])

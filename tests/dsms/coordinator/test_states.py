@@ -120,11 +120,20 @@ def test_a_listing_looks_once(sql: str, looks: int) -> None:
 
 
 def test_a_source_says_what_it_waits_for_and_that_its_topic_is_another_one() -> None:
-    waiting = ExecutorStatus(RUNNING, waits={"T": "waits at offset 3 of partition 0: schema 7 is not in the registry"})
+    waiting = ExecutorStatus(RUNNING, waits={"T": "waiting for schema 7 at t/0/3: it is not in the registry"})
     states = States(lambda: {"one": waiting}, {}, topic_ids=lambda: {"t": "another"})
     assert states.of(CATALOG.find("T")) == (
-        "registered, waits at offset 3 of partition 0: schema 7 is not in the registry, "
+        "registered, waiting for schema 7 at t/0/3: it is not in the registry, "
         'topic "t" was deleted and made anew: drop the source, and register it again'
     )
     same = States(lambda: {}, {}, topic_ids=lambda: {"t": "id of t"})
     assert same.of(CATALOG.find("T")) == "registered"
+
+
+def test_a_query_that_waits_for_a_schema_says_so_instead_of_running() -> None:
+    waits = tuple(f"waiting for schema 7 at t/{partition}/3: it is not in the registry" for partition in (0, 1))
+    query = CATALOG.find("A")
+    for count, more in ((1, ""), (2, ", and 1 more")):
+        status = ExecutorStatus(RUNNING, lanes={query.id: LaneStatus(9, waits=waits[:count])})
+        states = States(lambda status=status: {"one": status}, {})
+        assert states.of(query) == f"waiting for schema 7 at t/0/3: it is not in the registry{more}"

@@ -207,7 +207,7 @@ def test_what_failed_is_tried_again_after_a_pause() -> None:
 
 
 def test_what_waits_is_forgotten_once_it_was_read_past() -> None:
-    waits = SourceWaits("o1", "T", 0, 7, "schema 3 is not in the registry")
+    waits = SourceWaits("o1", "T", 0, 7, "schema 3: it is not in the registry")
     state, event = begun(), computed(begun())
 
     def measured(**fields: object) -> EpochComputed:
@@ -215,6 +215,9 @@ def test_what_waits_is_forgotten_once_it_was_read_past() -> None:
 
     state, _ = after(state, measured(waits=(waits,), read={("o1", 0): 7}))
     assert state.waits == {("o1", 0): waits}
+    status, shown = status_after(state.revision.manifest, state.revision, state), "waiting for schema 3 at t/0/7: "
+    assert status.waits == {"T": f"{shown}it is not in the registry"}
+    assert {lane.waits for lane in status.lanes.values()} == {(f"{shown}it is not in the registry",)}
     for read in ({}, {("o1", 0): 7}, {("o1", 1): 9}):
         state, _ = after(state, measured(read=read))
         assert state.waits == {("o1", 0): waits}

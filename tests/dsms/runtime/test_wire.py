@@ -54,7 +54,7 @@ MESSAGES: list[Message] = [
     SlicePosition(0, 1, 5, 3, 4, 100, (Ordering(),)),
     DeadLetters("q1:s1", "S", 0, 5, 9, [RefusedRecord(6, "late", b"\xff", None), RefusedRecord(7, "1 / 0", b"", "Q")]),
     SourceFailed(1, "cut off"),
-    SourceWaits("o1", "T", 0, 7, "schema 3 is not in the registry"),
+    SourceWaits("o1", "T", 0, 7, "schema 3: it is not in the registry"),
     VertexFailed(4, "ValueError: x"),
     ResultFailed(0, "too large"),
     VerticesWorked({2: Work((1, 2), 3, 4, adherence=Adherence(5, 1))}),
