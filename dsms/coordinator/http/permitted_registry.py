@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dsms.coordinator.registry.compatibility import Level
+from dsms.coordinator.registry.modes import Mode
 from dsms.coordinator.registry.schema_types import referred_subjects
 from dsms.coordinator.registry.subjects import RegisteredSchema, SchemaRegistry
 from dsms.model.principal import Forbidden, Principal
@@ -26,11 +27,30 @@ class PermittedRegistry:
     registry: SchemaRegistry
     principal: Principal
 
-    def register(self, subject: str, schema_text: str) -> int:
-        """The id of a schema, registered under a subject that he may write."""
+    def register(self, subject: str, schema_text: str, schema_id: int | None = None, version: int | None = None) -> int:
+        """The id of a schema, registered under a subject that he may write; in mode IMPORT under a given one, which is
+        new or that of a schema that he may read."""
         self._check_write(subject)
         self._check_references(schema_text)
-        return self.registry.register(subject, schema_text)
+        if schema_id is not None and schema_id in self.registry.state.schemas:
+            self.by_id(schema_id)
+        return self.registry.submit(subject, schema_text, schema_id, version)
+
+    def mode(self, subject: str | None = None) -> Mode | None:
+        """The mode of a subject, or of all without their own."""
+        if subject is not None:
+            self._check_read(subject)
+        return self.registry.mode(subject)
+
+    def set_mode(self, name: str, subject: str | None = None, *, force: bool = False) -> Mode:
+        """Sets the mode of a subject, or of all without their own."""
+        self._check_write(subject)
+        return self.registry.set_mode(name, subject, force=force)
+
+    def reset_mode(self, subject: str | None = None) -> Mode:
+        """Resets the mode of a subject, or of all without their own."""
+        self._check_write(subject)
+        return self.registry.reset_mode(subject)
 
     def lookup(self, subject: str, schema_text: str, *, deleted: bool = False) -> RegisteredSchema:
         """The version that has a schema."""

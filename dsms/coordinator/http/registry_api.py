@@ -37,6 +37,19 @@ class SchemaRequest(BaseModel):
     references: list[Reference] | None = Field(default=None, description="the files that a Protobuf file imports")
 
 
+class RegistrationRequest(SchemaRequest):
+    """A schema to register; in mode IMPORT with the id, and if wanted the version, that it has elsewhere."""
+
+    schema_id: int | None = Field(default=None, alias="id", description="in mode IMPORT the id of the schema")
+    version: int | None = Field(default=None, description="in mode IMPORT the version under the subject")
+
+
+class ModeRequest(BaseModel):
+    """A mode to set."""
+
+    mode: str = Field(examples=["IMPORT"])
+
+
 class ConfigRequest(BaseModel):
     """A compatibility level to set."""
 
@@ -55,7 +68,15 @@ def registry_router(backend: Backend) -> APIRouter:
     """All endpoints of the registry. Subjects may contain slashes, so longer paths come before shorter ones."""
     router = APIRouter(tags=["schema registry"], default_response_class=RegistryResponse)
     _add_writing(router, backend)
-    for add in (_add_schemas, _add_config, _add_compatibility, _add_versions, _add_subjects, _add_constants):
+    for add in (
+        _add_schemas,
+        _add_config,
+        _add_modes,
+        _add_compatibility,
+        _add_versions,
+        _add_subjects,
+        _add_constants,
+    ):
         add(router)
     return router
 
@@ -65,14 +86,39 @@ def _add_constants(router: APIRouter) -> None:
     def root() -> dict[str, str]:
         return {}
 
-    @router.get("/mode")
-    @router.get("/mode/{subject:path}")
-    def mode() -> dict[str, str]:
-        return {"mode": "READWRITE"}
-
     @router.get("/contexts")
     def contexts() -> list[str]:
         return ["."]
+
+
+def _add_modes(router: APIRouter) -> None:
+    @router.get("/mode")
+    def mode(registry: CalledRegistry) -> dict[str, Any]:
+        return {"mode": registry.mode()}
+
+    @router.put("/mode")
+    @needs("administrator")
+    def set_mode(registry: CalledRegistry, request: ModeRequest, force: bool = False) -> dict[str, str]:
+        return {"mode": registry.set_mode(request.mode, force=force)}
+
+    @router.get("/mode/{subject:path}")
+    def subject_mode(registry: CalledRegistry, subject: str, defaultToGlobal: bool = False) -> dict[str, Any]:  # noqa: N803 (the wire's name)
+        mode = registry.mode(subject) or (registry.mode() if defaultToGlobal else None)
+        if mode is None:
+            raise RegistryError(40409, f'subject "{subject}" has no mode of its own')
+        return {"mode": mode}
+
+    @router.put("/mode/{subject:path}")
+    @needs("administrator")
+    def set_subject_mode(
+        registry: CalledRegistry, subject: str, request: ModeRequest, force: bool = False
+    ) -> dict[str, str]:
+        return {"mode": registry.set_mode(request.mode, subject, force=force)}
+
+    @router.delete("/mode/{subject:path}")
+    @needs("administrator")
+    def reset_subject_mode(registry: CalledRegistry, subject: str) -> dict[str, Any]:
+        return {"mode": registry.reset_mode(subject)}
 
 
 def _add_schemas(router: APIRouter) -> None:
@@ -147,12 +193,12 @@ def _add_compatibility(router: APIRouter) -> None:
 
 def _add_writing(router: APIRouter, backend: Backend) -> None:
     @router.post("/subjects/{subject:path}/versions")
-    def register(registry: CalledRegistry, subject: str, request: SchemaRequest) -> dict[str, int]:
+    def register(registry: CalledRegistry, subject: str, request: RegistrationRequest) -> dict[str, int]:
         try:
             backend.service.check_subject(subject)
         except UserError as error:
             raise RegistryError(42201, error.message, hint=error.hint) from error
-        return {"id": registry.register(subject, _text(request))}
+        return {"id": registry.register(subject, _text(request), request.schema_id, request.version)}
 
 
 def _add_versions(router: APIRouter) -> None:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from dsms.coordinator.registry.compatibility import Level
+from dsms.coordinator.registry.modes import Mode
 from operators.core.decoding import Natural, decoded
 from operators.core.errors import InternalError
 
@@ -44,6 +45,8 @@ class RegistryState:
     subjects: Mapping[str, tuple[Version, ...]] = field(default_factory=_empty)
     levels: Mapping[str, Level] = field(default_factory=_empty)
     level: Level = "BACKWARD"
+    modes: Mapping[str, Mode] = field(default_factory=_empty)
+    mode: Mode = "READWRITE"
 
     def applied(self, event: Event) -> "RegistryState":
         """The state after the event."""
@@ -87,7 +90,15 @@ def _set_level(state: RegistryState, event: Event) -> RegistryState:
     return replace(state, levels={**others, subject: level} if level else others)
 
 
-_CHANGES = {"schema": _add_schema, "delete": _delete_versions, "config": _set_level}
+def _set_mode(state: RegistryState, event: Event) -> RegistryState:
+    subject, mode = event["subject"], cast(Mode | None, event["mode"])
+    if subject is None:
+        return replace(state, mode=mode or "READWRITE")
+    others = {name: old for name, old in state.modes.items() if name != subject}
+    return replace(state, modes={**others, subject: mode} if mode else others)
+
+
+_CHANGES = {"schema": _add_schema, "delete": _delete_versions, "config": _set_level, "mode": _set_mode}
 
 
 class _Schema(msgspec.Struct, tag="schema", tag_field="event", frozen=True):
@@ -108,13 +119,18 @@ class _Configuration(msgspec.Struct, tag="config", tag_field="event", frozen=Tru
     compatibility: Level | None
 
 
+class _ModeSet(msgspec.Struct, tag="mode", tag_field="event", frozen=True):
+    subject: str | None
+    mode: Mode | None
+
+
 def read_event(body: bytes) -> Event:
     """An event from its JSON. Raises Broken for what is no event.
 
     >>> read_event(b'{"event": "config", "subject": null, "compatibility": "FULL"}')["compatibility"]
     'FULL'
     """
-    said = decoded(body, _Schema | _Deletion | _Configuration)
+    said = decoded(body, _Schema | _Deletion | _Configuration | _ModeSet)
     if isinstance(said, _Schema):
         decoded(said.schema.encode(), Any)  # schemas are compared as JSON
     event: Event = decoded(body, dict[str, Any])

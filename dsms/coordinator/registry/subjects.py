@@ -9,6 +9,7 @@ from typing import Any
 from connectors.formats.protobuf_schema import references_of
 from dsms.coordinator.registry import schema_types
 from dsms.coordinator.registry.compatibility import LEVELS, Level, incompatibilities
+from dsms.coordinator.registry.modes import LARGEST_ID, MODES, Mode, mode_named, refusal
 from dsms.coordinator.registry.state import Event, RegistryState, Version
 from dsms.model.limits import NO_LIMITS, Limits
 from operators.core.errors import UserError
@@ -74,6 +75,70 @@ class SchemaRegistry:
             stored = self.state.schemas.get(schema_id, text)
             self._commit({"event": "schema", "subject": subject, "version": number, "id": schema_id, "schema": stored})
             return schema_id
+
+    def submit(self, subject: str, schema_text: str, schema_id: int | None = None, version: int | None = None) -> int:
+        """The id of a schema that a client registers, as the mode of the subject allows. With an id, which it does in
+        mode IMPORT alone, the schema gets it, and the version if one is given; 42205 where that is not permitted.
+
+        >>> registry = SchemaRegistry()
+        >>> registry.set_mode("IMPORT", "s")
+        'IMPORT'
+        >>> registry.submit("s", '"int"', 9999), registry.by_id(9999), registry.register("t", '"string"')
+        (9999, '"int"', 10000)
+        """
+        if (reason := refusal(self.mode_of(subject), subject, schema_id)) is not None:
+            raise RegistryError(42205, reason, hint="an administrator sets it: PUT /mode/SUBJECT")
+        if schema_id is None:
+            return self.register(subject, schema_text)
+        if not 1 <= schema_id <= LARGEST_ID:
+            raise RegistryError(42205, f"schema id {schema_id} is out of range", hint=f"from 1 to {LARGEST_ID}")
+        text, key = self._checked(schema_text)
+        with self._writing:
+            self._import(subject, (text, key), schema_id, version)
+        return schema_id
+
+    def _import(self, subject: str, schema: tuple[str, str], schema_id: int, version: int | None) -> None:
+        """Registers a schema, given by text and identity, under an id that no other schema has."""
+        text, key = schema
+        versions = self.state.subjects.get(subject, ())
+        known = self.state.schemas.get(schema_id)
+        if known is not None and _identity(known) != key:
+            raise RegistryError(42205, f"schema id {schema_id} is another schema already")
+        if any(v.schema_id == schema_id and not v.deleted and version in (None, v.number) for v in versions):
+            return
+        number = version or max((v.number for v in versions), default=0) + 1
+        if number < 1 or any(v.number == number for v in versions):
+            raise RegistryError(42205, f'version {number} of subject "{subject}" cannot be given to this schema')
+        self._refuse_deleted_references(text)
+        stored = known if known is not None else text
+        self._commit({"event": "schema", "subject": subject, "version": number, "id": schema_id, "schema": stored})
+
+    def mode_of(self, subject: str) -> Mode:
+        """The mode that holds for a subject: its own, or that of all."""
+        return self.state.modes.get(subject, self.state.mode)
+
+    def mode(self, subject: str | None = None) -> Mode | None:
+        """The mode of all subjects, or a subject's own one if it was set."""
+        return self.state.mode if subject is None else self.state.modes.get(subject)
+
+    def set_mode(self, name: str, subject: str | None = None, *, force: bool = False) -> Mode:
+        """Sets the mode, of all subjects or of one. IMPORT needs `force` where there are schemas already."""
+        mode = mode_named(name)
+        if mode is None:
+            raise RegistryError(42204, f'mode "{name}" unknown', hint=f"have: {', '.join(MODES)}")
+        there = self.subjects() if subject is None else [subject] if subject in self.subjects() else []
+        if mode == "IMPORT" and there and not force:
+            raise RegistryError(42205, f'subject "{there[0]}" has schemas', hint="?force=true imports beside them")
+        self._write({"event": "mode", "subject": subject, "mode": mode})
+        return mode
+
+    def reset_mode(self, subject: str | None = None) -> Mode:
+        """Resets a subject to the mode of all, or that to READWRITE; returns the mode before."""
+        old = self.mode(subject)
+        if old is None:
+            raise RegistryError(40409, f'subject "{subject}" has no mode of its own')
+        self._write({"event": "mode", "subject": subject, "mode": None})
+        return old
 
     def lookup(self, subject: str, schema_text: str, *, deleted: bool = False) -> RegisteredSchema:
         """Where the schema stands under the subject, or 40403."""

@@ -135,3 +135,44 @@ def test_plain_texts_and_constants(url, client):
     assert httpx.get(f"{url}/").json() == {}
     assert httpx.get(f"{url}/mode").json() == {"mode": "READWRITE"}
     assert httpx.get(f"{url}/subjects").headers["content-type"] == "application/vnd.schemaregistry.v1+json"
+
+
+def imported(url: str, subject: str, schema: str, **more: object) -> tuple[int, dict]:
+    answer = httpx.post(f"{url}/subjects/{subject}/versions", json={"schema": schema, **more})
+    return answer.status_code, answer.json()
+
+
+def test_a_schema_is_registered_under_the_id_that_records_name(url, client):
+    """As in Confluent's registry: in mode IMPORT, which a subject has of its own or from all."""
+    status, error = imported(url, "s-value", ROW, id=9999)
+    assert (status, error["error_code"]) == (422, 42205) and "is not in import mode" in error["message"]
+    assert httpx.put(f"{url}/mode/s-value", json={"mode": "IMPORT"}).json() == {"mode": "IMPORT"}
+    assert httpx.get(f"{url}/mode/s-value").json() == {"mode": "IMPORT"}
+    assert imported(url, "s-value", ROW, id=9999) == (200, {"id": 9999})
+    assert imported(url, "s-value", ROW, id=9999) == (200, {"id": 9999})
+    assert imported(url, "s-value", OTHER, id=50, version=7) == (200, {"id": 50}), "compatibility is not asked"
+    assert json.loads(client.get_schema(9999).schema_str) == json.loads(ROW)
+    assert httpx.get(f"{url}/subjects/s-value/versions").json() == [1, 7]
+    for wrong in ({"id": 9999}, {"id": 0}, {"id": 2**31}, {"id": 51, "version": 7}, {}):
+        status, error = imported(url, "s-value", WIDER, **wrong)
+        assert (status, error["error_code"]) == (422, 42205), wrong
+    assert httpx.delete(f"{url}/mode/s-value").json() == {"mode": "IMPORT"}
+    status, error = imported(url, "s-value", WIDER, id=52)
+    assert (status, error["error_code"]) == (422, 42205)
+    assert client.register_schema("t-value", Schema('"int"', "AVRO")) == 10000, "no id is given twice"
+
+
+def test_modes_of_all_subjects_and_their_errors(url, client):
+    assert httpx.get(f"{url}/mode").json() == {"mode": "READWRITE"}
+    assert httpx.get(f"{url}/mode/s").json()["error_code"] == 40409
+    assert httpx.get(f"{url}/mode/s?defaultToGlobal=true").json() == {"mode": "READWRITE"}
+    assert httpx.put(f"{url}/mode", json={"mode": "x"}).json()["error_code"] == 42204
+    client.register_schema("s", Schema('"int"', "AVRO"))
+    assert httpx.put(f"{url}/mode", json={"mode": "IMPORT"}).json()["error_code"] == 42205
+    assert httpx.put(f"{url}/mode?force=true", json={"mode": "IMPORT"}).json() == {"mode": "IMPORT"}
+    assert imported(url, "u", '"long"', id=7) == (200, {"id": 7})
+    assert httpx.put(f"{url}/mode", json={"mode": "readonly"}).json() == {"mode": "READONLY"}
+    status, error = imported(url, "s", '"long"')
+    assert (status, error["error_code"]) == (422, 42205) and "read-only" in error["message"]
+    assert httpx.put(f"{url}/mode", json={"mode": "READWRITE"}).json() == {"mode": "READWRITE"}
+    assert imported(url, "v", '"string"') == (200, {"id": 8})

@@ -1,0 +1,39 @@
+"""Modes of subjects: whether schemas are registered under ids that clients give, under new ones, or not at all.
+
+As in Confluent's registry: IMPORT is for schemas that come from another registry with their ids, since records refer to
+these. While a subject imports, it takes no schema without an id, and compatibility is not asked.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+Mode = Literal["READWRITE", "IMPORT", "READONLY"]
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+LARGEST_ID: Final = 2**31 - 1
+
+
+def mode_named(text: str) -> Mode | None:
+    """The mode of a name, in any case; None if there is none.
+
+    >>> mode_named("import"), mode_named("x")
+    ('IMPORT', None)
+    """
+    return next((mode for mode in MODES if mode == text.upper()), None)
+
+
+def refusal(mode: Mode, subject: str, schema_id: int | None) -> str | None:
+    """Why a subject in a mode takes no schema with this id, or without one; None if it does.
+
+    >>> refusal("READWRITE", "s", 9)
+    'subject "s" is not in import mode'
+    >>> refusal("IMPORT", "s", None), refusal("READONLY", "s", None), refusal("IMPORT", "s", 9)
+    ('subject "s" is in import mode, where a schema has an id', 'subject "s" is in read-only mode', None)
+    """
+    if mode == "READONLY":
+        return f'subject "{subject}" is in read-only mode'
+    if mode == "IMPORT" and schema_id is None:
+        return f'subject "{subject}" is in import mode, where a schema has an id'
+    if mode == "READWRITE" and schema_id is not None:
+        return f'subject "{subject}" is not in import mode'
+    return None
