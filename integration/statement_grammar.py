@@ -350,6 +350,7 @@ class StatementGrammar:
             f"SHOW CREATE {kind} {name}", f"SHOW CREATE {name}", f"DESCRIBE {name}", f"DESCRIBE {kind} {name}",
             f"EXPLAIN {name}", f"EXPLAIN {self.select(1)}", f"EXPLAIN ANALYZE {name}", f"PAUSE QUERY {name}",
             f"REPLAY DEAD LETTERS OF {name} WHERE {self._one(LITERALS)}",
+            f"SKIP RECORD OF {name} PARTITION {self._one(LITERALS)} OFFSET {self._one(LITERALS)}",
             f"RESUME QUERY {name}",
             f"REPAIR QUERY {name}", f"ALTER QUERY {name} SET (weight = {self._one(LITERALS)})",
             f"ALTER {self._one(('VIEW', 'EXECUTOR', 'TABLE'))} {name} SET (policy = chain, state_memory = '1 GB')",

@@ -221,6 +221,7 @@ class Fragment:
             fragment=self.name,
             settings=state.settings,
             held=revision.plan.held,
+            skipped=revision.plan.skipped,
             waits={place: wait.offset for place, wait in state.waits.items()},
             link_rows=state.link_rows,
             frames=self._frames.next if self._frames else None,

@@ -24,7 +24,7 @@ from operators.core.stored_names import ADDED_LATER
 #: 80 bits: among a million plans two unequal ones share a name with a probability below 10^-12.
 _HEX_DIGITS = 20
 #: Fields of a source that are about its topic in Kafka, not about its records.
-_LEARNED = ("topic_id", "marked_by", "joined", "held", "homes")
+_LEARNED = ("topic_id", "marked_by", "joined", "held", "skipped", "skipping", "homes")
 #: How many fingerprints of plans are memoized.
 _REMEMBERED = 1 << 14
 

@@ -98,6 +98,10 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     joined: dict[int, int] = {}
     #: The version of the catalog from which on nothing of it is read, because partitions are being added.
     held: int | None = None
+    #: The records that statements have skipped, by partition: dead letters, whatever they hold.
+    skipped: dict[int, tuple[int, ...]] = {}
+    #: The version of the catalog from which on nothing of it is read, because a record is being skipped.
+    skipping: int | None = None
     #: Whether it is the log of a table, which only the system writes, with its own watermarks.
     table: bool = False
     #: Orders records of the same instant across sources; unique in a catalog.

@@ -137,6 +137,8 @@ class FragmentPlan:
     queries: dict[str, Planned] = field(default_factory=dict)
     foreign: frozenset[tuple[str, int]] = frozenset()
     held: frozenset[str] = frozenset()
+    #: The records that statements have skipped, as offsets by source id and partition.
+    skipped: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     #: Why queries are not among these, by name: a version of dsms that took them is not this one.
     unplanned: Mapping[str, str] = field(default_factory=dict)
 
@@ -191,9 +193,11 @@ def plan_fragment(
         for partition in range(source.partitions)
         if fragment not in (None, source.home_of(partition))
     )
-    held = frozenset(source.id for source in catalog.sources() if source.held is not None)
+    sources = catalog.sources()
+    held = frozenset(source.id for source in sources if source.held is not None or source.skipping is not None)
+    skipped = {(source.id, part): offsets for source in sources for part, offsets in source.skipped.items()}
     by_id = {query.id: query for query in [*queries, *unread]}
-    return FragmentPlan(catalog.version, partitions, by_id, foreign, held, unplanned)
+    return FragmentPlan(catalog.version, partitions, by_id, foreign, held, skipped, unplanned)
 
 
 def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:

@@ -27,6 +27,7 @@ from dsms.registration.kinds import (
     show_alarms,
     show_audit,
     show_create,
+    skip_record,
 )
 from dsms.registration.statement_kind import StatementKind, named, written
 from dsms.sql.parser import admin, declarations, loads
@@ -141,6 +142,7 @@ STATEMENTS: Final = (
     create_index.KIND,
     refresh_view.KIND,
     replay.KIND,
+    skip_record.KIND,
     drop.KIND,
     pause.KIND,
     StatementKind(

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 from connectors.kafka.config import KafkaSettings
 from dsms.coordinator.doctor.examination import Patient, examine
 from dsms.local.waiting import wait_until
-from integration.cluster import Cluster
+from integration.cluster import Cluster, Refused
 from integration.kafka_log import Change, Input, Letter, advance, changes, letters, write
 from integration.kafka_topics import create_topic
 
@@ -159,6 +159,41 @@ def test_records_wait_for_their_schema(cluster: Cluster, unique: str):
     assert shown(cluster, unique) == [1, 2, 3, 4, 5]
     assert wait_until(lambda: state(cluster, "sources", unique) == "registered", 60), state(cluster, "sources", unique)
     assert letters(cluster.kafka, unique) == []
+
+
+def test_a_record_that_waits_is_skipped_by_a_statement(cluster: Cluster, unique: str):
+    """It is a dead letter for every query, also for one that is made later, and once its schema is there."""
+    topic = create_topic(cluster.kafka, f"{unique}.avro")
+    cluster.sql(f"""
+        REGISTER SOURCE {unique} (k VARCHAR, v INT) FROM "{topic}" FORMAT AVRO IDLE NEVER;
+        CREATE STREAM {unique}S OVER {unique} KEY k;
+        CREATE STREAMED VIEW {unique}V AS SELECT k, v FROM R({unique}S)
+    """)
+    known = register(cluster, f"{topic}-writer", SCHEMA)
+    unknown = known + 999
+    records = [(known, 1), (unknown, 2), (known, 3)]
+    write(cluster.kafka, topic, [Input(encoded(schema, at), at) for schema, at in records])
+    advance(cluster.kafka, topic, 6)
+    waits = f"waiting for schema {unknown} at {topic}/0/1: it is not in the registry"
+    assert wait_until(lambda: state(cluster, "queries", f"{unique}V") == waits, 120), cluster.logs()
+    for offset, reason in ((0, "has been read"), (2, "is not the next record")):
+        with pytest.raises(Refused, match=reason):
+            cluster.sql(f"SKIP RECORD OF {unique} PARTITION 0 OFFSET {offset}")
+    done = cluster.sql(f"SKIP RECORD OF {unique} PARTITION 0 OFFSET 1")[0]
+    assert done["message"] == f'record {topic}/0/1 is a dead letter of source "{unique}", and its partition goes on'
+    cluster.await_frontier(f"dsms.{unique}V", 6)
+    httpx.put(f"{cluster.url}/mode/{topic}-writer?force=true", json={"mode": "IMPORT"}, trust_env=False)
+    body = {"schema": json.dumps({**SCHEMA, "name": "later"}), "id": unknown}
+    answer = httpx.post(f"{cluster.url}/subjects/{topic}-writer/versions", json=body, timeout=60, trust_env=False)
+    assert answer.json() == {"id": unknown}
+    cluster.sql(f"CREATE STREAMED VIEW {unique}LaterV AS SELECT k, v FROM R({unique}S)")
+    cluster.await_frontier(f"dsms.{unique}LaterV", 6)
+    assert shown(cluster, unique) == shown(cluster, f"{unique}Later") == [1, 3]
+    (letter,) = letters(cluster.kafka, unique)
+    assert dict(letter.headers)["dsms-error"] == "skipped by a statement"
+    assert (letter.value, dict(letter.headers)["dsms-offset"]) == (encoded(unknown, 2), "1")
+    shows = "registered, 1 dead letters"
+    assert wait_until(lambda: state(cluster, "sources", unique) == shows, 60), state(cluster, "sources", unique)
 
 
 def test_partitions_that_are_added_count_from_a_logged_instant(cluster: Cluster, unique: str):

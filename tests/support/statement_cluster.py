@@ -20,7 +20,7 @@ from dsms.model.objects import FirstOffsets, Query, Source, Table
 from dsms.model.principal import ANYBODY, Caller, Principal
 from dsms.model.statement_result import StatementResult
 from dsms.physical.cost.estimate import Statistics
-from dsms.scheduler.leases import RUNNING, ExecutorStatus
+from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
 from operators.core.errors import ExternalError, Fenced
 
 OBJECTS = """REGISTER SOURCE T (k INT, v INT) FROM t PARTITIONS 1; CREATE STREAM S OVER T KEY k;
@@ -151,6 +151,8 @@ class StatementCluster:
         self.log, self.tables = MemoryChangeLog(), MemoryTables()
         self.topics, self.leaving, self.log_ends = MemoryTopics(), LeavingTopics(), MemoryLogEnds()
         self.stuck_at: int | None = None
+        #: What the executor reports of its queries.
+        self.lanes: dict[str, LaneStatus] = {}
         self.store = CatalogStore(log=self.log, apply_event=lambda _: None, changed=lambda: None)
         self.context = StatementContext(
             store=self.store,
@@ -183,7 +185,7 @@ class StatementCluster:
 
     def alive(self) -> Mapping[str, ExecutorStatus]:
         version = self.store.catalog.version if self.stuck_at is None else self.stuck_at
-        return {"e": ExecutorStatus(RUNNING, version)}
+        return {"e": ExecutorStatus(RUNNING, version, lanes=self.lanes)}
 
     def busy(self) -> Mapping[str, float]:
         return {"0": 0.0}

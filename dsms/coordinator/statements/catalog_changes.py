@@ -9,12 +9,14 @@ from dsms.coordinator.catalog.catalog_store import Change
 from dsms.coordinator.statements.context import StatementContext
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
-from dsms.model.objects import Query, Table
+from dsms.model.objects import Query, Source, Table
 from dsms.model.statement_result import StatementResult
 from dsms.registration.kinds.drop import Drop
 from dsms.registration.kinds.insert_stream import InsertStream
 from dsms.registration.kinds.pause import SetPaused
+from dsms.registration.kinds.skip_record import SkipRecord, check_unread, holding, released, skipping
 from dsms.registration.statements import apply
+from operators.core.errors import DsmsError, ExternalError
 
 
 def read_catalog(statement: st.Statement, context: StatementContext) -> StatementResult:
@@ -48,6 +50,26 @@ def pause_or_resume(statement: SetPaused, context: StatementContext) -> Statemen
     if statement.paused and change.after.version != change.before.version:
         context.plans.await_stopped(change.after.version)
     return change.answer
+
+
+def skip_record(statement: SkipRecord, context: StatementContext) -> StatementResult:
+    """The source is not read until all executors have come to that, so it is known that no query has read the record;
+    then the catalog says that it is skipped. A statement that fails, and one whose coordinator ends, leaves the source
+    as it was: the watcher lets it be read again."""
+    held = context.change(lambda catalog: (holding(statement, catalog), None)).after
+    source = held.find(statement.name.text)
+    assert isinstance(source, Source)
+    try:
+        if not context.plans.await_halted(held.version):
+            raise ExternalError("executors do not follow, so nothing was skipped", hint="try again", retryable=True)
+        check_unread(statement, source, context.plans.positions(source.id, statement.partition))
+    except DsmsError:
+        context.change(lambda catalog: (released(source, catalog), None))
+        raise
+    context.change(lambda catalog: (skipping(statement, source, catalog), None))
+    place = f"{source.topic}/{statement.partition}/{statement.offset}"
+    message = f'record {place} is a dead letter of source "{source.name}", and its partition goes on'
+    return StatementResult("SKIP", message, name=source.name)
 
 
 def drop(statement: Drop, context: StatementContext) -> StatementResult:

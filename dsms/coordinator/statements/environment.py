@@ -53,10 +53,6 @@ class Ends(Protocol):
         """The instant below which the results of a query, by id, are in its topic; None: it has published nothing."""
         ...
 
-    def mark(self) -> str | None:
-        """The cluster whose mark all records of new results and tables have."""
-        return self._facts.mark()
-
     def reached(self, sources: Sequence[Source]) -> int | None:
         """An instant after all that some sources hold now; None when they hold nothing."""
         ...
@@ -152,6 +148,10 @@ class ClusterEnvironment:
         self._facts.leaving.check(query.topic)
         made = self._facts.topics.make_result_topic(query, node)
         return msgspec.structs.replace(made, marked_by=self.mark())
+
+    def mark(self) -> str | None:
+        """The cluster whose mark all records of new results and tables have."""
+        return self._facts.mark()
 
     def reached(self, sources: Sequence[Source]) -> int | None:
         """An instant after all that the sources hold now."""

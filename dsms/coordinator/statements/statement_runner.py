@@ -14,6 +14,7 @@ from dsms.coordinator.statements.catalog_changes import (
     insert_stream,
     pause_or_resume,
     read_catalog,
+    skip_record,
 )
 from dsms.coordinator.statements.context import StatementContext
 from dsms.coordinator.statements.other_statements import answer_control, replay, run_on_rows
@@ -28,6 +29,7 @@ from dsms.registration.kinds.drop import Drop
 from dsms.registration.kinds.insert_stream import InsertStream
 from dsms.registration.kinds.pause import SetPaused
 from dsms.registration.kinds.replay import Replay
+from dsms.registration.kinds.skip_record import SkipRecord
 from dsms.registration.statement_kind import StatementKind
 from dsms.registration.statements import STATEMENTS, kind_of_statement, parse
 from dsms.sql.parser.understood import understood
@@ -42,6 +44,7 @@ _OWN: Mapping[type[st.Statement], Run] = {
     Drop: drop,
     InsertStream: insert_stream,
     Replay: replay,
+    SkipRecord: skip_record,
     st.ReplaceQuery: replace_query,
     st.RepairQuery: replace_query,
     st.AlterQuery: alter_query,

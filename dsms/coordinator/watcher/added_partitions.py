@@ -45,6 +45,8 @@ class AddedPartitions:
         #: Since when sources are held, and when those that were given up may be held again.
         self._since: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
+        #: The versions from which statements hold sources, and since when.
+        self._skipping: dict[str, tuple[int | None, float]] = {}
 
     def turn(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """One step for each source that needs one."""
@@ -52,12 +54,25 @@ class AddedPartitions:
         for source in sources:
             if source.held is not None:
                 self._take_in(source, alive)
+            elif source.skipping is not None and self._clock() - self._held_since(source) > _HOLD_S:
+                log.warning("a statement that skips a record has not ended; its source is read again", name=source.name)
+                self._change(source, _unskipped)
+            elif source.skipping is None:
+                self._skipping.pop(source.id, None)
         if self._clock() - self._looked_at >= _LOOK_S:
             self._looked_at = self._clock()
-            for source in grown((source for source in sources if source.held is None), self._counts(), self._ids()):
+            free = (source for source in sources if source.held is None and source.skipping is None)
+            for source in grown(free, self._counts(), self._ids()):
                 if self._not_before.get(source.id, 0.0) <= self._clock():
                     log.info("partitions were added", source=source.name, topic=source.topic)
                     self._change(source, held)
+
+    def _held_since(self, source: Source) -> float:
+        """Since when a statement holds a source, as far as this process knows."""
+        known = self._skipping.get(source.id)
+        if known is None or known[0] != source.skipping:
+            known = self._skipping[source.id] = (source.skipping, self._clock())
+        return known[1]
 
     def _take_in(self, source: Source, alive: Mapping[str, ExecutorStatus]) -> None:
         readers = {query.id for query in self._store.catalog.running() if source.id in query.reads}
@@ -99,3 +114,7 @@ def _joined(catalog: Catalog, source: Source, *, count: int, instant: int | None
 
 def _released(catalog: Catalog, source: Source) -> Catalog:
     return with_source(catalog, msgspec.structs.replace(source, held=None))
+
+
+def _unskipped(catalog: Catalog, source: Source) -> Catalog:
+    return with_source(catalog, msgspec.structs.replace(source, skipping=None))

@@ -59,6 +59,12 @@ class PlanWatch:
         that ran one of these before can publish nothing any more."""
         return self._await_version(version, self.halt_s, starting=True, fragments=fragments)
 
+    def positions(self, source: str, partition: int) -> list[int]:
+        """The offsets that queries read next of a partition of a source, by its id. ExternalError while Redis is
+        away."""
+        lanes = (lane for status in self.executors().values() for lane in status.lanes.values())
+        return [lane.offsets[place] for lane in lanes if (place := f"{source}/{partition}") in lane.offsets]
+
     def _await_version(
         self, version: int, seconds: float, *, starting: bool = False, fragments: Collection[str] = ()
     ) -> bool:

@@ -45,6 +45,8 @@ class Slice:
     lanes: tuple[str, ...]
     #: For the queries whose input is shed, the part of the records that stays from an offset on.
     settings: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
+    #: The offsets of records that statements have skipped.
+    skipped: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,16 @@ def _slice(lane: Lane, key: tuple[Any, ...], lanes: tuple[str, ...], beats: Beat
     topic = lane.sources[lane.leaf(source_id)].topic
     taken = tuple(beats.get((source_id, partition), ())[first:last])
     return Slice(source_id, topic, partition, position.offset, end, position.clock, taken, lanes)
+
+
+def with_skipped(planned: Sequence[Slice], skipped: Mapping[SourcePartition, tuple[int, ...]]) -> list[Slice]:
+    """The slices with the records in them that statements have skipped."""
+    return [replace(slice_, skipped=_skipped_in(slice_, skipped)) for slice_ in planned] if skipped else list(planned)
+
+
+def _skipped_in(slice_: Slice, skipped: Mapping[SourcePartition, tuple[int, ...]]) -> tuple[int, ...]:
+    offsets = skipped.get((slice_.source_id, slice_.partition), ())
+    return tuple(offset for offset in offsets if slice_.start <= offset < slice_.end)
 
 
 def with_settings(planned: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisions) -> list[Slice]:

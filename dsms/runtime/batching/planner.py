@@ -31,6 +31,7 @@ from dsms.runtime.batching.offsets import (
     unread,
     waiting,
     with_settings,
+    with_skipped,
 )
 from dsms.runtime.batching.planner_input import PlannerInput
 from dsms.runtime.batching.topic_watch import TopicWatch
@@ -123,6 +124,7 @@ class BatchPlanner:
         planned = slices(
             control.lanes, control.positions, start, end, self._heartbeats(control).known, control.read_again
         )
+        planned = with_skipped(planned, control.skipped)
         if (sheds := self._shed_log(control)) is not None:
             planned = with_settings(planned, control.lanes, sheds.known)
         tasks = [_task(control, tuple(part)) for part in distribute(planned, control.source_tasks)]
@@ -208,6 +210,8 @@ class BatchPlanner:
         if not control.waits:
             self._tries, self._tried_at = 0, time.monotonic()
             return False
+        if any(offset in control.skipped.get(place, ()) for place, offset in control.waits.items()):
+            return True
         if time.monotonic() - self._tried_at < min(2.0 ** min(self._tries, 10), _LONGEST_PAUSE_S):
             return False
         self._tries, self._tried_at = self._tries + 1, time.monotonic()

@@ -37,6 +37,8 @@ class PlannerInput:
     settings: Mapping[str, float] = field(default_factory=dict)
     #: The sources of which nothing is read for now.
     held: frozenset[str] = frozenset()
+    #: The records that statements have skipped, as offsets by source partition.
+    skipped: Mapping[SourcePartition, tuple[int, ...]] = field(default_factory=dict)
     #: The source partitions whose next record waits, with its offset.
     waits: Mapping[SourcePartition, int] = field(default_factory=dict)
     #: The mean number of rows of the records of links.

@@ -25,8 +25,6 @@ from operators.core.errors import ExternalError
 DELETE = "-"
 #: How the reason of a late record begins.
 LATE = "late: "
-#: Why a record of the log of a table does not count.
-FOREIGN = "it does not have the mark of the cluster, which alone writes the log of a table"
 _OPS = ("+", "u", "-")
 _OP = "__op"
 #: What stands for an instant outside the value that is no number, and for one that is too large.
@@ -52,8 +50,8 @@ class Arrivals:
     heartbeats: tuple[Heartbeat, ...] = ()
     #: The records' own timestamps, which bound their instants; None: nothing does.
     arrived: np.ndarray | None = None
-    #: Records that others have written into the log of a table: offset and value.
-    foreign: tuple[tuple[int, object], ...] = ()
+    #: Records that are refused whatever they hold: offset, reason and value.
+    refused: tuple[tuple[int, str, object], ...] = ()
 
     def halves(self) -> tuple[Arrivals, Arrivals]:
         """The first records, with the heartbeats up to the last of them, and the other ones."""
@@ -63,8 +61,8 @@ class Arrivals:
         after = tuple(beat for beat in self.heartbeats if beat.offset > last)
         first, second = self._part(slice(middle), before), self._part(slice(middle, None), after)
         return (
-            replace(first, foreign=tuple(each for each in self.foreign if each[0] <= last)),
-            replace(second, foreign=tuple(each for each in self.foreign if each[0] > last)),
+            replace(first, refused=tuple(each for each in self.refused if each[0] <= last)),
+            replace(second, refused=tuple(each for each in self.refused if each[0] > last)),
         )
 
     def only_heartbeats(self) -> Arrivals:
@@ -175,7 +173,7 @@ class Intake:
             return reason[:_LONGEST_REASON].encode(errors="replace").decode()
 
     def _admitted(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted:
-        dead = [DeadLetter(arrivals.partition, offset, FOREIGN, value) for offset, value in arrivals.foreign]
+        dead = [DeadLetter(arrivals.partition, *refused) for refused in arrivals.refused]
         frame = self._rows(arrivals, dead)
         checked = check_order(self.source, frame, clock.orders) if self.source.ordered else None
         if checked is not None:

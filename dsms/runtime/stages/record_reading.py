@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from itertools import compress
 
@@ -40,17 +40,26 @@ def _decoder(kind: Format, schema: pa.Schema, writer: WriterSchema, *, keys: boo
     return (form.keys if keys and form.keys is not None else form.decoder)(schema, writer)
 
 
-def arrivals_of(source: Source, partition: int, piece: LogPiece, logged: tuple[Heartbeat, ...]) -> Arrivals:
-    """The arrivals of the records of a piece, in offset order; heartbeats among the records are separated."""
+#: Why a record of the log of a table does not count, and why any record does not.
+FOREIGN = "it does not have the mark of the cluster, which alone writes the log of a table"
+SKIPPED = "skipped by a statement"
+
+
+def arrivals_of(
+    source: Source, partition: int, piece: LogPiece, logged: tuple[Heartbeat, ...], skipped: Collection[int] = ()
+) -> Arrivals:
+    """The arrivals of the records of a piece, in offset order; heartbeats among the records are separated, and so are
+    those at the offsets `skipped`."""
     values, keys = piece.values(), None
     offsets, instants, ops = piece.offsets, _instants(source, piece), _ops(source, piece)
     arrived = None if source.ahead_ms is None else piece.timestamps()
     stay = np.ones(len(piece), np.bool_) if source.late_of is None else _late(piece)
     beats: list[Heartbeat] = []
-    foreign: tuple[tuple[int, object], ...] = ()
-    if source.marked_by is not None:
-        stay = _marked(piece, source.marked_by)
-        foreign = tuple((int(offsets[at]), values[at]) for at in np.flatnonzero(~stay))
+    refused: tuple[tuple[int, str, object], ...] = ()
+    if source.marked_by is not None or skipped:
+        reasons = _refusals(source, piece, skipped)
+        refused = tuple((int(offsets[at]), reason, values[at]) for at, reason in reasons.items())
+        stay[list(reasons)] = False
     if not isinstance(values, BinaryColumn) and None in values:
         keyed = FORMATS[source.format].keyed
         keys, beaten = piece.keys() if keyed else [None] * len(values), promised(piece, values)
@@ -63,13 +72,21 @@ def arrivals_of(source: Source, partition: int, piece: LogPiece, logged: tuple[H
         ops = None if ops is None else list(compress(ops, stay))
     keys = keys if keys is not None and None in values else None
     beats = sorted([*logged, *beats], key=lambda beat: beat.offset)
-    return Arrivals(partition, offsets, values, instants, ops, keys, tuple(beats), arrived, foreign)
+    return Arrivals(partition, offsets, values, instants, ops, keys, tuple(beats), arrived, refused)
 
 
 def _late(piece: LogPiece) -> NDArray[np.bool_]:
     """Which records of the dead letters are late ones, or heartbeats."""
     late = piece.header(ERROR_HEADER).bin.starts_with(LATE.encode()).fill_null(False)
     return (late | piece.header(HEARTBEAT_HEADER).is_not_null()).to_numpy().copy()
+
+
+def _refusals(source: Source, piece: LogPiece, skipped: Collection[int]) -> dict[int, str]:
+    """Why some records are refused whatever they hold, by index."""
+    marked = None if source.marked_by is None else _marked(piece, source.marked_by)
+    foreign = [] if marked is None else np.flatnonzero(~marked).tolist()
+    passed = np.flatnonzero(np.isin(piece.offsets, list(skipped))).tolist() if skipped else []
+    return dict.fromkeys(foreign, FOREIGN) | dict.fromkeys(passed, SKIPPED)
 
 
 def _marked(piece: LogPiece, cluster: str) -> NDArray[np.bool_]:

@@ -46,6 +46,7 @@ class SliceIntake:
         #: Where reading has to stop for now; None: the slice can be read to its end.
         self.wait: Wait | None = None
         self._intake = intake_of(source, writer)
+        self._skipped = frozenset(slice_.skipped)
         self._clock, self._heartbeats = slice_.clock, slice_.heartbeats
         self._parts: list[Admitted] = []
         self._records = self._bytes = self._busy_ns = self._passed = 0
@@ -57,6 +58,10 @@ class SliceIntake:
         bodies = piece.values()
         if not isinstance(bodies, BinaryColumn) and None in bodies:
             bodies = [key or b"" if value is None else value for key, value in zip(piece.keys(), bodies, strict=True)]
+        if self._skipped:  # nobody waits for the schemas of these
+            bodies = [
+                b"" if at in self._skipped else body for at, body in zip(piece.offsets.tolist(), bodies, strict=True)
+            ]
         if (first := first_awaited(bodies, self._writer)) is None:
             return piece
         self.wait = Wait(int(piece.offsets[first[0]]), first[1])
@@ -67,7 +72,8 @@ class SliceIntake:
         began = time.perf_counter_ns()
         count = bisect_right(self._heartbeats, upto, key=lambda beat: beat.offset)
         heartbeats, self._heartbeats = self._heartbeats[:count], self._heartbeats[count:]
-        part = self._intake.admit(arrivals_of(self._source, self._partition, piece, heartbeats), self._clock)
+        arrivals = arrivals_of(self._source, self._partition, piece, heartbeats, self._skipped)
+        part = self._intake.admit(arrivals, self._clock)
         self._parts.append(replace(part, delta=part.delta.narrowed(self._columns)))
         self._passed += part.passed_since(self._clock)
         self._clock = part.clock

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+import msgspec
+
 from dsms.coordinator.catalog.catalog_store import CatalogStore
 from dsms.coordinator.watcher.added_partitions import AddedPartitions, passed
 from dsms.model.objects import Source
@@ -90,3 +92,14 @@ def test_a_topic_made_anew_has_no_added_partitions() -> None:
     world = World()
     world.partitions, world.topic_id = 5, "another"
     assert world.turn("o3").held is None
+
+
+def test_a_hold_whose_statement_is_gone_ends_after_a_minute() -> None:
+    """SKIP RECORD holds a source for half a minute at most; its coordinator may have ended."""
+    world = World()
+    held = msgspec.structs.replace(world.source, skipping=world.store.catalog.version + 1)
+    world.store.change(lambda catalog: (catalog.with_changed(held), None))
+    assert all(world.turn().skipping is not None for _ in range(25))
+    world.partitions = 3
+    assert world.turn().skipping is None
+    assert world.turn().held is not None, "then added partitions are taken in"

@@ -11,8 +11,10 @@ import pytest
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.statements.statement_runner import RUNNERS, StatementRunner
 from dsms.model import statements as st
+from dsms.model.objects import Source
 from dsms.model.principal import ANYBODY, Caller, Forbidden, Principal
-from operators.core.errors import ExternalError, SqlError
+from dsms.scheduler.leases import LaneStatus
+from operators.core.errors import ExternalError, SqlError, UserError
 from tests.support.statement_cluster import StatementCluster
 
 
@@ -109,3 +111,37 @@ def test_a_writer_names_only_registries_that_are_allowed(cluster: StatementClust
     runner.execute(f"{begin.format('y')} FORMAT AVRO REGISTRY 'http://evil'", ANYBODY)
     assert all(cluster.store.catalog.get(name) is not None for name in "xy")
     cluster.execute(f"{begin.format('z')} FORMAT AVRO REGISTRY 'http://evil'", writer)  # by default any
+
+
+def source_of(cluster: StatementCluster) -> Source:
+    source = cluster.store.catalog.find("T")
+    assert isinstance(source, Source)
+    return source
+
+
+def test_a_record_is_skipped_once_executors_have_stopped_reading_before_it(cluster: StatementCluster) -> None:
+    cluster.lanes = {"o4": LaneStatus(offsets={f"{source_of(cluster).id}/0": 7})}
+    with cluster.waiting_for_executors("SKIP RECORD OF t PARTITION 0 OFFSET 7") as skip:
+        assert (source_of(cluster).skipping, source_of(cluster).skipped) == (cluster.store.catalog.version, {})
+        with pytest.raises(UserError, match="is being changed"):
+            cluster.execute("SKIP RECORD OF t PARTITION 0 OFFSET 7")
+    assert skip.result()[0].message == 'record t/0/7 is a dead letter of source "T", and its partition goes on'
+    assert (source_of(cluster).skipping, source_of(cluster).skipped) == (None, {0: (7,)})
+
+
+@pytest.mark.parametrize(("offset", "message"), [(6, "has been read"), (8, "is not the next record")])
+def test_a_statement_that_skips_no_record_lets_its_source_be_read_again(
+    cluster: StatementCluster, offset: int, message: str
+) -> None:
+    cluster.lanes = {"o4": LaneStatus(offsets={f"{source_of(cluster).id}/0": 7})}
+    with pytest.raises(UserError, match=message):
+        cluster.execute(f"SKIP RECORD OF t PARTITION 0 OFFSET {offset}")
+    assert (source_of(cluster).skipping, source_of(cluster).skipped) == (None, {})
+
+
+def test_nothing_is_skipped_while_an_executor_does_not_follow() -> None:
+    cluster = StatementCluster(halt_s=0.2)
+    cluster.lanes = {"o4": LaneStatus(offsets={f"{source_of(cluster).id}/0": 7})}
+    with cluster.executor_stuck(), pytest.raises(ExternalError, match="executors do not follow"):
+        cluster.execute("SKIP RECORD OF t PARTITION 0 OFFSET 7")
+    assert (source_of(cluster).skipping, source_of(cluster).skipped) == (None, {})

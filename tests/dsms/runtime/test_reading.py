@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from confluent_kafka import Message
@@ -102,3 +104,22 @@ def test_records_of_others_in_the_log_of_a_table_are_dead_letters() -> None:
     assert admitted.delta.frame["k"].to_list() == [0]
     assert [letter.offset for letter in admitted.dead] == [1, 2, 3]
     assert all("mark of the cluster" in letter.reason for letter in admitted.dead)
+
+
+def test_what_is_refused_in_any_case_is_refused_once_where_a_decoder_is_defective() -> None:
+    """Its records are halved until the one is found that the decoder cannot read."""
+    source = msgspec.structs.replace(_source("TIMESTAMP BY x TAGGED NONE"), marked_by="main")
+    ours = [("dsms-by", b"main/tables-1")]
+    heads = [ours, None, ours, ours, None, ours, ours]
+    rows = [_message(at, b'{"k": %d, "x": %d}' % (at, at), headers=by) for at, by in enumerate(heads)]
+    intake = intake_of(source, {}.__getitem__)
+
+    def defective(values):
+        if any(b'"k": 3' in value for value in values):
+            raise RuntimeError("a defect")
+        return intake.decode(values)
+
+    arrivals = arrivals_of(source, 0, MessagePiece(rows), (), {5})
+    admitted = replace(intake, decode=defective).admit(arrivals, PartitionClock())
+    assert admitted.delta.frame["k"].to_list() == [0, 2, 6]
+    assert [letter.offset for letter in admitted.dead] == [1, 3, 4, 5]

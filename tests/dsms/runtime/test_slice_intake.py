@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from confluent_kafka import Message
@@ -77,3 +78,16 @@ def test_an_error_among_the_pieces_is_the_slices() -> None:
 
     catalog, _ = apply_all("REGISTER SOURCE S (k BIGINT NOT NULL, x BIGINT) FROM t TIMESTAMP BY x TAGGED NONE")
     assert admit_slice(catalog.find("S"), SLICE, {}.__getitem__, pieces(), frozenset()) is error
+
+
+def test_a_skipped_record_waits_for_no_schema_and_is_a_dead_letter() -> None:
+    catalog, _ = apply_all("REGISTER SOURCE S (k BIGINT) FROM t FORMAT AVRO TIMESTAMP BY k TAGGED NONE")
+    schema = {"type": "record", "name": "r", "fields": [{"name": "k", "type": "long"}]}
+    bodies = [bytes([0, 0, 0, 0, schema_id, 2 * k]) for schema_id, k in ((7, 1), (9, 2), (7, 3), (9, 4))]
+    read = [Message(topic="t", partition=0, offset=at, value=body, timestamp=(1, 7)) for at, body in enumerate(bodies)]
+    slice_ = replace(SLICE, heartbeats=(), skipped=(1,))
+    intake = admit_slice(catalog.find("S"), slice_, {7: schema}.__getitem__, iter([MessagePiece(read)]), frozenset("k"))
+    assert isinstance(intake, SliceIntake)
+    assert intake.admitted().delta.frame["k"].to_list() == [1, 3]
+    assert [(dead.offset, dead.reason) for dead in intake.admitted().dead] == [(1, "skipped by a statement")]
+    assert intake.wait is not None and intake.wait.offset == 3

@@ -1,0 +1,117 @@
+"""SKIP RECORD: a record that cannot be read becomes a dead letter, and its partition goes on. Pure decisions.
+
+The law: a record is skipped for every query or for none. So the catalog says which records are, and it says so only of
+one that no query has read: while that is found out, nothing of the source is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
+from dsms.model.objects import Source, kind_of
+from dsms.registration.added_partitions import with_source
+from dsms.registration.statement_kind import StatementKind, named
+from dsms.sql.parser.cursor import Cursor
+from operators.core.errors import UserError
+
+#: Offsets have 64 bits.
+_MOST_DIGITS = 18
+
+
+@dataclass(frozen=True)
+class SkipRecord(st.Statement):
+    """`SKIP RECORD OF source PARTITION p OFFSET o`."""
+
+    name: st.Name
+    partition: int
+    offset: int
+    sql: str
+
+
+def holding(statement: SkipRecord, catalog: Catalog) -> Catalog:
+    """The catalog under which nothing of the source is read. UserError for a record that there cannot be, and while
+    another one is being skipped."""
+    source = _source(statement, catalog)
+    if statement.partition >= source.partitions:
+        raise UserError(f'source "{source.name}" has {source.partitions} partitions', hint="they count from 0")
+    if statement.offset in source.skipped.get(statement.partition, ()):
+        raise UserError(f"{_place(statement, source)} is skipped already")
+    if source.skipping is not None or source.held is not None:
+        raise UserError(f'source "{source.name}" is being changed', hint="try again in a minute")
+    return with_source(catalog, msgspec.structs.replace(source, skipping=catalog.version + 1))
+
+
+def check_unread(statement: SkipRecord, source: Source, positions: Iterable[int]) -> None:
+    """Raises UserError unless the record is the next one of some query and none has read it; `positions` are the
+    offsets that queries read next of the partition."""
+    read = list(positions)
+    if not read:
+        raise UserError(f'no query that runs reads source "{source.name}"', hint="only a record that waits is skipped")
+    if max(read) > statement.offset:
+        raise UserError(f"{_place(statement, source)} has been read", hint=f"queries are at offset {max(read)}")
+    if statement.offset not in read:
+        raise UserError(
+            f"{_place(statement, source)} is not the next record of a query",
+            hint=f"offset {max(read)} is; SHOW SOURCES says what waits",
+        )
+
+
+def skipping(statement: SkipRecord, source: Source, catalog: Catalog) -> Catalog:
+    """The catalog that skips the record and lets the source be read again, unless the source has changed meanwhile."""
+    offsets = (*source.skipped.get(statement.partition, ()), statement.offset)
+    skipped = {**source.skipped, statement.partition: tuple(sorted(offsets))}
+    return _changed(source, msgspec.structs.replace(source, skipped=skipped, skipping=None), catalog)
+
+
+def released(source: Source, catalog: Catalog) -> Catalog:
+    """The catalog under which the source is read again, as it was."""
+    return _changed(source, msgspec.structs.replace(source, skipping=None), catalog)
+
+
+def _changed(before: Source, after: Source, catalog: Catalog) -> Catalog:
+    present = catalog.get(before.name)
+    if not isinstance(present, Source) or (present.id, present.skipping) != (before.id, before.skipping):
+        raise UserError(f'source "{before.name}" was changed meanwhile', hint="look at SHOW SOURCES and try again")
+    return with_source(catalog, after)
+
+
+def _source(statement: SkipRecord, catalog: Catalog) -> Source:
+    source = catalog.find(statement.name.text, statement.name.place)
+    if not isinstance(source, Source):
+        raise statement.name.place.error(f'"{source.name}" is a {kind_of(source)}, not a source')
+    return source
+
+
+def _place(statement: SkipRecord, source: Source) -> str:
+    return f"record {source.topic}/{statement.partition}/{statement.offset}"
+
+
+def _parse(cursor: Cursor, _: st.Name | None) -> SkipRecord:
+    name = cursor.name("source")
+    cursor.expect("PARTITION")
+    partition = _number(cursor, "the number of a partition")
+    cursor.expect("OFFSET")
+    offset = _number(cursor, "the offset of a record")
+    cursor.end()
+    return SkipRecord(name, partition, offset, cursor.sql)
+
+
+def _number(cursor: Cursor, what: str) -> int:
+    token = cursor.peek()
+    if not token.text.isdecimal() or len(token.text) > _MOST_DIGITS:
+        cursor.fail(f"expected {what}", "SKIP RECORD OF orders PARTITION 0 OFFSET 17")
+    return int(cursor.next().text)
+
+
+KIND = StatementKind(
+    statement=SkipRecord,
+    starts={("SKIP", "RECORD", "OF"): _parse},
+    subject="rows",
+    changed_name=named,
+    words=("PARTITION", "OFFSET"),
+)
