@@ -18,8 +18,6 @@ def connect(memory_mb: int | None = None) -> duckdb.DuckDBPyConnection:
     if memory_mb is not None:
         config |= {"memory_limit": f"{memory_mb}MiB", "temp_directory": "", "max_temp_directory_size": "0B"}
     database = duckdb.connect(config=config)
-    # as in the language 7 / 2 is 3; a query that runs once has no rows in fault, so what has no value is NULL
-    database.execute("SET GLOBAL integer_division = true; SET GLOBAL error_on_division_by_zero = false")
     database.execute("SET lock_configuration = true")
     return database
 

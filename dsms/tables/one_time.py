@@ -11,10 +11,11 @@ import polars as pl
 import pyarrow as pa
 
 from dsms.model.types import type_sql
+from dsms.tables.computed import computed
 from dsms.tables.far_times import refuse_far_columns, refuse_far_times, time_columns
 from dsms.tables.question import Asked
 from operators import expressions
-from operators.core.distinct_type import DistinctType, stored, stored_schema
+from operators.core.distinct_type import stored, stored_schema
 from operators.core.errors import SqlError, UserError
 
 if TYPE_CHECKING:
@@ -56,14 +57,26 @@ def casts_of(schema: pa.Schema) -> dict[str, str]:
 def _answering(asked: Asked) -> Iterator[duckdb.DuckDBPyRelation]:
     """DuckDB's answer to a question; SqlError with DuckDB's reason if it refuses the query."""
     from dsms.tables.database import register
+    from dsms.tables.engine_functions import reason_of, registered
 
-    with _connection() as database:
+    asked = computed(asked, refused)
+    # functions are removed while an answer may be unread, which a connection allows others alone
+    with _connection() as keeper, registered(keeper, asked.functions), _connection() as database:
         try:
             for name, rows in asked.relations.items():
                 register(database, name, rows.cast(stored_schema(rows.schema)), casts_of(rows.schema))
             yield database.sql(asked.sql)
         except _refusal() as error:
-            raise SqlError(str(error).splitlines()[0]) from error
+            raise SqlError(reason_of(error)) from error
+
+
+def refused(asked: Asked) -> str:
+    """DuckDB's reason for refusing a question."""
+    try:
+        with _answering(asked):
+            return ""
+    except SqlError as error:
+        return error.message
 
 
 def type_names(schema: pa.Schema) -> list[str]:
@@ -134,8 +147,10 @@ def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.C
     if column.type == field.type:
         refuse_far_columns(pa.table({field.name: column}))
         return column
-    if isinstance(field.type, DistinctType) and pa.types.is_string(column.type):
-        return _cast_text(column, field)
+    if column.null_count == len(column):
+        return pa.chunked_array([pa.array([None] * len(column), stored(field.type))]).cast(field.type)
+    if not pa.types.is_nested(field.type) and not isinstance(column.type, pa.BaseExtensionType):
+        return _cast_scalars(column, field)
     with _connection() as database:
         database.register("given", pa.table({"value": column}))
         try:
@@ -150,8 +165,8 @@ def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.C
     return cast
 
 
-def _cast_text(column: pa.ChunkedArray[Any], field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
-    """A column of text cast by an expression: DuckDB's reason for refusing a value would not be understood."""
+def _cast_scalars(column: pa.ChunkedArray[Any], field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
+    """A column cast as CAST does it."""
     given = pl.DataFrame([pl.Series(field.name, column)])
     target = expressions.cast(expressions.Column(field.name, column.type), field.type)
     values, faults = expressions.evaluate(given, {field.name: target})

@@ -13,7 +13,7 @@ from dsms.model.objects import ROW_NUMBER, Table
 from dsms.model.position import error_at
 from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_written_functions
 from dsms.sql.parser.table_names import name_of
-from dsms.tables.spelling import spelled
+from dsms.tables.select_wire import EngineFunction
 
 #: Gives the rows of a stream, view or table that a query names.
 Relation = Callable[[str], pa.Table]
@@ -22,16 +22,18 @@ Relation = Callable[[str], pa.Table]
 @dataclass(frozen=True)
 class Question:
     """The text of a query, and the objects that it reads, as the catalog spells them, by their names in the text.
-    `given` are relations that it reads under their own names, which are no objects."""
+    `given` are relations that it reads under their own names, which are no objects; `query` is the tree of the text."""
 
     sql: str
     objects: dict[str, str]
     given: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
+    query: exp.Expr | None = field(default=None, repr=False, compare=False)
 
     def over(self, relation: Relation) -> Asked:
         """The question with the rows of what it reads; each object is read once."""
         rows = {name: relation(name) for name in dict.fromkeys(self.objects.values())}
-        return Asked(self.sql, {**self.given, **{alias: rows[name] for alias, name in self.objects.items()}})
+        read = {**self.given, **{alias: rows[name] for alias, name in self.objects.items()}}
+        return Asked(self.sql, read, self.query)
 
 
 def as_shown(relation: Relation, catalog: Catalog, written: Table | None = None) -> Relation:
@@ -48,10 +50,16 @@ def as_shown(relation: Relation, catalog: Catalog, written: Table | None = None)
 
 @dataclass(frozen=True)
 class Asked:
-    """A query, and the relations that it reads by their names in the text."""
+    """A query, and the relations that it reads by their names in the text.
+
+    With a `query` its expressions are those of the language, which `computed` makes calls of `functions`; without one
+    the text is DuckDB's.
+    """
 
     sql: str
     relations: dict[str, pa.Table]
+    query: exp.Expr | None = field(default=None, repr=False, compare=False)
+    functions: tuple[EngineFunction, ...] = ()
 
 
 def question_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table] | None = None) -> Question:
@@ -76,8 +84,8 @@ def question_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table]
             _rename(table, names[read])
     refuse_written_functions(resolved, catalog)
     refuse_unknown_functions(resolved)
-    text = spelled(resolved).sql(dialect="duckdb", comments=False)
-    return Question(text, {alias: name for name, alias in names.items()}, given or {})
+    text = resolved.sql(dialect="duckdb", comments=False)
+    return Question(text, {alias: name for name, alias in names.items()}, given or {}, resolved)
 
 
 def names_of(query: exp.Expr, catalog: Catalog) -> list[str]:

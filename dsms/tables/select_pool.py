@@ -10,10 +10,12 @@ import pyarrow as pa
 import structlog
 
 from dsms.model.limits import SETTING, Limits
+from dsms.tables.computed import computed
 from dsms.tables.question import Asked
 from dsms.tables.select_budget import Budget, TookTooLong, TooManySelects
 from dsms.tables.select_process import Ended, Form, Reply, SelectProcess
 from dsms.tables.select_wire import WorkerLimits
+from operators.core.errors import SqlError
 
 log = structlog.get_logger()
 _TRIES = 3
@@ -61,12 +63,21 @@ class SelectPool:
 
     def reply(self, asked: Asked, form: Form, budget: Budget) -> Reply:
         """The answer to a question, for a statement that was admitted."""
+        asked = computed(asked, lambda probing: self._refusal(probing, budget))
         for _ in range(_TRIES - 1):
             try:
                 return self._ask(asked, form, budget)
             except Ended:
                 continue  # it had nothing to do for a while
         return self._ask(asked, form, budget)
+
+    def _refusal(self, asked: Asked, budget: Budget) -> str:
+        """DuckDB's reason for refusing a question."""
+        try:
+            self.reply(asked, "arrow", budget)
+        except SqlError as error:
+            return error.message
+        return ""
 
     def close(self) -> None:
         """Ends the processes that have nothing to do."""

@@ -29,6 +29,7 @@ _ENVIRONMENT = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "MALLOC_ARENA_MAX": "1",
     "OMP_NUM_THREADS": "1",
+    "POLARS_MAX_THREADS": "1",
 }
 
 
@@ -84,13 +85,13 @@ class SelectProcess:
         self._channel.close()
 
     def ask(self, asked: Asked, form: Form, budget: Budget) -> Reply:
-        """The answer to a question."""
+        """The answer to a question whose expressions are computed by functions."""
         self.sound = False
         most = budget.limits.select_result_mb * _MB
         streams = {name: stream_of(rows.cast(stored_schema(rows.schema))) for name, rows in asked.relations.items()}
         given = [Given(name, casts_of(rows.schema), streams[name].size) for name, rows in asked.relations.items()]
         rows = budget.limits.select_rows if form == "json" else sys.maxsize
-        order = Order(asked.sql, given, form, rows, most)
+        order = Order(asked.sql, given, form, rows, most, list(asked.functions))
         for content in (msgspec.msgpack.encode(order), *streams.values()):
             self._send(content, budget)
         outcome = msgspec.msgpack.decode(self._receive(_LONGEST_OUTCOME, budget), type=Outcome)

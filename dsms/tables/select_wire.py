@@ -27,6 +27,15 @@ class Given(msgspec.Struct, frozen=True):
     bytes: int
 
 
+class EngineFunction(msgspec.Struct, frozen=True):
+    """An expression that the engine computes for DuckDB: the name by which the query calls it, the type of its values
+    in DuckDB, and the pickled names of its operands with the expression over them."""
+
+    name: str
+    type: str
+    content: bytes
+
+
 class Order(msgspec.Struct, frozen=True):
     """A query, the relations that follow, and how the rows are wanted, with the most rows and bytes of them."""
 
@@ -35,6 +44,7 @@ class Order(msgspec.Struct, frozen=True):
     form: Literal["json", "arrow"]
     rows: int
     bytes: int
+    functions: list[EngineFunction] = []
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
 """A process that answers one-time statements, one at a time, within limits of memory and of the size of answers.
 
-Run with the number of a socket and the limits (`WorkerLimits`, as JSON). It imports little more than DuckDB and Arrow,
-so that it starts soon, and knows no secrets; it can write no file. Whoever holds the other end of the socket ends it
-when an answer takes too long; it ends itself when that end is closed, and after a while without questions.
+Run with the number of a socket and the limits (`WorkerLimits`, as JSON). It imports little more than DuckDB, Arrow and
+the engine's expressions, so that it starts soon, and knows no secrets; it can write no file. Whoever holds the other
+end of the socket ends it when an answer takes too long; it ends itself when that end is closed, and after a while
+without questions.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import msgspec
 import pyarrow as pa
 
 from dsms.tables.database import connect, register
+from dsms.tables.engine_functions import reason_of, registered, warm_up
 from dsms.tables.far_times import refuse_far_columns, refuse_far_times, time_columns
 from dsms.tables.select_wire import Order, Outcome, WorkerLimits, stream_of
 from operators.core.errors import UserError
@@ -36,6 +38,7 @@ class Exceeded(Exception):
 
 
 def _serve(channel: socket.socket, limits: WorkerLimits) -> None:
+    warm_up()
     database, base = connect(limits.memory_mb), _data_bytes()
     while True:
         channel.settimeout(_IDLE_S)
@@ -53,21 +56,22 @@ def _serve(channel: socket.socket, limits: WorkerLimits) -> None:
 def _outcome(database: duckdb.DuckDBPyConnection, channel: socket.socket, order: Order) -> tuple[Outcome, Any]:
     try:
         streams = [_received(channel) for _ in order.relations]
-        with database.cursor() as cursor:
+        with registered(database, order.functions), database.cursor() as cursor:
             for given, stream in zip(order.relations, streams, strict=True):
                 register(cursor, given.name, pa.ipc.open_stream(pa.py_buffer(stream)).read_all(), given.casts)
             return _answered(cursor, order)
     except Exceeded as error:
         return Outcome(failed="rows" if str(error) == "rows" else "bytes"), b""
     except (MemoryError, duckdb.OutOfMemoryException) as error:
-        return Outcome(failed="memory", reason=_first_line(error)), b""
+        return Outcome(failed="memory", reason=reason_of(error)), b""
     except (duckdb.FatalException, duckdb.InternalException):
         raise  # the database cannot be used any more
     except UserError as error:
         return Outcome(failed="sql", reason=str(error)), b""
     except duckdb.Error as error:
-        failed: Literal["memory", "sql"] = "memory" if "bad_alloc" in str(error) else "sql"
-        return Outcome(failed=failed, reason=_first_line(error)), b""
+        short = "bad_alloc" in str(error) or "MemoryError" in str(error)
+        failed: Literal["memory", "sql"] = "memory" if short else "sql"
+        return Outcome(failed=failed, reason=reason_of(error)), b""
 
 
 def _answered(cursor: duckdb.DuckDBPyConnection, order: Order) -> tuple[Outcome, Any]:
@@ -95,10 +99,6 @@ def _check(order: Order, rows: int, size: int) -> None:
         raise Exceeded("rows")
     if size > order.bytes:
         raise Exceeded("bytes")
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or ["out of memory"])[0]
 
 
 def _received(channel: socket.socket) -> bytearray:

@@ -18,6 +18,7 @@ from operators.core.quoting import quoted_text
 _INTEGERS: Final = {21: "!h", 23: "!i", 20: "!q"}
 _FLOATS: Final = {700: "!f", 701: "!d"}
 _BOOL, _TEXT, _JSON, _NUMERIC, _TIMESTAMP = 16, 25, 114, 1700, 1114
+_UUID = 2950
 _START = datetime(2000, 1, 1)  # noqa: DTZ001  instants are counted from here, in UTC where they have a zone
 #: How the numbers of dates and times are read, by type: days, or microseconds.
 _MOMENTS: Final[dict[int, Callable[[int], str]]] = {
@@ -184,7 +185,15 @@ def literal(value: bytes | None, oid: int, *, binary: bool) -> str:
         return "TRUE" if shown.lower() in ("t", "true", "1", "yes", "on") else "FALSE"
     if oid in _NUMBERS and _NUMBER.fullmatch(shown):
         return shown
-    return quoted_text(shown)
+    return quoted_text(_uuid(shown) if oid == _UUID else shown)
+
+
+def _uuid(text: str) -> str:
+    """A UUID as the language writes it: clients may leave out its hyphens."""
+    try:
+        return str(UUID(text))
+    except ValueError as error:
+        raise Malformed(f'"{text}" is no UUID') from error
 
 
 def _from_binary(value: bytes, oid: int) -> str:
@@ -202,7 +211,7 @@ def _from_binary(value: bytes, oid: int) -> str:
             raise Malformed("a date or time is outside the years 1 to 9999") from error
     if oid == _NUMERIC and len(value) >= 8:
         return _numeric(value)
-    if oid == 2950 and len(value) == 16:
+    if oid == _UUID and len(value) == 16:
         return str(UUID(bytes=value))
     raise Malformed(f"parameters of type {oid} are taken as text alone")
 

@@ -16,8 +16,11 @@ import pyarrow as pa
 import pytest
 
 from dsms.local.waiting import wait_until
+from dsms.model import statements as st
+from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
-from dsms.tables.question import Asked
+from dsms.registration.statements import parse
+from dsms.tables.question import Asked, question_of
 from dsms.tables.select_budget import Cancelled, OutOfBounds, TookTooLong, TooManySelects
 from dsms.tables.select_pool import SelectPool
 from operators.core.distinct_type import DistinctType
@@ -240,3 +243,27 @@ def test_a_process_ends_with_its_parent(pool: SelectPool) -> None:
     (process,) = pool._idle
     process._channel.close()
     assert wait_until(lambda: not process.alive, 30)
+
+
+def asked_of_language(sql: str, rows: pa.Table) -> Asked:
+    (statement,) = parse(sql)
+    assert isinstance(statement, st.Select)
+    return question_of(statement.select, Catalog(), {"t": rows}).over(lambda _: rows)
+
+
+def test_the_engine_computes_expressions_in_the_process_and_what_it_had_to_is_forgotten(pool: SelectPool) -> None:
+    rows = pa.table({"a": pa.array(range(101), pa.int32()), "s": ["É"] * 101})
+
+    def answered(sql: str) -> list[list[object]]:
+        with pool.admitted() as budget:
+            return json.loads(pool.reply(asked_of_language(sql, rows), "json", budget).rows)
+
+    assert answered("SELECT LOWER(s), SUM(a + 1) FROM t WHERE a % 50 = 1 GROUP BY LOWER(s)") == [["é", 54]]
+    with pytest.raises(OutOfBounds, match="more than 100 rows"):
+        answered("SELECT a + 1 FROM t")
+    with pytest.raises(SqlError, match='^line 1, column 1: division by zero in "10 / a"$'):
+        answered("SELECT 10 / a FROM t")
+    with pytest.raises(SqlError, match='^line 1, column 1: Binder Error: Referenced column "b" not found'):
+        answered("SELECT b + 1 FROM t")
+    assert answered("SELECT a * 2 FROM t WHERE a = 3") == [[6]]
+    assert len(pool._idle) == 1

@@ -62,7 +62,7 @@ def test_a_statement_is_visible_to_the_next(statement: str, after: list[tuple[ob
         ("UPDATE Rooms SET id = 5", r"duplicate key \(id\) = \(5\)"),
         ("INSERT INTO Rooms (id) VALUES (3)", 'column "name" of table "Rooms" is NOT NULL'),
         ("UPDATE Rooms SET name = NULL", 'column "name" of table "Rooms" is NOT NULL'),
-        ("INSERT INTO Rooms VALUES ('x', 'y', 1)", """column "id" is INTEGER: could not convert string 'x'"""),
+        ("INSERT INTO Rooms VALUES ('x', 'y', 1)", """column "id" is INTEGER: cannot cast "x" to INTEGER"""),
         ("INSERT INTO Rooms VALUES (3, 'y', 123456)", r'column "area" is DECIMAL\(6, 2\)'),
         ("INSERT INTO Rooms VALUES (3, 'y')", "3 columns but 2 values in a row"),
         ("INSERT INTO Rooms (id, id) VALUES (3, 4)", 'column "id" is listed twice'),

@@ -1,0 +1,74 @@
+"""What a one-time statement asks, as DuckDB and the engine answer it together."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dsms.tables.engine_calls import EngineCalls, Leaves, cast_in_duckdb, duckdb_type, operands
+from dsms.tables.leaf_types import groups_of, probe, probed
+from dsms.tables.question import Asked
+from dsms.tables.select_wire import EngineFunction
+from dsms.tables.sites import SITE, Site, sites_of
+from dsms.tables.spelling import spelled
+from operators.core.distinct_type import stored
+from operators.expressions import Expression
+
+#: Gives DuckDB's reason for refusing a question.
+Refusal = Callable[[Asked], str]
+
+
+def computed(asked: Asked, refusal: Refusal) -> Asked:
+    """The question with its scalar expressions as calls of functions of the engine. `refusal` is asked once for each
+    expression that reads something, over relations without rows: DuckDB knows the types of what is read."""
+    if asked.query is None:
+        return asked
+    found = sites_of(asked.query)
+    empty = {name: rows.slice(0, 0) for name, rows in asked.relations.items()}
+    bound = _bound(found.query, found.sites, lambda sql: refusal(Asked(sql, empty)))
+    calls = EngineCalls()
+    for mark in found.marked:
+        site, (typed, expression) = found.sites[mark.meta[SITE]], bound[mark.meta[SITE]]
+        leaves = Leaves(dict(zip(site.names, mark.expressions, strict=True)), typed.types)
+        made = calls.condition(expression, leaves, site.beside) if site.condition else calls.value(expression, leaves)
+        if mark is found.query:
+            found.query = made
+        mark.replace(made)
+    text = spelled(found.query).sql(dialect="duckdb", comments=False)
+    functions = tuple(_function(name, each) for name, each in calls.functions.items())
+    return replace(asked, sql=text, query=None, functions=functions)
+
+
+def _bound(query: exp.Expr, sites: list[Site], refusal: Callable[[str], str]) -> list[tuple[Leaves, Expression]]:
+    """The sites as expressions over their leaves, whose types are learned from the inside out."""
+    asked = exp.Paren(this=spelled(query))
+    marks = {node.meta[SITE]: node for node in asked.walk() if SITE in node.meta}
+    waiting: dict[int, exp.Expr] = {}
+    for numbers in groups_of(marks):
+        asks = probe({number: list(marks[number].expressions) for number in numbers})
+        for number in numbers:
+            waiting[number] = asks if number == numbers[0] else exp.null()
+            marks[number].replace(waiting[number])
+    bound: dict[int, tuple[Leaves, Expression]] = {}
+
+    def learn(number: int, types: list[pa.DataType]) -> None:
+        leaves = Leaves({}, dict(zip(sites[number].names, types, strict=True)))
+        bound[number] = leaves, leaves.bound(sites[number])
+        waiting.pop(number).replace(cast_in_duckdb(exp.Null(), bound[number][1].type))
+
+    for number, site in enumerate(sites):
+        if not site.names:
+            learn(number, [])
+    while waiting:
+        for number, types in probed(refusal(asked.this.sql(dialect="duckdb", comments=False))).items():
+            learn(number, types)
+    return [bound[number] for number in range(len(sites))]
+
+
+def _function(name: str, expression: Expression) -> EngineFunction:
+    kind = duckdb_type(stored(expression.type))
+    return EngineFunction(name, kind, pickle.dumps((operands(expression), expression)))

@@ -1,0 +1,232 @@
+"""The scalar expressions of a query that runs once: the engine computes them, DuckDB what is between them.
+
+A *site* is an expression that is as large as can be without a part that DuckDB has to compute: a column, an aggregate,
+a function with OVER, a subquery. Such parts are its leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dsms.model.types import parse_type
+from dsms.sql.binder.aggregate_calls import aggregate_function
+from dsms.tables.question import is_common
+from operators.core.errors import SqlError
+
+#: The marks of a leaf, with its number in the site, and of the node that stands for a site, with the site's number.
+LEAF, SITE = "leaf", "site"
+#: Where the site is a condition that decides which rows there are.
+_CONDITIONS = (exp.Where, exp.Having, exp.Qualify)
+#: What stands around the call of an aggregate or of a function with OVER.
+_CALLS = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+_LEAVES = (exp.Column, exp.Query, exp.Exists, exp.Explode, exp.Unnest, exp.Grouping, exp.Star, *_CALLS)
+#: What is no expression that can be computed, and has none within it.
+_ATOMS = (exp.Identifier, exp.TableAlias, exp.DataType, exp.WindowSpec, exp.TableSample, exp.Var)
+#: What DuckDB reads as it is written, and as the language does.
+_PLAIN = (exp.Literal, exp.Boolean, exp.Null, exp.Interval)
+_LARGEST_INTEGER = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Site:
+    """An expression with marked leaves; its leaves as DuckDB is to compute them, in which sites are marked, are the
+    operands of the node that stands for it. A `condition` decides which rows there are, of what FROM has as `beside`.
+    """
+
+    expression: exp.Expr
+    names: tuple[str, ...]
+    condition: bool = False
+    beside: tuple[str, ...] = ()
+
+
+@dataclass
+class Sites:
+    """The sites of a query, by their numbers."""
+
+    query: exp.Expr
+    sites: list[Site] = field(default_factory=list)
+
+    @property
+    def marked(self) -> list[exp.Expr]:
+        """The nodes that stand for sites, inner ones first."""
+        return [node for node in self.query.walk(bfs=False) if SITE in node.meta][::-1]
+
+
+def sites_of(query: exp.Expr) -> Sites:
+    """The query with a node `SITE(leaves)` in place of each site.
+
+    >>> import sqlglot
+    >>> found = sites_of(sqlglot.parse_one("SELECT a, SUM(b + 1) * 2 FROM t WHERE c > 3 GROUP BY a"))
+    >>> found.query.sql()
+    'SELECT a, SITE(SUM(SITE(b))) AS "(sum(b + 1) * 2)" FROM t WHERE SITE(c) GROUP BY a'
+    >>> [site.expression.sql() for site in found.sites]
+    ['SUM(b + 1) * 2', 'b + 1', 'c > 3']
+    """
+    found = Sites(exp.Paren(this=query.copy()))
+    _descend(found.query, frozenset(), found.sites)
+    found.query = found.query.this.pop()
+    return found
+
+
+def _descend(node: exp.Expr, keys: frozenset[str], sites: list[Site]) -> None:
+    """Replaces the sites within a node. `keys` are the expressions by which the rows around it are grouped."""
+    own = _keys(node) if isinstance(node, exp.Select) else keys
+    for child in list(node.iter_expressions()):
+        given = _keys_for(node, child, own)
+        if isinstance(child, _ATOMS):
+            continue
+        if isinstance(child, _CONDITIONS) and not isinstance(node, exp.Filter):
+            _replace(child.this, given, sites, _beside(node) if isinstance(child, exp.Where) else ())
+        elif isinstance(node, exp.Join) and child is node.args.get("on"):
+            _replace(child, given, sites, _beside(node.parent, node))
+        elif _scalar(child, node) and not (isinstance(node, _CALLS) and child is node.this):
+            _replace(child, given, sites)
+        else:
+            _descend(child, given, sites)
+
+
+def _keys_for(node: exp.Expr, child: exp.Expr, keys: frozenset[str]) -> frozenset[str]:
+    """The keys that are computed where a child is: aggregates, FROM and WHERE are below the grouping."""
+    grouped = not isinstance(child, exp.From | exp.Join | exp.Where | exp.Group | exp.Lateral | exp.With)
+    if isinstance(node, exp.Select):
+        return keys if grouped else frozenset()
+    within = aggregate_function(node) is not None and not isinstance(node.parent, exp.Window)
+    return frozenset() if isinstance(child, exp.Query) or within else keys
+
+
+def _keys(select: exp.Select) -> frozenset[str]:
+    group = select.args.get("group")
+    if group is None:
+        return frozenset()
+    listed = [key.unnest() for key in group.expressions]
+    return frozenset(normal(key) for key in listed if not isinstance(key, (*_PLAIN, exp.Column)))
+
+
+def normal(node: exp.Expr) -> str:
+    """The text of an expression, the same however its names are written."""
+    copy = node.unnest().copy()
+    for name in copy.find_all(exp.Identifier):
+        name.set("this", name.name.lower())
+        name.set("quoted", True)
+    return copy.sql(comments=False)
+
+
+def _scalar(node: exp.Expr, parent: exp.Expr) -> bool:
+    if isinstance(node, exp.Tuple):
+        return isinstance(parent, exp.Select | exp.Alias)
+    return isinstance(node, exp.Condition | exp.JSONValue) and not isinstance(node, exp.UDTF)
+
+
+def _beside(select: exp.Expr | None, last: exp.Join | None = None) -> tuple[str, ...]:
+    """The names of the items of FROM, up to a join, whose rows DuckDB may look at before it joins them."""
+    if not isinstance(select, exp.Select) or (first := select.args.get("from_")) is None:
+        return ()
+    joins = select.args.get("joins") or []
+    items = [first.this, *(join.this for join in joins[: joins.index(last) + 1 if last else None] if _kept(join))]
+    if len(items) == 1 and isinstance(first.this, exp.Table) and not is_common(first.this):
+        return ()
+    return tuple(dict.fromkeys(item.alias_or_name for item in items if item.alias_or_name))
+
+
+def _kept(join: exp.Join) -> bool:
+    """Whether the item that is joined can be named behind the join."""
+    return str(join.kind).upper() not in ("SEMI", "ANTI")
+
+
+def _replace(node: exp.Expr, keys: frozenset[str], sites: list[Site], beside: tuple[str, ...] | None = None) -> None:
+    if not _is_computed(node, keys):
+        for leaf in _leaves(node, keys):
+            _descend(leaf, keys, sites)
+        return
+    number, names = len(sites), dict[str, int]()
+    sites.append(Site(node, ()))
+    leaves: list[exp.Expr] = []
+    for leaf in list(_leaves(node, keys)):
+        text = normal(leaf)
+        if text not in names:
+            names[text] = len(leaves)
+            leaves.append(leaf.copy())
+        leaf.meta[LEAF] = names[text]
+    mark = exp.Anonymous(this="SITE", expressions=leaves)
+    mark.meta[SITE] = number
+    node.replace(exp.alias_(mark, _shown(node), quoted=True, copy=False) if _is_output(node) else mark)
+    sites[number] = Site(node, tuple(_names(leaves)), beside is not None, beside or ())
+    for leaf in leaves:
+        if normal(leaf) in keys:
+            _replace(leaf, frozenset(), sites)
+        else:
+            _descend(leaf, keys, sites)
+
+
+def _is_output(node: exp.Expr) -> bool:
+    """Whether it is a column of a query without a name."""
+    return isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
+
+
+def _shown(node: exp.Expr) -> str:
+    """The name that DuckDB gives such a column: its text."""
+    text = node.sql(dialect="duckdb", comments=False, normalize_functions="lower")
+    return f"({text})" if isinstance(node, exp.Binary) else text
+
+
+def _names(leaves: list[exp.Expr]) -> Iterator[str]:
+    """Names for leaves, as messages have them: those of columns alone where no other leaf has it."""
+    short = [leaf.name if isinstance(leaf, exp.Column) else leaf.sql(comments=False) for leaf in leaves]
+    for name, leaf in zip(short, leaves, strict=True):
+        yield name if short.count(name) == 1 else leaf.sql(comments=False)
+
+
+def _leaves(node: exp.Expr, keys: frozenset[str]) -> Iterator[exp.Expr]:
+    """The outermost leaves of an expression."""
+    if _is_leaf(node, keys):
+        yield node
+        return
+    for child in node.iter_expressions():
+        if not isinstance(child, _ATOMS):
+            yield from _leaves(child, keys)
+
+
+def _is_leaf(node: exp.Expr, keys: frozenset[str]) -> bool:
+    if isinstance(node, _LEAVES) or aggregate_function(node) is not None or _is_foreign(node):
+        return True
+    if isinstance(node, exp.In) and (node.args.get("query") or node.args.get("unnest")):
+        return True
+    if isinstance(node, exp.Binary) and isinstance(node.expression, exp.Any | exp.All):
+        return node.expression.find(exp.Query) is not None
+    return bool(keys) and isinstance(node, exp.Condition) and normal(node) in keys
+
+
+def _is_computed(node: exp.Expr, keys: frozenset[str]) -> bool:
+    """Whether there is something to compute: sums too, whose values are to be of the language's types."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Neg) and isinstance(inner.this, exp.Literal):
+        inner = inner.this
+    if isinstance(inner, exp.Literal) and not inner.is_string:
+        return inner.name.isdigit() and int(inner.name) > _LARGEST_INTEGER
+    if isinstance(inner, _PLAIN):
+        return False
+    if any(map(_is_foreign, _leaves(node, keys))):
+        return False
+    return not _is_leaf(inner, frozenset()) or _function(inner) is not None
+
+
+def _is_foreign(node: exp.Expr) -> bool:
+    """Whether it is a cast to a type that DuckDB alone has, as clients write of times of the day: it computes what is
+    around it too."""
+    if not isinstance(node, exp.Cast):
+        return False
+    try:
+        parse_type(node.to)
+    except SqlError:
+        return True
+    return False
+
+
+def _function(node: exp.Expr) -> exp.Sum | None:
+    """The sum that a leaf is, if it is one."""
+    while isinstance(node, exp.Window | exp.Filter):
+        node = node.this
+    return node if isinstance(node, exp.Sum) else None
