@@ -1,7 +1,9 @@
-"""Outages of Kafka and Redis: a clear error at once, no loss, and no restart is needed when they are back."""
+"""Outages of Kafka, Redis and an executor's scratch files: a clear error at once, no loss, and no restart is needed
+when they are back."""
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from dsms.local.installed import local_broker, local_redis
 from dsms.local.redis_server import RedisServer
 from dsms.local.services import http_ready
 from dsms.local.waiting import wait_until
-from integration.cluster import Cluster, Refused, running
+from dsms.spark.scratch import temporary_directory
+from integration.cluster import Cluster, Refused, log_of, running
 from integration.kafka_log import Input, advance, changes, write
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
@@ -114,6 +117,20 @@ def test_a_drop_while_redis_is_away(cluster: Cluster, redis_server: RedisServer,
     with pytest.raises(Refused) as refused:
         cluster.get(f"queries/{unique}V")
     assert refused.value.status == 404
+
+
+def test_scratch_files(cluster: Cluster, unique: str):
+    """Spark's session has its files in the scratch directory, and starts again without them; the process goes on."""
+    make(cluster, unique)
+    feed(cluster, unique, 1)
+    assert_exact(cluster, unique, [1])
+    (scratch,) = cluster.directory.glob("executor-1-*/scratch/executor-1")
+    for directory in {scratch, temporary_directory(scratch)}:
+        shutil.rmtree(directory)
+    for ts in (2, 3):
+        feed(cluster, unique, ts)
+        assert_exact(cluster, unique, list(range(1, ts + 1)))
+    assert "the Spark session starts again" in log_of(cluster.executors[0]) and cluster.executors[0].alive
 
 
 def test_no_leftover_directory(tmp_path: Path, cluster: Cluster):

@@ -7,6 +7,7 @@ import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from dsms.runtime.settings import CheckpointSettings, ExecutorSettings
 from dsms.scheduler.registry import choices, parse_policy
 from dsms.scheduler.tuning import Tuning
 from dsms.spark.scratch import scratch_directory
-from dsms.spark.session import spark_session
+from dsms.spark.session import renewed_session, spark_session
 from operators.core.errors import ConfigError
 from operators.core.recursion import STACK_BYTES, allow_deep_calls
 from operators.core.secrets import resolved_url
@@ -142,7 +143,8 @@ def main(  # noqa: PLR0913 one parameter an option
 
         telemetry = Telemetry("dsms-executor", id, os.environ)
         epochs = EpochMetrics(telemetry)
-        process = ExecutorProcess(replace(settings, observer=epochs), session.result, stopping)
+        renew = partial(renewed_session, master=master, scratch=settings.scratch, targets=partitions, host=driver_host)
+        process = ExecutorProcess(replace(settings, observer=epochs), session.result, renew, stopping)
         observe_reports(telemetry, process.reports, epochs.behind)
         if health_port is not None:
             serve_health(health_host, health_port, process.health, telemetry.prometheus)

@@ -66,7 +66,7 @@ from dsms.scheduler.leases import FragmentStatus
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
 from dsms.spark.plan_server import PlanServer
-from dsms.spark.scratch import temporary_directory
+from dsms.spark.scratch import make_directories, temporary_directory
 from dsms.spark.session import SparkSession
 from dsms.spark.stream import Batch, FragmentStream
 
@@ -116,6 +116,7 @@ class Fragment:
         )
         self._scrubbing = Scrubbing(name, stores[1], settings.alarms, lambda: self.state.computed.names())
         # made last, so that a constructor that is fenced or fails leaves no directory behind
+        make_directories(settings.scratch)
         self._scratch = settings.scratch / f"{name}-{self._token}"
         self._scratch.mkdir(parents=True)
         self._frames = FrameDirectories(self._scratch) if settings.one_machine else None

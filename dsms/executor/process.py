@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 import structlog
@@ -35,10 +35,15 @@ class ExecutorProcess:
     """Runs the fragments that are assigned to this executor."""
 
     def __init__(
-        self, settings: ExecutorSettings, make_session: Callable[[], SparkSession], stopping: threading.Event
+        self,
+        settings: ExecutorSettings,
+        make_session: Callable[[], SparkSession],
+        renew_session: Callable[[SparkSession], SparkSession],
+        stopping: threading.Event,
     ) -> None:
+        """`renew_session` stops a session that fails and makes another one."""
         self._settings = settings
-        self._make_session = make_session
+        self._make_session, self._renew_session = make_session, renew_session
         self._alarms = settings.alarms
         self._cluster = ClusterState(settings.redis_url, settings.cluster, settings.alarms)
         self._stopping = stopping
@@ -64,6 +69,7 @@ class ExecutorProcess:
             self._runners = {}
             while not self._stopping.wait(_POLL_S):
                 self._turn(spark, self._runners)
+                spark = healed(spark, self._runners, self._renew_session)
                 self._turned_at = time.monotonic()
         finally:
             for runner in (self._runners or {}).values():
@@ -152,3 +158,23 @@ class ExecutorProcess:
             self._cluster.leave(self._settings.executor_id)
         except ExternalError as error:
             log.warning("the lease ends by itself", reason=str(error))
+
+
+def healed(
+    spark: SparkSession, runners: Mapping[str, Runner], renew: Callable[[SparkSession], SparkSession]
+) -> SparkSession:
+    """The session that fragments run in: another one where a fragment fails again and again in this one. Raises
+    ExternalError, which ends the process, where that did not help either: its supervisor starts it again."""
+    remedies = {runner.remedy: name for name, runner in runners.items()}
+    if (name := remedies.get("process")) is not None:
+        reason = runners[name].status.reason
+        raise ExternalError(f'fragment "{name}" fails again and again in the same way: {reason}')
+    if (name := remedies.get("session")) is None:
+        return spark
+    log.error("the Spark session starts again", fragment=name, reason=runners[name].status.reason)
+    for runner in runners.values():
+        runner.halt()
+    renewed = renew(spark)
+    for runner in runners.values():
+        runner.use(renewed)
+    return renewed

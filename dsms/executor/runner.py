@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from connectors.kafka.errors import TopicMadeAnew, TopicRefuses
+from dsms.executor.escalation import Remedy, Series
 from dsms.executor.fragment import Fragment
 from dsms.executor.link_topics import ensure_links
 from dsms.model.catalog import Catalog
@@ -20,6 +21,7 @@ from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduler.leases import RECOVERING, RUNNING, FragmentStatus
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
+from dsms.spark.errors import SparkFailed
 from dsms.spark.session import SparkSession
 from operators.core.errors import DsmsError, ExternalError, Fenced
 
@@ -38,6 +40,9 @@ class Runner:
         self._bounds = bounds
         self._fenced_lease: int | None = None
         self._failures, self._not_before = 0, 0.0
+        #: Failures of Spark since the last epoch that was committed, and what is to be done about them.
+        self._series = Series()
+        self.remedy: Remedy = "fragment"
         #: Why queries cannot write their topics, by query: found out by commits, which cannot be taken apart.
         self._refused: dict[str, str] = {}
 
@@ -68,6 +73,11 @@ class Runner:
         state = fragment.state
         return state.revision.lanes, state.revision.manifest, state.measures
 
+    def use(self, spark: SparkSession) -> None:
+        """Halts the fragment, and starts it in another session from now on."""
+        self.halt()
+        self._spark, self.remedy = spark, "fragment"
+
     def halt(self) -> None:
         """Stops the fragment, if it runs."""
         if self._fragment is not None:
@@ -83,6 +93,9 @@ class Runner:
         except DsmsError as error:
             if self._fragment is not None:
                 self._refused = {**self._refused, **refused_by(error, self._fragment.state.plan)}
+            if isinstance(error, SparkFailed):
+                self._series = self._series.after(str(error), time.monotonic())
+                self.remedy = self._series.remedy
             self._fail(error, RECOVERING)
             self._not_before = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
             self._failures += 1
@@ -144,6 +157,7 @@ class Runner:
         self.status = FragmentStatus(state, str(error))
 
     def _set_status(self, status: FragmentStatus) -> None:
+        self._series = Series()
         if self._fragment is not None:
             self.status = self._with_checkpoint(status)
 

@@ -6,6 +6,11 @@ import re
 
 from operators.core.errors import DsmsError, ExternalError, Fenced
 
+
+class SparkFailed(ExternalError):
+    """Spark itself failed, or Python in its workers, and not a system that our code called."""
+
+
 #: One of our errors in the text of Spark's.
 _OURS = re.compile(rf"^{re.escape(DsmsError.__module__)}\.\w+: (.+)$", re.MULTILINE)
 
@@ -22,4 +27,4 @@ def reason_of(error: BaseException | None) -> DsmsError:
     if (ours := _OURS.search(text)) is not None:
         return ExternalError(ours[1])
     last = [line for line in text.splitlines() if line.strip()]
-    return ExternalError("the fragment's query failed: " + (" | ".join(last[:3])), retryable=True)
+    return SparkFailed("the fragment's query failed: " + (" | ".join(last[:3])), retryable=True)

@@ -20,14 +20,18 @@ _LONGEST = 63
 def scratch_directory(scratch: Path) -> Iterator[None]:
     """Makes the scratch directory and that of temporary files, empty even after a run that was killed; at the end
     removes both."""
-    both = {scratch, temporary_directory(scratch)}
-    _remove(both)
-    for directory in both:
-        directory.mkdir(parents=True, mode=0o700)
+    _remove(scratch)
+    make_directories(scratch)
     try:
         yield
     finally:
-        _remove(both)
+        _remove(scratch)
+
+
+def make_directories(scratch: Path) -> None:
+    """Makes the scratch directory and that of temporary files, where somebody has removed them."""
+    for directory in _both(scratch):
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def temporary_directory(scratch: Path) -> Path:
@@ -44,6 +48,10 @@ def temporary_directory(scratch: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"dsms-{hashlib.sha256(bytes(scratch)).hexdigest()[:12]}"
 
 
-def _remove(directories: set[Path]) -> None:
-    for directory in directories:
+def _both(scratch: Path) -> set[Path]:
+    return {scratch, temporary_directory(scratch)}
+
+
+def _remove(scratch: Path) -> None:
+    for directory in _both(scratch):
         shutil.rmtree(directory, ignore_errors=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pyspark
 import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dsms.runtime.memory import allocators
@@ -17,16 +19,29 @@ from dsms.spark.compat.class_archive import JVM, home, options
 from dsms.spark.compat.hidden_pandas import spark_without_pandas
 from dsms.spark.compat.spark_home import linked_home
 from dsms.spark.compat.trick import unseen
-from dsms.spark.scratch import temporary_directory
+from dsms.spark.scratch import make_directories, temporary_directory
 from dsms.spark.source import StreamSource
 
-__all__ = ["SparkSession", "spark_session"]
+__all__ = ["SparkSession", "renewed_session", "spark_session"]
 
 #: The JVM needs little memory, but a heap that begins at a share of the machine's memory would fill it.
 _HEAP = "-Xms64m -Xmn16m"
 #: The environment of workers. Each task has one core, so more threads of Polars would only take memory.
 _WORKERS = {**allocators.ENVIRONMENT, "POLARS_MAX_THREADS": "1"}
 log = structlog.get_logger()
+
+
+def renewed_session(old: SparkSession, master: str, scratch: Path, targets: int, host: str) -> SparkSession:
+    """A session in the place of one that fails. It has files of its own, and what was removed of the scratch directory
+    is made again; the JVM stays. No stream of the old session may run."""
+    try:
+        old.stop()
+    except (PySparkException, Py4JError) as error:
+        log.warning("stopping the Spark session failed", reason=str(error))
+    make_directories(scratch)
+    if os.environ.get("SPARK_HOME") == str(scratch / "home") and not (scratch / "home").exists():
+        linked_home(scratch / "home")
+    return spark_session(master, scratch, targets, host)
 
 
 def spark_session(master: str, scratch: Path, targets: int, host: str = "127.0.0.1") -> SparkSession:

@@ -155,6 +155,7 @@ class StatementCluster:
         self.lanes: dict[str, LaneStatus] = {}
         self.store = CatalogStore(log=self.log, apply_event=lambda _: None, changed=lambda: None)
         self.context = StatementContext(
+            python=True,
             store=self.store,
             facts=self,
             control=_NoControl(),

@@ -14,10 +14,12 @@ import pytest
 
 from connectors.kafka.errors import TopicMadeAnew, TopicRefuses
 from dsms.executor import runner
+from dsms.executor.process import healed
 from dsms.executor.runner import Runner
 from dsms.model.catalog import Catalog
 from dsms.scheduler.leases import RUNNING, FragmentStatus
-from operators.core.errors import Fenced
+from dsms.spark.errors import SparkFailed
+from operators.core.errors import ExternalError, Fenced
 from tests.support.fake_environment import apply_all
 
 
@@ -30,6 +32,7 @@ class Standing:
     fenced: bool = False
     refused: str = ""
     made_anew: str = ""
+    broken: str = ""
     failures: object = None
     newer: bool = False
     state: object = None
@@ -42,6 +45,8 @@ class Standing:
     def check(self) -> None:
         if self.fenced:
             raise Fenced("by somebody")
+        if self.broken:
+            raise SparkFailed(self.broken)
         if self.refused:
             raise TopicRefuses(self.refused, "too large", "let it")
         if self.made_anew:
@@ -155,3 +160,47 @@ def test_a_query_whose_topic_was_made_anew_fails_and_not_the_next_one_of_its_nam
     fragment_runner._not_before = 0.0
     fragment_runner.turn(7, catalog)
     assert Standing.made[-1].failures == {}
+
+
+def fail(runner: Runner, reason: str) -> str:
+    """Lets the fragment of a runner fail, and starts it again; gives what is to be done."""
+    runner._not_before = 0.0
+    runner.turn(7, Catalog())
+    Standing.made[-1].broken = reason
+    runner.turn(7, Catalog())
+    return runner.remedy
+
+
+def test_what_fails_again_and_again_in_one_way_starts_more_than_the_fragment(fragment_runner: Runner) -> None:
+    """The reasons differ in the names of files alone."""
+    reasons = [f"NoSuchFileException: /scratch/blockmgr-{'0a1b2c3d4e' * at}/{at}" for at in range(1, 7)]
+    assert [fail(fragment_runner, reason) for reason in reasons[:3]] == ["fragment", "fragment", "session"]
+    fragment_runner.use("another session")  # type: ignore[arg-type]
+    assert [fail(fragment_runner, reason) for reason in reasons[3:]] == ["fragment", "fragment", "process"]
+
+
+def test_an_epoch_that_is_committed_or_another_reason_begins_a_new_series(fragment_runner: Runner) -> None:
+    for _ in range(3):
+        assert [fail(fragment_runner, "the same"), fail(fragment_runner, "the same")] == ["fragment", "fragment"]
+        fragment_runner._set_status(FragmentStatus(RUNNING))
+    for _ in range(3):
+        assert [fail(fragment_runner, "one"), fail(fragment_runner, "another")] == ["fragment", "fragment"]
+
+
+def test_all_fragments_of_a_process_get_the_new_session(fragment_runner: Runner) -> None:
+    stopped: list[object] = []
+
+    def renew(old: object) -> Any:
+        stopped.append(old)
+        return "new"
+
+    other = Runner("1", fragment_runner._settings, "old", None)  # type: ignore[arg-type]
+    other.turn(7, Catalog())
+    fragments = {"0": fragment_runner, "1": other}
+    assert healed("old", fragments, renew) == "old"  # type: ignore[arg-type]
+    assert [fail(fragment_runner, "gone") for _ in range(3)][-1] == "session"
+    assert healed("old", fragments, renew) == "new"  # type: ignore[arg-type]
+    assert (stopped, other._spark, other._fragment, fragment_runner.remedy) == (["old"], "new", None, "fragment")
+    assert [fail(fragment_runner, "gone") for _ in range(3)][-1] == "process"
+    with pytest.raises(ExternalError, match='fragment "0" fails again and again in the same way: gone'):
+        healed("new", fragments, renew)  # type: ignore[arg-type]

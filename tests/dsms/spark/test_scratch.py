@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from dsms.spark.scratch import scratch_directory, temporary_directory
+from dsms.spark.scratch import make_directories, scratch_directory, temporary_directory
 
 #: A socket of Spark's, and the longest path of one: Java refuses 107 bytes as "Unix domain path too long".
 SOCKET, LONGEST_IN_JAVA = ".12345678-1234-1234-1234-123456789012.sock", 106
@@ -42,3 +42,14 @@ def test_a_path_that_is_too_long_for_sockets_has_a_short_one_of_its_own(tmp_path
 def test_sockets_fit_at_any_length_of_the_path(length: int):
     scratch = Path("/" + "a" * (length - 1))
     assert len(bytes(temporary_directory(scratch) / SOCKET)) <= LONGEST_IN_JAVA
+
+
+def test_what_was_removed_under_a_running_executor_is_made_again(tmp_path: Path) -> None:
+    scratch = tmp_path / ("long" * 20) / "executor-1"
+    with scratch_directory(scratch):
+        for directory in (scratch, temporary_directory(scratch)):
+            directory.rmdir()
+        make_directories(scratch)
+        make_directories(scratch)
+        assert scratch.is_dir() and temporary_directory(scratch).is_dir()
+    assert not scratch.exists() and not temporary_directory(scratch).exists()

@@ -1,0 +1,51 @@
+"""What is done about a fragment that fails in the same way again and again: pure decisions.
+
+Most failures pass by themselves, so a fragment is started again. What a fragment shares with others does not heal by
+that: a Spark session whose files are gone, or a process in which something else is broken.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+#: What is to be done after a failure: start the fragment again, the Spark session, or the process.
+Remedy = Literal["fragment", "session", "process"]
+#: The session starts again after so many failures in one way, and the process after as many more.
+PATIENCE = 3
+#: Failures that are further apart than this many seconds have nothing to do with each other.
+APART_S = 120.0
+#: What differs between two failures of one kind: numbers, ids and times.
+_VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
+
+
+@dataclass(frozen=True)
+class Series:
+    """Consecutive failures of Spark in one way, without an epoch that was committed between them.
+
+    >>> from itertools import accumulate
+    >>> failures = [(f"NoSuchFileException: blockmgr-{at}", float(at)) for at in range(6)]
+    >>> *_, series = found = list(accumulate(failures, lambda series, failed: series.after(*failed), initial=Series()))
+    >>> [series.remedy for series in found[1:]]
+    ['fragment', 'fragment', 'session', 'fragment', 'fragment', 'process']
+    >>> series.after("another reason", 7.0).remedy, series.after("NoSuchFileException: blockmgr-9", 999.0).remedy
+    ('fragment', 'fragment')
+    """
+
+    way: str = ""
+    count: int = 0
+    last: float = 0.0
+
+    def after(self, reason: str, now: float) -> Series:
+        """The series after one more failure, at a time in seconds."""
+        way = _VARYING.sub("#", reason)
+        goes_on = way == self.way and now - self.last <= APART_S
+        return Series(way, self.count + 1 if goes_on else 1, now)
+
+    @property
+    def remedy(self) -> Remedy:
+        """What is to be done after the last of them."""
+        if self.count >= 2 * PATIENCE:
+            return "process"
+        return "session" if self.count == PATIENCE else "fragment"
