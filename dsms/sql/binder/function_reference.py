@@ -57,8 +57,11 @@ larger than every other number. Results of decimal arithmetic, with at most 38 d
 | `/` | of the dividend, plus the scale of the divisor | max of both, at least 6 |
 | `%` | max of both | max of both |
 
-Where a result has all 38 digits, a value within one part in 10^12 of the limit counts as an overflow. Casts of decimals
-and text round halves away from zero, casts of floats to integers to even.
+Where a result has all 38 digits, a value within one part in 10^12 of the limit counts as an overflow.
+
+Casts of decimals, and of text to DECIMAL, round halves away from zero, casts of floats to integers to even. Text that
+is cast to an integer is a whole number without a point or exponent: `CAST('2.5' AS INT)` is a fault, and so is
+`CAST('2.0' AS INT)`.
 """
 
 _AGGREGATE_HEAD = """

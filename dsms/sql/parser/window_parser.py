@@ -188,7 +188,10 @@ class WindowParser(PostgresParser):
         while self._match(TokenType.COMMA):
             place = len(spans)
             name = self._argument_name() or (*names, "OFFSET")[min(place, len(names))]
-            spans["SLIDE" if name == "STEP" else name] = self._span()
+            name = "SLIDE" if name == "STEP" else name
+            if name in spans:
+                raise place_of(self._curr).error(f'"{name}" of {function.upper()} is given twice')
+            spans[name] = self._span()
         ordered = [spans[name] for name in (*names, "OFFSET") if name in spans]
         if len(ordered) < len(names) or len(ordered) != len(spans):
             self.raise_error(f"expected {len(names)} length(s) and an optional offset in", token)

@@ -9,7 +9,12 @@ at = dt.datetime
 CONVERSION = [
     ("CAST(' 12 ' AS INT)", 12),
     ("'12'::BIGINT", 12),
+    ("CAST('2.5' AS INT)", '!cannot cast "2.5" to INTEGER in "CAST(\'2.5\' AS INTEGER)"'),
+    ("CAST('2.0' AS BIGINT)", '!cannot cast "2.0" to BIGINT in "CAST(\'2.0\' AS BIGINT)"'),
+    ("CAST('1e2' AS INT)", '!cannot cast "1e2" to INTEGER in "CAST(\'1e2\' AS INTEGER)"'),
+    ("CAST('-1.005' AS DECIMAL(9, 2))", Decimal("-1.01")),
     ("CAST(f AS INT)", 2),
+    ("CAST(3.5e0 AS INT)", 4),
     ("CAST(m AS INT)", 12),
     ("CAST(2.5 AS INT)", 3),
     ("CAST(s AS INT)", '!cannot cast "héllo" to INTEGER in "CAST(s AS INTEGER)"'),
