@@ -1,7 +1,8 @@
 """Measured work of operators: rows in and out, time and state, summed over runs, and the rates that follow.
 
 Sums are kept twice: since the beginning, and with exponential decay by a half-life. Rates, cost and selectivity are
-those of the last seconds; for an operator without recent input, those since the beginning.
+those of the last seconds; for an operator without recent input, those since the beginning. An operator also runs
+without rows, when time passes: that is load, but no row's cost.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from operators.state.key_trace import KeyTrace
 HALF_LIFE_S = 10.0
 #: A lane, and the key of a vertex in it.
 Place = tuple[str, str]
-#: Sums of rows in, rows out, nanoseconds, bytes in and instants.
-_Sums = tuple[float, float, float, float, float]
-_NOTHING: _Sums = (0.0, 0.0, 0.0, 0.0, 0.0)
+#: Sums of rows in, rows out, nanoseconds, bytes in, instants, and the nanoseconds of runs that had rows.
+_Sums = tuple[float, float, float, float, float, float]
+_NOTHING: _Sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+#: With fewer recent rows than this a ratio to them would say nothing: the one since the beginning counts.
+_FEWEST_ROWS = 1.0
 
 
 class Work(msgspec.Struct, frozen=True, array_like=True):
@@ -77,6 +80,8 @@ class Measured(msgspec.Struct, frozen=True):
     busy_ns: int = 0
     bytes_in: int = 0
     instants: float = 0.0
+    #: The part of `busy_ns` in runs that had rows.
+    rows_ns: int = 0
     #: The decayed sums, as of `at`.
     recent: _Sums = _NOTHING
     #: The rows and bytes of state on each target.
@@ -90,7 +95,8 @@ class Measured(msgspec.Struct, frozen=True):
         """The measurements after one more run on a target. A time before the last one counts as the last one."""
         now, came = max(at, self.at), sum(work.rows_in)
         fade = _faded(now - self.at)
-        did = (came, work.rows_out, work.busy_ns, work.bytes_in, work.instants)
+        rows_ns = work.busy_ns if came else 0
+        did = (came, work.rows_out, work.busy_ns, work.bytes_in, work.instants, rows_ns)
         state = self.state
         if state.get(target, (0, 0)) != (sizes := (work.state_rows, work.state_bytes)):
             state = {**state, target: sizes}
@@ -104,6 +110,7 @@ class Measured(msgspec.Struct, frozen=True):
             self.busy_ns + work.busy_ns,
             self.bytes_in + work.bytes_in,
             self.instants + work.instants,
+            self.rows_ns + rows_ns,
             _summed(self.recent, did, fade, 1.0),
             state,
             kept,
@@ -124,6 +131,7 @@ class Measured(msgspec.Struct, frozen=True):
             busy_ns=self.busy_ns + other.busy_ns,
             bytes_in=self.bytes_in + other.bytes_in,
             instants=self.instants + other.instants,
+            rows_ns=self.rows_ns + other.rows_ns,
             recent=_summed(self.recent, other.recent, fade, other_fade),
         )
 
@@ -134,8 +142,8 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def cost(self) -> float | None:
-        """Seconds per row in; None without input."""
-        nanoseconds = _ratio(self.recent[2], self.recent[0], self.busy_ns, sum(self.rows_in))
+        """Seconds per row in, of the runs that had rows; None without input."""
+        nanoseconds = _ratio(self.recent[5], self.recent[0], self.rows_ns, sum(self.rows_in))
         return None if nanoseconds is None else nanoseconds / 1e9
 
     @property
@@ -247,18 +255,13 @@ def _added(rows: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
 
 def _summed(sums: _Sums, others: _Sums, fade: float, other_fade: float) -> _Sums:
     """Two decayed sums as one."""
-    rows, gave, busy, size, instants = sums
-    more_rows, more_gave, more_busy, more_size, more_instants = others
-    return (
-        rows * fade + more_rows * other_fade,
-        gave * fade + more_gave * other_fade,
-        busy * fade + more_busy * other_fade,
-        size * fade + more_size * other_fade,
-        instants * fade + more_instants * other_fade,
-    )
+    rows, gave, busy, size, instants, rows_ns = [
+        ours * fade + theirs * other_fade for ours, theirs in zip(sums, others, strict=True)
+    ]
+    return rows, gave, busy, size, instants, rows_ns
 
 
 def _ratio(recent: float, over: float, total: float, total_over: float) -> float | None:
-    if over > 1e-9:
+    if over >= _FEWEST_ROWS:
         return recent / over
     return total / total_over if total_over else None

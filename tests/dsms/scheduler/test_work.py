@@ -118,6 +118,18 @@ def test_cost_and_selectivity_follow_the_last_seconds() -> None:
     assert (Measured(since=0.0, at=0.0).selectivity, Measured(since=0.0, at=0.0).cost) == (None, None)
 
 
+def test_an_idle_operator_costs_what_its_rows_cost() -> None:
+    """Runs without rows take time as well, and windows give rows out long after the last one came in."""
+    known = Measured(since=0.0, at=0.0).after(1.0, 0, Work((1000,), 1000, 1_000_000_000))
+    for second in range(2, 2000):
+        known = known.after(float(second), 0, Work((0,), 1, 5_000_000))
+        assert known.cost == pytest.approx(0.001)
+        assert known.selectivity is not None and 0.5 < known.selectivity < 20
+    assert known.busy_ns == 1_000_000_000 + 1998 * 5_000_000
+    silent = Measured(since=0.0, at=0.0).after(1.0, 0, Work((0,), 0, 5_000_000))
+    assert (silent.cost, silent.selectivity) == (None, None)
+
+
 def test_state_is_that_of_the_last_run_on_each_target() -> None:
     known = Measured(since=0.0, at=0.0)
     for target, rows in ((0, 5), (1, 7), (0, 2)):
