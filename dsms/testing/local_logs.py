@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as time_of_day
 from functools import lru_cache
 
 import numpy as np
@@ -19,7 +21,9 @@ from dsms.runtime.stages.source_stage import SliceRead, SliceRequest
 from dsms.scheduler.work import Work
 from dsms.testing.local_tables import INSTANT, OPERATION
 from operators.core.clock import Heartbeat
-from operators.core.errors import DsmsError
+from operators.core.errors import DsmsError, UserError
+
+_BEGINNING_OF_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -86,3 +90,27 @@ def _arrivals(source: Source, log: Log, at: Slice) -> Arrivals:
 def _instant(record: Mapping[str, object], source: Source) -> int | None:
     ts = record.get(INSTANT if source.table else "ts")
     return ts if isinstance(ts, int) and not isinstance(ts, bool) and abs(ts) < 2**63 else None
+
+
+def as_instant(ts: object) -> int:
+    """What a caller gives as an instant: a whole number of 64 bits, or a point of time as milliseconds since 1970.
+
+    >>> as_instant(7), as_instant(datetime(1970, 1, 1, 0, 0, 1)), as_instant(date(1970, 1, 2))
+    (7, 1000, 86400000)
+    """
+    if isinstance(ts, date):
+        moment = ts if isinstance(ts, datetime) else datetime.combine(ts, time_of_day())
+        known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return (known - _BEGINNING_OF_TIME) // timedelta(milliseconds=1)
+    if isinstance(ts, int | np.integer) and not isinstance(ts, bool) and abs(int(ts)) < 2**63:
+        return int(ts)
+    raise UserError(f"{ts!r} is no instant", hint="give a whole number of 64 bits, a date or a datetime")
+
+
+def as_records(records: Iterable[object]) -> list[dict[str, object]]:
+    """The records of a push, before any of them is in the log."""
+    pushed = list(records)
+    for number, record in enumerate(pushed, 1):
+        if not isinstance(record, Mapping):
+            raise UserError(f"record {number} of the push is no dict: {record!r}")
+    return [dict(record) for record in pushed if isinstance(record, Mapping)]

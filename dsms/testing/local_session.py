@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -40,7 +41,7 @@ from dsms.tables.one_time import answer
 from dsms.tables.promising.visits import promising_of
 from dsms.tables.question import as_shown, question_of
 from dsms.testing.changes import Change, relation_at
-from dsms.testing.local_logs import Log
+from dsms.testing.local_logs import Log, as_instant, as_records
 from dsms.testing.local_runtime import LocalRuntime
 from dsms.testing.local_tables import as_table, reached, written
 from operators.core.clock import Heartbeat
@@ -126,18 +127,20 @@ class LocalSession:
     def push(self, source: str, records: Iterable[Mapping[str, object]]) -> None:
         """Appends dicts to a source's log, in order: the columns, `ts` (int), and for tagged input `op` (`+`, `u`,
         `-`)."""
-        log = self._log_of(source)
+        log, pushed = self._log_of(source), as_records(records)
         log.pushes.append((len(log.records), self.now()))
-        log.records.extend(dict(record) for record in records)
+        log.records.extend(pushed)
         self._work()
         self._advance_tables()
         self._report_failures()
 
-    def advance(self, ts: int) -> None:
-        """Promises that every source has reached `ts`: output for instants below `ts` is final and published."""
+    def advance(self, ts: int | date) -> None:
+        """Promises that every source has reached `ts`: output for instants below `ts` is final and published. A date or
+        datetime (in UTC, if it names no zone) counts as its milliseconds since 1970, as in a column of TIMESTAMP BY."""
+        instant = as_instant(ts)
         filled = {table.source.id for table in self.catalog.tables() if table.filled_by is not None}
         for log in (log for source, log in self.runtime.logs.items() if source not in filled):
-            log.heartbeats.append(Heartbeat(len(log.records), ts))
+            log.heartbeats.append(Heartbeat(len(log.records), instant))
         self._work()
         self._advance_tables()
         self._report_failures()
@@ -166,15 +169,15 @@ class LocalSession:
         """Everything published so far, as (op, row, ts). The row of `-` on a keyed result is its key."""
         return list(self.runtime.results[self._started(name).id])
 
-    def relation(self, name: str, at: int | None = None) -> list[dict[str, object]]:
+    def relation(self, name: str, at: int | date | None = None) -> list[dict[str, object]]:
         """The rows of a stream, view or query at an instant below the frontier; by default the last one."""
-        output = self._started(name)
+        output, instant = self._started(name), None if at is None else as_instant(at)
         frontier = self.runtime.frontier(output.id)
-        if at is not None and at >= frontier:
+        if instant is not None and instant >= frontier:
             raise UserError(
-                f"instant {at} is not final yet", hint=f"the frontier is {frontier}; call advance({at + 1})"
+                f"instant {instant} is not final yet", hint=f"the frontier is {frontier}; call advance({instant + 1})"
             )
-        return relation_at(self.runtime.results[output.id], output.keys, at)
+        return relation_at(self.runtime.results[output.id], output.keys, instant)
 
     def dead_letters(self, source: str) -> list[dict[str, object]]:
         """The refused records of a source: dicts with `offset`, `reason`, `record` and `query` (None: refused by the

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
 from dsms.testing import LocalSession
@@ -173,3 +175,56 @@ def test_a_query_that_fails_stops_no_other() -> None:
         session.changes("bad")
     session.execute("DROP STREAM bad; CREATE VIEW bad AS SELECT x + 1 AS y FROM S")
     assert session.relation("bad") == [{"y": 2}, {"y": 3}, {"y": 4}]
+
+
+@pytest.mark.parametrize("ts", [None, "5", 5.5, True, 2**63, -(2**63)])
+def test_what_is_no_instant_is_refused_before_anything_changes(session, ts: object) -> None:
+    session.push("T", [{"k": 1, "v": 1, "ts": 1}])
+    with pytest.raises(UserError, match="is no instant"):
+        session.advance(ts)
+    with pytest.raises(UserError, match="is no instant"):
+        session.relation("V", "x" if ts is None else ts)
+    session.push("T", [{"k": 2, "v": 2, "ts": 2}])
+    session.advance(3)
+    assert [at for _, _, at in session.changes("V")] == [1, 2]
+
+
+@pytest.mark.parametrize("batch", [[1], [{"k": 1, "v": 1, "ts": 1}, None]])
+def test_a_push_of_something_else_than_dicts_is_refused_before_anything_changes(session, batch: list) -> None:
+    with pytest.raises(UserError, match=r"record \d of the push is no dict"):
+        session.push("T", batch)
+    session.push("T", [{"k": 2, "v": 2, "ts": 2}])
+    session.advance(3)
+    assert [(row["k"], ts) for _, row, ts in session.changes("V")] == [(2, 2)]
+
+
+def test_a_session_advances_to_points_of_time() -> None:
+    moment = dt.datetime.fromisoformat
+    session = LocalSession()
+    session.execute("REGISTER SOURCE T (k VARCHAR, at TIMESTAMP) FROM t TIMESTAMP BY at TAGGED NONE")
+    session.execute("CREATE STREAM S OVER T KEY NULL; CREATE STREAMED VIEW V AS SELECT k FROM S")
+    session.push("T", [{"k": "a", "at": moment("1970-01-02T00:00:01")}])
+    session.advance(moment("1970-01-02T00:00:01"))
+    assert session.changes("V") == []
+    session.advance(moment("1970-01-02T02:00:02+02:00"))
+    assert session.changes("V") == [("+", {"k": "a"}, 86_401_000)]
+    session.advance(dt.date(1970, 1, 3))
+    assert session.relation("V", moment("1970-01-02")) == []
+    assert session.relation("V", moment("1970-01-02T23")) == [{"k": "a"}]
+    session.advance(np.int64(2 * 86_400_001))
+    assert session.relation("V", dt.date(1970, 1, 3)) == [{"k": "a"}]
+
+
+def test_rows_with_nan_leave_a_relation() -> None:
+    """NaN equals itself, and -0.0 equals 0.0, also within lists and structs."""
+    session = LocalSession()
+    session.execute("REGISTER SOURCE T (id INT, x DOUBLE, l DOUBLE[], s STRUCT<y DOUBLE>) FROM t TAGGED NONE")
+    session.execute("CREATE STREAM S OVER T KEY NULL")
+    session.execute("CREATE STREAMED VIEW V AS SELECT id, x, l, s FROM S [Range 5]")
+    nan = float("nan")
+    session.push("T", [{"id": 1, "x": nan, "l": [nan, None], "s": {"y": nan}, "ts": 1}])
+    session.push("T", [{"id": 2, "x": -0.0, "l": [0.0], "s": None, "ts": 2}])
+    session.advance(20)
+    assert [row["id"] for row in session.relation("V", 6)] == [1, 2]
+    assert [row["id"] for row in session.relation("V", 7)] == [2]
+    assert session.relation("V") == []
