@@ -48,6 +48,8 @@ class Limits:
     #: Operators of a query, once for each place where the query reads a view; and how many lie above each other.
     query_operators: int = 2_000
     query_nesting: int = 100
+    #: Windows of TUMBLE, HOP and CUMULATE that hold one row: it becomes as many rows.
+    windows: int = 10_000
     #: Views and queries that are registered in all.
     queries: int = 10_000
     #: Characters of an Avro schema, how deep its types are nested, and how many there are with names written out.

@@ -16,11 +16,12 @@ from dsms.sql.binder.dependencies import reads
 
 
 class Size(NamedTuple):
-    """The number of operators of a plan, each once for every place where it stands, and how many lie above each
-    other."""
+    """The number of operators of a plan, each once for every place where it stands, how many lie above each other, and
+    the windows that hold one row."""
 
     operators: int
     nesting: int
+    windows: int
 
 
 @memoized_by_identity(1 << 14)
@@ -30,10 +31,15 @@ def size_of(node: logical.Node) -> Size:
     >>> import pyarrow as pa
     >>> row = logical.Values(pa.schema([]), ((),))
     >>> size_of(logical.Union((row, logical.Distinct(row))))
-    Size(operators=4, nesting=3)
+    Size(operators=4, nesting=3, windows=1)
     """
     below = [size_of(input_) for input_ in inputs(node)]
-    return Size(1 + sum(part.operators for part in below), 1 + max((part.nesting for part in below), default=0))
+    windows = -(-node.size // node.slide) if isinstance(node, logical.Assign) else 1
+    return Size(
+        1 + sum(part.operators for part in below),
+        1 + max((part.nesting for part in below), default=0),
+        windows * max((part.windows for part in below), default=1),
+    )
 
 
 def check_plan(node: logical.Node, limits: Limits) -> None:
@@ -41,6 +47,7 @@ def check_plan(node: logical.Node, limits: Limits) -> None:
     size = size_of(node)
     limits.check("query_operators", size.operators, "with the views that it reads the query has {} operators")
     limits.check("query_nesting", size.nesting, "with the views that it reads the query has {} operators on each other")
+    limits.check("windows", size.windows, "with the views that it reads the query puts a row into {} windows")
     limits.check("columns", len(visible(node).names), "the result has {} columns")
 
 

@@ -115,6 +115,27 @@ def test_common_tables_that_double_each_other_are_refused_before_they_are_expand
         created(f"CREATE QUERY q AS WITH c0 AS (SELECT k, v FROM R(S)), {tables} SELECT k, v FROM c30")
 
 
+@pytest.mark.parametrize(
+    "windows",
+    [
+        "HOP(TABLE S, DESCRIPTOR(TS), 1, 10000000)",
+        "CUMULATE(TABLE S, DESCRIPTOR(TS), 1, 10000000)",
+        "HOP(TABLE S, DESCRIPTOR(v), 2, 20001)",
+        "HOP((SELECT k, v, window_end AS w FROM HOP(TABLE S, DESCRIPTOR(TS), 1, 101)), DESCRIPTOR(w), 1, 100)",
+    ],
+)
+def test_a_row_is_in_a_bounded_number_of_windows(windows: str) -> None:
+    with pytest.raises(UserError, match=r'into 10\d+ windows, more than 10000; the limit "windows" is set by'):
+        created(f"CREATE STREAMED VIEW w AS SELECT k, window_end FROM {windows}")
+
+
+def test_the_most_windows_of_a_row_are_accepted() -> None:
+    """Windows that only stand beside each other are not multiplied."""
+    hop = "SELECT k, window_end FROM HOP(TABLE S, DESCRIPTOR(v), 2, {})"
+    created(f"CREATE STREAMED VIEW w AS {hop.format(20_000)} UNION ALL {hop.format(19_999)}")
+    created(f"CREATE STREAMED VIEW w AS {hop.format(30_000)}", Limits(windows=15_000))
+
+
 def test_views_over_views_are_bounded() -> None:
     base, over = "CREATE VIEW w0 AS SELECT k FROM R(S)", "CREATE VIEW w{} AS SELECT k FROM R(w{})"
     chain = [base, *(over.format(number + 1, number) for number in range(9))]
