@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from dsms.model.position import position_of
 from dsms.model.schema import schema
 from dsms.sql.binder.asof import asof_join, by_using
 from dsms.sql.binder.catalog_relations import ts_columns
@@ -16,9 +17,10 @@ from dsms.sql.binder.join_order import Part, joined
 from dsms.sql.binder.joins import join
 from dsms.sql.binder.predicates import has_subquery, is_now, own_columns, predicate, split
 from dsms.sql.binder.relation import Context, Relation, bind_relation, refusal
-from dsms.sql.binder.scope import Entry, Scope
+from dsms.sql.binder.scope import Entry, NotFound, Scope
 from dsms.sql.binder.unnest import Exploding, exploded, exploding
 from dsms.sql.parser.nodes import Around
+from operators.core.errors import SqlError
 from operators.expressions import Expression
 
 
@@ -183,11 +185,40 @@ def unit(chain: list[Clause], context: Context) -> Relation:
     """Items that are joined on their own before they are joined with the others of FROM."""
     items = FromList(replace(context, base=None, outer=None, top=False))
     for join_clause in chain:
-        items = items._with_clause(join_clause)
+        try:
+            items = items._with_clause(join_clause)
+        except SqlError as error:
+            raise _correlated(error, chain, join_clause, context) or error from error.__cause__
     if items.waiting:
         raise refusal(items.waiting[0], "a subquery or Now in ON of a nested join")
     node = joined(items.parts, [])
     return Relation(node, replace(items.scope, fields=schema(node)), items.visible)
+
+
+def _correlated(error: SqlError, chain: list[Clause], at: Clause, context: Context) -> SqlError | None:
+    """The reason for an unknown column that an enclosing query has: its columns cannot be used in such a unit."""
+    if context.outer is None or not isinstance(error.__cause__, NotFound):
+        return None
+    named = [column for node in (at.table, at.on) if node is not None for column in node.find_all(exp.Column)]
+    for column in named:
+        if position_of(column) == (error.line, error.column) and _knows(context.outer.scope, column):
+            kind, instead = _UNITS[next((part.outer for part in chain if part.outer in ("right", "full")), "none")]
+            return refusal(column, f'column "{column.sql()}" of the enclosing query in {kind}', instead)
+    return None
+
+
+#: What is joined on its own, and what to write instead where it needs a column of an enclosing query.
+_UNITS = {
+    "right": ("a RIGHT JOIN", "write b LEFT JOIN a for a RIGHT JOIN b"),
+    "full": ("a FULL JOIN", "join in a view or WITH, and compare in WHERE"),
+    "none": ("joins in parentheses", "leave out the parentheses, or compare in WHERE"),
+}
+
+
+def _knows(scope: Scope, column: exp.Column) -> bool:
+    if scope.has(column.name, column.table or None):
+        return True
+    return scope.outer is not None and _knows(scope.outer.scope, column)
 
 
 def chains(query: exp.Expr) -> list[list[Clause]]:

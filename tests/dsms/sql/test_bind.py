@@ -8,6 +8,7 @@ import pytest
 from dsms.model import logical, properties
 from dsms.model.schema import schema
 from dsms.sql.binder.bind import plan_of
+from operators.core.errors import SqlError
 from tests.support.fake_environment import apply_all
 
 BASE = """REGISTER SOURCE T (a INT NOT NULL, b VARCHAR, c BIGINT) FROM t;
@@ -56,3 +57,38 @@ def test_a_plan_is_memoized_while_everything_below_it_is_unchanged() -> None:
     changed, _ = apply_all("CREATE OR REPLACE STREAMED VIEW V AS SELECT a + 1 AS a FROM A", more)
     assert repr(plan_of("W", changed)) != repr(plan_of("W", catalog))
     assert plan_of("V", more) == plan("SELECT a FROM A")
+
+
+@pytest.mark.parametrize(
+    ("subquery", "message"),
+    [
+        (
+            "(SELECT MAX(y.c) FROM A x RIGHT JOIN A y ON x.a = y.a AND y.c > s.c)",
+            '"s.c" of the enclosing query in a RIGHT',
+        ),
+        (
+            "(SELECT y.c FROM A x FULL JOIN A y ON x.a = S.a LIMIT 1)",
+            '"S.a" of the enclosing query in a FULL JOIN is not',
+        ),
+        (
+            "EXISTS (SELECT 1 FROM A x CROSS JOIN (A y JOIN A z ON y.a = s.a))",
+            "enclosing query in joins in parentheses",
+        ),
+        (
+            "EXISTS (SELECT 1 FROM A x RIGHT JOIN (SELECT a FROM A y WHERE y.a = s.a) z ON x.a = z.a)",
+            '"s.a" of the enclosing query in a RIGHT JOIN is not supported here; write b LEFT JOIN a',
+        ),
+        ("EXISTS (SELECT 1 FROM A x RIGHT JOIN A y ON x.a = s.zz)", 'column "s.zz" not found; have: '),
+        ("EXISTS (SELECT 1 FROM A x RIGHT JOIN A y ON x.zz = s.a)", 'column "x.zz" not found; have: '),
+    ],
+)
+def test_a_join_that_cannot_use_a_column_of_the_enclosing_query_says_so(subquery: str, message: str) -> None:
+    with pytest.raises(SqlError, match=message):
+        plan(f"SELECT a, {subquery} AS v FROM S s")
+
+
+def test_what_the_message_advises_is_accepted() -> None:
+    plan("SELECT a, (SELECT MAX(y.c) FROM A y LEFT JOIN A x ON x.a = y.a AND y.c > s.c) AS v FROM S s")
+    plan("SELECT a, EXISTS (SELECT 1 FROM A x CROSS JOIN A y JOIN A z ON y.a = s.a) AS v FROM S s")
+    joined = "SELECT y.c, x.a FROM A x FULL JOIN A y ON x.a = y.a"
+    plan(f"SELECT a, (SELECT MAX(z.c) FROM ({joined}) z WHERE z.a = s.a) AS v FROM S s")
