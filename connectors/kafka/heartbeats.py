@@ -12,15 +12,16 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.heartbeat_records import ASK, READS, Heartbeats, Place, Said, read_heartbeat
 from connectors.kafka.internal_log import Entry, Findings, InternalLog
 from connectors.kafka.names import transactional_id
-from connectors.kafka.range_reader import OffsetRange, RangeReader, whole
+from connectors.kafka.range_reader import OffsetRange, RangeReader, sound
 from connectors.kafka.topics import earliest, latest
 from operators.core.alarms import Alarms
 from operators.core.clock import Heartbeat
 from operators.core.errors import ExternalError
 
 HEARTBEATS = "heartbeats"
-#: How long to wait until what was written can be read, and after which time a question is withdrawn by others.
-VISIBLE_S, OPEN_S = 30.0, 30.0
+#: How long to wait until what was written can be read: longer than a transaction of another fragment may take, which is
+#: in the way while it is open. And after which time a question is withdrawn by others.
+VISIBLE_S, OPEN_S = 120.0, 30.0
 #: The committed ends of places.
 Ends = Callable[[Iterable[Place]], Mapping[Place, int]]
 
@@ -107,20 +108,21 @@ class HeartbeatLog:
         missing, deadline = dict.fromkeys(zip(keys, values, strict=True)), time.monotonic() + VISIBLE_S
         while missing:
             for entry in self._catch_up():
-                if entry.writer == self._fragment:
-                    missing.pop((entry.key, entry.value or b""), None)
+                missing.pop((entry.key, entry.value or b""), None)
             if missing and time.monotonic() > deadline:
                 raise ExternalError(f'what was written to "{self._log.topic}" cannot be read after {VISIBLE_S:g} s')
 
     def _catch_up(self) -> list[Entry]:
-        """Takes the records up to the committed end, and returns those that count."""
+        """Takes the records up to the committed end, and returns those of this fragment that count."""
         end = latest(self._log.admin, [self._place]).get(self._place, self._next)
-        messages = whole(self._reader.read([OffsetRange(*self._place, self._next, end)])[0])
+        ours: list[Entry] = []
+        for piece in sound(self._reader.read([OffsetRange(*self._place, self._next, end)])[0]):
+            for entry, said in self._log.values(piece, _with_entry, self._findings):
+                self._says.take(said)
+                if entry.writer == self._fragment:
+                    ours.append(entry)
         self._next = max(self._next, end)
-        found = list(self._log.values(messages, _with_entry, self._findings))
-        for _, said in found:
-            self._says.take(said)
-        return [entry for entry, _ in found]
+        return ours
 
 
 def _text(place: Place) -> str:

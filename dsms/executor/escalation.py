@@ -17,7 +17,7 @@ PATIENCE = 3
 #: Failures that are further apart than this many seconds have nothing to do with each other.
 APART_S = 120.0
 #: What differs between two failures of one kind: numbers, ids and times.
-_VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
+_VARYING = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{2}(?=/)|[0-9a-f]{8,}|\d+")
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,14 @@ class Series:
 
     way: str = ""
     count: int = 0
+    first: float = 0.0
     last: float = 0.0
 
     def after(self, reason: str, now: float) -> Series:
         """The series after one more failure, at a time in seconds."""
         way = _VARYING.sub("#", reason)
         goes_on = way == self.way and now - self.last <= APART_S
-        return Series(way, self.count + 1 if goes_on else 1, now)
+        return Series(way, self.count + 1, self.first, now) if goes_on else Series(way, 1, now, now)
 
     @property
     def remedy(self) -> Remedy:

@@ -165,7 +165,7 @@ def healed(
 ) -> SparkSession:
     """The session that fragments run in: another one where a fragment fails again and again in this one. Raises
     ExternalError, which ends the process, where that did not help either: its supervisor starts it again."""
-    remedies = {runner.remedy: name for name, runner in runners.items()}
+    remedies = {runner.remedy: name for name, runner in runners.items() if not runner.fails_alone(runners.values())}
     if (name := remedies.get("process")) is not None:
         reason = runners[name].status.reason
         raise ExternalError(f'fragment "{name}" fails again and again in the same way: {reason}')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import structlog
@@ -43,6 +43,8 @@ class Runner:
         #: Failures of Spark since the last epoch that was committed, and what is to be done about them.
         self._series = Series()
         self.remedy: Remedy = "fragment"
+        #: When the last epoch was committed.
+        self._committed = 0.0
         #: Why queries cannot write their topics, by query: found out by commits, which cannot be taken apart.
         self._refused: dict[str, str] = {}
 
@@ -72,6 +74,10 @@ class Runner:
             return None
         state = fragment.state
         return state.revision.lanes, state.revision.manifest, state.measures
+
+    def fails_alone(self, others: Iterable[Runner]) -> bool:
+        """Whether other fragments have committed since this one began to fail: then what they share is sound."""
+        return any(other._committed > self._series.first for other in others if other is not self)
 
     def use(self, spark: SparkSession) -> None:
         """Halts the fragment, and starts it in another session from now on."""
@@ -157,7 +163,7 @@ class Runner:
         self.status = FragmentStatus(state, str(error))
 
     def _set_status(self, status: FragmentStatus) -> None:
-        self._series = Series()
+        self._series, self._committed = Series(), time.monotonic()
         if self._fragment is not None:
             self.status = self._with_checkpoint(status)
 

@@ -70,6 +70,9 @@ class Scrubbing:
             except ExternalError as error:
                 log.debug("state could not be checked", fragment=self._fragment, reason=str(error))
                 due, waits = now + PERIOD_S, self._passes()
+            except Exception:
+                log.exception("a pass over the files of state has ended", fragment=self._fragment)
+                due, waits = now + PERIOD_S, self._passes()
 
     def hear(self) -> None:
         """Raises the alarms for damage that was found since the last call."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -163,9 +164,25 @@ class ClusterTables:
             self._writer.close()
             self._writer = None
         if self._writer is None:
-            self._writer = self._start()
+            self._writer = self._started()
         self._writer.begin()
         return self._writer
+
+    def _started(self) -> TransactionalWriter:
+        """A new writer, which fences older ones. Fenced where a newer coordinator leads: it may have written since this
+        one has read the tables."""
+        self._check_leads()
+        writer = self._start()
+        try:
+            self._check_leads()
+        except Fenced:
+            writer.close()
+            raise
+        return writer
+
+    def _check_leads(self) -> None:
+        if not self._leads():
+            raise Fenced("a newer coordinator has taken over")
 
     def _promise(self, writer: TransactionalWriter, tables: Iterable[Table], instant: int) -> None:
         for table in tables:
@@ -182,16 +199,14 @@ class ClusterTables:
             )
 
     def _give_up(self, error: BaseException) -> None:
-        """Aborts the transaction by making a new writer. A writer that a newer coordinator has fenced is kept, so that
-        every later statement fails, too; Kafka also fences one that took too long, or whose own start came late."""
-        if self._writer is None or (isinstance(error, Fenced) and not self._leads()):
+        """Aborts the transaction by making a new writer, where this coordinator leads: all later statements of one that
+        was replaced fail, too. Kafka also fences a writer that took too long, or whose own start came late."""
+        if self._writer is None:
             return
         self._writer.close()
         self._writer = None
-        try:
-            self._writer = self._start()
-        except ExternalError:
-            return
+        with suppress(ExternalError, Fenced):
+            self._writer = self._started()
 
 
 @dataclass(frozen=True)

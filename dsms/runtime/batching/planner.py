@@ -81,6 +81,8 @@ class BatchPlanner:
         #: The last known end of each source partition, and since when it has not changed.
         self._grown: dict[SourcePartition, tuple[int, float]] = {}
         self._ends_read_at = 0.0
+        #: When it was last looked whether sources are far ahead of the clock, in milliseconds.
+        self._warned = 0
         #: What the last batch was planned from, and up to where.
         self.planned: PlannerInput | None = None
         self._upto: Offsets = {}
@@ -172,21 +174,26 @@ class BatchPlanner:
         """The heartbeat log up to now, with the heartbeats that are due."""
         log, sources = self._heartbeats(control), _sources(control, positions)
         log.follow(source_id for source_id, source in sources.items() if not (source.table or is_link(source_id)))
-        groups, silences = read_together(control.lanes[lane] for lane in positions), self._silences(control, positions)
-        for seen in silences.values():
-            self._warn(seen)
+        silences = self._silences(control, positions)
+        self._warn(silences.values())
+        if not any(seen.idle for seen in silences.values()):
+            return log
+        groups = read_together(control.lanes[lane] for lane in positions)
         if beats := heartbeats_due(silences, groups):
             log.promise(beats, partial(self._ends_of, control, sources))
         return log
 
-    def _warn(self, seen: Silence) -> None:
-        """Raises an alarm for partitions whose records have gone far ahead of the clock: all later ones are late."""
+    def _warn(self, silences: Iterable[Silence]) -> None:
+        """Raises an alarm for partitions whose records have gone far ahead of the clock: all later ones are late. It
+        looks once a second."""
         now = time.time_ns() // 1_000_000
-        if seen.source.table or seen.high < now:
+        if now < self._warned + 1_000:
             return
-        for partition, at in seen.positions.items():
-            if far_in_the_future(at.high, now, DEFAULT_AHEAD_MS):
-                self._alarms.raise_at(seen.source.topic, _AHEAD.format(seen.source.name, at.high), partition)
+        self._warned = now
+        for seen in silences:
+            for partition, at in seen.positions.items():
+                if not seen.source.table and at.high >= now and far_in_the_future(at.high, now, DEFAULT_AHEAD_MS):
+                    self._alarms.raise_at(seen.source.topic, _AHEAD.format(seen.source.name, at.high), partition)
 
     def _shed(self, control: PlannerInput, positions: Positions) -> None:
         """Logs the settings that have changed."""

@@ -6,6 +6,7 @@ by `integration/test_claims.py`.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -173,10 +174,24 @@ def fail(runner: Runner, reason: str) -> str:
 
 def test_what_fails_again_and_again_in_one_way_starts_more_than_the_fragment(fragment_runner: Runner) -> None:
     """The reasons differ in the names of files alone."""
-    reasons = [f"NoSuchFileException: /scratch/blockmgr-{'0a1b2c3d4e' * at}/{at}" for at in range(1, 7)]
+    reasons = [
+        f"Query [id = {uuid.uuid4()}, runId = {uuid.uuid4()}] terminated with exception: NoSuchFileException: "
+        f"/scratch/blockmgr-{uuid.uuid4()}/{at:02x}/temp_shuffle_{uuid.uuid4()}"
+        for at in (7, 0xAB, 0x1C, 12, 0xC4, 0xFF)
+    ]
     assert [fail(fragment_runner, reason) for reason in reasons[:3]] == ["fragment", "fragment", "session"]
     fragment_runner.use("another session")  # type: ignore[arg-type]
     assert [fail(fragment_runner, reason) for reason in reasons[3:]] == ["fragment", "fragment", "process"]
+
+
+def test_a_fragment_that_fails_alone_starts_nothing_of_others(fragment_runner: Runner) -> None:
+    """What they share is sound where another one commits; it may be the query that ends its worker."""
+    other = Runner("1", fragment_runner._settings, "old", None)  # type: ignore[arg-type]
+    fragments = {"0": fragment_runner, "1": other}
+    for _ in range(7):
+        fail(fragment_runner, "gone")
+        other._set_status(FragmentStatus(RUNNING))
+        assert healed("old", fragments, lambda _: "new") == "old"  # type: ignore[arg-type, return-value]
 
 
 def test_an_epoch_that_is_committed_or_another_reason_begins_a_new_series(fragment_runner: Runner) -> None:

@@ -1,0 +1,85 @@
+"""The writer of tables: a coordinator that was replaced writes nothing further, and fences nobody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+from connectors.kafka.config import KafkaSettings
+from dsms.coordinator.tables import table_logs
+from dsms.coordinator.tables.table_logs import ClusterTables
+from operators.core.alarms import Alarms
+from operators.core.errors import ExternalError, Fenced
+
+
+@dataclass
+class Writer:
+    """A writer as Kafka's clients are; a newer one fences it."""
+
+    made: list[Writer]
+    spent: bool = False
+    in_doubt: bool = False
+    began: int = 0
+    closed: bool = field(default=False)
+
+    def begin(self) -> None:
+        self.began += 1
+        if self.made[-1] is not self:
+            self.spent = True
+            raise Fenced("a newer writer")
+
+    def commit(self) -> None: ...
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Coordinator:
+    """Tables without rows, of a coordinator that leads until it is replaced."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made: list[Writer] = []
+        self.leads = True
+        monkeypatch.setattr(table_logs, "transactional_writer", lambda *_: self.start())
+        leader = SimpleNamespace(cluster="c", leads=lambda: self.leads)
+        self.tables = ClusterTables(KafkaSettings("127.0.0.1:1"), leader, Alarms())  # type: ignore[arg-type]
+
+    def start(self) -> Writer:
+        self.made.append(Writer(self.made))
+        return self.made[-1]
+
+
+def test_every_statement_of_a_replaced_coordinator_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that waited for the first one, too: a writer made for them would fence that of the newer coordinator."""
+    old = Coordinator(monkeypatch)
+    newer, old.leads = old.start(), False
+    for _ in range(3):
+        with pytest.raises(Fenced):
+            old.tables.promise([])
+    assert old.made[-1] is newer
+
+
+def test_a_coordinator_that_is_replaced_as_it_starts_a_writer_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = Coordinator(monkeypatch)
+    old.made[0].spent = True
+    answers = iter([True, False])
+    old.tables._leads = lambda: next(answers)
+    with pytest.raises(Fenced):
+        old.tables.promise([])
+    assert old.made[-1].closed and not old.made[-1].began
+
+
+def test_one_that_leads_goes_on_with_a_new_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = Coordinator(monkeypatch)
+    leader.start()
+    with pytest.raises(Fenced):
+        leader.tables.promise([])
+    leader.tables.promise([])
+    leader.made[-1].commit = lambda: (_ for _ in ()).throw(ExternalError("away"))  # type: ignore[assignment, method-assign]
+    with pytest.raises(ExternalError):
+        leader.tables.promise([])
+    leader.tables.promise([])
