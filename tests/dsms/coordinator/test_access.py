@@ -92,6 +92,8 @@ DECLARED = {
     ("POST", "/compatibility/subjects/{subject}/versions/{version}"): "reader",
     ("POST", "/subjects/{subject}"): "reader", ("DELETE", "/subjects/{subject}"): "administrator",
     ("DELETE", "/subjects/{subject}/versions/{version}"): "administrator",
+    ("PUT", "/mode"): "administrator", ("PUT", "/mode/{subject}"): "administrator",
+    ("DELETE", "/mode/{subject}"): "administrator", ("GET", "/v1/topics/{topic}/publishing"): "writer",
 }  # fmt: skip
 
 
