@@ -126,6 +126,11 @@ def _largest(sizes: pl.Series) -> int:
     return int(sizes.fill_null(0).to_numpy().max(initial=0))
 
 
+def _height(values: Sizes) -> int:
+    """The number of rows; a constant has one value however many there are."""
+    return min(map(len, values)) and max(map(len, values))
+
+
 def _spread(values: pl.Series, height: int) -> pl.Series:
     return values if len(values) == height else values.new_from_index(0, height)
 
@@ -135,7 +140,7 @@ def _replaced(call: Call, values: Sizes) -> pl.Series:
     longer = (new - old).clip(0)
     if not _largest(longer):
         return longer
-    return _grown(text, _occurrences(_spread(values[0], max(map(len, values))), values[1]) * longer)
+    return _grown(text, _occurrences(_spread(values[0], _height(values)), values[1]) * longer)
 
 
 def _grown(text: pl.Series, by: pl.Series) -> pl.Series:
@@ -153,7 +158,7 @@ def _matches_replaced(call: Call, values: Sizes) -> pl.Series:
 
 
 def _parts(call: Call, values: Sizes) -> pl.Series:
-    text, separator = _spread(values[0], max(map(len, values))), values[1]
+    text, separator = _spread(values[0], _height(values)), values[1]
     most = _occurrences(text, separator)
     return _sizes(text, call.arguments[0]) + (most + 1) * ELEMENT
 
@@ -217,7 +222,7 @@ def checked(call: Call, arguments: Sequence[Compiled], longest: int, build: Buil
     inner = build(call, given).value
 
     def made(values: Sequence[pl.Series]) -> pl.Series:
-        sizes, height = GROWTH[call.function](call, list(values)), max(map(len, values))
+        sizes, height = GROWTH[call.function](call, list(values)), _height(values)
         if _largest(sizes) > longest:
             raise RowTooLarge
         _check_frame(sizes, height)
@@ -235,7 +240,7 @@ def within(call: Call, arguments: Sequence[Compiled], longest: int) -> pl.Expr:
     """Of which rows the value is not above the bound; its evaluation may raise `FrameTooLarge`."""
 
     def fits(values: Sequence[pl.Series]) -> pl.Series:
-        sizes, height = GROWTH[call.function](call, list(values)), max(map(len, values))
+        sizes, height = GROWTH[call.function](call, list(values)), _height(values)
         fitting = sizes <= longest
         _check_frame(sizes * fitting.cast(pl.Int64), height)
         return _spread(fitting, height)

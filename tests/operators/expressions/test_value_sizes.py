@@ -112,3 +112,24 @@ def test_every_function_with_the_largest_arguments_stays_within_limits_of_memory
     names = [line.split()[0] for line in done.stdout.splitlines()]
     assert len(names) >= 200
     assert set(FUNCTIONS) - set(names) == _PLAIN
+
+
+EMPTY = pl.DataFrame(schema={"a": pl.String, "b": pl.String, "n": pl.Int64, "l": pl.List(pl.String)})
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        call("array_overlaps", call("array", N, literal(2, WHOLE)), call("array", literal(3, WHOLE), N)),
+        call("concat", A, literal("x")),
+        call("replace", A, literal("x"), B),
+        call("array_append", L, literal("x")),
+        call("lpad", A, literal(9, WHOLE), literal(" ")),
+        *(expression for _, expression, _, _ in CASES),
+    ],
+    ids=lambda expression: str(expression)[:50],
+)
+def test_a_batch_without_rows_has_no_values(expression: Expression) -> None:
+    """A constant beside no rows has one value, which is that of none of them."""
+    values, faults = evaluate(EMPTY, {"it": expression})
+    assert (values.height, len(faults)) == (0, 0)
