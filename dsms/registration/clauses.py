@@ -26,8 +26,6 @@ _LONGEST_MS = 100 * 366 * 86_400_000
 _MOST_PARTITIONS, _MOST_RESULT_PARTITIONS = 1_024, 10_000
 _UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _SHORT = {"S": "SECONDS", "SEC": "SECONDS", "MIN": "MINUTES", "H": "HOURS"}
-#: More than any two times of a clock are apart.
-_MOST_AHEAD_MS = 10**15
 _STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
 
 
@@ -224,7 +222,7 @@ def _idle(clause: Clause) -> dict[str, object]:
 def _ahead(clause: Clause) -> dict[str, object]:
     if [word.upper() for word in clause.words] == ["ANY"]:
         return {"ahead_ms": None}
-    return {"ahead_ms": min(_duration(clause, clause.words, bare=False), _MOST_AHEAD_MS)}
+    return {"ahead_ms": _duration(clause, clause.words, bare=False)}
 
 
 def _tagged(clause: Clause) -> dict[str, object]:

@@ -55,6 +55,14 @@ class Sites:
         return [node for node in self.query.walk(bfs=False) if SITE in node.meta][::-1]
 
 
+def _read_units(query: exp.Expr) -> None:
+    """The generic parser takes the last argument of DATE_DIFF('day', a, b) for the unit; here it is a column again."""
+    for node in query.find_all(exp.DateDiff):
+        unit = node.args.get("unit")
+        if isinstance(node.this, exp.Literal) and isinstance(unit, exp.Var):
+            node.set("unit", exp.column(unit.name.lower()))
+
+
 def sites_of(query: exp.Expr) -> Sites:
     """The query with a node `SITE(leaves)` in place of each site.
 
@@ -66,6 +74,7 @@ def sites_of(query: exp.Expr) -> Sites:
     ['SUM(b + 1) * 2', 'b + 1', 'c > 3']
     """
     found = Sites(exp.Paren(this=query.copy()))
+    _read_units(found.query)
     _descend(found.query, frozenset(), found.sites)
     found.query = found.query.this.pop()
     return found

@@ -20,6 +20,7 @@ from operators.expressions.value_sizes import (
     FrameTooLarge,
     RowTooLarge,
     checked,
+    grows,
     masked,
     within,
 )
@@ -168,7 +169,7 @@ def _with_faults(frame: pl.DataFrame, expressions: Expressions, longest: int) ->
 def _growing(expressions: Iterable[Expression]) -> list[Call]:
     """The calls, not of constants, whose values may be larger than their arguments, the inner ones first."""
     nodes = dict.fromkeys(node for expression in expressions for node in walk(expression))
-    found = [node for node in nodes if isinstance(node, Call) and node.function in GROWTH and columns(node)]
+    found = [node for node in nodes if isinstance(node, Call) and grows(node) and columns(node)]
     return sorted(found, key=lambda node: sum(1 for _ in walk(node)))
 
 

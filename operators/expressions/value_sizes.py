@@ -206,6 +206,12 @@ GROWTH: dict[str, Estimate] = {
 }
 
 
+def grows(call: Call) -> bool:
+    """Whether a value may be larger than the arguments. A literal pattern is compiled once."""
+    estimate = GROWTH.get(call.function)
+    return estimate is not None and not (estimate is _compiled and isinstance(call.arguments[1], Literal))
+
+
 Build: TypeAlias = Callable[[Call, Sequence[Compiled]], Compiled]
 
 
@@ -213,7 +219,7 @@ def checked(call: Call, arguments: Sequence[Compiled], longest: int, build: Buil
     """What `build` makes of the arguments; its evaluation raises `RowTooLarge` or `FrameTooLarge` before it makes too
     much. Each argument is in the value once, so that nested calls are not repeated."""
     built = build(call, arguments)
-    if call.function not in GROWTH:
+    if not grows(call):
         return built
     given = [
         argument if isinstance(node, Literal) else Compiled(pl.col(str(at)))

@@ -37,6 +37,7 @@ class OverStream:
     they reach back. A step costs its rows, and those of the partitions that it touches.
 
     >>> from operators.core.sort_key import SortKey
+    >>> import pyarrow as pa
     >>> lag = WindowCall("before", "lag", ("x",), pa.int64(), order=(SortKey("t"),))
     >>> rows = Delta.of([("+", {"t": 3, "x": 7}, 3), ("+", {"t": 4, "x": 5}, 4)])
     >>> OverStream((lag,)).step(rows, OverStream((lag,)).traces(), Move(0, 9)).delta.frame.select("x", "before").rows()

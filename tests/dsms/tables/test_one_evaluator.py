@@ -86,6 +86,15 @@ _FAULTS = 4
 EXAMPLES = [function.example for function in FUNCTIONS.values() if function.example]
 
 
+#: Calls of functions whose units stand where columns do.
+BY_HAND = {
+    "EXTRACT(YEAR FROM t)": [f"EXTRACT({unit} FROM {name})" for unit in ("YEAR", "WEEK", "DOW") for name in "dt"],
+    "DATE_DIFF('day', a, b)": [
+        f"DATE_DIFF('{unit}', {a}, {b})" for unit in ("day", "month") for a in "dt" for b in "dt"
+    ],
+}
+
+
 def parsed(sql: str) -> exp.Expr:
     return sqlglot.parse_one(sql, dialect=Dsms)
 
@@ -106,7 +115,7 @@ def calls_of(example: str) -> list[str]:
         given = [(*first[:at], name, *first[at + 1 :]) for at in range(width) for name in COLUMNS]
         given += [(*first[: width - 2], *pair) for pair in itertools.product(COLUMNS, repeat=2)]
         given += [(a, *(b,) * (width - 1)) for a, b in itertools.product(COLUMNS, ("s", "p", "i", "l", "b", "m", "f"))]
-    return list(dict.fromkeys(filled(example, slots, names) for names in given))
+    return list(dict.fromkeys([*BY_HAND.get(example, ()), *(filled(example, slots, names) for names in given)]))
 
 
 def token_text(example: str, token: Token) -> str:
