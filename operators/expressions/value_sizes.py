@@ -126,7 +126,7 @@ def _largest(sizes: pl.Series) -> int:
     return int(sizes.fill_null(0).to_numpy().max(initial=0))
 
 
-def _height(values: Sizes) -> int:
+def _height(values: Sequence[pl.Series]) -> int:
     """The number of rows; a constant has one value however many there are."""
     return min(map(len, values)) and max(map(len, values))
 
