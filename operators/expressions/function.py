@@ -58,6 +58,15 @@ def first_fault(faults: Sequence[pl.Expr | None]) -> pl.Expr | None:
     return pl.coalesce(possible)
 
 
+def height_of(values: Sequence[pl.Series]) -> int:
+    """The number of rows of arguments; a constant has one value however many rows there are.
+
+    >>> height_of([pl.Series([1, 2]), pl.Series([7])]), height_of([pl.Series([]), pl.Series([7])])
+    (2, 0)
+    """
+    return min(map(len, values)) and max(map(len, values))
+
+
 def total(build: Callable[..., pl.Expr]) -> Evaluation:
     """Returns the evaluation of a function that has a value for every argument; null where an argument is null."""
     return total_call(lambda _, *values: build(*values))

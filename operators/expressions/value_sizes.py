@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.expressions.arrow_types import polars_type
-from operators.expressions.function import Compiled, first_fault, lit_text, literal_value, quoted
+from operators.expressions.function import Compiled, first_fault, height_of, lit_text, literal_value, quoted
 from operators.expressions.tree import Call, Expression, Literal
 
 #: The largest value of a row, in bytes.
@@ -126,11 +126,6 @@ def _largest(sizes: pl.Series) -> int:
     return int(sizes.fill_null(0).to_numpy().max(initial=0))
 
 
-def _height(values: Sequence[pl.Series]) -> int:
-    """The number of rows; a constant has one value however many there are."""
-    return min(map(len, values)) and max(map(len, values))
-
-
 def _spread(values: pl.Series, height: int) -> pl.Series:
     return values if len(values) == height else values.new_from_index(0, height)
 
@@ -140,7 +135,7 @@ def _replaced(call: Call, values: Sizes) -> pl.Series:
     longer = (new - old).clip(0)
     if not _largest(longer):
         return longer
-    return _grown(text, _occurrences(_spread(values[0], _height(values)), values[1]) * longer)
+    return _grown(text, _occurrences(_spread(values[0], height_of(values)), values[1]) * longer)
 
 
 def _grown(text: pl.Series, by: pl.Series) -> pl.Series:
@@ -158,7 +153,7 @@ def _matches_replaced(call: Call, values: Sizes) -> pl.Series:
 
 
 def _parts(call: Call, values: Sizes) -> pl.Series:
-    text, separator = _spread(values[0], _height(values)), values[1]
+    text, separator = _spread(values[0], height_of(values)), values[1]
     most = _occurrences(text, separator)
     return _sizes(text, call.arguments[0]) + (most + 1) * ELEMENT
 
@@ -228,7 +223,7 @@ def checked(call: Call, arguments: Sequence[Compiled], longest: int, build: Buil
     inner = build(call, given).value
 
     def made(values: Sequence[pl.Series]) -> pl.Series:
-        sizes, height = GROWTH[call.function](call, list(values)), _height(values)
+        sizes, height = GROWTH[call.function](call, list(values)), height_of(values)
         if _largest(sizes) > longest:
             raise RowTooLarge
         _check_frame(sizes, height)
@@ -246,7 +241,7 @@ def within(call: Call, arguments: Sequence[Compiled], longest: int) -> pl.Expr:
     """Of which rows the value is not above the bound; its evaluation may raise `FrameTooLarge`."""
 
     def fits(values: Sequence[pl.Series]) -> pl.Series:
-        sizes, height = GROWTH[call.function](call, list(values)), _height(values)
+        sizes, height = GROWTH[call.function](call, list(values)), height_of(values)
         fitting = sizes <= longest
         _check_frame(sizes * fitting.cast(pl.Int64), height)
         return _spread(fitting, height)

@@ -6,7 +6,7 @@ An event is a JSON document; applying it twice is the same as once, so a log of 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -16,6 +16,7 @@ from operators.core.decoding import Natural, decoded
 from operators.core.errors import InternalError
 
 Event = dict[str, Any]
+_Setting = TypeVar("_Setting", bound=str)
 
 
 def _empty() -> Mapping[Any, Any]:
@@ -86,16 +87,20 @@ def _set_level(state: RegistryState, event: Event) -> RegistryState:
     subject, level = event["subject"], cast(Level | None, event["compatibility"])
     if subject is None:
         return replace(state, level=level or "BACKWARD")
-    others = {name: old for name, old in state.levels.items() if name != subject}
-    return replace(state, levels={**others, subject: level} if level else others)
+    return replace(state, levels=_set(state.levels, subject, level))
 
 
 def _set_mode(state: RegistryState, event: Event) -> RegistryState:
     subject, mode = event["subject"], cast(Mode | None, event["mode"])
     if subject is None:
         return replace(state, mode=mode or "READWRITE")
-    others = {name: old for name, old in state.modes.items() if name != subject}
-    return replace(state, modes={**others, subject: mode} if mode else others)
+    return replace(state, modes=_set(state.modes, subject, mode))
+
+
+def _set(own: Mapping[str, _Setting], subject: str, value: _Setting | None) -> dict[str, _Setting]:
+    """The settings of subjects with another one for a subject; None takes its own away."""
+    others = {name: old for name, old in own.items() if name != subject}
+    return {**others, subject: value} if value else others
 
 
 _CHANGES = {"schema": _add_schema, "delete": _delete_versions, "config": _set_level, "mode": _set_mode}

@@ -15,6 +15,7 @@ from operators.expressions.function import (
     Rule,
     Signature,
     first_fault,
+    height_of,
     lit_text,
     literal_value,
     partial,
@@ -112,7 +113,7 @@ def _by_row(change: Callable[..., str | None]) -> Build:
     """What Python makes of the values of each row that has no NULL: Polars would make lists of single characters."""
 
     def made(values: Sequence[pl.Series]) -> pl.Series:
-        height = min(map(len, values)) and max(map(len, values))
+        height = height_of(values)
         rows = zip(*[each.to_list() * (1 if len(each) == height else height) for each in values], strict=True)
         return pl.Series(values[0].name, [None if None in row else change(*row) for row in rows], pl.String)
 
