@@ -23,7 +23,7 @@ _REFUSALS = {
 
 
 class TopicMadeAnew(ExternalError):
-    """Topics were deleted and made anew while queries wrote to them. `queries` says why each of these fails, by id."""
+    """Topics were deleted and created again while queries wrote to them. `queries` gives by id why each fails."""
 
     def __init__(self, queries: Mapping[str, str]) -> None:
         super().__init__(next(iter(queries.values())), retryable=False)

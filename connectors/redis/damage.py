@@ -11,7 +11,7 @@ from connectors.redis.client import key
 from connectors.redis.errors import translated
 from operators.core.errors import ExternalError
 
-#: A reporter that nobody listens to stops after so many.
+#: The most findings that wait to be heard, in a worker and in Redis.
 _MOST = 1000
 
 
