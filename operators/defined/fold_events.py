@@ -146,3 +146,22 @@ def restarts(ordered: Ordered, alive: np.ndarray) -> Ordered:
     code[((code & COME) > 0) & (after == 1)] |= RESTART
     code[after == 0] &= ~END
     return Ordered(replace(events, code=code), ordered.place)
+
+
+def without_moot(ordered: Ordered) -> Ordered:
+    """The events without the rows that leave just before their group begins anew: nobody sees what these change."""
+    events = ordered.events
+    code, count = events.code, len(events.code)
+    if not ((code & RESTART) > 0).any():
+        return ordered
+    comes = np.where((code & COME) > 0, np.arange(count), count)
+    following = np.minimum.accumulate(comes[::-1])[::-1]
+    moot = ((code & LEAVE) > 0) & (np.append(code, 0)[following] & RESTART > 0)
+    kept = np.flatnonzero(~moot)
+    group = np.repeat(np.arange(len(events.sizes)), events.sizes)
+    number, instant, random = (
+        None if values is None else values[kept] for values in (events.number, events.instant, events.random)
+    )
+    sizes = np.bincount(group[kept], minlength=len(events.sizes))
+    arguments = tuple(values.gather(kept) for values in events.arguments)
+    return Ordered(Events(sizes, code[kept], arguments, number, instant, random), ordered.place[kept])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from operators.core.operator import Move, State, Step
 from operators.core.run import key_hash
 from operators.core.stored_names import ADDED_LATER
 from operators.defined.columns import series
+from operators.defined.empty_windows import begins_again, leaves_silently
 from operators.defined.evaluate import Returned, run
 from operators.defined.fold_events import (
     Batch,
@@ -25,9 +26,11 @@ from operators.defined.fold_events import (
     with_expiry,
     with_leaving,
     without_leaving,
+    without_moot,
 )
 from operators.defined.fold_plan import FoldCall, Frame
 from operators.defined.fold_state import AT, NUMBER, WHOLE, Loaded, load, state_keys, store, store_tables, table_traces
+from operators.defined.idle_groups import emptied, idle_groups, with_ends
 from operators.defined.rows import Rows
 from operators.state.accumulators import Accumulators
 from operators.state.copies import first_equal
@@ -46,11 +49,11 @@ class StreamFold:
     insertions that are never retracted.
 
     State: the values of single-row tables by partition, a trace for each other table, and the rows that may leave: by
-    number, by the instant of their expiry if active. A step costs what comes and leaves, and what tables of the
-    touched partitions hold; definitions that read `inwindow` also cost its rows.
+    number, by the instant of their expiry if active. A partition is forgotten once its window of RANGE is empty, if the
+    calls begin again then (`begins_again`). A step costs what comes and leaves, and what tables of the touched
+    partitions hold; definitions that read `inwindow` also cost its rows.
     """
 
-    operator_version: ClassVar[int] = 1
     replaces: ClassVar[bool] = False
     ends: ClassVar[bool] = False
     group_by: tuple[str, ...]
@@ -59,6 +62,11 @@ class StreamFold:
     schema: pa.Schema
     #: Each row comes once, with lists of what the calls return.
     listed: bool = field(default=False, metadata={ADDED_LATER: True})
+
+    @property
+    def operator_version(self) -> int:
+        """2 where the ends of windows have a trace of their own."""
+        return 1 + int(self._buffers and self._forgets)
 
     # --- what the planner has to know
 
@@ -107,41 +115,64 @@ class StreamFold:
         plain = any(call.mode == "delta" and not call.definition.reads_window for call in self.calls)
         return plain and self.frame is not None and not self.frame.active
 
+    @property
+    def _forgets(self) -> bool:
+        """Whether a partition without rows in its window is forgotten."""
+        bounded = self.frame is not None and self.frame.kind == "range" and self.frame.length is not None
+        return bounded and bool(self.group_by) and all(map(begins_again, self.calls))
+
+    def _span(self, move: Move) -> tuple[int, int]:
+        """The instants [start, end) of the rows that are taken in a move: those of its slots, if rows wait for them."""
+        if not self._buffers:
+            return move.start, move.end
+        assert self.frame is not None and self.frame.slide is not None
+        slide = self.frame.slide
+        return (move.start - 1) // slide * slide + 1, (move.end - 1) // slide * slide + 1
+
     def traces(self) -> tuple[State, ...]:
-        """The groups; rows by number; rows by time (to expire, or until their slot ends); then the tables."""
+        """The groups; rows by number; rows by time (to expire, or until their slot ends); the ends of windows by time,
+        in the place of rows if there are none; then the tables."""
         tables = [trace for call in self.calls for trace in table_traces(call.definition, self._keys)]
-        return (Accumulators(self._keys), Accumulators((*self._keys, NUMBER)), Trace("time"), *tables)
+        times = [Trace("time")] * (2 if self._buffers and self._forgets else 1)
+        return (Accumulators(self._keys), Accumulators((*self._keys, NUMBER)), *times, *tables)
 
     # --- the step
 
     def step(self, delta: Delta, traces: tuple[Any, ...], move: Move) -> Step:
         """What the calls return at the instants of the move."""
-        held, numbered, timed = cast(tuple[Accumulators, Accumulators, Trace], traces[:3])
-        tables = self._split(traces[3:])
-        frame, timed = self._due(delta.frame, timed, move)
-        expiring = self._expiring(timed, move)
-        if not frame.height and not expiring.height:
-            return Step(self._nothing(), (held, numbered, timed, *traces[3:]))
-        rows, heads, group, expired_group = self._grouped(frame, expiring)
+        held, numbered, *times = traces[: len(traces) - self._table_count]
+        tables = self._split(traces[len(traces) - self._table_count :])
+        frame, times[0] = self._due(delta.frame, times[0], move)
+        expiring = self._expiring(times[0], move)
+        idle = self._idle(times[-1], held, move)
+        if not frame.height and not expiring.height and not idle.height:
+            return Step(self._nothing(), (held, numbered, *times, *(trace for own in tables for trace in own)))
+        rows, heads, group, expired_group = self._grouped(frame, expiring, idle)
         definitions = [call.definition for call in self.calls]
         loaded = load(heads, self._keys, definitions, held, tables, move.start)
         batch = self._batch(rows, group, loaded)
         leavers = self._leavers(expiring, expired_group, batch, move)
         work = _Work(batch, loaded, leavers, move)
-        ordered, numbered, timed = self._ordered(work, numbered, timed)
+        ordered, numbered, times[0] = self._ordered(work, numbered, times[0])
         returned = [
             run(call.definition, own.events, groups)
             for call, own, groups in zip(self.calls, ordered, loaded.groups, strict=True)
         ]
         output = self._output(work, ordered, returned)
         loaded.count = loaded.count + (batch.ends - batch.starts)
+        gone, times[-1] = self._emptied(work, times[-1])
+        numbered = self._without(gone, loaded, numbered, move)
         after = [
             trace
             for at, (definition, own) in enumerate(zip(definitions, tables, strict=True))
             for trace in store_tables(loaded, at, definition, self._keys, own, move.end)
         ]
-        held = store(loaded, self._keys, definitions, held, move.end)
-        return Step(output, (held, numbered, timed, *after))
+        held = store(loaded, self._keys, definitions, held, move.end, gone)
+        return Step(output, (held, numbered, *times, *after))
+
+    @property
+    def _table_count(self) -> int:
+        return sum(len(table_traces(call.definition, self._keys)) for call in self.calls)
 
     def _split(self, traces: Sequence[Any]) -> list[Sequence[Trace]]:
         found, at = [], 0
@@ -156,12 +187,10 @@ class StreamFold:
         assert not frame.height or ((frame[TO] == FOREVER).all() and (frame[WEIGHT] > 0).all()), "the input is a stream"
         if not self._buffers:
             return frame, timed
-        assert self.frame is not None and self.frame.slide is not None
-        slide = self.frame.slide
-        before, last = ((instant - 1) // slide * slide for instant in (move.start, move.end))
-        waiting = timed.append(Delta(frame), before + 1)
-        due = [part.frame for part in waiting.between(before + 1, last + 1)]
-        return pl.concat(due) if due else frame.clear(), waiting.forget(last + 1)
+        start, end = self._span(move)
+        waiting = timed.append(Delta(frame), start)
+        due = [part.frame for part in waiting.between(start, end)]
+        return pl.concat(due) if due else frame.clear(), waiting.forget(end)
 
     def _expiring(self, timed: Trace, move: Move) -> pl.DataFrame:
         """The rows that came before and expire in this move."""
@@ -170,25 +199,28 @@ class StreamFold:
         found = [part.frame for part in timed.between(move.start, move.end)]
         return pl.concat(found) if found else pl.DataFrame()
 
+    def _idle(self, ends: Trace, held: Accumulators, move: Move) -> pl.DataFrame:
+        """The partitions whose window is empty by the end of the move, if no row comes in it."""
+        if not self._forgets or self.frame is None or self.frame.active:
+            return pl.DataFrame()
+        return idle_groups(ends, held, *self._span(move))
+
     def _grouped(
-        self, frame: pl.DataFrame, expiring: pl.DataFrame
+        self, frame: pl.DataFrame, expiring: pl.DataFrame, idle: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame, np.ndarray, np.ndarray]:
         """The rows that come, each copy on its own, sorted by group and time; the groups; and the group of each row,
         also of those that expire."""
         names = [name for name in frame.columns if name not in RESERVED]
         ties = key_hash(frame, names) if names and frame.height else pl.Series([0] * frame.height, dtype=pl.UInt64)
         keyed = frame.with_columns(ties.alias(_TIES), *self._whole())
-        older = expiring.with_columns(*self._whole()) if expiring.height else None
-        every = (
-            keyed.select(self._keys)
-            if older is None
-            else pl.concat([keyed.select(self._keys), older.select(self._keys)])
-        )
+        older = [part.with_columns(*self._whole()) for part in (expiring, idle) if part.height]
+        every = pl.concat([part.select(self._keys) for part in (keyed, *older)])
         leaders = first_equal(every, self._keys).to_numpy()
         heads, group = np.unique(leaders, return_inverse=True)
         come = keyed.with_columns(pl.Series(_GROUP, group[: frame.height], pl.Int64)).sort(_GROUP, FROM, ORDER, _TIES)
         come = come[np.repeat(np.arange(come.height), come[WEIGHT].to_numpy())]
-        return come, every[heads], come[_GROUP].to_numpy(), group[frame.height :]
+        expired = group[frame.height : frame.height + expiring.height]
+        return come, every[heads], come[_GROUP].to_numpy(), expired
 
     def _whole(self) -> list[pl.Expr]:
         return [] if self.group_by else [pl.lit(0, pl.Int64).alias(WHOLE)]
@@ -229,7 +261,8 @@ class StreamFold:
             leaving, trigger = self._triggered(batch, _held_in(groups.windows, call) if reads else stored, loaded)
             own = with_leaving(call, batch, leaving, trigger)
             left = left if reads else leaving
-            ordered.append(restarts(own, alive) if call.ends and not reads else own)
+            own = restarts(own, alive) if call.ends and not reads else own
+            ordered.append(without_moot(own) if leaves_silently(call.definition) else own)
         if left is not None:
             numbered = self._kept(batch, left, loaded, numbered, work.move)
         return ordered, numbered, timed
@@ -348,6 +381,38 @@ class StreamFold:
             )
             timed = timed.append(Delta(rows.select(*self.schema.names, NUMBER, *RESERVED)), work.move.start)
         return timed.forget(work.move.end)
+
+    def _emptied(self, work: _Work, ends: Trace) -> tuple[np.ndarray, Trace]:
+        """Which partitions are forgotten, with cleared tables, and when the windows of the others will be empty."""
+        batch, loaded, frame = work.batch, work.loaded, self.frame
+        gone = np.zeros(len(loaded.count), np.bool_)
+        if not self._forgets or frame is None or frame.length is None:
+            return gone, ends
+        start, end = self._span(work.move)
+        if frame.active:
+            gone = loaded.count == loaded.first
+        else:
+            came = np.flatnonzero(batch.ends > batch.starts)
+            empty = emptied(batch.instants[batch.ends[came] - 1], frame.length)
+            gone = np.ones(len(gone), np.bool_)
+            gone[came] = empty < end
+            stays = came[empty >= end]
+            groups, count = loaded.heads[stays].select(self._keys), loaded.count[stays]
+            ends = with_ends(ends, groups, count, empty[empty >= end], start).forget(end)
+        for at in np.flatnonzero(gone).tolist():
+            for groups_of_call in loaded.groups:
+                for table in (*groups_of_call.tables[at], *groups_of_call.windows[at : at + 1]):
+                    table.clear()
+        return gone, ends
+
+    def _without(self, gone: np.ndarray, loaded: Loaded, numbered: Accumulators, move: Move) -> Accumulators:
+        """The rows by number without those of partitions that are forgotten."""
+        if not gone.any() or not self._keeps_rows:
+            return numbered
+        kept = self._numbered(loaded, loaded.first, np.where(gone, loaded.count, loaded.first), numbered).rows
+        if not kept.height:
+            return numbered
+        return numbered.upsert(kept.drop(_GROUP), pl.repeat(True, kept.height, eager=True), move.end)
 
     # --- output
 

@@ -32,7 +32,10 @@ class Arguments:
 class Applicable(Protocol):
     """An operator (see `operators.core.operator.Operator`) that knows its schema and where its rows have to be."""
 
-    operator_version: ClassVar[int]
+    @property
+    def operator_version(self) -> int:
+        """As of any operator; it may depend on the fields."""
+        ...
 
     @property
     def partition(self) -> tuple[str, ...] | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
 from dsms.sql.binder.defined_aggregates import Known
-from operators.core.delta import BEGINNING, FROM, ORDER, Delta
+from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import Move
 from operators.defined.fold_plan import Frame, chosen
 from operators.defined.stream_fold import StreamFold
@@ -64,6 +66,15 @@ def run(operator: StreamFold, rows: Sequence[Row], cuts: Sequence[int]) -> list[
         assert ((made[FROM] >= start - END) & (made[FROM] < end)).all()
         results += made.select("k", "x", FROM, "v").rows()
     return results
+
+
+def instants(rows: dict[str, list[Any]], at: Sequence[int]) -> Delta:
+    reserved = {FROM: list(at), TO: FOREVER, WEIGHT: 1, ORDER: list(at)}
+    return Delta(pl.DataFrame({**rows, **reserved}, schema_overrides=dict.fromkeys(reserved, pl.Int64)))
+
+
+def held_rows(traces: Sequence[Any]) -> int:
+    return sum(run.height for trace in traces for run in trace.runs)
 
 
 def expected(rows: Sequence[Row], frame: Frame, value: Value) -> list[Result]:
@@ -134,3 +145,31 @@ def test_a_long_history_in_steps_of_one_instant(frame: Frame) -> None:
     rows: list[Row] = [("abc"[at * 7 % 3], at * 5 % 9, at // 2) for at in range(120)]
     whole, stepwise = (sorted(run(fold("sum", frame), rows, cuts), key=repr) for cuts in ([], range(1, 80)))
     assert stepwise == whole
+
+
+@pytest.mark.parametrize(
+    "frame", [Frame("range", 50), Frame("range", 50, 20), Frame("range", 50, active=True)], ids=str
+)
+@pytest.mark.parametrize(("name", "derived"), [("sum", False), ("min", False), ("min", True)])
+def test_keys_that_never_return_are_forgotten_after_their_window(frame: Frame, name: str, derived: bool) -> None:
+    operator = fold(name, frame, derived=derived)
+    traces, most, results = operator.traces(), 0, 0
+    for start in range(0, 5_000, 200):
+        rows = {"k": [f"k{at}" for at in range(start, start + 200)], "x": [1] * 200}
+        step = operator.step(instants(rows, range(start, start + 200)), traces, Move(start, start + 200))
+        traces, results = step.traces, results + len(step.delta)
+        most = max(most, held_rows(traces))
+    assert results >= 4_980
+    assert most <= 1_800, "5 000 keys came once, 250 were in a window or a slot at one time"
+    step = operator.step(instants({"k": ["k"], "x": [1]}, [99_999]), traces, Move(5_000, 100_000))
+    assert held_rows(step.traces) <= 20
+
+
+def test_a_step_without_rows_forgets_too() -> None:
+    operator = fold("sum", Frame("range", 5))
+    step = operator.step(Delta.of([("+", {"k": "a", "x": 1}, 3)], SCHEMA), operator.traces(), Move(0, 4))
+    assert held_rows(step.traces) == 3, "the group, its row and when it ends"
+    step = operator.step(Delta.of([], SCHEMA), step.traces, Move(4, 9))
+    assert not step.traces[0].lookup(pl.DataFrame({"k": ["a"]})).is_empty()
+    step = operator.step(Delta.of([], SCHEMA), step.traces, Move(9, 10))
+    assert held_rows(step.traces) == 0
