@@ -311,6 +311,8 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     orders_by_statistics: bool = True
     #: The name of the token that created it; empty where the coordinator knows no tokens.
     owner: str = ""
+    #: Whether a selected field of a struct gives its name to the column; in older queries the column has a number.
+    fields_named: bool = False
 
     @property
     def fragments(self) -> tuple[str, ...]:
@@ -361,6 +363,7 @@ class Former(msgspec.Struct, frozen=True):
     memory: int | None = None
     #: The error of its sketches.
     sketch_error: float | None = None
+    fields_named: bool = False
 
 
 class AggregatePart(msgspec.Struct, frozen=True):

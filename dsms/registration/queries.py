@@ -174,6 +174,7 @@ def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, A
         "topic": RESULT_PREFIX + name.text,
         "stream": statement.stream,
         "fills": statement.fills,
+        "fields_named": True,
     }
     return msgspec.convert({**fields, **settings}, Query)
 

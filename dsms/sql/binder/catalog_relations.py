@@ -61,7 +61,8 @@ def plan_over(target: Object | Former, *read: Object) -> logical.Node:
         raise SqlError(f'"{target.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {target.name} KEY …")
     if isinstance(target, Aggregate | Function):
         raise SqlError(f'"{target.name}" is not a stream')
-    node = started(result_of(query_of(target.select), catalog, unnoticed), target.start)
+    result = result_of(query_of(target.select), catalog, unnoticed, target.fields_named)
+    node = started(result, target.start)
     return adjustable_plan(reading_from(node, target.first_offsets), target)
 
 
@@ -94,10 +95,11 @@ def _promise(constraint: Constraint, catalog: Catalog) -> logical.Cluster | logi
     return logical.Reference(constraint.column, within, scan_of(other, other.name, (), catalog), constraint.theirs)
 
 
-def result_of(query: exp.Expr, catalog: Catalog, named: Named) -> logical.Node:
-    """The plan of a query whose result users see: every column has a unique name and a type."""
+def result_of(query: exp.Expr, catalog: Catalog, named: Named, fields_named: bool = True) -> logical.Node:
+    """The plan of a query whose result users see: every column has a unique name and a type. A selected field of a
+    struct gives its name to the column, unless `fields_named` is false."""
     mark_functions(query, catalog)
-    return bind_query(query, Context(catalog, named=named, top=True)).node
+    return bind_query(query, Context(catalog, named=named, top=True, fields_named=fields_named)).node
 
 
 def bind_name(table: exp.Table, context: Context) -> Relation:

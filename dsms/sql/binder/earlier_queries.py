@@ -36,6 +36,7 @@ def former_of(query: Query, catalog: Catalog) -> Former:
         first_offsets=query.first_offsets,
         memory=query.memory if query.sized else None,
         sketch_error=query.sketch_error,
+        fields_named=query.fields_named,
     )
 
 

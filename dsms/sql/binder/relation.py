@@ -57,7 +57,7 @@ class Context:
     `query` is the SELECT whose parts are bound. With `top` its result is visible to users; with `unfilled` the caller
     supplies the value of aggregates over no rows. `base` is the relation of the bindings of the columns that come from
     the enclosing query `outer`: a relation that is bound with a base contains them as columns. `recursions` are the
-    WITH RECURSIVE around it.
+    WITH RECURSIVE around it. With `fields_named` a selected field of a struct gives its name to the column.
     """
 
     catalog: Catalog
@@ -69,6 +69,7 @@ class Context:
     top: bool = False
     unfilled: bool = False
     recursions: int = 0
+    fields_named: bool = True
 
     @property
     def outer_columns(self) -> tuple[str, ...]:

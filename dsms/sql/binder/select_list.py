@@ -12,7 +12,7 @@ from dsms.model.position import error_at
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.relation import Context, Relation, refusal
 from dsms.sql.binder.scope import Entry, Scope
-from operators.expressions import Column, Expression
+from operators.expressions import Call, Column, Expression, Literal
 
 _STAR_PARTS = ("except_", "replace", "rename")
 
@@ -36,7 +36,7 @@ def outputs(query: exp.Select, relation: Relation, context: Context) -> list[Out
     users see."""
     columns: list[Output] = []
     for number, node in enumerate(query.expressions, 1):
-        for entry, value in _values(node, relation, number):
+        for entry, value in _values(node, relation, number, context.fields_named):
             columns.append(_named(entry, value, node, columns, context))
     if not columns:
         raise refusal(query, "SELECT without columns")
@@ -59,16 +59,29 @@ def _named(entry: Entry, value: Expression, node: exp.Expr, before: Sequence[Out
     return Output(name, frame_name, value)
 
 
-def _values(node: exp.Expr, relation: Relation, number: int) -> Iterator[tuple[Entry, Expression]]:
+def _values(
+    node: exp.Expr, relation: Relation, number: int, fields_named: bool
+) -> Iterator[tuple[Entry, Expression]]:
     if _is_star(node):
         yield from _changed(node, _starred(node, relation), relation.scope)
         return
     value = bind_expression(node, relation.scope)
-    yield Entry(None, name_of(node, value, relation.scope, number), Column("", value.type)), value
+    field = _field(node, value) if fields_named else None
+    yield Entry(None, field or name_of(node, value, relation.scope, number), Column("", value.type)), value
+
+
+def _field(node: exp.Expr, value: Expression) -> str | None:
+    """The name of the field of a struct, in the declared spelling, if an item of a select list is one."""
+    if isinstance(value, Call) and value.function == "field" and not isinstance(node, exp.Alias):
+        struct, name = value.arguments
+        assert isinstance(name, Literal)
+        fields = [struct.type.field(at).name for at in range(struct.type.num_fields)]
+        return next(field for field in fields if field.casefold() == str(name.value).casefold())
+    return node.name if isinstance(node, exp.Dot) and isinstance(value, Column) else None
 
 
 def name_of(node: exp.Expr, value: Expression, scope: Scope, number: int) -> str:
-    """The name of an item of a select list."""
+    """The name of an item of a select list that is no field of a struct."""
     if isinstance(node, exp.Alias):
         return str(node.alias)
     if not isinstance(value, Column) or not isinstance(node, exp.Column):
