@@ -1,4 +1,5 @@
-"""The sizes of values: what a function would make is estimated before it is made, here for all functions.
+"""The sizes of values: what a function would make is estimated before it is made, here for all functions, and what a
+search for a pattern would cost, in the same unit.
 
 The size of a text is that of its bytes, of an array 8 bytes for each element and the sizes of its texts. Functions that
 are not in `GROWTH` give values of a fixed size, one of their arguments, or a text at most a few times as long as it.
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from operators.expressions.arrow_types import polars_type
 from operators.expressions.function import Compiled, first_fault, height_of, lit_text, literal_value, quoted
+from operators.expressions.pattern_costs import FEW_POSITIONS, MOST_STEPS, like_positions, positions
 from operators.expressions.tree import Call, Expression, Literal
 
 #: The largest value of a row, in bytes.
@@ -148,8 +150,11 @@ def _matches_replaced(call: Call, values: Sizes) -> pl.Series:
     flags = str(literal_value(call.arguments[3])) if len(call.arguments) == 4 else ""
     text, groups = _sizes(values[0], call.arguments[0]), len(re.findall(r"\\\d", new))
     many = "g" in flags
+    cost = _searched(call, values)
+    if _largest(cost) > LONGEST:
+        return cost
     found = _occurrences(values[0], pl.Series([pattern]), literal=False) if many else pl.Series([1])
-    return _grown(text, found * len(new.encode()) + text * groups)
+    return pl.DataFrame([_grown(text, found * len(new.encode()) + text * groups), cost.alias("cost")]).max_horizontal()
 
 
 def _parts(call: Call, values: Sizes) -> pl.Series:
@@ -168,10 +173,27 @@ def _formatted(call: Call, values: Sizes) -> pl.Series:
     return pl.Series([_SHORT * len(str(literal_value(call.arguments[1])))])
 
 
+def _searched(call: Call, values: Sizes) -> pl.Series:
+    """What searches cost: for a text of the most steps as much as the largest value."""
+    patterns = values[1].cast(pl.String)
+    costs = {each: max(_positions(call)(each) - FEW_POSITIONS, 0) for each in patterns.unique() if each is not None}
+    steps = patterns.replace_strict({None: 0, **costs}, return_dtype=pl.Int64)
+    return _sizes(values[0], call.arguments[0]) * steps // (MOST_STEPS // LONGEST)
+
+
+def _positions(call: Call) -> Callable[[str], int]:
+    return like_positions if call.function in ("like", "ilike") else positions
+
+
 def _compiled(call: Call, values: Sizes) -> pl.Series:
-    """What patterns take that come from rows, each of which is compiled. Literal ones are compiled once."""
-    literal = isinstance(call.arguments[1], Literal)
-    return pl.Series([0]) if literal else _sizes(values[1], call.arguments[1]) * _COMPILED
+    """As `_searched`; patterns of rows are compiled for each row, which takes a multiple of their size as well."""
+    cost = _searched(call, values)
+    if isinstance(call.arguments[1], Literal):
+        return cost
+    compiled = _sizes(values[1], call.arguments[1]) * _COMPILED
+    return pl.DataFrame(
+        [_spread(cost, height_of(values)), _spread(compiled, height_of(values)).alias("compiled")]
+    ).max_horizontal()
 
 
 #: What the functions make that may give larger values than they take.
@@ -198,13 +220,17 @@ GROWTH: dict[str, Estimate] = {
     "like": _compiled,
     "ilike": _compiled,
     "regexp_like": _compiled,
+    "regexp_extract": _searched,
 }
 
 
 def grows(call: Call) -> bool:
-    """Whether a value may be larger than the arguments. A literal pattern is compiled once."""
+    """Whether a value may be larger than the arguments, or a search may cost too much."""
     estimate = GROWTH.get(call.function)
-    return estimate is not None and not (estimate is _compiled and isinstance(call.arguments[1], Literal))
+    if estimate not in (_compiled, _searched) or not isinstance(call.arguments[1], Literal):
+        return estimate is not None
+    pattern = call.arguments[1].value
+    return pattern is not None and _positions(call)(str(pattern)) > FEW_POSITIONS
 
 
 Build: TypeAlias = Callable[[Call, Sequence[Compiled]], Compiled]
@@ -213,14 +239,23 @@ Build: TypeAlias = Callable[[Call, Sequence[Compiled]], Compiled]
 def checked(call: Call, arguments: Sequence[Compiled], longest: int, build: Build) -> Compiled:
     """What `build` makes of the arguments; its evaluation raises `RowTooLarge` or `FrameTooLarge` before it makes too
     much. Each argument is in the value once, so that nested calls are not repeated."""
-    built = build(call, arguments)
     if not grows(call):
-        return built
+        return build(call, arguments)
     given = [
         argument if isinstance(node, Literal) else Compiled(pl.col(str(at)))
         for at, (node, argument) in enumerate(zip(call.arguments, arguments, strict=True))
     ]
-    inner = build(call, given).value
+    inner, values = build(call, given), [argument.value for argument in arguments]
+    value = pl.map_batches(values, _guard(call, inner.value, longest), polars_type(call.type), is_elementwise=True)
+    faulty = fault = first_fault([argument.fault for argument in arguments])
+    if inner.fault is not None:
+        own = pl.map_batches(values, _guard(call, inner.fault, longest), pl.String, is_elementwise=True)
+        fault = first_fault([faulty, own])
+    return Compiled(value if faulty is None else pl.when(faulty.is_null()).then(value), fault)
+
+
+def _guard(call: Call, of: pl.Expr, longest: int) -> Callable[[Sequence[pl.Series]], pl.Series]:
+    """Evaluates an expression over the arguments of a call by their positions, once it is known to be short."""
 
     def made(values: Sequence[pl.Series]) -> pl.Series:
         sizes, height = GROWTH[call.function](call, list(values)), height_of(values)
@@ -228,13 +263,9 @@ def checked(call: Call, arguments: Sequence[Compiled], longest: int, build: Buil
             raise RowTooLarge
         _check_frame(sizes, height)
         columns = [_spread(each, height).alias(str(at)) for at, each in enumerate(values)]
-        return pl.DataFrame(columns).select(inner).to_series()
+        return _spread(pl.DataFrame(columns).select(of).to_series(), height)
 
-    value = pl.map_batches(
-        [argument.value for argument in arguments], made, polars_type(call.type), is_elementwise=True
-    )
-    faulty = first_fault([argument.fault for argument in arguments])
-    return Compiled(value if faulty is None else pl.when(faulty.is_null()).then(value), built.fault)
+    return made
 
 
 def within(call: Call, arguments: Sequence[Compiled], longest: int) -> pl.Expr:
@@ -251,12 +282,16 @@ def within(call: Call, arguments: Sequence[Compiled], longest: int) -> pl.Expr:
 
 def masked(call: Call, arguments: Sequence[Compiled], fits: pl.Expr, longest: int, build: Build) -> Compiled:
     """What `build` makes of the arguments of rows that fit; others are in fault."""
+    # Polars searches what is behind a NULL as well
+    blank = lit_text("") if GROWTH[call.function] in (_compiled, _searched) else pl.lit(None)
     kept = [
-        argument if isinstance(node, Literal) and at else replace(argument, value=pl.when(fits).then(argument.value))
+        argument
+        if isinstance(node, Literal) and at
+        else replace(argument, value=pl.when(fits).then(argument.value).otherwise(blank))
         for at, (node, argument) in enumerate(zip(call.arguments, arguments, strict=True))
     ]
     built = build(call, kept)
-    own = pl.when(~fits).then(lit_text(f"{_problem(call.type, longest)} in {quoted(call)}"))
+    own = pl.when(~fits).then(lit_text(f"{_problem(call, longest)} in {quoted(call)}"))
     return Compiled(pl.when(fits).then(built.value), first_fault([own, built.fault]))
 
 
@@ -266,8 +301,14 @@ def _check_frame(sizes: pl.Series, height: int) -> None:
         raise FrameTooLarge
 
 
-def _problem(result: pa.DataType, longest: int) -> str:
-    if pa.types.is_boolean(result):
-        return f"pattern longer than {longest // _COMPILED} bytes"
+def _problem(call: Call, longest: int) -> str:
+    costly, result = "text too long for so costly a pattern", call.type
+    if GROWTH[call.function] in (_compiled, _searched):
+        long = (
+            "" if isinstance(call.arguments[1], Literal) else f"pattern longer than {longest // _COMPILED} bytes, or "
+        )
+        return long + costly
+    if call.function == "regexp_replace":
+        return f"text longer than {longest} bytes, or {costly},"
     what = "text" if pa.types.is_string(result) else "array" if pa.types.is_list(result) else "value"
     return f"{what} longer than {longest} bytes"

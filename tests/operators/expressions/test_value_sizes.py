@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from operators.expressions import FUNCTIONS, LONGEST_CONSTANT, Column, Expression, Literal, call, evaluate
+from operators.expressions import FUNCTIONS, LONGEST_CONSTANT, Column, Expression, Literal, call, evaluate, faultless
 
 TEXT, WHOLE = pa.string(), pa.int64()
 A, B, N, L = Column("a", TEXT), Column("b", TEXT), Column("n", WHOLE), Column("l", pa.list_(TEXT))
@@ -68,7 +68,7 @@ def test_a_row_whose_value_would_be_longer_is_in_fault_and_others_are_not(
 ) -> None:
     values, faults = evaluate(frame, {"it": expression})
     assert values["it"].is_null().to_list() == [False, True]
-    assert faults[0] is None and str(faults[1]).startswith(f"{what} longer than 1000000 bytes in ")
+    assert faults[0] is None and str(faults[1]).startswith(f"{what} longer than 1000000 bytes")
 
 
 def test_the_longest_values_are_made() -> None:
@@ -81,7 +81,40 @@ def test_the_longest_values_are_made() -> None:
 def test_a_pattern_of_a_row_is_bounded_for_it_is_compiled() -> None:
     for name in ("like", "ilike", "regexp_like"):
         _, faults = evaluate(rows("x", "y" * 1_001), {"it": call(name, A, B)})
-        assert faults[0] is None and str(faults[1]).startswith("pattern longer than 1000 bytes in ")
+        assert faults[0] is None and str(faults[1]).startswith("pattern longer than 1000 bytes, or ")
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        call("regexp_like", A, literal(r"\pL{100}y")),
+        call("regexp_like", A, B),
+        call("regexp_extract", A, literal(r".*a.{200}!")),
+        call("regexp_replace", A, literal(r"(?i).*a[a-z]{300}!"), literal("")),
+        call("like", A, literal("%" + "_" * 500 + "!")),
+    ],
+    ids=str,
+)
+def test_a_text_that_is_too_long_for_a_costly_pattern_is_a_fault(search: Expression) -> None:
+    """Each of them takes 5 to 20 s for a text of a million bytes."""
+    began = time.process_time()
+    values, faults = evaluate(rows("xa" * 500_000, "[ab]*a[ab]{900}c"), {"it": search})
+    assert faults[0] is None and "text too long for so costly a pattern" in str(faults[1])
+    assert time.process_time() - began < 3
+    assert values["it"].is_null().to_list()[1]
+    _, faults = evaluate(rows("xa" * 500, "[ab]*a[ab]{900}c"), {"it": search})
+    assert faults.to_list() == [None, None]
+
+
+def test_usual_patterns_have_a_value_for_every_text() -> None:
+    for pattern in (r"^\w+@[\w.]+\.\pL{2,6}$", r"\d{4}-\d{2}-\d{2}", "error|warn(ing)?", "x" * 900):
+        matches = call("regexp_like", A, literal(pattern))
+        assert evaluate(rows(MILLION, ""), {"it": matches})[1].to_list() == [None, None]
+
+
+def test_like_with_a_usual_pattern_stays_faultless_so_that_the_optimizer_may_move_it() -> None:
+    patterns = [literal("%a_b%"), literal("%" * 90)]
+    assert [faultless(call("like", A, pattern)) for pattern in patterns] == [True, False]
 
 
 def test_a_branch_that_is_not_taken_makes_no_fault() -> None:
