@@ -26,6 +26,7 @@ from dsms.spark.session import renewed_session, spark_session
 from operators.core.errors import ConfigError
 from operators.core.recursion import STACK_BYTES, allow_deep_calls
 from operators.core.secrets import resolved_url
+from operators.python.sandbox import MODES, SWITCH, mode_of
 
 
 def main(  # noqa: PLR0913 one parameter an option
@@ -90,6 +91,12 @@ def main(  # noqa: PLR0913 one parameter an option
         str,
         typer.Option(envvar="DSMS_CHECKPOINT_AGE", help="hours after which all but the newest go, or none"),
     ] = "none",
+    python_sandbox: Annotated[
+        str,
+        typer.Option(
+            envvar=SWITCH, help="whether functions and aggregates in Python run only in a sandbox: " + ", ".join(MODES)
+        ),
+    ] = MODES[0],
     kafka_properties: Annotated[
         Path | None,
         typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, NAME=VALUE a line"),
@@ -131,6 +138,7 @@ def main(  # noqa: PLR0913 one parameter an option
         alarms=logged_alarms(),
     )
     Tuning().over(settings.bounds)  # refuses bounds that contradict each other
+    os.environ[SWITCH] = mode_of({SWITCH: python_sandbox})  # which Spark's workers inherit
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

@@ -93,6 +93,7 @@ def executor_command(settings: LocalSettings, name: str) -> list[str]:
         *("--id", name),
         *("--state-dir", str(settings.data_dir / "state"), "--state-memory", settings.state_memory),
         *_registry(settings),
+        *([] if settings.python_sandbox == "require" else ["--python-sandbox", settings.python_sandbox]),
     ]
 
 

@@ -7,7 +7,7 @@ Each of these overrides the one before it: the defaults, `dsms.toml` in the data
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -49,6 +49,8 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Whether every program on the machine may call the coordinator without a token."""
     python: bool = False
     """Whether functions and aggregates in Python may be deployed, which executors run."""
+    python_sandbox: Literal["require", "prefer", "off"] = "require"
+    """Whether executors run code in Python only in a sandbox, in what the platform has of it, or without it."""
     load_dir: Path | None = None
     """A directory of files that COPY may read; none by default."""
     load_databases: bool = False

@@ -1,12 +1,12 @@
 """The process in which code of users runs: it reads requests from its standard input and answers on its output.
 
 A message is its length (8 bytes) and its content. The first request is a JSON document about the code; each later one
-is an Arrow stream with the arguments of a call. An answer begins with a byte: 0 and an Arrow stream with the values, or
-1 and a JSON document about the error. This file is run by its path, and imports nothing of ours.
+is an Arrow stream with the arguments of a call. An answer begins with a byte: 0 and an Arrow stream with the values, 1
+and a JSON document about the error, or, to the first request, 2 and a list of what stands open although it must not.
+`process.py` runs this file by its path; it imports nothing of ours.
 """
 
 import base64
-import ctypes
 import importlib.abc
 import importlib.util
 import io
@@ -14,8 +14,6 @@ import json
 import linecache
 import os
 import pickle
-import resource
-import signal
 import struct
 import sys
 import traceback
@@ -29,8 +27,6 @@ import pyarrow as pa
 
 #: The name of a package that is a single module.
 MODULE = "function"
-_PR_SET_PDEATHSIG = 1
-_MOST_FILES = 64
 #: What an event of an aggregate does, as bits, in the order in which it is done; as in `operators.defined.generate`.
 RESTART, LEAVE, COME, END = 8, 2, 1, 4
 
@@ -234,21 +230,6 @@ def failure(error: BaseException, at: int | None = None) -> bytes:
     return b"\1" + json.dumps({"kind": kind, "message": str(error), "traceback": listed, "at": at}).encode()
 
 
-def _confine(memory: int) -> None:
-    """Limits what the process may do from here on; it dies with its parent."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_FILES, _MOST_FILES))
-    limit = _data_bytes() + memory
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-
-
-def _data_bytes() -> int:
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmData"))
-
-
 def _answers(call: Callable[[pa.RecordBatch], "pa.Array[Any]"], conversation: Conversation) -> None:
     while (request := conversation.receive()) is not None:
         try:
@@ -262,29 +243,31 @@ def _answers(call: Callable[[pa.RecordBatch], "pa.Array[Any]"], conversation: Co
             conversation.send(failure(error, getattr(call, "at", None)))
 
 
-def main() -> None:
-    """Talks over the standard input and output; what the code prints goes nowhere."""
+def main(confine: Callable[[int], list[str]], nowhere: int, *, strict: bool) -> None:
+    """Talks over the standard input and output; what the code prints goes to the file `nowhere`.
+
+    `confine` gives up all but so many bytes of memory, and returns what it could not give up: if it returns anything
+    and `strict` is set, no code of users is run.
+    """
     conversation = Conversation(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
-    nowhere = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nowhere, standard)
     opening = conversation.receive()
     if opening is None:
         return
     about = json.loads(opening)
-    _confine(about["memory"])
+    missing = confine(about["memory"])
+    if missing and strict:
+        conversation.send(b"\2" + json.dumps(missing).encode())
+        return
     try:
         function = load(base64.b64decode(about["package"]), about["handler"])
     except (Exception, SystemExit) as error:  # noqa: BLE001 the outermost place of the process
         conversation.send(failure(error))
         return
-    conversation.send(b"\0")
+    conversation.send(b"\0" + json.dumps(missing).encode())
     result = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(about["result"]))).field(0).type
     if about["aggregate"]:
         _answers(Folding(function, result), conversation)
     else:
         _answers(lambda arguments: applied(function, arguments, result), conversation)
-
-
-if __name__ == "__main__":
-    main()

@@ -127,6 +127,16 @@ def test_code_in_python_is_allowed_by_a_value(render: Render):
     assert env(render({"coordinator.python": True}), COORDINATOR)["DSMS_PYTHON"] == "true"
 
 
+def test_the_sandbox_of_python_is_set_where_its_workers_are(render: Render):
+    assert env(render(), EXECUTOR)["DSMS_PYTHON_SANDBOX"] == "require"
+    given = {"executor.pythonSandbox": "prefer", "executor.sparkPods.enabled": True}
+    documents = render(given)
+    assert env(documents, EXECUTOR)["DSMS_PYTHON_SANDBOX"] == "prefer"
+    template = safe_load(documents["ConfigMap", "rel-dsms-spark"]["data"]["pod.yaml"])
+    variables = {variable["name"]: variable.get("value") for variable in template["spec"]["containers"][0]["env"]}
+    assert variables["DSMS_PYTHON_SANDBOX"] == "prefer"
+
+
 def test_only_coordinators_hold_a_token_of_the_service_account(render: Render):
     documents = render({})
     for workload, mounted in ((COORDINATOR, True), (EXECUTOR, False)):

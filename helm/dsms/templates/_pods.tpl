@@ -103,6 +103,12 @@ affinity:
 {{- end }}
 {{- end }}
 
+{{- /* Of the pods whose workers run code of users. */}}
+{{- define "dsms.pythonSandbox" -}}
+- name: DSMS_PYTHON_SANDBOX
+  value: {{ .Values.executor.pythonSandbox | default "require" | quote }}
+{{- end }}
+
 {{- define "dsms.secretMounts" -}}
 {{- if .Values.kafka.propertiesSecret.name }}
 - name: kafka

@@ -18,7 +18,7 @@ from dsms.local.services import Service, coordinator_command, executor_command
 from dsms.local.settings import LocalSettings, load_settings
 from dsms.local.state import LocalState, ServiceState, process_started, read_state, supervisor_alive, write_state
 from dsms.local.supervision import Supervision
-from operators.core.errors import ExternalError
+from operators.core.errors import ConfigError, ExternalError
 
 SETTINGS = LocalSettings(data_dir=Path("/data"))
 
@@ -121,6 +121,13 @@ def test_the_commands_of_our_programs():
 def test_the_coordinator_gets_the_load_settings():
     settings = load_settings({"DSMS_LOAD_DATABASES": "true"}, {"data_dir": "/data", "load_dir": "/files"})
     assert " ".join(coordinator_command(settings)).endswith("--load-dir /files --load-databases")
+
+
+def test_executors_get_the_sandbox_of_python():
+    settings = load_settings({"DSMS_PYTHON_SANDBOX": "prefer"}, {"data_dir": "/data"})
+    assert executor_command(settings, "executor-1")[-2:] == ["--python-sandbox", "prefer"]
+    with pytest.raises(ConfigError, match="python_sandbox"):
+        load_settings({"DSMS_PYTHON_SANDBOX": "on"}, {"data_dir": "/data"})
 
 
 def test_the_coordinator_gets_the_limits():

@@ -105,7 +105,7 @@ def test_an_error_names_the_first_row_and_shows_the_code() -> None:
         ("import os\ndef f(n, s): os._exit(3)", "its process ended: exit code 3"),
         ("import os\ndef f(n, s): os.kill(os.getpid(), 9)", "its process ended: SIGKILL"),
         ("def f(n, s): return [bytearray(1 << 30)]", "MemoryError"),
-        ("def f(n, s):\n  with open('x', 'w') as file: file.write('y' * 10)\n  return n", "OSError"),
+        ("def f(n, s):\n  with open('x', 'w') as file: file.write('y' * 10)\n  return n", "PermissionError"),
     ],
 )
 def test_what_fails_is_told(source: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

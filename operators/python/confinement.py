@@ -1,0 +1,159 @@
+"""What the process of a function gives up before code of users runs in it: rights, files, system calls.
+
+Each step needs no privilege, works in a container with the default profile of Docker, containerd or CRI-O, and holds
+for the rest of the process's life. A step that the platform refuses returns why. `process.py` runs this file by its
+path; it imports nothing of ours.
+"""
+
+import ctypes
+import os
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_MOST_FILES = 64
+#: The user of nobody, whom a process of root becomes.
+_NOBODY = 65534
+_CAPABILITIES_VERSION = 0x20080522
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_READ_FILE, _READ_DIRECTORY = 1 << 2, 1 << 3
+#: The rights over files that versions of Landlock know; those over TCP since 4, over signals and sockets since 6.
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
+_TCP_SINCE, _SCOPES_SINCE = 4, 6
+#: What libraries read beside their own files: shared objects, time zones, randomness, the number of cores.
+_READABLE = (
+    *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"),
+    *("/usr/share/zoneinfo", "/etc/localtime", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"),
+    *("/proc/cpuinfo", "/sys/devices/system/cpu"),
+)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def readable_paths() -> list[str]:
+    """What may be read: the installation of Python with its packages, and shared objects of the system. An entry of
+    `sys.path` elsewhere, such as the directory of a project that is being worked on, is not among them."""
+    prefixes = dict.fromkeys((sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix))
+    libraries = [os.path.join(prefix, name) for prefix in prefixes for name in ("lib", "lib64")]
+    packages = [path for path in sys.path if any(path.startswith(prefix.rstrip("/") + "/") for prefix in prefixes)]
+    return [path for path in dict.fromkeys((*libraries, *packages, *_READABLE)) if os.path.exists(path)]
+
+
+def limit_files() -> None:
+    """No file grows, none is dumped, few are open."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_FILES, _MOST_FILES))
+
+
+def die_with_parent() -> None:
+    """The kernel ends this process with its parent. A later change of the user would undo it."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def give_up_rights(paths: Iterable[str]) -> None:
+    """A process of root becomes one of nobody if nobody may read the paths; all give up their capabilities."""
+    if os.geteuid() == 0:
+        with suppress(OSError):  # of a root without the right to change the user
+            os.setgroups([])
+            os.setegid(_NOBODY)
+            os.seteuid(_NOBODY)
+            readable = all(os.access(path, os.R_OK, effective_ids=True) for path in paths)
+            os.seteuid(0)
+            os.setegid(0)
+            if readable:
+                os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+                os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    header, none = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0), (ctypes.c_uint32 * 6)()
+    _libc.capset(header, none)
+
+
+def restrict_files(paths: Iterable[str]) -> str | None:
+    """Lets this thread and those that it will start read below the paths and nothing else; why that is not possible.
+
+    It has to be called before there are other threads. Where the kernel knows how, it also closes TCP, the sockets
+    without a name in the file system, and signals.
+    """
+    version = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    if version < 1:
+        return (
+            f'Landlock is not available ({_reason()}): it needs Linux 5.13 or newer with "landlock" in its list of LSMs'
+        )
+    rights = (1 << _FILE_RIGHTS[max(known for known in _FILE_RIGHTS if known <= version)]) - 1
+    attributes = (ctypes.c_uint64 * 3)(rights, 3, 3)
+    size = 8 * (1 + (version >= _TCP_SINCE) + (version >= _SCOPES_SINCE))
+    rules = _libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
+    if rules < 0:
+        return f"Landlock made no rules ({_reason()})"
+    try:
+        for path in paths:
+            _allow(rules, path)
+        _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        return f"Landlock took no rules ({_reason()})" if _libc.syscall(_RESTRICT_SELF, rules, 0) else None
+    finally:
+        os.close(rules)
+
+
+def _allow(rules: int, path: str) -> None:
+    rights = _READ_FILE | _READ_DIRECTORY if os.path.isdir(path) else _READ_FILE
+    opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    _libc.syscall(_ADD_RULE, rules, 1, struct.pack("<Qi", rights, opened), 0)
+    os.close(opened)
+
+
+def restrict_calls(machine: str, code: bytes | None) -> str | None:
+    """Lets all threads make the system calls alone that a filter allows; why that is not possible."""
+    if code is None:
+        return f'there is no list of system calls for "{machine}"; have: {", ".join(_SECCOMP)}'
+    instructions = ctypes.create_string_buffer(code, len(code))
+    given = struct.pack("@HP", len(code) // 8, ctypes.addressof(instructions))
+    _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if _libc.syscall(_SECCOMP[machine], 1, 1, given):  # a filter, for all threads
+        return f"seccomp took no filter ({_reason()})"
+    return None
+
+
+def _reason() -> str:
+    return os.strerror(ctypes.get_errno())
+
+
+def what_is_open() -> Iterator[str]:
+    """Tries what has to be refused; yields what was not."""
+    for what, attempt in _ATTEMPTS.items():
+        try:
+            attempt()
+        except PermissionError:
+            continue
+        except OSError:  # it was not refused, but failed
+            pass
+        yield what
+
+
+def _socket() -> None:
+    import _socket as sockets
+
+    sockets.socket().close()
+
+
+def _fork() -> None:
+    if not (child := os.fork()):
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+#: Each fails with another error than PermissionError, or harms nothing, where it is not refused.
+_ATTEMPTS: dict[str, Callable[[], object]] = {
+    "it can list the root directory": lambda: os.listdir("/"),
+    "it can open a file for writing": lambda: os.close(os.open(os.devnull, os.O_WRONLY)),
+    "it can rename files": lambda: os.rename("/dev/null/none", "/dev/null/other"),
+    "it can open sockets": _socket,
+    "it can start processes": _fork,
+    "it can run programs": lambda: os.execv("/dev/null/none", ["none"]),
+    "it can send signals to other processes": lambda: os.kill(os.getppid(), 0),
+}
