@@ -81,6 +81,15 @@ class ClusterState:
         with translated("writing the settings of an executor"):
             self._set(f"tuning:{executor}", body)
 
+    def search(self, fragment: str) -> bytes | None:
+        """The search of a fragment for the query that ends its workers."""
+        return self._get(f"search:{fragment}")
+
+    def keep_search(self, fragment: str, body: bytes) -> None:
+        """Replaces the search of a fragment."""
+        with translated("writing the search of a fragment"):
+            self._set(f"search:{fragment}", body)
+
     def checkpoint_request(self) -> int:
         """The number of the last request for checkpoints; 0 if there is none."""
         body = self._get("checkpoint-request")

@@ -18,6 +18,7 @@ from dsms.command import logged_alarms, serve
 from dsms.executor.health import serve_health
 from dsms.model.sizes import read_bytes
 from dsms.runtime.checkpoints.retention import Retention
+from dsms.runtime.memory.worker_limit import LEAST_MB, set_worker_limit
 from dsms.runtime.settings import CheckpointSettings, ExecutorSettings
 from dsms.scheduler.registry import choices, parse_policy
 from dsms.scheduler.tuning import Tuning
@@ -97,6 +98,15 @@ def main(  # noqa: PLR0913 one parameter an option
             envvar=SWITCH, help="whether functions and aggregates in Python run only in a sandbox: " + ", ".join(MODES)
         ),
     ] = MODES[0],
+    worker_memory_mb: Annotated[
+        int | None,
+        typer.Option(
+            envvar="DSMS_WORKER_MEMORY_MB",
+            min=256,
+            help="the most memory of each Python worker in MiB; by default half of the machine's or container's, "
+            f"divided by the tasks that run at once, but at least {LEAST_MB}",
+        ),
+    ] = None,
     kafka_properties: Annotated[
         Path | None,
         typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, NAME=VALUE a line"),
@@ -142,6 +152,7 @@ def main(  # noqa: PLR0913 one parameter an option
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
+    set_worker_limit(worker_memory_mb, master, os.environ)
     with scratch_directory(settings.scratch), ThreadPoolExecutor(1, "spark-session") as beside:
         session = beside.submit(spark_session, master, settings.scratch, partitions, driver_host)
         # imported only here, because it takes as long as the start of the JVM, which has begun

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -56,6 +56,7 @@ from dsms.runtime.lanes.query_state import limited_parts
 from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
 from dsms.runtime.memory.allocators import return_freed_memory
+from dsms.runtime.memory.worker_limit import most_results
 from dsms.runtime.settings import ExecutorSettings
 from dsms.runtime.stages.frames import FrameDirectories, remove_files
 from dsms.runtime.stages.lane_files import LaneFiles
@@ -132,10 +133,10 @@ class Fragment:
         self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.answers)
         self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
 
-    def start(self, failures: Mapping[str, str]) -> Self:
+    def start(self, failures: Mapping[str, str], trial: Collection[str] | None = None) -> Self:
         """Starts the streaming query at the positions of the manifest. `failures` says why queries do not run, by
-        query, as former incarnations have found out."""
-        self.state = replace(self.state, failures=failures)
+        query, as former incarnations have found out; of the others only those on trial run, if there is a trial."""
+        self.state = replace(self.state, failures=failures, trial=None if trial is None else frozenset(trial))
         self._apply(PlanChanged(self.state.plan, time.monotonic()))
         self._stream.start(self._plans.address)
         if self.checkpoints is not None:
@@ -147,6 +148,24 @@ class Fragment:
     def status(self) -> FragmentStatus:
         """The status before the first epoch."""
         return status_after(self.state.revision.manifest, self.state.revision, self.state)
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The queries that run."""
+        state = self.state
+        return tuple(
+            query for query, plan in state.plan.queries.items() if not plan.still and query not in state.resting
+        )
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of its queries, by id."""
+        return {query: plan.name for query, plan in self.state.plan.queries.items()}
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that there is to do has been computed."""
+        return self._planner.idle and not self._epochs.outstanding
 
     def set_plan(self, plan: FragmentPlan) -> None:
         """Sets the plan for the next batch on; running lanes are not disturbed."""
@@ -204,7 +223,7 @@ class Fragment:
     def _planner_input_of(self, state: FragmentState) -> PlannerInput:
         """The input of the batch planner."""
         settings, revision = self._settings, state.revision
-        lanes = running_lanes(revision, state.failures.keys())
+        lanes = running_lanes(revision, state.resting)
         return PlannerInput(
             revision=revision.number,
             plan_version=revision.plan.version,
@@ -308,7 +327,7 @@ class Fragment:
             revisions,
             f"{self._token}/{state.computed.epoch + 1}",
             state.plan.partitions,
-            ResultEncoding(poisoned=poisoned(settings.faults)),
+            ResultEncoding(poisoned=poisoned(settings.faults), most_together=most_results()),
             sent_as=self._lane_files.filed,
         )
         cache = _cache(settings, self.name)

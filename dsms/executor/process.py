@@ -103,7 +103,7 @@ class ExecutorProcess:
         for name, lease in leases.items():
             bounds = self._reporter.bounds.among(len(leases))
             if name not in runners:
-                self._runners = runners = {**runners, name: Runner(name, self._settings, spark, bounds)}
+                self._runners = runners = {**runners, name: Runner(name, self._settings, spark, bounds, self._cluster)}
             runners[name].tune(bounds)
             runners[name].turn(lease, catalog)
 

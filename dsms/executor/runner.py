@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import msgspec
 import structlog
@@ -12,6 +13,7 @@ from connectors.kafka.errors import TopicMadeAnew, TopicRefuses
 from dsms.executor.escalation import Remedy, Series
 from dsms.executor.fragment import Fragment
 from dsms.executor.link_topics import ensure_links
+from dsms.executor.worker_deaths import Notes, WorkerDeaths
 from dsms.model.catalog import Catalog
 from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.physical.lane import Lane
@@ -21,8 +23,9 @@ from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduler.leases import RECOVERING, RUNNING, FragmentStatus
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
-from dsms.spark.errors import SparkFailed
+from dsms.spark.errors import SparkFailed, WorkerDied
 from dsms.spark.session import SparkSession
+from dsms.spark.warm_up import workers_live
 from operators.core.errors import DsmsError, ExternalError, Fenced
 
 log = structlog.get_logger()
@@ -33,7 +36,10 @@ class Runner:
     """Keeps a fragment running under its leases, but never again under a lease under which a newer executor fenced it.
     After a failure it is started again a little later; other fragments are not disturbed."""
 
-    def __init__(self, name: str, settings: ExecutorSettings, spark: SparkSession, bounds: Bounds) -> None:
+    def __init__(
+        self, name: str, settings: ExecutorSettings, spark: SparkSession, bounds: Bounds, notes: Notes | None = None
+    ) -> None:
+        """`notes` keep what is known of queries that end workers for other processes."""
         self.name, self._settings, self._spark = name, settings, spark
         self.status = FragmentStatus()
         self._fragment: Fragment | None = None
@@ -47,6 +53,7 @@ class Runner:
         self._committed = 0.0
         #: Why queries cannot write their topics, by query: found out by commits, which cannot be taken apart.
         self._refused: dict[str, str] = {}
+        self._deaths = WorkerDeaths(name, settings.alarms, notes)
 
     def turn(self, lease: int, catalog: Catalog | None) -> None:
         """Makes the fragment run the catalog's plan under the lease. `catalog` is None while it is unknown."""
@@ -55,12 +62,14 @@ class Runner:
         elif time.monotonic() >= self._not_before:
             self._try(lease, catalog)
         self.status = self._with_checkpoint(self.status)
+        if (reason := self._deaths.reason) is not None:
+            self.status = msgspec.structs.replace(self.status, reason=reason)
 
     def tune(self, bounds: Bounds) -> None:
         """Sets the bounds of batches and of state."""
         self._bounds = bounds
         if (fragment := self._fragment) is not None:
-            fragment.tune(bounds)
+            fragment.tune(self._deaths.bounds(bounds))
 
     def request_checkpoint(self, number: int) -> None:
         """Asks for a checkpoint, where such are made; a request is served once."""
@@ -99,16 +108,25 @@ class Runner:
         except DsmsError as error:
             if self._fragment is not None:
                 self._refused = {**self._refused, **refused_by(error, self._fragment.state.plan)}
-            if isinstance(error, SparkFailed):
+            if isinstance(error, SparkFailed) and not self._is_of_a_query(error):
                 self._series = self._series.after(str(error), time.monotonic())
                 self.remedy = self._series.remedy
             self._fail(error, RECOVERING)
             self._not_before = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S) - 1)]
             self._failures += 1
 
+    def _is_of_a_query(self, error: SparkFailed) -> bool:
+        """Whether workers died of what they ran, which is searched for, rather than of what fragments share."""
+        if self._fragment is None or not isinstance(error, WorkerDied):
+            return False
+        running = {query: self._fragment.names[query] for query in self._fragment.runs}
+        return self._deaths.died(running, partial(workers_live, self._spark, self._settings.partitions))
+
     def _keep_running(self, lease: int, catalog: Catalog | None) -> None:
         if self._fragment is not None:
             self._fragment.check()
+            if self._deaths.trial_passed(self._fragment.names, idle=self._fragment.idle):
+                self.halt()
         if catalog is None:
             return
         if self._fragment is None:
@@ -118,7 +136,7 @@ class Runner:
             plan = self._planned(catalog, before)
             self._refused = tried_again(self._refused, plan)
             ensure_links(self._settings, plan, before)
-            if plan.takes_over(before):
+            if self._deaths.follow(plan) or plan.takes_over(before):
                 self._start_anew(lease, catalog)
             else:
                 self._fragment.set_plan(plan)
@@ -133,9 +151,10 @@ class Runner:
         plan = self._planned(catalog)
         ensure_links(self._settings, plan)
         self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, self._set_status)
-        self._fragment.tune(self._bounds)
+        self._deaths.begins(plan)
+        self._fragment.tune(self._deaths.bounds(self._bounds))
         self._refused = tried_again(self._refused, plan)
-        self._fragment.start(self._refused)
+        self._fragment.start({**self._refused, **self._deaths.failed}, self._deaths.trial)
         self.status = msgspec.structs.replace(self._fragment.status(), reason=self.status.reason)
 
     def _planned(self, catalog: Catalog, before: FragmentPlan | None = None) -> FragmentPlan:
@@ -164,6 +183,7 @@ class Runner:
 
     def _set_status(self, status: FragmentStatus) -> None:
         self._series, self._committed = Series(), time.monotonic()
+        self._deaths.committed()
         if self._fragment is not None:
             self.status = self._with_checkpoint(status)
 

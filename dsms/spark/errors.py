@@ -11,6 +11,17 @@ class SparkFailed(ExternalError):
     """Spark itself failed, or Python in its workers, and not a system that our code called."""
 
 
+class WorkerDied(SparkFailed):
+    """A worker ended in the middle of its task, or had not the memory for it. Which query's rows those were is not
+    known."""
+
+
+#: What Spark 4 says of a worker that has ended, what Python, Arrow and Polars raise that get no memory, and the JVM.
+_DIED = re.compile(
+    r"Python worker exited unexpectedly|^(?:\w+\.)*(?:Arrow)?MemoryError\b|memory allocation of \d+ bytes failed"
+    r"|java\.lang\.OutOfMemoryError",
+    re.MULTILINE,
+)
 #: One of our errors in the text of Spark's.
 _OURS = re.compile(rf"^{re.escape(DsmsError.__module__)}\.\w+: (.+)$", re.MULTILINE)
 
@@ -20,11 +31,15 @@ def reason_of(error: BaseException | None) -> DsmsError:
 
     >>> str(reason_of(RuntimeError("[STREAM_FAILED] …\\noperators.core.errors.ExternalError: redis is full\\n at …")))
     'redis is full'
+    >>> reason_of(RuntimeError("…SparkException: Python worker exited unexpectedly (crashed).\\n at …"))
+    WorkerDied('a worker ended: it crashed, or needed more memory than it may take')
     """
     text = str(error) if error is not None else "the query ended"
     if "Fenced" in text:
         return Fenced("fenced: a newer executor runs the fragment")
     if (ours := _OURS.search(text)) is not None:
         return ExternalError(ours[1])
+    if _DIED.search(text) is not None:
+        return WorkerDied("a worker ended: it crashed, or needed more memory than it may take", retryable=True)
     last = [line for line in text.splitlines() if line.strip()]
     return SparkFailed("the fragment's query failed: " + (" | ".join(last[:3])), retryable=True)

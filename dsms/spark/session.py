@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from dsms.runtime.memory import allocators
+from dsms.runtime.memory import allocators, worker_limit
 from dsms.runtime.settings import on_one_machine
 from dsms.spark.compat import scratch_checkpoints, spark_home, worker_daemon
 from dsms.spark.compat.class_archive import JVM, home, options
@@ -27,7 +27,7 @@ __all__ = ["SparkSession", "renewed_session", "spark_session"]
 #: The JVM needs little memory, but a heap that begins at a share of the machine's memory would fill it.
 _HEAP = "-Xms64m -Xmn16m"
 #: The environment of workers. Each task has one core, so more threads of Polars would only take memory.
-_WORKERS = {**allocators.ENVIRONMENT, "POLARS_MAX_THREADS": "1"}
+_WORKERS = {**allocators.ENVIRONMENT, **worker_limit.ENVIRONMENT, "POLARS_MAX_THREADS": "1"}
 log = structlog.get_logger()
 
 
@@ -78,7 +78,8 @@ def spark_session(master: str, scratch: Path, targets: int, host: str = "127.0.0
         "spark.rdd.compress": "false",
         "spark.shuffle.compress": "false",
     }
-    settings |= {f"spark.executorEnv.{name}": value for name, value in _WORKERS.items()}
+    limit = {name: os.environ[name] for name in (worker_limit.VARIABLE,) if name in os.environ}
+    settings |= {f"spark.executorEnv.{name}": value for name, value in (_WORKERS | limit).items()}
     settings |= scratch_checkpoints.settings(os.environ)
     if worker_daemon.TRICK.on(os.environ):
         settings["spark.python.daemon.module"] = worker_daemon.MODULE

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+from dsms.spark.errors import reason_of
+
+log = structlog.get_logger()
 
 
 def warm_up(spark: SparkSession, tasks: int) -> None:
@@ -13,6 +20,16 @@ def warm_up(spark: SparkSession, tasks: int) -> None:
     modules."""
     rows = spark.range(tasks, numPartitions=tasks).repartition(tasks, "id")
     rows.mapInArrow(_import_tasks, rows.schema).toArrow()
+
+
+def workers_live(spark: SparkSession, tasks: int) -> bool:
+    """Whether workers live that run an empty job."""
+    try:
+        warm_up(spark, tasks)
+    except (PySparkException, Py4JError) as error:
+        log.warning("workers die of an empty job", reason=str(reason_of(error)))
+        return False
+    return True
 
 
 def _import_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

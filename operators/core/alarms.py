@@ -18,8 +18,8 @@ _LONGEST_REASON = 300
 
 
 class Alarm(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Things at one place that do not count for one reason. `place` is a topic, a key of Redis or a file; of a topic
-    there are the partition, and the offsets of the first and of the last such record."""
+    """Things at one place that do not count for one reason. `place` is a topic, a key of Redis, a file or a fragment;
+    of a topic there are the partition, and the offsets of the first and of the last such record."""
 
     place: str
     reason: str

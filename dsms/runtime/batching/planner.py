@@ -87,6 +87,8 @@ class BatchPlanner:
         self.planned: PlannerInput | None = None
         self._upto: Offsets = {}
         self._known: Ends = {}
+        #: Whether there was nothing to do when Spark asked last.
+        self.idle = False
         #: The settings of queries that were logged last.
         self.logged: dict[str, float] = {}
 
@@ -113,7 +115,9 @@ class BatchPlanner:
         upto = next_offsets(control.plan_version, positions, ends, log.known, limit, control.reads, control.link_rows)
         self._upto = upto
         turn = control.wakes or lost or due or control.again
-        return {**upto, TURN: control.revision if turn else start.get(TURN, 0)}
+        end = {**upto, TURN: control.revision if turn else start.get(TURN, 0)}
+        self.idle = end == {TURN: 0, **start}
+        return end
 
     @property
     def leaves_unread(self) -> bool:

@@ -49,6 +49,8 @@ class FragmentState:
     #: What the next batch reads and works on.
     decision: Decision = field(default_factory=lambda: Decision({}, frozenset(), 0))
     failures: Mapping[str, str] = field(default_factory=dict)
+    #: The queries on trial, which run alone; None: there is no trial, and all run.
+    trial: frozenset[str] | None = None
     #: The source partitions whose next record waits.
     waits: Mapping[SourcePartition, SourceWaits] = field(default_factory=dict)
     #: The mean number of rows of the records of links that were read last.
@@ -63,6 +65,12 @@ class FragmentState:
     def revision(self) -> Revision:
         """The revision that the next batch runs."""
         return self.revisions[-1]
+
+    @property
+    def resting(self) -> frozenset[str]:
+        """The queries that do not run for now: those that have failed, and during a trial all that are not on it."""
+        others = self.plan.queries.keys() - self.trial if self.trial is not None else ()
+        return frozenset([*self.failures, *others])
 
     @property
     def settings(self) -> dict[str, float]:
@@ -80,13 +88,13 @@ class FragmentState:
         """The most records of a batch that cannot hold all unread ones. It is larger than others where only one lane
         runs, so that no lane waits for another, and neither a deadline nor a policy bounds what is read."""
         paced = self.shedding.batch_records is None and self.decision.records == self.batch_size.batch_records
-        alone = len(running_lanes(self.revision, self.failures.keys())) == 1
+        alone = len(running_lanes(self.revision, self.resting)) == 1
         return self.batch_size.behind_records if paced and alone else self.decision.records
 
     @property
     def lanes_to_wake(self) -> tuple[str, ...]:
         """The lanes that work on their queues even if nothing is read."""
-        return lanes_to_wake(self.revision, running_lanes(self.revision, self.failures.keys()))
+        return lanes_to_wake(self.revision, running_lanes(self.revision, self.resting))
 
 
 @dataclass(frozen=True)
@@ -182,7 +190,7 @@ def advance(event: Event, state: FragmentState) -> tuple[FragmentState, tuple[In
 
 @advance.register
 def _(event: BoundsChanged, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
-    return replace(state, bounds=event.bounds), ()
+    return replace(state, bounds=event.bounds, batch_size=state.batch_size.within(event.bounds)), ()
 
 
 @advance.register
@@ -253,7 +261,7 @@ def _revised(
     """The state with a new revision of its plan, from the last computed manifest, and the decision for the next batch.
     The revisions in `before` are kept."""
     last = state.revisions[-1] if state.revisions else None
-    revision = revised(state.plan, state.computed, state.failures.keys(), last)
+    revision = revised(state.plan, state.computed, state.resting, last)
     lost = {
         query: reason
         for query, reason in stopped(revision, state.published, state.cut_logs).items()
@@ -261,10 +269,10 @@ def _revised(
     }
     if lost:
         state = replace(state, failures={**state.failures, **lost})
-        revision = revised(state.plan, state.computed, state.failures.keys(), last)
+        revision = revised(state.plan, state.computed, state.resting, last)
     schedule = replace(state.schedule, policy=parse_policy(state.bounds.policy))
     moment = Moment(at, state.bounds.target_batch_seconds)
-    decision = schedule.decide(revision, running_lanes(revision, state.failures.keys()), moment, state.batch_records)
+    decision = schedule.decide(revision, running_lanes(revision, state.resting), moment, state.batch_records)
     revision = replace(revision, takes=decision.takes)
     fresh = revision.rebuilt - (last.rebuilt if last is not None else frozenset())
     names = {query: planned.name for query, planned in state.plan.queries.items()}

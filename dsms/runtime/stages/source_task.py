@@ -18,6 +18,7 @@ from dsms.model.objects import Source
 from dsms.runtime.batching.offsets import Slice, SourceTask
 from dsms.runtime.memory.allocators import return_freed_memory
 from dsms.runtime.memory.cyclic_collector import collect_between_tasks
+from dsms.runtime.memory.worker_limit import limit_memory
 from dsms.runtime.stages.awaited_schemas import Wait
 from dsms.runtime.stages.link_intake import LinkIntake
 from dsms.runtime.stages.record_reading import WriterSchema
@@ -40,6 +41,7 @@ class KafkaSourceTask:
 
 def run_source_task(kafka_task: KafkaSourceTask) -> Iterator[pa.RecordBatch]:
     """The messages of a task as Arrow batches, one per slice."""
+    limit_memory()
     collect_between_tasks()
     task, reader = kafka_task.task, KafkaSlices(kafka_task.kafka, kafka_task.registry_url)
     for outbox in run_source_stage(task, reader, partial(ArrowOutbox, task.revision, kafka_task.frames)):

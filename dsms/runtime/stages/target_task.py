@@ -16,6 +16,7 @@ from connectors.redis.client import connect
 from connectors.redis.run_store import RunStore
 from dsms.runtime.memory.allocators import return_freed_memory
 from dsms.runtime.memory.cyclic_collector import collect_between_tasks
+from dsms.runtime.memory.worker_limit import limit_memory
 from dsms.runtime.stages import target_stage
 from dsms.runtime.stages.wire import ArrowOutbox, Envelope, envelopes
 
@@ -47,6 +48,7 @@ class TargetTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The messages that are for other stages as they came, then an Arrow batch for each lane and target."""
+        limit_memory()
         collect_between_tasks()
         arrived: list[Envelope] = []
         for batch in batches:

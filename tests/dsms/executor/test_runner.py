@@ -19,7 +19,9 @@ from dsms.executor.process import healed
 from dsms.executor.runner import Runner
 from dsms.model.catalog import Catalog
 from dsms.scheduler.leases import RUNNING, FragmentStatus
-from dsms.spark.errors import SparkFailed
+from dsms.scheduler.tuning import Bounds
+from dsms.spark.errors import SparkFailed, WorkerDied
+from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, Fenced
 from tests.support.fake_environment import apply_all
 
@@ -34,9 +36,13 @@ class Standing:
     refused: str = ""
     made_anew: str = ""
     broken: str = ""
-    failures: object = None
+    died: bool = False
+    idle: bool = False
+    failures: Any = None
+    trial: tuple[str, ...] | None = None
+    bounds: object = None
     newer: bool = False
-    state: object = None
+    state: Any = None
     checkpoints: None = None
     made: ClassVar[list[Standing]] = []
 
@@ -48,6 +54,8 @@ class Standing:
             raise Fenced("by somebody")
         if self.broken:
             raise SparkFailed(self.broken)
+        if self.died:
+            raise WorkerDied("a worker ended")
         if self.refused:
             raise TopicRefuses(self.refused, "too large", "let it")
         if self.made_anew:
@@ -56,8 +64,16 @@ class Standing:
     def replaced(self) -> bool:
         return self.newer
 
-    def start(self, failures: object) -> None:
-        self.failures = failures
+    @property
+    def names(self) -> dict[str, str]:
+        return {query: plan.name for query, plan in self.state.plan.queries.items()}
+
+    @property
+    def runs(self) -> list[str]:
+        return [query for query in (self.trial or self.names) if query not in self.failures]
+
+    def start(self, failures: Any, trial: tuple[str, ...] | None = None) -> None:
+        self.failures, self.trial = failures, trial
         self.made.append(self)
 
     def set_plan(self, plan: object) -> None:
@@ -68,7 +84,7 @@ class Standing:
         return FragmentStatus(RUNNING)
 
     def tune(self, bounds: object) -> None:
-        """As a fragment does."""
+        self.bounds = bounds
 
     def stop(self) -> None:
         """As a fragment does."""
@@ -78,7 +94,7 @@ class Standing:
 def fragment_runner(monkeypatch: pytest.MonkeyPatch) -> Runner:
     monkeypatch.setattr(runner, "Fragment", lambda _, lease, settings, spark, plan, on_epoch: Standing(lease, plan))
     monkeypatch.setattr(Standing, "made", [])
-    settings: Any = SimpleNamespace(partitions=1)
+    settings: Any = SimpleNamespace(partitions=1, alarms=Alarms())
     return Runner("0", settings, None, None)  # type: ignore[arg-type]
 
 
@@ -219,3 +235,94 @@ def test_all_fragments_of_a_process_get_the_new_session(fragment_runner: Runner)
     assert [fail(fragment_runner, "gone") for _ in range(3)][-1] == "process"
     with pytest.raises(ExternalError, match='fragment "0" fails again and again in the same way: gone'):
         healed("new", fragments, renew)  # type: ignore[arg-type]
+
+
+BOUNDS = Bounds(1_000, 100_000, 1.0)
+
+
+class Kept:
+    """Notes that outlive a process."""
+
+    body: bytes | None = None
+
+    def search(self, _: str) -> bytes | None:
+        return self.body
+
+    def keep_search(self, _: str, body: bytes) -> None:
+        self.body = body
+
+
+def runs_until(runner: Runner, catalog: Catalog, culprit: str, turns: int) -> None:
+    """Turns in which workers die whenever the culprit runs."""
+    for _ in range(turns):
+        runner._not_before = 0.0
+        runner.turn(7, catalog)
+        fragment = Standing.made[-1]
+        fragment.died, fragment.idle = culprit in fragment.runs, True
+
+
+def test_a_query_that_ends_the_workers_fails_and_the_others_go_on_also_in_another_process(
+    fragment_runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "workers_live", lambda *_: True)
+    catalog, _ = apply_all(
+        SQL + "; " + "; ".join(f"CREATE QUERY c{at} AS SELECT k FROM S WHERE k > {at}" for at in range(5))
+    )
+    query = next(query.id for query in catalog.queries() if query.name == "b")
+    kept, settings = Kept(), fragment_runner._settings
+    one = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
+    runs_until(one, catalog, query, 4)
+    assert one.status.reason.startswith("workers died")
+    another = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
+    runs_until(another, catalog, query, 12)
+    last = Standing.made[-1]
+    assert (list(last.failures), last.trial, last.died) == ([query], None, False)
+    assert another.remedy == "fragment" and another.status.state == RUNNING
+    assert "DSMS_WORKER_MEMORY_MB" in last.failures[query] and "PAUSE and RESUME" in last.failures[query]
+    (alarm,) = settings.alarms.all()
+    assert alarm.place == "fragment 0" and alarm.reason.startswith(
+        'query "b" failed: the workers that ran it alone died'
+    )
+    third = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
+    runs_until(third, catalog, query, 3)
+    assert list(Standing.made[-1].failures) == [query] and not Standing.made[-1].died
+    for sql in ("PAUSE QUERY b", "RESUME QUERY b"):
+        catalog, _ = apply_all(sql, catalog)
+        third.turn(7, catalog)
+    assert third._deaths.failed == {} and settings.alarms.all() == ()
+
+
+def test_queries_that_are_too_much_together_get_smaller_batches_until_the_process_ends(
+    fragment_runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "workers_live", lambda *_: True)
+    catalog, _ = apply_all(SQL)
+    kept, settings = Kept(), fragment_runner._settings
+    one = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
+    for _ in range(20):
+        one._not_before = 0.0
+        one.turn(7, catalog)
+        fragment = Standing.made[-1]
+        fragment.idle, fragment.died = True, len(fragment.runs) > 1 and fragment.bounds == BOUNDS
+    assert (Standing.made[-1].failures, Standing.made[-1].bounds) == ({}, Bounds(62, 6_250, 1.0))
+    (alarm,) = settings.alarms.all()
+    assert alarm.reason.startswith("workers died of queries that run one by one") and alarm.reason.endswith('"a", "b"')
+    another = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
+    another.turn(7, catalog)
+    assert Standing.made[-1].bounds == BOUNDS
+
+
+def test_no_query_is_blamed_where_workers_die_of_nothing(
+    fragment_runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "workers_live", lambda *_: False)
+    catalog, _ = apply_all(SQL)
+    for _ in range(40):
+        fragment_runner._not_before = 0.0
+        fragment_runner.turn(7, catalog)
+        Standing.made[-1].died = True
+        if fragment_runner.remedy != "fragment":
+            break
+    assert fragment_runner.remedy == "session"  # at the third death
+    assert len(Standing.made) == 3
+    assert fragment_runner._deaths.failed == {}

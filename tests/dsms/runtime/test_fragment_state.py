@@ -29,7 +29,7 @@ from dsms.runtime.fragment.state import (
 )
 from dsms.runtime.fragment.status import dead_letters, status_after
 from dsms.runtime.lanes.manifest import Manifest, Position
-from dsms.runtime.lanes.revision import running_lanes
+from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.stages.wire import SourceWaits
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
@@ -244,3 +244,29 @@ def test_the_status_of_a_query_says_how_far_its_next_plan_is() -> None:
     assert (status(state).next_plan, status(state).next_orders) == ("ready", ((2, 1, 0),))  # nothing was read so far
     failed, _ = after(replace(state, failures={following: "a defect"}), PlanChanged(state.plan, 3.0))
     assert (status(failed).next_plan, status(failed).next_error, status(failed).error) == ("failed", "a defect", None)
+
+
+def test_during_a_trial_only_its_queries_run_and_the_others_go_on_with_their_state_afterwards() -> None:
+    """V and W differ in a constant, so they are a family."""
+    state = begun()
+    state, _ = after(state, *batch(state))
+    (together,) = state.revision.manifest.lanes.values()
+    one, other = together.queries
+    on_trial, instructions = after(replace(state, trial=frozenset([other])), PlanChanged(state.plan, 2.0))
+    assert [at.queries for at in running_lanes(on_trial.revision, on_trial.resting).values()] == [(other,)]
+    assert on_trial.resting == {one} and status_after(*begin(on_trial), on_trial).lanes[one].error is None
+    on_trial, more = after(on_trial, PlanChanged(plan(MORE), 2.5), *batch(on_trial))
+    assert on_trial.resting == {one, *(plan(MORE).queries.keys() - {one, other})}
+    assert not any(isinstance(each, ReportRebuild) for each in (*instructions, *more))
+    whole, last = after(replace(on_trial, trial=None), PlanChanged(plan(MORE), 3.0))
+    assert whole.resting == frozenset() and len(running_lanes(whole.revision, ())) == len(whole.revision.lanes)
+    assert not any(isinstance(each, ReportRebuild) for each in last)
+
+
+def test_bounds_hold_from_the_next_batch_on() -> None:
+    state, _ = after(begun(), BoundsChanged(Bounds(1, 7, 1.0)))
+    assert state.batch_records == 7
+
+
+def begin(state: FragmentState) -> tuple[Manifest, Revision]:
+    return state.revision.manifest, state.revision

@@ -1,0 +1,54 @@
+"""The limit of a worker's memory: whoever passes it ends, whatever takes the memory, and nobody else does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from dsms.runtime.memory.worker_limit import EXIT_CODE, VARIABLE
+
+LIMIT_MB = 700
+TAKES = {
+    "polars": "held = pl.select(pl.int_range(1 << 29))",
+    "numpy": "held = [np.ones(1 << 21) for _ in range(200)]",
+    "arrow": "held = pa.concat_arrays([pa.array(['x' * 1_000_000] * 100, pa.large_string())] * 30)",
+    "python": "held = [bytes(range(256)) * 4_000 for _ in range(4_000)]",
+}
+
+#: The limit is set twice, as by two tasks of a worker.
+_BEGINS = """import mmap, time, numpy as np, polars as pl, pyarrow as pa
+from dsms.runtime.memory.worker_limit import limit_memory
+limit_memory()
+limit_memory()"""
+
+
+def run(code: str, limit_mb: str = str(LIMIT_MB)) -> subprocess.CompletedProcess[str]:
+    """What a process says that limits itself and then runs the code."""
+    program = f"{_BEGINS}\n{code}\nif 'held' in globals(): time.sleep(10)"
+    environ = {**os.environ, VARIABLE: limit_mb, "RUST_BACKTRACE": "0", "POLARS_MAX_THREADS": "1"}
+    return subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("taker", TAKES)
+def test_what_takes_more_than_the_limit_ends(taker: str) -> None:
+    ended = run(TAKES[taker])
+    assert ended.returncode == EXIT_CODE, ended.stderr
+    assert f"and may hold {LIMIT_MB:,} ({VARIABLE})" in ended.stderr
+
+
+def test_less_than_the_limit_and_what_is_only_reserved_ends_nothing() -> None:
+    ended = run("some = bytes(200 << 20), mmap.mmap(-1, 2 << 30); time.sleep(0.3)")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("limit", ["", "none"])
+def test_without_a_limit_there_is_none(limit: str) -> None:
+    assert run("some = np.ones(1 << 27); time.sleep(0.3)", limit).returncode == 0
+
+
+def test_an_allocation_far_above_the_limit_is_refused_at_once() -> None:
+    ended = run("try:\n    held = bytes(64 << 30)\nexcept MemoryError:\n    raise SystemExit(3)")
+    assert ended.returncode == 3
