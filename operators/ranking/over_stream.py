@@ -1,4 +1,4 @@
-"""OverStream: window functions over the last rows of a stream, whose order is that in which rows come."""
+"""OverStream: window functions over the last rows of a stream, or all so far, in the order in which rows come."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from operators.core.operator import FAULT, Move, Step, reject
 from operators.core.run import key_hash
 from operators.expressions.arrow_types import polars_type
 from operators.kernels.equal_join import equal_join
-from operators.ranking.over_reach import reach_of
+from operators.ranking.running_calls import Arrived, is_running, rows_back, running_values
 from operators.ranking.window_call import WindowCall
 from operators.ranking.window_frames import Segments, frame_bounds
 from operators.ranking.window_functions import Frames, window_values
 from operators.state.accumulators import Accumulators
 from operators.state.copies import first_equal
+from operators.state.sorted_trace import same_as_before
 from operators.state.trace import Trace
 
 _NUMBER, _COUNT, _GROUP, _TIE = "__over_number", "__over_count", "__over_group", "__over_tie"
@@ -28,13 +29,14 @@ _NUMBER, _COUNT, _GROUP, _TIE = "__over_number", "__over_count", "__over_group",
 class OverStream:
     """over(S) = each row of the stream S, once, with the values of the calls over the rows of its partition up to it.
 
-    All calls have the same partition and order, and reach a number of rows back and none forward (`reach_of`). The
-    order ascends with the instants: no row comes before one of an earlier instant. Rows that tie in it are sorted by
-    (instant, order), then by a hash of the row. So values never change, and the result is that of `Over`. A row with a
-    value outside the type of its call is rejected.
+    All calls have the same partition and order, and reach a number of rows back and none forward, or all rows up to the
+    row or its peers (`rows_back`). The order ascends with the instants: no row comes before one of an earlier instant.
+    Rows that tie in it are sorted by (instant, order), then by a hash of the row. So values never change, and the
+    result is that of `Over`. A row with a value outside the type of its call is rejected.
 
-    State: for each partition the number of its rows, and by number the columns that the calls read of as many rows as
-    they reach back. A step costs its rows, and those of the partitions that it touches.
+    State: for each partition the number of its rows and what running calls know of them, and by number the columns that
+    other calls read of as many rows as they reach back. A step costs its rows, and those of the partitions that it
+    touches.
 
     >>> from operators.core.sort_key import SortKey
     >>> import pyarrow as pa
@@ -53,20 +55,30 @@ class OverStream:
         return self.calls[0].partition
 
     @property
+    def _running(self) -> list[tuple[int, WindowCall]]:
+        """The calls over all rows so far, with their numbers."""
+        return [(at, call) for at, call in enumerate(self.calls) if is_running(call)]
+
+    @property
+    def _reaching(self) -> list[WindowCall]:
+        """The calls that read a number of rows back."""
+        return [call for call in self.calls if not is_running(call)]
+
+    @property
     def _back(self) -> int:
         """How many rows before a row its values depend on."""
-        reach = reach_of(self.calls)
-        assert reach is not None and reach[1] == 0, "the calls reach back only"
-        return reach[0]
+        back = rows_back(self.calls)
+        assert back is not None, "the calls reach back only"
+        return back
 
     @property
     def _kept(self) -> list[str]:
         """The columns that are kept of a row, besides its partition."""
-        named = dict.fromkeys(name for call in self.calls for name in call.arguments)
+        named = dict.fromkeys(name for call in self._reaching for name in call.arguments)
         return [name for name in named if name not in self.partition]
 
     def traces(self) -> tuple[Trace, ...]:
-        """The counts of partitions, and the last rows by number."""
+        """The counts of partitions with what running calls know, and the last rows by number."""
         return cast(tuple[Trace, ...], (Accumulators(self.partition), Accumulators((*self.partition, _NUMBER))))
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
@@ -78,12 +90,19 @@ class OverStream:
             return Step(self._output(delta.frame, none, delta.columns), traces)
         come = self._come(delta, counts)
         held = self._held(come, numbered)
-        values, outside = self._values(come, held)
+        made = self._values(come, held)
+        kept = list[pl.Series]()
+        for at, call in self._running:
+            value, faulty, known = running_values(call, at, come.arrived(call))
+            made[call.name] = value, faulty
+            kept += known
+        values = [made[call.name][0] for call in self.calls]
+        outside = [_faults(call, made[call.name][1]) for call in self.calls]
         faults = pl.select(pl.coalesce(*outside)).to_series().alias(FAULT)
         elements = come.rows.with_columns(pl.lit(1, pl.Int64).alias(WEIGHT), pl.Series(ORDER, come.causes))
         result, rejected = reject(self._output(elements, values, delta.columns), faults)
         totals = pl.DataFrame(
-            [*come.heads.get_columns()[: len(self.partition)], pl.Series(_COUNT, come.total, pl.Int64)]
+            [*come.heads.get_columns()[: len(self.partition)], pl.Series(_COUNT, come.total, pl.Int64), *kept]
         )
         counted = counts.upsert(totals, pl.repeat(False, totals.height, eager=True), move.end)
         after = self._after(come, held, numbered, move)
@@ -95,9 +114,10 @@ class OverStream:
         sizes = np.diff(np.append(firsts, rows.height))
         member = np.repeat(np.arange(len(firsts)), sizes)
         heads = rows[firsts].select(*self.partition, pl.Series(_GROUP, np.arange(len(firsts))))
-        count = self._counts(heads, counts)
+        known = self._known(heads, counts)
+        count = known[_COUNT].fill_null(0).to_numpy()
         number = np.arange(rows.height) - firsts[member] + count[member] + 1
-        return _Come(rows, heads, member, number, count, count + sizes)
+        return _Come(rows, heads, member, number, count, count + sizes, known)
 
     def _ordered(self, delta: Delta) -> pl.DataFrame:
         """The rows, each copy on its own, by partition and then in their order."""
@@ -111,13 +131,12 @@ class OverStream:
         )
         return ordered[np.repeat(np.arange(ordered.height), ordered[WEIGHT].to_numpy())]
 
-    def _counts(self, heads: pl.DataFrame, counts: Accumulators) -> np.ndarray:
+    def _known(self, heads: pl.DataFrame, counts: Accumulators) -> pl.DataFrame:
+        """A row for each of the partitions with what is kept of it, NULL where nothing is."""
         held = counts.lookup(heads)
         if not held.height:
-            return np.zeros(heads.height, np.int64)
-        if not self.partition:
-            return held[_COUNT].to_numpy()
-        return equal_join(heads, held, self.partition, "left")[_COUNT].fill_null(0).to_numpy()
+            return pl.DataFrame([pl.repeat(None, heads.height, dtype=pl.Int64, eager=True).alias(_COUNT)])
+        return equal_join(heads, held, self.partition, "left") if self.partition else held
 
     def _held(self, come: _Come, numbered: Accumulators) -> pl.DataFrame:
         """The kept rows of the partitions, with the place of their partition in `_GROUP`."""
@@ -131,9 +150,11 @@ class OverStream:
             return pl.DataFrame()
         return found.join(wanted, on=[*self.partition, _NUMBER], how="inner", nulls_equal=True)
 
-    def _values(self, come: _Come, held: pl.DataFrame) -> tuple[list[pl.Series], list[pl.Series]]:
-        """The values of the calls for the rows that come, and the faults of each call."""
-        named = {name for call in self.calls for name in call.arguments}
+    def _values(self, come: _Come, held: pl.DataFrame) -> dict[str, tuple[pl.Series, np.ndarray]]:
+        """The values of the calls that reach back for the rows that come, and which are in fault."""
+        if not self._reaching:
+            return {}
+        named = {name for call in self._reaching for name in call.arguments}
         rows = come.rows.select(*sorted(named), pl.Series(_GROUP, come.member), pl.Series(_NUMBER, come.number))
         if held.height:
             rows = pl.concat([held.select(rows.columns), rows])
@@ -142,14 +163,12 @@ class OverStream:
         rows = rows[sorting]
         back = np.argsort(sorting, kind="stable")[held.height :]
         segments = Segments.of(groups[sorting], np.ones(rows.height, np.bool_))
-        values, outside = [], []
-        for call in self.calls:
+        made = {}
+        for call in self._reaching:
             lows, highs = frame_bounds(call, segments, None)
             value, faulty = window_values(Frames(call, segments, lows, highs, tuple(rows[a] for a in call.arguments)))
-            text = pl.lit(f'"{call.function}" is outside the range of its type')
-            values.append(value[back])
-            outside.append(pl.DataFrame({FAULT: faulty[back]}).select(pl.when(FAULT).then(text)).to_series())
-        return values, outside
+            made[call.name] = value[back], faulty[back]
+        return made
 
     def _after(self, come: _Come, held: pl.DataFrame, numbered: Accumulators, move: Move) -> Accumulators:
         """The last rows by number: new ones are added, those that no row reaches any more leave."""
@@ -171,7 +190,7 @@ class OverStream:
 @dataclass(frozen=True)
 class _Come:
     """The rows that come, by partition; the partitions, and for each row the place of its partition and its number in
-    it; the number of rows of each partition before the step, and after it."""
+    it; the number of rows of each partition before the step, and after it; and what is kept of the partitions."""
 
     rows: pl.DataFrame
     heads: pl.DataFrame
@@ -179,12 +198,24 @@ class _Come:
     number: np.ndarray
     before: np.ndarray
     total: np.ndarray
+    known: pl.DataFrame
+
+    def arrived(self, call: WindowCall) -> Arrived:
+        """The same as a running call sees it."""
+        differs = ~same_as_before(self.rows, [key.column for key in call.order])
+        segments = Segments.of(self.member, differs)
+        return Arrived(self.rows, segments, self.member, self.number, self.before, self.known)
 
     @property
     def causes(self) -> np.ndarray:
         """For each row the greatest order of the rows of its partition and instant."""
         cells = np.append(_starts(self.member, self.rows[FROM].to_numpy()), self.rows.height)
         return np.repeat(np.maximum.reduceat(self.rows[ORDER].to_numpy(), cells[:-1]), np.diff(cells))
+
+
+def _faults(call: WindowCall, faulty: np.ndarray) -> pl.Series:
+    text = pl.lit(f'"{call.function}" is outside the range of its type')
+    return pl.DataFrame({FAULT: faulty}).select(pl.when(FAULT).then(text)).to_series()
 
 
 def _starts(*columns: np.ndarray) -> np.ndarray:

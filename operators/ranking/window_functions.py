@@ -44,12 +44,12 @@ def window_values(frames: Frames) -> tuple[pl.Series, np.ndarray]:
     if not len(frames.lows):
         return pl.Series(frames.call.name, [], type_), np.zeros(0, np.bool_)
     computed = FUNCTIONS[frames.call.function](frames)
-    values = _typed(computed, type_).alias(frames.call.name)
+    values = typed(computed, type_).alias(frames.call.name)
     outside: np.ndarray = (values.is_null() & computed.is_not_null()).to_numpy()
     return values, outside
 
 
-def _typed(computed: pl.Series, type_: pl.DataType) -> pl.Series:
+def typed(computed: pl.Series, type_: pl.DataType) -> pl.Series:
     """The values in the type of the call, NULL where it has no such value; sums of decimals are unscaled."""
     if isinstance(type_, pl.Decimal) and computed.dtype == pl.Int128:
         computed = as_decimals(computed.cast(pl.Decimal(38, 0), strict=False), type_.scale)

@@ -51,6 +51,7 @@ PATTERNS = {
     "rank compared by a query around": r"(ROW_NUMBER|RANK)\(\) OVER .*\) AS a\d+ WHERE a\d+\.r\d+ ",
     "QUALIFY": r"QUALIFY",
     "OVER": r"OVER \(",
+    "running totals by TS": r"ORDER BY a\d+\.TS( ROWS UNBOUNDED PRECEDING)?\)",
     "frames by RANGE": r"\bRANGE (BETWEEN|[\d.]+ PREC|INTERVAL)",
     "VALUES": r"VALUES",
     "WITH": r"\(WITH (?!REC)",

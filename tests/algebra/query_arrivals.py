@@ -25,10 +25,14 @@ def in_order(g: Drawing) -> Relation:
     """What reads the order of rows, sometimes over a derived table that has no TS."""
     listed = [candidate for candidate in g.leaves if candidate.ours != NAME]
     stream = sequenced(g.pick([candidate for candidate in listed if candidate.stream] or listed))
+    if stream.stream and g.clock is None and g.chance(20):
+        return _running(g, stream, "{0}.TS, {0}.__seq")
     windows = stream.stream and g.clock is None and g.chance(75)
     below, order = g.pick(WINDOWS)(g, stream) if windows else seen(g, stream), "{0}.TS, {0}.__seq"
     # a row of a key that is said again without a window keeps its place among those that tie
     ties = stream.stream or "[" in below.ours
+    if ties and "R[" not in below.ours and g.chance(10):
+        return _running(g, below, order)
     if g.chance(40):
         below, order = derived(g, below), "{0}.__ts, {0}.__seq"
     return g.pick([_grouped, _grouped, _first, _framed] if ties else [_grouped])(g, below, order)
@@ -93,6 +97,31 @@ def _framed(g: Drawing, below: Relation, order: str) -> Relation:
     tables = named(below, a)
     texts = [select([*items, own], tables, ("", ""))[side] for side, own in enumerate(calls)]
     return Relation(texts[0], texts[1], (*columns, Column(name, "int")))
+
+
+def _running(g: Drawing, below: Relation, order: str) -> Relation:
+    """Running totals and numbers in the order of the instants: of what peers have in common, and of single rows."""
+    a = g.name("a")
+    mine = scope(a, below.columns)
+    x, part = _argument(g, mine, "int"), g.pick(["", *(text for text, _ in mine)])
+    within = f"PARTITION BY {part} " if part else ""
+    own, single = f"{within}ORDER BY {a}.TS", f"{within}ORDER BY {order.format(a)}"
+    items = [(text, g.name("c")) for text, _ in mine]
+    columns = [Column(name, kind) for (_, name), (_, kind) in zip(items, mine, strict=True)]
+    ours, theirs = list(items), list(items)
+    for _ in range(g.number(1, 3)):
+        sums = [f"SUM({x})", f"COUNT({x})", "COUNT(*)", f"MIN({x})", f"MAX({x})"]
+        rows = g.pick([*sums, f"FIRST_VALUE({x})", f"LAST_VALUE({x})"]) + " OVER ({} ROWS UNBOUNDED PRECEDING)"
+        call, order_of_duck = g.pick([
+            (f"{g.pick([*sums, 'RANK()', 'DENSE_RANK()'])} OVER ({{}})", own),
+            (rows, single), ("ROW_NUMBER() OVER ({})", single), (f"LAG({x}) OVER ({{}})", single),
+        ])  # fmt: skip
+        name = g.name("o")
+        ours.append((call.format(own), name))
+        theirs.append((call.format(order_of_duck), name))
+        columns.append(Column(name, "int"))
+    tables = named(below, a)
+    return Relation(select(ours, tables, ("", ""))[0], select(theirs, tables, ("", ""))[1], tuple(columns))
 
 
 def _grouped(g: Drawing, below: Relation, order: str) -> Relation:

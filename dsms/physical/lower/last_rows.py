@@ -5,15 +5,15 @@ from __future__ import annotations
 from dsms.model import logical
 from dsms.model.properties import append_only
 from dsms.optimizer.algebra.column_origin import origin
-from operators.ranking.over_reach import reach_of
+from operators.ranking.running_calls import rows_back
 from operators.streams.tagger import TS
 
 
 def reads_last_rows(node: logical.WindowFunctions) -> bool:
-    """Whether all calls read a number of rows before a row and none behind it, of rows that come in their order: it is
-    that of arrival, or begins with the instant of the rows of a stream."""
-    reach, order = reach_of(node.calls), node.calls[0].order
-    if reach is None or reach[1] or not _only_comes(node.input):
+    """Whether all calls read a number of rows before a row, or all, and none behind its peers, of rows that come in
+    their order: it is that of arrival, or begins with the instant of the rows of a stream."""
+    order = node.calls[0].order
+    if rows_back(node.calls) is None or not _only_comes(node.input):
         return False
     return not order or (not order[0].descending and _ascends_with_instants(node.input, order[0].column))
 

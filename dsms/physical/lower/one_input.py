@@ -189,7 +189,7 @@ def _(node: logical.TopK, builder: Builder) -> Port:
 def _(node: logical.WindowFunctions, builder: Builder) -> Port:
     below, keys = lower(node.input, builder), node.calls[0].partition
     if reads_last_rows(node):
-        return stateful(OverStream(node.calls), below, keys, schema(node), builder)
+        return stateful(OverStream(node.calls), below, keys, schema(node), builder, bounds(node.input))
     return stateful(Over(node.calls), below, keys, schema(node), builder, bounds(node.input))
 
 
