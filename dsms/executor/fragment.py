@@ -56,7 +56,7 @@ from dsms.runtime.lanes.query_state import limited_parts
 from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
 from dsms.runtime.memory.allocators import return_freed_memory
-from dsms.runtime.memory.worker_limit import most_results
+from dsms.runtime.memory.worker_limit import most_to_driver
 from dsms.runtime.settings import ExecutorSettings
 from dsms.runtime.stages.frames import FrameDirectories, remove_files
 from dsms.runtime.stages.lane_files import LaneFiles
@@ -327,13 +327,14 @@ class Fragment:
             revisions,
             f"{self._token}/{state.computed.epoch + 1}",
             state.plan.partitions,
-            ResultEncoding(poisoned=poisoned(settings.faults), most_together=most_results()),
+            ResultEncoding(poisoned=poisoned(settings.faults)),
             sent_as=self._lane_files.filed,
         )
         cache = _cache(settings, self.name)
         runs = StoreSettings(settings.redis_url, settings.cluster, self.name, cache, state.bounds.state_memory)
         stages = (TargetStage(context, number) for number in range(1, max(context.stages, 1) + 1))
-        return [TargetTask(stage, runs.store, frames) for stage in stages]
+        most = most_to_driver(state.plan.partitions)
+        return [TargetTask(stage, runs.store, frames, most) for stage in stages]
 
     def _commit(self, epoch: Epoch, revision: Revision) -> None:
         started, state = time.monotonic(), self.state

@@ -56,6 +56,8 @@ class World:
     epochs: int = 0
     #: The directory of large frames.
     frames: Path | None = None
+    #: The most bytes that a task sends to the driver.
+    most_to_driver: int | None = None
     #: The shed log, and the ends of the logs when its owner began.
     sheds: dict[str, dict[tuple[str, int], list[tuple[int, float]]]] = field(default_factory=dict)
     floor: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -130,7 +132,8 @@ def epoch(  # noqa: PLR0913 what may differ between two epochs
     context = stage_context([revision], f"e{world.epochs}", targets, results or ResultEncoding())
     runs = store or MemoryRuns(world.runs)
     for stage in range(1, context.stages + 1):
-        routed = exchanged(TargetTask(TargetStage(context, stage), lambda: runs, world.frames), routed, targets)
+        task = TargetTask(TargetStage(context, stage), lambda: runs, world.frames, world.most_to_driver)
+        routed = exchanged(task, routed, targets)
     done = assemble((envelope for batch in routed for envelope in envelopes(batch)), revision, world.published)
     remove_files(world.frames)
     return done

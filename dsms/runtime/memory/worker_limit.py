@@ -63,15 +63,15 @@ def set_worker_limit(limit_mb: int | None, master: str, environ: MutableMapping[
         environ[VARIABLE] = str(limit_mb)
 
 
-def most_results(environ: Mapping[str, str] = os.environ) -> int | None:
-    """The most bytes of results of a query that a task may send to the driver, which has about as much memory as a
-    worker, and takes those of several tasks; None without a limit.
+def most_to_driver(targets: int, environ: Mapping[str, str] = os.environ) -> int | None:
+    """The most bytes that the task of one of so many targets may send to the driver, which holds those of all of them:
+    together as much as a worker may take; None without a limit.
 
-    >>> most_results({"DSMS_WORKER_MEMORY_MB": "1000"}), most_results({})
-    (524288000, None)
+    >>> most_to_driver(4, {"DSMS_WORKER_MEMORY_MB": "1000"}), most_to_driver(4, {})
+    (262144000, None)
     """
     limit_mb = environ.get(VARIABLE, "")
-    return (int(limit_mb) << 20) // 2 if limit_mb.isdigit() else None
+    return (int(limit_mb) << 20) // targets if limit_mb.isdigit() else None
 
 
 def _tasks(master: str) -> int:

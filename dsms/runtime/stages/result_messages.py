@@ -29,17 +29,12 @@ class _TooLarge(Exception):
 @dataclass(frozen=True)
 class ResultEncoding:
     """How results are encoded: by `encode`, `piece` changes at a time, which bounds the memory of their records; a
-    record has at most `most_bytes`. `poisoned` is the name of a query that fails on purpose, for tests.
-
-    The driver holds the results of a batch. So those of a query that a target makes have at most `most_together` bytes;
-    more of them end the task, as more memory than a worker may take does.
-    """
+    record has at most `most_bytes`. `poisoned` is the name of a query that fails on purpose, for tests."""
 
     encode: Encode = encode_changes
     poisoned: str | None = None
     piece: int = 1 << 14
     most_bytes: int = MOST_BYTES
-    most_together: int | None = None
 
 
 def result_messages(
@@ -84,8 +79,7 @@ class _Ending:
             return None
         encode, pieces = self.encoding.encode, changes.iter_slices(self.encoding.piece)
         try:
-            records = (_fitting(encode(output, piece), self.encoding.most_bytes) for piece in pieces)
-            frame = self.outbox.frame(_fitting_together(records, self.encoding.most_together))
+            frame = self.outbox.frame(_fitting(encode(output, piece), self.encoding.most_bytes) for piece in pieces)
         except _TooLarge as error:
             return str(error)
         except (ExternalError, OSError, MemoryError):
@@ -104,13 +98,3 @@ def _fitting(records: pl.DataFrame, most: int) -> pl.DataFrame:
     for instant, size in sizes.filter(pl.col("size") > most).head(1).iter_rows():
         raise _TooLarge(f"a result row of {size:,} bytes, at instant {instant}, is too large: {most:,} can be written")
     return records
-
-
-def _fitting_together(frames: Iterator[pl.DataFrame], most: int | None) -> Iterator[pl.DataFrame]:
-    """The frames; raises MemoryError if there are more bytes in them."""
-    size = 0.0
-    for frame in frames:
-        size += frame.estimated_size()
-        if most is not None and size > most:
-            raise MemoryError(f"a batch makes more than {most:,} bytes of results")
-        yield frame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import polars as pl
@@ -18,6 +18,7 @@ from dsms.runtime.memory.allocators import return_freed_memory
 from dsms.runtime.memory.cyclic_collector import collect_between_tasks
 from dsms.runtime.memory.worker_limit import limit_memory
 from dsms.runtime.stages import target_stage
+from dsms.runtime.stages.driver_share import DriverShare
 from dsms.runtime.stages.wire import ArrowOutbox, Envelope, envelopes
 
 
@@ -45,6 +46,8 @@ class TargetTask:
     stage: target_stage.TargetStage
     open_store: Callable[[], target_stage.RunStore]
     frames: Path | None = None
+    #: The most bytes that a task sends to the driver.
+    most_to_driver: int | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The messages that are for other stages as they came, then an Arrow batch for each lane and target."""
@@ -57,7 +60,9 @@ class TargetTask:
             yield batch.filter(pc.invert(is_for_stage))
         received = iter(arrived)
         del arrived  # the stage frees what it has taken
-        for outbox in self.stage.run(received, self.open_store(), lambda revision: ArrowOutbox(revision, self.frames)):
+        share = DriverShare(self.most_to_driver)
+        outboxes = partial(ArrowOutbox, directory=self.frames, share=share)
+        for outbox in self.stage.run(received, self.open_store(), outboxes):
             yield outbox.batch()
             del outbox  # so that its bytes are freed before the next lane is computed
         return_freed_memory()

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from connectors.formats.arrow_buffers import arrow_buffer
 from dsms.runtime.lanes.manifest import Position
+from dsms.runtime.stages.driver_share import DriverShare
 from dsms.runtime.stages.envelope import ENVELOPE_ARROW
 from dsms.runtime.stages.frames import Frame, pack
 from dsms.runtime.stages.stored_state import Names
@@ -257,10 +258,11 @@ class LocalOutbox:
 
 class ArrowOutbox:
     """Encodes messages to other processes at once, so that their frames can be freed. Large frames go into files of
-    `directory`, if there is one."""
+    `directory`, if there is one; what goes to the driver is taken of the `share` of the task."""
 
-    def __init__(self, revision: int, directory: Path | None = None) -> None:
+    def __init__(self, revision: int, directory: Path | None = None, share: DriverShare | None = None) -> None:
         self._revision, self._directory = revision, directory
+        self._share = share or DriverShare()
         self._targets: list[int] = []
         self._stages: list[int] = []
         self._lanes: list[str] = []
@@ -269,6 +271,8 @@ class ArrowOutbox:
 
     def send(self, lane: str, message: Message, *, target: int = 0, stage: int = DRIVER) -> None:
         """Encodes a message."""
+        if isinstance(message, RowsInFault):
+            self._share.take(message.frame.rows.estimated_size())
         encoded = self._encoder.encode(message)
         self._bytes.write(encoded)
         self._bytes.write(_check((target, stage, self._revision, lane), encoded))
@@ -279,7 +283,7 @@ class ArrowOutbox:
 
     def frame(self, pieces: Iterable[pl.DataFrame]) -> Frame:
         """The packed concatenation of the pieces, in a file if they are large."""
-        return Frame(pack(pieces, self._directory))
+        return Frame(pack(self._share.counted(pieces), self._directory))
 
     def batch(self) -> pa.RecordBatch:
         """All messages as an Arrow batch of `ENVELOPE_ARROW`; afterwards no message can be sent."""

@@ -21,15 +21,18 @@ MOST = 5_000
 AROUND = 14
 
 
-def ran(piece: int, *lengths: int, together: int | None = None) -> tuple[dict[str, str], dict[str, int]]:
+def ran(piece: int, *lengths: int, most_to_driver: int | None = None) -> tuple[dict[str, str], dict[str, int]]:
     """Runs views over records with texts of these lengths, of which `piece` at a time are encoded; gives the reasons of
     the views that failed, and how many records the others have."""
     log = [message(at, "x" * length) for at, length in enumerate(lengths)]
     catalog, _ = apply_all(SQL, environment=FakeEnvironment({"t": {0: 0}}))
     revision = start(catalog, 1)
     names = {query.id: query.name for query in revision.plan.queries.values()}
-    encoding = ResultEncoding(piece=piece, most_bytes=MOST, most_together=together)
-    done: Epoch = epoch(World({"t": {0: log}}), revision, 100, 1, results=encoding)
+    world, encoding = (
+        World({"t": {0: log}}, most_to_driver=most_to_driver),
+        ResultEncoding(piece=piece, most_bytes=MOST),
+    )
+    done: Epoch = epoch(world, revision, 100, 1, results=encoding)
     counts = {output.name: written.changes.height for written in done.written for output in written.outputs.values()}
     return {names[query]: why for query, why in done.failures.items()}, counts
 
@@ -57,9 +60,9 @@ def test_a_row_that_is_too_large_fails_its_query_alone(piece: int) -> None:
 
 
 @pieces
-def test_more_results_of_a_query_than_the_driver_takes_end_the_task(piece: int) -> None:
-    """Which query it was is found out as with a worker that has not the memory."""
+def test_more_than_the_driver_takes_of_a_task_ends_the_task(piece: int) -> None:
+    """The results of all views of a target count together. Whose they are is found out as with a worker that dies."""
     lengths = [1_000] * 20
-    assert ran(piece, *lengths, together=40_000)[0] == {}
-    with pytest.raises(MemoryError, match="a batch makes more than 10,000 bytes of results"):
-        ran(piece, *lengths, together=10_000)
+    assert ran(piece, *lengths, most_to_driver=40_000)[0] == {}
+    with pytest.raises(MemoryError, match="a task makes more than the 10,000 bytes that the driver takes of it"):
+        ran(piece, *lengths, most_to_driver=10_000)
