@@ -16,7 +16,7 @@ import pyarrow as pa
 from connectors.formats import RowDecoder, debezium_decode
 from dsms.model.objects import Source
 from dsms.runtime.batching.offsets import Slice
-from dsms.runtime.stages.intake import Arrivals, Intake, reading_schema
+from dsms.runtime.stages.intake import NO_NUMBER, OUT_OF_RANGE, Arrivals, Intake, no_instant, reading_schema
 from dsms.runtime.stages.source_stage import SliceRead, SliceRequest
 from dsms.scheduler.work import Work
 from dsms.testing.local_tables import INSTANT, OPERATION
@@ -77,19 +77,29 @@ def _decoder(schema: pa.Schema) -> RowDecoder:
 
 
 def _arrivals(source: Source, log: Log, at: Slice) -> Arrivals:
-    """Pushed dicts as arrivals. The intake refuses those whose instant is no integer, and gets None for it."""
+    """Pushed dicts as arrivals. The intake refuses those that have no instant."""
     records, offsets = log.records[at.start : at.end], np.arange(at.start, at.end)
     if source.tagged == debezium_decode.OPERATION:
         records = [{**record, source.tagged: record.get("op", "u")} for record in records]
-    instants = pl.Series([_instant(record, source) for record in records], dtype=pl.Int64)
+    given = [record.get(INSTANT if source.table else "ts") for record in records]
+    instants = pl.Series([_instant(ts) for ts in given], dtype=pl.Int64)
+    wrong = np.flatnonzero((instants == NO_NUMBER).fill_null(False).to_numpy())
+    reasons = {int(offsets[i]): no_instant('"ts"', repr(given[i]), type(given[i]).__name__) for i in wrong}
     op = OPERATION if source.table else "op"
     ops = [str(record[op]) if op in record else None for record in records] if source.tagged == "header" else None
-    return Arrivals(0, offsets, records, instants, ops, None, at.heartbeats, log.arrived(offsets))
+    return Arrivals(0, offsets, records, instants, ops, None, at.heartbeats, log.arrived(offsets), no_instants=reasons)
 
 
-def _instant(record: Mapping[str, object], source: Source) -> int | None:
-    ts = record.get(INSTANT if source.table else "ts")
-    return ts if isinstance(ts, int) and not isinstance(ts, bool) and abs(ts) < 2**63 else None
+def _instant(ts: object) -> int | None:
+    """An instant as it was pushed; None where there is none, and what the intake refuses for what is no instant."""
+    if ts is None:
+        return None
+    try:
+        instant = as_instant(ts)
+    except UserError:
+        whole = isinstance(ts, int) and not isinstance(ts, bool)
+        return OUT_OF_RANGE if whole else NO_NUMBER
+    return min(max(instant, -OUT_OF_RANGE), OUT_OF_RANGE)
 
 
 def as_instant(ts: object) -> int:

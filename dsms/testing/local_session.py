@@ -125,8 +125,8 @@ class LocalSession:
         self.execute(f"CREATE OR REPLACE AGGREGATE {signature} LANGUAGE PYTHON REGISTERED '{register(class_)}'")
 
     def push(self, source: str, records: Iterable[Mapping[str, object]]) -> None:
-        """Appends dicts to a source's log, in order: the columns, `ts` (int), and for tagged input `op` (`+`, `u`,
-        `-`)."""
+        """Appends dicts to a source's log, in order: the columns, `ts`, and for tagged input `op` (`+`, `u`, `-`). `ts`
+        is what `advance` takes; a record with anything else becomes a dead letter, which says what it was."""
         log, pushed = self._log_of(source), as_records(records)
         log.pushes.append((len(log.records), self.now()))
         log.records.extend(pushed)

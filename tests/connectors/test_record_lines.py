@@ -38,6 +38,8 @@ def test_lines(lines, line, record):
         ("[1]", r"not a JSON object: \[1\]"),
         ('{"k": 1, "ts": "5"}', 'field "ts" is "5"; an instant is a whole number'),
         ('{"k": 1, "ts": true}', 'field "ts" is true'),
+        ('{"k": 1, "ts": 4611686018427387904}', "instants lie within ±4611686018427387903"),
+        ('{"k": 1, "ts": -1e30}', r'field "ts" is -1e\+30; an instant is a whole number'),
         ('{"k": 1, "op": "x"}', r'field "op" is "x"; have: \+, u, -'),
         ('{"v": 1}', 'key column "k" is missing'),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -12,7 +12,6 @@ import pyarrow as pa
 from polars.exceptions import PanicException
 
 from connectors.formats import Decoded, Refusal
-from connectors.kafka.names import TS_HEADER
 from dsms.model.objects import Source
 from dsms.runtime.stages.absent_columns import Absent, merged
 from dsms.runtime.stages.ahead import ARRIVED, ahead_fault, surely_near
@@ -29,6 +28,9 @@ _OPS = ("+", "u", "-")
 _OP = "__op"
 #: What stands for an instant outside the value that is no number, and for one that is too large.
 NO_NUMBER, OUT_OF_RANGE = FOREVER, FOREVER - 1
+_NO_WHOLE_NUMBER = "no instant: not a whole number"
+#: Characters of what stands in the place of an instant that a dead letter shows.
+_LONGEST_GIVEN = 80
 #: Characters of an unforeseen error that a dead letter shows.
 _LONGEST_REASON = 1000
 
@@ -52,6 +54,8 @@ class Arrivals:
     arrived: np.ndarray | None = None
     #: Records that are refused whatever they hold: offset, reason and value.
     refused: tuple[tuple[int, str, object], ...] = ()
+    #: Why the instants that are NO_NUMBER are none, by offset.
+    no_instants: Mapping[int, str] = field(default_factory=dict)
 
     def halves(self) -> tuple[Arrivals, Arrivals]:
         """The first records, with the heartbeats up to the last of them, and the other ones."""
@@ -290,7 +294,7 @@ class Intake:
             return rows
         bad = faults.is_not_null()
         dead += [
-            _letter(arrivals, int(offset), reason)
+            _letter(arrivals, int(offset), arrivals.no_instants[offset] if reason == _NO_WHOLE_NUMBER else reason)
             for offset, reason in zip(rows[ORDER].filter(bad), faults.filter(bad), strict=True)
         ]
         return rows.filter(~bad)
@@ -391,6 +395,16 @@ def _in_range(instants: pl.Series, ends: tuple[int, int]) -> bool:
     return ends[0] <= cast(int, instants.min()) and cast(int, instants.max()) <= ends[1]
 
 
+def no_instant(place: str, given: str, kind: str = "") -> str:
+    """Why what stands in a place is no instant; with its type where it has one.
+
+    >>> no_instant('"ts"', "1.5", "float")
+    'no instant: "ts" is 1.5 (float), not a whole number'
+    """
+    shown = given if len(given) <= _LONGEST_GIVEN else f"{given[:_LONGEST_GIVEN]}…"
+    return f"no instant: {place} is {shown}{f' ({kind})' if kind else ''}, not a whole number"
+
+
 def _instant_fault(column: str | None, ends: tuple[int, int]) -> pl.Expr:
     """The fault of the instant in a column, or in the header."""
     name, outside = column or "ts", ~pl.col(FROM).is_between(*ends)
@@ -398,7 +412,7 @@ def _instant_fault(column: str | None, ends: tuple[int, int]) -> pl.Expr:
         pl.when(pl.col(FROM).is_null())
         .then(pl.lit(f'no instant: "{name}" is NULL'))
         .when(pl.lit(column is None) & (pl.col(FROM) == NO_NUMBER))
-        .then(pl.lit(f'the instant in the header "{TS_HEADER}" is not a number'))
+        .then(pl.lit(_NO_WHOLE_NUMBER))
         .when(outside)
         .then(pl.lit(f'instant in "{name}" is out of range'))
     )

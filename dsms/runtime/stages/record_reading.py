@@ -17,7 +17,7 @@ from connectors.kafka.log_pieces import LogPiece
 from connectors.kafka.names import BY_HEADER, ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import Format, Source
-from dsms.runtime.stages.intake import LATE, NO_NUMBER, OUT_OF_RANGE, Arrivals, Intake, reading_schema
+from dsms.runtime.stages.intake import LATE, NO_NUMBER, OUT_OF_RANGE, Arrivals, Intake, no_instant, reading_schema
 from operators.core.clock import Heartbeat
 from operators.core.delta import BEGINNING
 
@@ -72,7 +72,18 @@ def arrivals_of(
         ops = None if ops is None else list(compress(ops, stay))
     keys = keys if keys is not None and None in values else None
     beats = sorted([*logged, *beats], key=lambda beat: beat.offset)
-    return Arrivals(partition, offsets, values, instants, ops, keys, tuple(beats), arrived, refused)
+    wrong = _no_instants(piece, np.flatnonzero(stay)[(instants == NO_NUMBER).fill_null(False).to_numpy()])
+    return Arrivals(partition, offsets, values, instants, ops, keys, tuple(beats), arrived, refused, wrong)
+
+
+def _no_instants(piece: LogPiece, wrong: NDArray[np.int64]) -> dict[int, str]:
+    """Why the headers of records, given by index, are no instants, by offset."""
+    if not len(wrong):
+        return {}
+    texts = piece.header(TS_HEADER)
+    given = (f'"{(texts[int(at)] or b"").decode(errors="backslashreplace")}"' for at in wrong)
+    reasons = (no_instant(f'the header "{TS_HEADER}"', text) for text in given)
+    return dict(zip(piece.offsets[wrong].tolist(), reasons, strict=True))
 
 
 def _late(piece: LogPiece) -> NDArray[np.bool_]:
@@ -110,8 +121,8 @@ def _instant(text: bytes | None) -> int | None:
         return None
     try:
         ts = int(text)
-    except ValueError:
-        return NO_NUMBER
+    except ValueError:  # also of thousands of digits
+        return OUT_OF_RANGE if text.isdigit() else NO_NUMBER
     return ts if abs(ts) < OUT_OF_RANGE else OUT_OF_RANGE
 
 

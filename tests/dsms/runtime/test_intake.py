@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 
+import numpy as np
 import pytest
 
 from dsms.testing import LocalSession
 
 DAY = datetime.datetime.fromisoformat("2024-01-02T03:04:05")
+SECOND = datetime.datetime.fromisoformat("1970-01-01T00:00:01")
 
 
 def session_with(columns: str, clauses: str = "", key: str = "k") -> LocalSession:
@@ -38,13 +40,44 @@ def test_each_refusal_names_its_reason_and_keeps_the_record() -> None:
     reason_at = reasons(session)
     assert reason_at[0] == 'column "k": expected INT, got "x"'
     assert "k" in reason_at[1]
-    assert reason_at[2] == reason_at[3] == 'no instant: "ts" is NULL'
+    assert reason_at[2] == 'no instant: "ts" is NULL'
+    assert reason_at[3] == "no instant: \"ts\" is 'soon' (str), not a whole number"
     assert reason_at[4] == 'instant in "ts" is out of range'
     assert reason_at[5] == 'unknown operation in "op"; have: +, u, -'
     assert reason_at[7] == "late: instant 4 is below the frontier of its partition at this record"
     assert sorted(reason_at) == [0, 1, 2, 3, 4, 5, 7]
     assert [letter["record"] for letter in session.dead_letters("T")] == [records[at] for at in sorted(reason_at)]
     assert session.changes("S") == [("+", {"k": 1, "v": None}, 5)]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (None, 'no instant: "ts" is NULL'),
+        (True, 'no instant: "ts" is True (bool), not a whole number'),
+        (1.0, 'no instant: "ts" is 1.0 (float), not a whole number'),
+        ("7", "no instant: \"ts\" is '7' (str), not a whole number"),
+        (datetime.time(1, 2), 'no instant: "ts" is datetime.time(1, 2) (time), not a whole number'),
+        (["x" * 500], f'no instant: "ts" is [\'{"x" * 78}… (list), not a whole number'),
+        (2**63, 'instant in "ts" is out of range'),
+        (-(10**30), 'instant in "ts" is out of range'),
+    ],
+)
+def test_an_instant_that_is_none_is_told_with_its_type(given: object, why: str) -> None:
+    session = session_with("k INT")
+    session.push("T", [{"k": 1, "ts": 1}, {"k": 2, "ts": given}, {"k": 3, "ts": 3}])
+    session.advance(9)
+    assert reasons(session) == {1: why}
+    assert [letter["record"] for letter in session.dead_letters("T")] == [{"k": 2, "ts": given}]
+    assert [row for _, row, _ in session.changes("S")] == [{"k": 1}, {"k": 3}]
+
+
+@pytest.mark.parametrize("given", [np.int64(1_000), SECOND, SECOND.replace(tzinfo=datetime.UTC)])
+def test_what_advance_takes_is_an_instant_of_a_push_too(given: object) -> None:
+    session = session_with("k INT")
+    session.push("T", [{"k": 1, "ts": given}])
+    session.advance(9_999)
+    assert session.changes("S") == [("+", {"k": 1}, 1_000)]
 
 
 @pytest.mark.parametrize(

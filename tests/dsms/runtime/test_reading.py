@@ -75,10 +75,12 @@ def test_a_decoder_is_kept_for_what_is_declared() -> None:
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        (b"abc", 'the instant in the header "dsms-ts" is not a number'),
-        (b"", 'the instant in the header "dsms-ts" is not a number'),
-        (b"1.5", 'the instant in the header "dsms-ts" is not a number'),
-        (b"\xff", 'the instant in the header "dsms-ts" is not a number'),
+        (b"abc", 'no instant: the header "dsms-ts" is "abc", not a whole number'),
+        (b"", 'no instant: the header "dsms-ts" is "", not a whole number'),
+        (b"1.5", 'no instant: the header "dsms-ts" is "1.5", not a whole number'),
+        (b"\xff", 'no instant: the header "dsms-ts" is "\\xff", not a whole number'),
+        (b"x" * 500, f'no instant: the header "dsms-ts" is "{"x" * 79}…, not a whole number'),
+        (b"9" * 5000, 'instant in "ts" is out of range'),
         (str(2**63 - 1).encode(), 'instant in "ts" is out of range'),
         (str(-(2**64)).encode(), 'instant in "ts" is out of range'),
     ],
