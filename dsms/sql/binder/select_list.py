@@ -59,9 +59,7 @@ def _named(entry: Entry, value: Expression, node: exp.Expr, before: Sequence[Out
     return Output(name, frame_name, value)
 
 
-def _values(
-    node: exp.Expr, relation: Relation, number: int, fields_named: bool
-) -> Iterator[tuple[Entry, Expression]]:
+def _values(node: exp.Expr, relation: Relation, number: int, fields_named: bool) -> Iterator[tuple[Entry, Expression]]:
     if _is_star(node):
         yield from _changed(node, _starred(node, relation), relation.scope)
         return
