@@ -65,12 +65,19 @@ def supported(settings: KafkaSettings) -> bool:
 
     >>> supported(KafkaSettings("k:9092", {"security.protocol": "SSL"}))
     True
-    >>> supported(KafkaSettings("k:9092", {"sasl.mechanism": "GSSAPI"}))
-    False
+    """
+    return not unsupported(settings)
+
+
+def unsupported(settings: KafkaSettings) -> list[str]:
+    """The names of the settings with which these connections cannot be made.
+
+    >>> unsupported(KafkaSettings("k:9092", {"sasl.mechanism": "GSSAPI", "socket.keepalive.enable": "true"}))
+    ['sasl.mechanism', 'socket.keepalive.enable']
     """
     mechanism = _translated(settings.properties).get("sasl_mechanism")
-    known = settings.properties.keys() <= _NAMES.keys() | _TLS
-    return known and mechanism in (None, *_MECHANISMS)
+    wrong = set() if mechanism in (None, *_MECHANISMS) else {"sasl.mechanism", "sasl.mechanisms"}
+    return [name for name in settings.properties if name in wrong or name not in _NAMES.keys() | _TLS]
 
 
 class BrokerConnections:

@@ -19,7 +19,7 @@ from kafka.future import Future
 from kafka.protocol.consumer import FetchRequest
 from numpy.typing import NDArray
 
-from connectors.kafka.broker_connections import BrokerConnections, supported
+from connectors.kafka.broker_connections import BrokerConnections, unsupported
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.errors import gone, is_gone, translate
 from connectors.kafka.log_pieces import LogPiece, LogPieces
@@ -56,7 +56,15 @@ _MOVING = {
 
 def readable(settings: KafkaSettings) -> bool:
     """Whether a FetchReader can be made: the native part is there, and the connections know the settings."""
-    return library() is not None and supported(settings)
+    return not unreadable(settings)
+
+
+def unreadable(settings: KafkaSettings) -> str:
+    """Why no FetchReader can be made; empty if one can."""
+    if library() is None:
+        return "the native part is not built, or switched off"
+    names = ", ".join(f'"{name}"' for name in unsupported(settings))
+    return names and f"the setting {names} of Kafka's client is one that librdkafka alone knows"
 
 
 class FetchReader:

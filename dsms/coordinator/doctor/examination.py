@@ -21,6 +21,7 @@ from dsms.coordinator.doctor.log_checks import (
     source_findings,
     topic_findings,
 )
+from dsms.coordinator.doctor.reader_checks import reader_findings
 from dsms.coordinator.doctor.redis_checks import Documents, cache_findings, document_findings, state_findings
 from dsms.coordinator.service.coordinator import INTERNAL_TOPICS
 
@@ -54,7 +55,7 @@ def _findings(patient: Patient) -> Iterator[Finding]:
     )
     known = catalog or documents.copy
     topics = [query.topic for query in known.running()] if known else []
-    yield from topic_findings(logs, INTERNAL_TOPICS)
+    yield from chain(reader_findings(patient.kafka), topic_findings(logs, INTERNAL_TOPICS))
     yield from lost_catalog(logs, documents.copy)
     yield from record_findings(logs, topics)
     if catalog is not None:

@@ -7,11 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from connectors.kafka.config import KafkaSettings
 from connectors.kafka.internal_log import Entry, Findings, InternalLog, mark
+from connectors.kafka.native.library import SWITCH, library
 from connectors.redis.inspection import Found
 from dsms.coordinator.catalog.catalog_records import Meta, read_part
 from dsms.coordinator.doctor.finding import Finding
 from dsms.coordinator.doctor.log_checks import Logs, LogState, dropped_findings, lost_catalog, record_findings
+from dsms.coordinator.doctor.reader_checks import reader_findings
 from dsms.coordinator.doctor.redis_checks import Documents, document_findings
 from dsms.coordinator.watcher.cut_over import all_mark
 from dsms.model.catalog import Catalog
@@ -201,3 +204,17 @@ def test_a_manifest_that_does_not_name_the_runs_of_every_target_does_not_fit() -
 def test_the_cut_over_waits_for_the_last_executor_that_names_nobody() -> None:
     new, old = ExecutorStatus("running", fragments={"0": "running"}, marks=True), ExecutorStatus()
     assert all_mark(["0"], {"a": new}) and not all_mark(["0"], {"a": new, "b": old}) and not all_mark([], {})
+
+
+def test_reading_without_a_bound_of_what_is_decompressed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    if library() is not None:
+        assert list(reader_findings(KafkaSettings("k:9092"))) == []
+        (found,) = reader_findings(KafkaSettings("k:9092", {"sasl.mechanism": "GSSAPI"}))
+        assert 'the setting "sasl.mechanism" of Kafka' in found.problem
+    monkeypatch.setenv(SWITCH, "off")
+    library.cache_clear()
+    try:
+        (found,) = reader_findings(KafkaSettings("k:9092"))
+    finally:
+        library.cache_clear()
+    assert (found.severity, "the native part is not built" in found.problem) == ("warning", True)

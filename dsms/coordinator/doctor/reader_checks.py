@@ -1,0 +1,22 @@
+"""How records of sources are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from connectors.kafka.config import KafkaSettings
+from connectors.kafka.fetch_reader import unreadable
+from dsms.coordinator.doctor.finding import Finding
+
+
+def reader_findings(kafka: KafkaSettings) -> Iterator[Finding]:
+    """Whether what grows when it is decompressed is bounded. It is about the installation and the settings with which
+    the doctor was called; those of executors should be the same."""
+    if why := unreadable(kafka):
+        yield Finding(
+            "warning",
+            "records of sources",
+            f"they are read through librdkafka, since {why}: a batch may take a thousand times its size in the log",
+            "let executors have the native part (make setup, or the image) and settings that it knows; else only "
+            "producers that you trust should be able to write to sources",
+        )
