@@ -313,6 +313,9 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     owner: str = ""
     #: Whether a selected field of a struct gives its name to the column; in older queries the column has a number.
     fields_named: bool = False
+    #: Whether equal tuples of streams are duplicates in a UNION only if their timestamps are equal, too; in older
+    #: queries they are whenever they come.
+    streams_united: bool = False
 
     @property
     def fragments(self) -> tuple[str, ...]:
@@ -364,6 +367,7 @@ class Former(msgspec.Struct, frozen=True):
     #: The error of its sketches.
     sketch_error: float | None = None
     fields_named: bool = False
+    streams_united: bool = False
 
 
 class AggregatePart(msgspec.Struct, frozen=True):

@@ -175,6 +175,7 @@ def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, A
         "stream": statement.stream,
         "fills": statement.fills,
         "fields_named": True,
+        "streams_united": True,
     }
     return msgspec.convert({**fields, **settings}, Query)
 

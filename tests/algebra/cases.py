@@ -63,7 +63,7 @@ OPERATORS = {
     "asof": times.asof, "band": times.banded, "frame": times.range_frame, "recursion": recursion.recursive,
     "pattern": patterns.matched,
 }  # fmt: skip
-NAMES = (*OPERATORS, "arrival", "final", "where", "table", "types")
+NAMES = (*OPERATORS, "arrival", "final", "union", "where", "table", "types")
 
 
 def relation(g: Drawing, depth: int) -> Relation:
@@ -85,6 +85,9 @@ def _leaf(g: Drawing) -> Relation:
         return leaf(g)
     if g.clock is None and g.chance(8):
         return views.pipes(g) or leaf(g)
+    if "union" in g.due or (g.clock is None and g.chance(4)):
+        g.due.discard("union")
+        return arrivals.united(g) or leaf(g)
     if g.clock is None and g.chance(8):
         below = relation(g, 1) if g.chance(30) else leaf(g)
         return views.with_last_change(g, _compared(g, below))
@@ -120,7 +123,12 @@ def cases(draw: st.DrawFn, most: int = 6, depth: int = 4, having: str = "", *, w
     tabled = with_tables and (having == "table" or draw(st.integers(0, 99)) >= 92)
     written = (draw(tables()),) if tabled else ()
     leaves = [source.leaf() for source in (*registered, *written)]
-    outputs = ["streamed"] * 12 + ["istream"] * 2 + ["dstream"] * 2 + ["rstream"] * (having not in ("final", "where"))
+    outputs = (
+        ["streamed"] * 12
+        + ["istream"] * 2
+        + ["dstream"] * 2
+        + ["rstream"] * (having not in ("final", "union", "where"))
+    )
     output = draw(st.sampled_from(outputs))
     clock = draw(st.sampled_from([(2, 0), (2, 1), (3, 0), (3, 2), (4, 0)])) if output == "rstream" else None
     g = Drawing(draw, leaves, clock, due={having} - {"", "types"})
@@ -136,7 +144,8 @@ def cases(draw: st.DrawFn, most: int = 6, depth: int = 4, having: str = "", *, w
         f"CREATE STREAMED VIEW Sync{p}{at} AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, {p}) = {at}"
         for p, at in sorted(g.clocks)
     ]
-    named = [f"CREATE STREAMED VIEW {name} AS {text}" for name, text in g.views]
+    named = [f"CREATE STREAM {name} AS {text}" for name, text in g.streams]
+    named += [f"CREATE STREAMED VIEW {name} AS {text}" for name, text in g.views]
     ours, duck = (
         f"{text} FROM {query_text} AS {alias}" for text, query_text in zip(texts, (query.ours, query.duck), strict=True)
     )

@@ -124,6 +124,29 @@ def _running(g: Drawing, below: Relation, order: str) -> Relation:
     return Relation(select(ours, tables, ("", ""))[0], select(theirs, tables, ("", ""))[1], tuple(columns))
 
 
+def united(g: Drawing) -> Relation | None:
+    """UNION of derived streams, whose duplicates are equal rows of one instant; None without streams of rows that only
+    come."""
+    streams = [leaf for leaf in g.leaves if leaf.stream]
+    if not streams:
+        return None
+    kinds = {column.kind for column in streams[0].columns}
+    sides = [g.pick(streams), g.pick([one for one in streams if {c.kind for c in one.columns} & kinds])]
+    shared = [column.kind for column in sides[0].columns if column.kind in {c.kind for c in sides[1].columns}]
+    chosen, names = g.some(shared, 1, 2), [g.name("c"), g.name("c")]
+    ours, theirs = [], []
+    for side in sides:
+        listed = [f"{g.pick(side.of(kind)).name} AS {name}" for kind, name in zip(chosen, names, strict=False)]
+        stream = g.name("D")
+        where = f" WHERE {predicate(g, [(c.name, c.kind) for c in side.columns])}" if g.chance(40) else ""
+        g.streams.append((stream, f"SELECT {', '.join(listed)} FROM {side.ours}{where}"))
+        ours.append(f"SELECT {', '.join(names[: len(chosen)])} FROM {stream}")
+        theirs.append(f"SELECT {', '.join(listed)}, TS AS __ts FROM {side.duck}{where}")
+    columns = tuple(Column(name, kind) for name, kind in zip(names, chosen, strict=False))
+    listed_names = ", ".join(column.name for column in columns)
+    return Relation(f"({' UNION '.join(ours)})", f"(SELECT {listed_names} FROM ({' UNION '.join(theirs)}))", columns)
+
+
 def _grouped(g: Drawing, below: Relation, order: str) -> Relation:
     a = g.name("a")
     mine = scope(a, below.columns)

@@ -73,6 +73,8 @@ class Drawing:
     leaves: Sequence[Relation]
     clock: tuple[int, int] | None = None
     views: list[tuple[str, Relation]] = field(default_factory=list)
+    #: Derived streams, which `CREATE STREAM … AS` makes, by name.
+    streams: list[tuple[str, str]] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     clocks: set[tuple[int, int]] = field(default_factory=set)
     #: Names of what must be in the query and is not yet.

@@ -33,7 +33,7 @@ from dsms.optimizer.start_instants import started
 from dsms.sql.binder.adjustable import adjustable_plan
 from dsms.sql.binder.dependencies import below, query_of
 from dsms.sql.binder.python_functions import mark_functions
-from dsms.sql.binder.relation import Context, Named, Relation, bind_query, unnoticed
+from dsms.sql.binder.relation import Context, Named, Relation, bind_query
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.parser.table_names import name_and_place
 from operators.core.errors import SqlError
@@ -61,7 +61,8 @@ def plan_over(target: Object | Former, *read: Object) -> logical.Node:
         raise SqlError(f'"{target.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {target.name} KEY …")
     if isinstance(target, Aggregate | Function):
         raise SqlError(f'"{target.name}" is not a stream')
-    result = result_of(query_of(target.select), catalog, unnoticed, target.fields_named)
+    context = Context(catalog, top=True, fields_named=target.fields_named, streams_united=target.streams_united)
+    result = _result(query_of(target.select), context)
     node = started(result, target.start)
     return adjustable_plan(reading_from(node, target.first_offsets), target)
 
@@ -95,11 +96,14 @@ def _promise(constraint: Constraint, catalog: Catalog) -> logical.Cluster | logi
     return logical.Reference(constraint.column, within, scan_of(other, other.name, (), catalog), constraint.theirs)
 
 
-def result_of(query: exp.Expr, catalog: Catalog, named: Named, fields_named: bool = True) -> logical.Node:
-    """The plan of a query whose result users see: every column has a unique name and a type. A selected field of a
-    struct gives its name to the column, unless `fields_named` is false."""
-    mark_functions(query, catalog)
-    return bind_query(query, Context(catalog, named=named, top=True, fields_named=fields_named)).node
+def result_of(query: exp.Expr, catalog: Catalog, named: Named) -> logical.Node:
+    """The plan of a query whose result users see: every column has a unique name and a type."""
+    return _result(query, Context(catalog, named=named, top=True))
+
+
+def _result(query: exp.Expr, context: Context) -> logical.Node:
+    mark_functions(query, context.catalog)
+    return bind_query(query, context).node
 
 
 def bind_name(table: exp.Table, context: Context) -> Relation:

@@ -37,6 +37,7 @@ def former_of(query: Query, catalog: Catalog) -> Former:
         memory=query.memory if query.sized else None,
         sketch_error=query.sketch_error,
         fields_named=query.fields_named,
+        streams_united=query.streams_united,
     )
 
 

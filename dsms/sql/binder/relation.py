@@ -57,7 +57,8 @@ class Context:
     `query` is the SELECT whose parts are bound. With `top` its result is visible to users; with `unfilled` the caller
     supplies the value of aggregates over no rows. `base` is the relation of the bindings of the columns that come from
     the enclosing query `outer`: a relation that is bound with a base contains them as columns. `recursions` are the
-    WITH RECURSIVE around it. With `fields_named` a selected field of a struct gives its name to the column.
+    WITH RECURSIVE around it. With `fields_named` a selected field of a struct gives its name to the column,
+    with `streams_united` equal tuples of streams are duplicates in a UNION if their timestamps are equal, too.
     """
 
     catalog: Catalog
@@ -70,6 +71,7 @@ class Context:
     unfilled: bool = False
     recursions: int = 0
     fields_named: bool = True
+    streams_united: bool = True
 
     @property
     def outer_columns(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.order_and_limit import limit_of, order_of, ordinal, sort_key, value_of
 from dsms.sql.binder.relation import Context, Relation, bind_query, refusal, with_common_tables
 from dsms.sql.binder.scope import Entry, Scope
+from dsms.sql.binder.stream_unions import merged, unites_streams
 from operators.core.errors import UserError
 from operators.expressions import (
     LONGEST_CONSTANT,
@@ -56,6 +57,8 @@ def _(query: exp.SetOperation, context: Context) -> Relation:
     names = _names(left, query, context)
     inputs = [_as(side, types, names, context) for side in (left, right)]
     node = _combined(query, *inputs)
+    if isinstance(node, logical.Distinct) and unites_streams(query, (left, right), inside):
+        node = merged(logical.Union((*_branches(inputs[0]), *_branches(inputs[1]))))
     fields = {field.name: field for field in schema(node)}
     entries = tuple(
         Entry(None, entry.name, Column(name, fields[name].type, fields[name].nullable))
