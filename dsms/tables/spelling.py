@@ -8,7 +8,7 @@ from sqlglot import exp
 
 
 def spelled(query: exp.Expr) -> exp.Expr:
-    """The query with the aggregates that DuckDB lacks in its own words.
+    """The query with the aggregates that DuckDB lacks, or gives another meaning, in its own words.
 
     >>> import sqlglot
     >>> spelled(sqlglot.parse_one("SELECT APPROX_COUNT_DISTINCT(b) + 1 FROM t")).sql("duckdb")
@@ -29,12 +29,47 @@ def _count_distinct(node: exp.Expr) -> exp.Expr:
     return exp.Count(this=exp.Distinct(expressions=[node.this]))
 
 
+def _count_of(true: exp.Expr) -> exp.Expr:
+    return exp.Count(this=exp.Case(ifs=[exp.If(this=true, true=exp.Literal.number(1))]))
+
+
+def _count_if(node: exp.Expr) -> exp.Expr:
+    """DuckDB's has the type of a sum."""
+    return node if isinstance(node.this, exp.Distinct) else _count_of(node.this)
+
+
+def _count_pairs(node: exp.Expr) -> exp.Expr:
+    """DuckDB's takes numbers alone."""
+    present = [exp.Is(this=exp.Paren(this=each), expression=exp.Null()).not_() for each in (node.this, node.expression)]
+    return _count_of(exp.and_(*present))
+
+
+def _best(node: exp.Expr) -> exp.Expr:
+    """The first of equally good ones is taken, which is to be the least."""
+    if isinstance(node.expression, exp.Expr) and not isinstance(node.expression, exp.Order):
+        least = exp.Order(this=node.expression, expressions=[exp.Ordered(this=node.this.copy(), nulls_first=False)])
+        node.set("expression", least)
+    return node
+
+
+def _mode(node: exp.Expr) -> exp.Expr:
+    """The first of equally frequent ones is taken, which is to be the least."""
+    if node.this is not None and not isinstance(node.this, exp.Distinct | exp.Order):
+        node.set("this", exp.Order(this=node.this, expressions=[exp.Ordered(this=node.this.copy(), nulls_first=False)]))
+    return node
+
+
 def _quantile(value: exp.Expr, fraction: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="quantile_disc", expressions=[value, fraction])
 
 
 _SPELLINGS: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr]] = {
     exp.ApproxDistinct: _count_distinct,
+    exp.ArgMax: _best,
+    exp.ArgMin: _best,
+    exp.CountIf: _count_if,
+    exp.Mode: _mode,
+    exp.RegrCount: _count_pairs,
     exp.ApproxQuantile: lambda node: _quantile(node.this, node.args["quantile"]),
 }
 _NAMED: dict[str, Callable[[exp.Expr], exp.Expr]] = {
