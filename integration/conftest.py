@@ -20,6 +20,7 @@ from dsms.local.waiting import wait_until
 from integration.kafka_topics import TopicFactory, create_topic
 from integration.session_services import Services, give, given, started
 
+os.environ.setdefault("DSMS_PYTHON_SANDBOX", "prefer")  # as in tests/conftest.py
 SERVERS = ("java", "redis-server")
 #: What takes longest begins first: at the end nobody waits for it.
 LONG = (

@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, Phase, settings
 from operators.core.recursion import allow_deep_calls
 from tests.support.pool_thread import on_pool_thread
 
+# where the kernel has no Landlock, all but tests/operators/python/test_confinement.py runs
+os.environ.setdefault("DSMS_PYTHON_SANDBOX", "prefer")
 allow_deep_calls()  # before Polars starts the thread that all tests run on
 GOLDEN = Path(__file__).parent / "golden"
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import subprocess
@@ -17,6 +18,18 @@ from operators.core.errors import ConfigError, UserError
 from operators.python import Limits, PythonFunction, call_function, package_of
 from operators.python.sandbox import SWITCH, mode_of, sandbox_of
 from operators.python.system_calls import program
+
+_LANDLOCK_ABI = (444, None, 0, 1)
+pytestmark = pytest.mark.skipif(
+    ctypes.CDLL(None).syscall(*_LANDLOCK_ABI) < 1,
+    reason="the kernel has no Landlock, without which there is no sandbox",
+)
+
+
+@pytest.fixture(autouse=True)
+def required(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "require")
+
 
 #: It tells how pieces of code ended, a word for each.
 TOLD = """
