@@ -29,7 +29,7 @@ _TCP_SINCE, _SCOPES_SINCE = 4, 6
 #: What libraries read beside their own files: shared objects, time zones, randomness, the number of cores.
 _READABLE = (
     *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"),
-    *("/usr/share/zoneinfo", "/etc/localtime", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"),
+    *("/usr/share/zoneinfo", "/etc/localtime", "/dev/null", "/dev/random", "/dev/urandom"),
     *("/proc/cpuinfo", "/sys/devices/system/cpu"),
 )
 

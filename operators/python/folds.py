@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -49,7 +50,18 @@ def fold_events(
         raise UserError(f'aggregate "{made.name}" failed {_row(made, arguments, failed)}: {failed.message}') from None
     fields = cast(pa.StructArray, answer).flatten()
     states_after, at, values = (cast("pa.ListArray[Any]", field).flatten() for field in fields)
-    return FoldAnswer(states_after.to_pylist(), cast(list[int], at.to_pylist()), values)
+    folded = FoldAnswer(states_after.to_pylist(), cast(list[int], at.to_pylist()), values)
+    if not _fits(folded, len(sizes), len(codes)):
+        raise UserError(f'aggregate "{made.name}" failed: its process gave an answer that is not one')
+    return folded
+
+
+def _fits(answer: FoldAnswer, groups: int, events: int) -> bool:
+    """Whether an answer, which code of users can write, is one to so many groups and events."""
+    if len(answer.states) != groups or len(answer.values) != len(answer.at) or None in answer.at:
+        return False
+    ascend = all(before < after for before, after in pairwise([-1, *answer.at]))
+    return ascend and (not answer.at or answer.at[-1] < events)
 
 
 def _packed(array: pa.Array[Any]) -> pa.Array[Any]:
@@ -69,6 +81,8 @@ def _called(made: PythonClass, batch: pa.RecordBatch) -> pa.Array[Any]:
 
 def _row(made: PythonClass, arguments: Sequence[pa.Array[Any]], failed: FunctionFailed) -> str:
     pairs = zip(made.parameters, arguments, strict=True)
-    row = ", ".join(f"{name} = {values[failed.at or 0].as_py()!r}" for (name, _), values in pairs)
-    where = "at the row" if failed.at is not None else "in a batch, the first row of which is"
+    known = failed.at is not None and all(failed.at < len(values) for values in arguments)
+    at = failed.at if known and failed.at is not None else 0
+    row = ", ".join(f"{name} = {values[at].as_py()!r}" for (name, _), values in pairs)
+    where = "at the row" if known else "in a batch, the first row of which is"
     return f"{where} {row or 'without arguments'}"

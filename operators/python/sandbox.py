@@ -29,6 +29,7 @@ import pyarrow as pa
 from operators.core.errors import ConfigError, UserError
 from operators.python.child import fold_answer
 from operators.python.definition import PythonClass, PythonFunction
+from operators.python.watch import Watch
 
 _PROGRAM = Path(__file__).with_name("process.py")
 #: The setting of executors, which their workers inherit, and what it may be: whether code of users runs only in the
@@ -38,6 +39,17 @@ MODES: Final = ("require", "prefer", "off")
 #: A process that has not loaded its code after this time is given up; imports count.
 _START_S = 60.0
 _MOST_PROCESSES = 64
+#: How long a process may take to end that has closed its output.
+_END_S = 2.0
+#: The longest text about an error, in characters: it goes to logs, and to whoever asks about the query.
+_LONGEST_TEXT = 10_000
+#: What reading an answer raises that is not one.
+_UNREADABLE = (
+    *(pa.ArrowException, ValueError, TypeError, LookupError, OSError, StopIteration),
+    *(ArithmeticError, RecursionError, MemoryError, struct.error),
+)
+#: The numbers of fields in Arrow's format: the header of a message, and the compression of a record batch.
+_HEADER, _COMPRESSION = 2, 3
 #: By how much an answer may be larger than the memory of the function: what its process has without it.
 _OWN_BYTES = 256 << 20
 _WHAT_IT_HAS = "code in Python runs without network, other programs and files but those of installed packages"
@@ -58,6 +70,7 @@ class Sandbox:
     def __init__(self, function: PythonFunction | PythonClass) -> None:
         self._function = function
         self._process: subprocess.Popen[bytes] | None = None
+        self._watch: Watch | None = None
 
     def call(self, arguments: pa.RecordBatch) -> pa.Array[Any]:
         """The values of a call. Raises FunctionFailed."""
@@ -68,7 +81,7 @@ class Sandbox:
         answer = self._answer(process, sink.getvalue().to_pybytes(), self._function.limits.seconds)
         try:
             return _values(self._function, answer, arguments.num_rows)
-        except (pa.ArrowException, ValueError, StopIteration) as error:
+        except _UNREADABLE as error:
             raise self._unreadable(error) from None
 
     def close(self) -> None:
@@ -90,19 +103,20 @@ class Sandbox:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={}, cwd="/", bufsize=0
             )
+            self._watch = Watch(self._process, self._function.limits.bytes + _OWN_BYTES)
             self._load(self._process)
         return self._process
 
     def _load(self, process: subprocess.Popen[bytes]) -> None:
         try:
-            missing = json.loads(self._answer(process, self._opening(), _START_S))
+            missing = "; ".join(json.loads(self._answer(process, self._opening(), _START_S)))
         except FunctionFailed as error:
             self.close()
             raise FunctionFailed(error.message, repeatable=False) from None
+        except _UNREADABLE as error:
+            raise self._unreadable(error) from None
         if missing:
-            warnings.warn(
-                f'"{self._function.name}" runs without all of its sandbox: {"; ".join(missing)}', stacklevel=2
-            )
+            warnings.warn(f'"{self._function.name}" runs without all of its sandbox: {missing}', stacklevel=2)
 
     def _opening(self) -> bytes:
         function = self._function
@@ -130,14 +144,23 @@ class Sandbox:
             self.close()
             raise FunctionFailed(f"it took longer than {seconds:g} s", repeatable=False) from None
         except (EOFError, BrokenPipeError):
-            code = process.wait()
-            self.close()
-            ended = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            raise FunctionFailed(f"its process ended: {ended}") from None
+            raise self._ended(process) from None
         try:
             return _told(answer)
-        except (ValueError, KeyError, TypeError) as error:
+        except _UNREADABLE as error:
             raise self._unreadable(error) from None
+
+    def _ended(self, process: subprocess.Popen[bytes]) -> FunctionFailed:
+        """How a process has ended that answers no more. One that only closed its files is ended."""
+        try:
+            code = process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            return FunctionFailed("its process closed its output", repeatable=False)
+        finally:
+            self.close()
+        if self._watch is not None and self._watch.why is not None:
+            return FunctionFailed(f"its process was ended: {self._watch.why}")
+        return FunctionFailed(f"its process ended: {_signal(-code) if code < 0 else f'exit code {code}'}")
 
     def _unreadable(self, error: Exception) -> FunctionFailed:
         """Code of users can write answers of its own, after which no further one is believed."""
@@ -170,20 +193,58 @@ def _told(answer: bytes) -> bytes:
         )
     if kind == b"\1":
         told = json.loads(content)
-        text = f"{told['kind']}: {told['message']}\n{told['traceback']}".rstrip()
-        raise FunctionFailed(f"{text}\n{_WHAT_IT_HAS}" if told["kind"] == "PermissionError" else text, at=told["at"])
+        text = "{}: {}\n{}".format(*(_shortened(str(told[part])) for part in ("kind", "message", "traceback"))).rstrip()
+        at = told["at"] if isinstance(told["at"], int) and told["at"] >= 0 else None
+        raise FunctionFailed(f"{text}\n{_WHAT_IT_HAS}" if told["kind"] == "PermissionError" else text, at=at)
     return content
 
 
+def _signal(number: int) -> str:
+    """The name of a signal; those of real time have none."""
+    return next((each.name for each in signal.Signals if each == number), f"signal {number}")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} … ({len(text):,} characters)"
+
+
 def _values(function: PythonFunction | PythonClass, answer: bytes, rows: int) -> pa.Array[Any]:
-    """The values of an answer; ValueError or ArrowException if it is not one, since code of users can write it."""
+    """The values of an answer; one of `_UNREADABLE` if it is not one, since code of users can write it. Nothing is
+    decompressed: what is read is no larger than the answer."""
     expected = fold_answer(function.result) if isinstance(function, PythonClass) else function.result
-    with pa.ipc.open_stream(answer) as reader:
-        values = reader.read_next_batch().column(0)
+    messages = pa.MessageReader.open_stream(answer)
+    first, batch = messages.read_next_message(), messages.read_next_message()
+    if (first.type, batch.type) != ("schema", "record batch"):  # which Arrow does not check
+        raise ValueError(f'messages of the types "{first.type}" and "{batch.type}"')
+    schema = pa.ipc.read_schema(first)
+    if [field.type for field in schema] != [expected]:
+        raise ValueError(f"values of the types {[str(field.type) for field in schema]} instead of {expected}")
+    if _is_compressed(batch.metadata.to_pybytes()):
+        raise ValueError("compressed values")
+    values = pa.ipc.read_record_batch(batch, schema).column(0)
     values.validate(full=True)
-    if values.type != expected or len(values) != rows:
-        raise ValueError(f"{len(values)} values of type {values.type} for {rows} rows of type {expected}")
+    if len(values) != rows:
+        raise ValueError(f"{len(values)} values for {rows} rows")
     return values
+
+
+def _is_compressed(message: bytes) -> bool:
+    """Whether the record batch of a message, a table of Flatbuffers that Arrow has verified, names a compression."""
+    (root,) = struct.unpack_from("<I", message)
+    header = _place(message, root, _HEADER)
+    return (
+        header is None
+        or _place(message, header + struct.unpack_from("<I", message, header)[0], _COMPRESSION) is not None
+    )
+
+
+def _place(message: bytes, table: int, field: int) -> int | None:
+    """Where a field of a table of Flatbuffers is; None if it is not set."""
+    names = table - struct.unpack_from("<i", message, table)[0]
+    (size,) = struct.unpack_from("<H", message, names)
+    at = 4 + 2 * field
+    (offset,) = struct.unpack_from("<H", message, names + at) if at < size else (0,)
+    return table + offset if offset else None
 
 
 def _write(pipe: IO[bytes], content: bytes, deadline: float) -> None:

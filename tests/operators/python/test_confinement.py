@@ -51,9 +51,11 @@ def f(n):
 """
 
 
-def function(source: str) -> PythonFunction:
+def function(source: str, result: pa.DataType | None = None) -> PythonFunction:
     parameters = (("n", pa.int64()),)
-    return PythonFunction("f", parameters, pa.string(), "f", package_of(source.encode()), Limits(60.0, 1 << 30))
+    return PythonFunction(
+        "f", parameters, result or pa.string(), "f", package_of(source.encode()), Limits(60.0, 1 << 30)
+    )
 
 
 def called(source: str) -> str:
