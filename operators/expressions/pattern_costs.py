@@ -2,13 +2,14 @@
 
 The search is linear in the text. Where a pattern leaves open how it matches, each byte may cost a step for each
 position of it; one of a class of Unicode, such as `\\w`, stands for a few. Signs that stand for themselves cost nothing
-of note.
+of note, unless they may be left out, or case does not matter; of alternatives the longest one counts.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -20,10 +21,38 @@ FEW_POSITIONS: Final = 50
 _UNICODE: Final = 4
 _TOKENS = re.compile(
     r"""(?P<repeated>\{(?P<least>\d+)(?:(?P<open>,)(?P<most>\d*))?\}) | (?P<unicode>\\[pP](?:\{[^}]*\}|.)|\\[wWdDsS])
-    | (?P<escaped>\\[xuU]\{[^}]*\}|\\.) | (?P<any>\.) | (?P<loop>[*+?]) | (?P<begin>\() | (?P<end>\))
+    | (?P<escaped>\\[xuU]\{[^}]*\}|\\.) | (?P<any>\.) | (?P<loop>[*+?]) | (?P<or>\|)
+    | (?P<begin>\((?:\?(?:P?<\w+>|[A-Za-z-]*:?))?) | (?P<end>\))
     | (?P<open_set>\[\^?\]?) | (?P<close_set>\]) | (?P<sign>.)""",
     re.VERBOSE | re.DOTALL,
 )
+
+
+_ANY_CASE = re.compile(r"\(\?[A-Za-hj-z]*i")
+
+
+@dataclass
+class _Group:
+    """What is known of a group: its positions, the signs of the alternative that is read, and of the longest one."""
+
+    weight: int = 0
+    signs: int = 0
+    longest: int = 0
+    alternatives: bool = False
+
+    def add(self, weight: int, signs: int) -> None:
+        """Reads a part, or makes the last one larger."""
+        self.weight, self.signs = self.weight + weight, self.signs + signs
+        self.longest = max(self.longest, self.signs)
+
+    def next_alternative(self) -> None:
+        """Reads the sign between two alternatives."""
+        self.signs, self.alternatives = 0, True
+
+    def whole(self, any_case: bool) -> tuple[int, int]:
+        """The positions of the group, and the signs that are not yet among them."""
+        counted = self.alternatives or any_case
+        return self.weight + counted * self.longest, 0 if counted else self.longest
 
 
 @lru_cache(maxsize=4096)
@@ -32,18 +61,29 @@ def positions(pattern: str) -> int:
 
     >>> positions("plain text"), positions("a.c"), positions(r"(\w{3}x){10}"), positions("[a-z]{100}")
     (0, 1, 120, 100)
+    >>> positions("a?b?(cd)*"), positions("(a|b)(cd|e)"), positions("one|three"), positions("(?i)text")
+    (4, 3, 5, 4)
     """
-    groups, last = [0], 0
+    any_case, groups, last, signs = _ANY_CASE.search(pattern) is not None, [_Group()], 0, 0
     for kind, times, weight in _parts(pattern):
+        group = groups[-1]
         if kind == "begin":
-            groups.append(0)
+            groups.append(_Group())
+        elif kind == "or":
+            group.next_alternative()
+        elif kind == "loop":
+            group.add(signs, -signs)
+            last, signs = last + signs, 0
         elif kind == "repeated":
-            groups[-1] += max(last, 1) * times - last
+            group.add(max(last, 1) * times - last, 0)
             last = max(last, 1) * times
+        elif kind == "end" and len(groups) > 1:
+            last, signs = groups.pop().whole(any_case)
+            groups[-1].add(last, signs)
         else:
-            last = groups.pop() if kind == "end" and len(groups) > 1 else weight
-            groups[-1] += last
-    return sum(groups)
+            last, signs = weight, int(kind in ("sign", "escaped"))
+            group.add(last, signs)
+    return sum(group.whole(any_case)[0] for group in groups)
 
 
 def like_positions(pattern: str) -> int:
@@ -67,7 +107,7 @@ def _parts(pattern: str) -> Iterator[tuple[str, int, int]]:
             yield "repeated", _times(token), 0
         elif kind in ("unicode", "any"):
             yield kind, 1, _UNICODE if kind == "unicode" else 1
-        elif kind != "loop":
+        else:
             yield kind, 1, 0
 
 
