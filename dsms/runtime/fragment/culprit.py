@@ -14,6 +14,8 @@ import msgspec
 APART_S = 120.0
 #: By what batches are divided at each step, and how many steps there are.
 _SMALLER, _STEPS = 16, 4
+#: So many times a query has to end its workers alone, each time in smaller batches: one death may be an accident.
+_ALONE = 2
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -35,8 +37,10 @@ class Search(msgspec.Struct, frozen=True):
     >>> search.trial, search.died(("c", "b"), 5.0, "no memory").trial
     (Trial(queries=('c', 'b'), smaller=0), Trial(queries=('c',), smaller=1))
     >>> search = search.died(("c", "b"), 5.0, "no memory").passed(6.0)
-    >>> search.trial, search.died(("b",), 7.0, "no memory").failed
-    (Trial(queries=('b',), smaller=1), {'b': 'no memory'})
+    >>> search.trial, search.died(("b",), 7.0, "no memory").trial
+    (Trial(queries=('b',), smaller=1), Trial(queries=('b',), smaller=2))
+    >>> search.died(("b",), 7.0, "no memory").died(("b",), 8.0, "no memory").failed
+    {'b': 'no memory'}
 
     If each part lives, it may have been an accident; the second time the queries are too much only together, and
     batches are smaller from then on.
@@ -59,13 +63,16 @@ class Search(msgspec.Struct, frozen=True):
     smaller: int = 0
     #: The queries whose workers died last while they ran together.
     together: tuple[str, ...] = ()
+    #: How often the query on trial has ended its workers alone.
+    alone: int = 0
 
     @property
     def trial(self) -> Trial | None:
         """What runs alone; None if there is no search."""
         if not self.parts:
             return None
-        return Trial(self.parts[0], min(self.smaller + (len(self.parts[0]) == 1), _STEPS))
+        single = len(self.parts[0]) == 1
+        return Trial(self.parts[0], min(self.smaller + single * (1 + self.alone), _STEPS))
 
     def died(self, running: Collection[str], now: float, reason: str) -> Search:
         """The search after the workers of these queries have died; `reason` becomes that of the culprit."""
@@ -76,14 +83,16 @@ class Search(msgspec.Struct, frozen=True):
             return msgspec.structs.replace(self, missed=missed, at=now)._among(_newest_first(running))
         if len(self.parts[0]) > 1:
             return self._among(self.parts[0])
+        if self.alone + 1 < _ALONE:
+            return msgspec.structs.replace(self, alone=self.alone + 1)
         return msgspec.structs.replace(self.ended(), failed={**self.failed, self.parts[0][0]: reason})
 
     def passed(self, now: float) -> Search:
         """The search after the queries on trial have done all there was to do, or a fair part of it."""
         if len(self.parts) > 1:
-            return msgspec.structs.replace(self, parts=self.parts[1:])
+            return msgspec.structs.replace(self, parts=self.parts[1:], alone=0)
         smaller = min(self.smaller + self.missed, _STEPS)
-        return msgspec.structs.replace(self, parts=(), missed=True, at=now, smaller=smaller)
+        return msgspec.structs.replace(self, parts=(), missed=True, at=now, smaller=smaller, alone=0)
 
     def released(self, queries: Iterable[str]) -> Search:
         """The search when these are the queries that there are: those that were dropped, paused or replaced are neither
@@ -95,12 +104,12 @@ class Search(msgspec.Struct, frozen=True):
 
     def ended(self) -> Search:
         """Without a search."""
-        return msgspec.structs.replace(self, parts=(), missed=False, together=())
+        return msgspec.structs.replace(self, parts=(), missed=False, together=(), alone=0)
 
     def _among(self, suspects: tuple[str, ...]) -> Search:
         middle = (len(suspects) + 1) // 2
         parts = tuple(part for part in (suspects[:middle], suspects[middle:]) if part)
-        return msgspec.structs.replace(self, parts=parts, together=suspects)
+        return msgspec.structs.replace(self, parts=parts, together=suspects, alone=0)
 
 
 def smaller_batches(records: int, steps: int) -> int:

@@ -79,7 +79,7 @@ def test_a_query_that_is_dropped_meanwhile_ends_the_search_and_one_that_is_resum
     assert search.trial == Trial(("o3", "o2"))
     assert search.released(("o1", "o2", "o3", "o4")) == search
     assert search.released(("o1", "o2")).trial is None
-    found = search.died(("o3", "o2"), 3.0, REASON).passed(4.0).died(("o2",), 5.0, REASON)
+    found = search.died(("o3", "o2"), 3.0, REASON).passed(4.0).died(("o2",), 5.0, REASON).died(("o2",), 6.0, REASON)
     assert found.failed == {"o2": REASON} and found.trial is None
     assert found.released(("o1", "o3")).failed == {}
 
@@ -93,7 +93,15 @@ def test_a_query_alone_gets_by_with_smaller_batches_if_those_are_not_too_much_fo
     assert (twice.trial, twice.smaller) == (None, 1)
     again = twice.died(("o1",), 5.0, REASON)
     assert again.trial == Trial(("o1",), 2)
-    assert again.died(("o1",), 6.0, REASON).failed == {"o1": REASON}
+    assert again.died(("o1",), 6.0, REASON).died(("o1",), 7.0, REASON).failed == {"o1": REASON}
+
+
+def test_two_accidents_in_a_row_fail_nobody() -> None:
+    search = Search().died(("o1",), 1.0, REASON).died(("o1",), 6.0, REASON)
+    assert (search.failed, search.trial) == ({}, Trial(("o1",), 2))
+    assert search.passed(7.0).trial is None
+    among = Search().died(("o1", "o2"), 1.0, REASON).died(("o2",), 2.0, REASON).passed(3.0).died(("o1",), 4.0, REASON)
+    assert (among.failed, among.trial) == ({}, Trial(("o1",), 2))
 
 
 def test_the_newest_queries_are_tried_first() -> None:
