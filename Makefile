@@ -21,8 +21,8 @@ demo: setup ## start everything, run continuous queries, show their results
 	@$(BIN)/python -m dsms.demo $(if $(KEEP),--keep) $(if $(LIVE),--live)
 
 test: setup ## all tests, with the real services; some files at a time, more of those that often wait for a service
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests $(ARGS)
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder integration $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 tests $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=20 integration $(ARGS)
 
 check: setup ## style, types, packages with known faults; lists the packages in build/sbom.json
 	$(BIN)/ruff check .
