@@ -11,7 +11,7 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.errors import translate, translated
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
 from connectors.kafka.topics import TIMEOUT_S, partitions_of
-from operators.core.delta import BEGINNING
+from operators.core.delta import BEGINNING, is_instant
 from operators.core.errors import DsmsError, UserError
 
 DELIVERY_TIMEOUT_MS = 60_000
@@ -54,7 +54,7 @@ def heartbeats(partitions: Iterable[int], instant: int) -> list[Record]:
     >>> heartbeats([0], 7)
     [(None, None, [('dsms-heartbeat', b'7')], 0)]
     """
-    if not BEGINNING < instant < -BEGINNING:
+    if not is_instant(instant):
         raise UserError(f'"advance" is {instant}, which is no instant', hint=f"instants lie within ±{-BEGINNING - 1}")
     return [(None, None, [(HEARTBEAT_HEADER, str(instant).encode())], partition) for partition in partitions]
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from connectors.kafka.publish import Outgoing
 from connectors.kafka.record_codec import RowEncoder
-from operators.core.delta import BEGINNING
+from operators.core.delta import BEGINNING, is_instant
 from operators.core.errors import UserError
 
 OPS = ("+", "u", "-")
@@ -94,7 +94,7 @@ def _object(line: str) -> dict[str, Any]:
 def _instant(value: Any) -> int | None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
         raise UserError(f'field "ts" is {json.dumps(value)}', hint="an instant is a whole number")
-    if value is not None and not BEGINNING < value < -BEGINNING:
+    if value is not None and not is_instant(value):
         raise UserError(f'field "ts" is {value}', hint=f"instants lie within ±{-BEGINNING - 1}")
     return value
 

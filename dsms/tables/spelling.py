@@ -47,16 +47,20 @@ def _count_pairs(node: exp.Expr) -> exp.Expr:
 def _best(node: exp.Expr) -> exp.Expr:
     """The first of equally good ones is taken, which is to be the least."""
     if isinstance(node.expression, exp.Expr) and not isinstance(node.expression, exp.Order):
-        least = exp.Order(this=node.expression, expressions=[exp.Ordered(this=node.this.copy(), nulls_first=False)])
-        node.set("expression", least)
+        node.set("expression", _in_order_of(node.expression, node.this))
     return node
 
 
 def _mode(node: exp.Expr) -> exp.Expr:
     """The first of equally frequent ones is taken, which is to be the least."""
     if node.this is not None and not isinstance(node.this, exp.Distinct | exp.Order):
-        node.set("this", exp.Order(this=node.this, expressions=[exp.Ordered(this=node.this.copy(), nulls_first=False)]))
+        node.set("this", _in_order_of(node.this, node.this))
     return node
+
+
+def _in_order_of(argument: exp.Expr, value: exp.Expr) -> exp.Order:
+    """The last argument of an aggregate, followed by ORDER BY a value."""
+    return exp.Order(this=argument, expressions=[exp.Ordered(this=value.copy(), nulls_first=False)])
 
 
 def _quantile(value: exp.Expr, fraction: exp.Expr) -> exp.Expr:

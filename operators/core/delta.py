@@ -36,6 +36,15 @@ MAX_PARTITIONS = 1 << (SOURCE_SHIFT - ORDER_SHIFT)
 MAX_SOURCES = 1 << (63 - SOURCE_SHIFT)
 
 
+def is_instant(number: int) -> bool:
+    """Whether a number is an instant of a record.
+
+    >>> is_instant(0), is_instant(-BEGINNING), is_instant(BEGINNING)
+    (True, False, False)
+    """
+    return BEGINNING < number < -BEGINNING
+
+
 def origin(order: int) -> tuple[int, int, int]:
     """The source, partition and offset packed into an order.
 

@@ -220,14 +220,14 @@ GROWTH: dict[str, Estimate] = {
     "like": _compiled,
     "ilike": _compiled,
     "regexp_like": _compiled,
-    "regexp_extract": _searched,
+    "regexp_extract": _compiled,
 }
 
 
 def grows(call: Call) -> bool:
     """Whether a value may be larger than the arguments, or a search may cost too much."""
     estimate = GROWTH.get(call.function)
-    if estimate not in (_compiled, _searched) or not isinstance(call.arguments[1], Literal):
+    if estimate is not _compiled or not isinstance(call.arguments[1], Literal):
         return estimate is not None
     pattern = call.arguments[1].value
     return pattern is not None and _positions(call)(str(pattern)) > FEW_POSITIONS
@@ -283,7 +283,7 @@ def within(call: Call, arguments: Sequence[Compiled], longest: int) -> pl.Expr:
 def masked(call: Call, arguments: Sequence[Compiled], fits: pl.Expr, longest: int, build: Build) -> Compiled:
     """What `build` makes of the arguments of rows that fit; others are in fault."""
     # Polars searches what is behind a NULL as well
-    blank = lit_text("") if GROWTH[call.function] in (_compiled, _searched) else pl.lit(None)
+    blank = lit_text("") if GROWTH[call.function] is _compiled else pl.lit(None)
     kept = [
         argument
         if isinstance(node, Literal) and at
@@ -303,7 +303,7 @@ def _check_frame(sizes: pl.Series, height: int) -> None:
 
 def _problem(call: Call, longest: int) -> str:
     costly, result = "text too long for so costly a pattern", call.type
-    if GROWTH[call.function] in (_compiled, _searched):
+    if GROWTH[call.function] is _compiled:
         long = (
             "" if isinstance(call.arguments[1], Literal) else f"pattern longer than {longest // _COMPILED} bytes, or "
         )

@@ -91,7 +91,7 @@ def _numbers(call: WindowCall, at: int, arrived: Arrived) -> Made:
     peers = arrived.segments.peer_starts
     if call.function == "rank":
         return _value(call, pl.Series(arrived.number[peers])), none, []
-    leads = np.cumsum(peers == np.arange(len(peers)))
+    leads = np.cumsum(_leads(arrived.segments))
     held = _held(arrived, f"__n{at}", pl.Int64(), 0).to_numpy()
     dense = held[arrived.member] + leads - leads[arrived.segments.starts] + 1
     return _value(call, pl.Series(dense)), none, [pl.Series(f"__n{at}", dense[arrived.lasts], pl.Int64)]

@@ -22,7 +22,7 @@ from connectors.kafka.record_lines import LineFormat
 from dsms.coordinator.results.positions import MOST_RECORDS, token_of
 from dsms.model.objects import Source
 from dsms.runtime.stages.intake import reading_schema
-from operators.core.delta import BEGINNING
+from operators.core.delta import is_instant
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 _DELIVERY_MS = 20_000
@@ -75,7 +75,7 @@ class RecordPublisher:
     def publish(self, source: Source, body: bytes, key: Sequence[str] = (), advance: int | None = None) -> Published:
         """Sends the records of a body, then promises on every partition that no record below `advance` will follow. If
         one record is wrong, all are refused."""
-        if advance is not None and not BEGINNING < advance < -BEGINNING:
+        if advance is not None and not is_instant(advance):
             raise UserError(f'"advance" is {advance}', hint="want an instant")
         records = self._records(source, split_body(body), key)
         partitions = existing_partitions(self._kafka, source.topic)

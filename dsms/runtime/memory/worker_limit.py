@@ -70,8 +70,14 @@ def most_to_driver(targets: int, environ: Mapping[str, str] = os.environ) -> int
     >>> most_to_driver(4, {"DSMS_WORKER_MEMORY_MB": "1000"}), most_to_driver(4, {})
     (262144000, None)
     """
+    limit = _limit(environ)
+    return None if limit is None else limit // targets
+
+
+def _limit(environ: Mapping[str, str]) -> int | None:
+    """The limit of a worker in bytes; None if there is none."""
     limit_mb = environ.get(VARIABLE, "")
-    return (int(limit_mb) << 20) // targets if limit_mb.isdigit() else None
+    return int(limit_mb) << 20 if limit_mb.isdigit() else None
 
 
 def _tasks(master: str) -> int:
@@ -105,11 +111,10 @@ def memory_of_machine() -> int:
 def limit_memory(environ: Mapping[str, str] = os.environ) -> None:
     """Called by each task in a worker: the first one starts the thread that looks at its memory. Without the variable
     there is no limit."""
-    limit_mb = environ.get(VARIABLE, "")
-    if not limit_mb.isdigit() or os.getpid() in _guarded:
+    limit = _limit(environ)
+    if limit is None or os.getpid() in _guarded:
         return
     _guarded.add(os.getpid())
-    limit = int(limit_mb) << 20
     _raise_walls(limit)
     if resident() is not None:
         threading.Thread(target=_watch, args=(limit,), name="memory", daemon=True).start()

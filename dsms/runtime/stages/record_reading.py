@@ -19,7 +19,7 @@ from connectors.kafka.record_formats import FORMATS
 from dsms.model.objects import Format, Source
 from dsms.runtime.stages.intake import LATE, NO_NUMBER, OUT_OF_RANGE, Arrivals, Intake, no_instant, reading_schema
 from operators.core.clock import Heartbeat
-from operators.core.delta import BEGINNING
+from operators.core.delta import is_instant
 
 WriterSchema = Callable[[int], dict[str, object]]
 
@@ -149,4 +149,4 @@ def _promise(text: bytes | None) -> int | None:
         time = int(text or b"")
     except ValueError:
         return None
-    return time if BEGINNING < time < -BEGINNING else None
+    return time if is_instant(time) else None
