@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -41,13 +42,15 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Replaces all sleeps; gives the list of the pauses that were asked for, in seconds."""
+    """Replaces the client's sleeps, not those of other threads; gives the list of the pauses asked for, in seconds."""
     pauses: list[float] = []
 
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("time.sleep", pauses.append)
+    clock = SimpleNamespace(sleep=pauses.append, monotonic=time.monotonic)
+    monkeypatch.setattr("dsms.client.blocking.time", clock)
+    monkeypatch.setattr("tenacity.nap.time", clock)
     monkeypatch.setattr("asyncio.sleep", pause)
     return pauses
 
