@@ -1,5 +1,5 @@
-"""Plans of queries of which something is adjusted while they run, and SHED_WHERE: the condition that a record of a
-query's stream must satisfy to be shed."""
+"""Plans of queries that the system may adjust while they run (window sizes, sketches, shedding), and SHED_WHERE: the
+condition that a record of a query's stream must satisfy to be shed."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from operators.expressions import Expression, column
 
 
 def adjustable_plan(node: logical.Node, query: Query | Former) -> logical.Node:
-    """The bound plan of a query as its options ask for it: with the sizes of its windows chosen while it runs, if its
-    memory is bounded (`dsms.optimizer.window_ranges`), with sketches, if it also allows for errors
-    (`dsms.optimizer.sketches`), or with a Shed operator, if its input may be shed (`dsms.optimizer.shedding`)."""
+    """The bound plan of a query with its options applied: window sizes that are chosen at run time, if its memory is
+    bounded (`dsms.optimizer.window_ranges`); sketches instead, if it also allows an error (`dsms.optimizer.sketches`);
+    or a Shed operator, if its input may be shed (`dsms.optimizer.shedding`)."""
     node = with_ranges(node, query.id, bounded=query.memory is not None and query.sketch_error is None)
     if query.sketch_error is not None:
         return approximated(node, query.sketch_error)
@@ -38,7 +38,8 @@ def adjustable_plan(node: logical.Node, query: Query | Former) -> logical.Node:
 
 
 def _bound(text: str, stream: logical.StreamScan) -> Expression:
-    """The condition bound over the columns of a stream. Raises a UserError that quotes it."""
+    """The condition `text`, bound over the columns of a stream. Raises a UserError that quotes it if it is not a
+    condition."""
     fields = schema(stream)
     entries = tuple(Entry(stream.stream, field.name, column(field)) for field in fields)
     try:

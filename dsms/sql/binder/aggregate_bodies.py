@@ -1,4 +1,4 @@
-"""Binding of aggregates that users write: from the text of a definition and types of arguments to frozen records."""
+"""Binds user-defined aggregates: turns the text of a definition and the types of its arguments into a `Definition`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPES = "integers, REAL, DOUBLE, BOOLEAN, VARCHAR, DATE and TIMESTAMP"
 
 
 def body_type(type_: pa.DataType) -> pa.DataType | None:
-    """The type in which a body holds the values of a type; None if it cannot.
+    """The type in which the body of an aggregate holds values of a type; None if it cannot hold them.
 
     >>> body_type(pa.float32()), body_type(pa.decimal128(9, 2)), body_type(pa.list_(pa.int32()))
     (DataType(double), DataType(double), None)
@@ -44,7 +44,7 @@ def body_type(type_: pa.DataType) -> pa.DataType | None:
 def bind_aggregate(
     written: syntax.CreateAggregate, arguments: Sequence[pa.DataType] | None, resolve: Resolver
 ) -> defined.Definition:
-    """The definition for arguments of these types, or of the declared ones. Raises SqlError with the position."""
+    """The definition for arguments of these types; None means the declared types. Raises SqlError with the location."""
     parameters = parameter_types(written, arguments)
     bound = _BodyBinder(written, parameters, resolve).definition()
     try:
@@ -57,7 +57,7 @@ def bind_aggregate(
 def parameter_types(
     written: syntax.Written, arguments: Sequence[pa.DataType] | None
 ) -> tuple[tuple[str, pa.DataType], ...]:
-    """The parameters for arguments of these types, or of the declared ones. Raises SqlError or UserError."""
+    """The parameters for arguments of these types; None means the declared types. Raises SqlError or UserError."""
     if arguments is not None and len(arguments) != len(written.parameters):
         count_ = len(written.parameters)
         raise UserError(f'"{written.name.text}" takes {count_} argument{"s" * (count_ != 1)}, not {len(arguments)}')
@@ -68,14 +68,14 @@ def parameter_types(
 
 
 def result_type(written: syntax.Written, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
-    """The type of what is returned. Raises SqlError."""
+    """The type of the aggregate's result. Raises SqlError."""
     if len(written.result) == 1:
         return _written_type(written.result[0], parameters)
     return pa.struct([(column.name.text, _written_type(column, parameters)) for column in written.result])
 
 
 def _written_type(column: syntax.Field, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
-    """The type that was written; the name of a parameter stands for its type."""
+    """The declared type of a column; the name of a parameter means the type of that parameter."""
     named = dict(parameters).get((column.type or "").lower())
     return _declared(column) if named is None else named
 
@@ -95,7 +95,8 @@ def _parameter_type(written: syntax.Written, parameter: syntax.Field, argument: 
 
 
 def _passes(argument: pa.DataType, type_: pa.DataType) -> bool:
-    """Whether a value can be an argument: integers for integers, any numbers for DOUBLE, dates for TIMESTAMP, NULL."""
+    """Whether a value of type `argument` can be passed as `type_`: integers as integers, any number as DOUBLE, dates as
+    TIMESTAMP, and NULL as anything."""
     if pa.types.is_null(argument) or argument == type_:
         return True
     if pa.types.is_date32(argument) and pa.types.is_timestamp(type_):
@@ -107,7 +108,7 @@ def _passes(argument: pa.DataType, type_: pa.DataType) -> bool:
 
 
 def _declared(field_: syntax.Field) -> pa.DataType:
-    """The type that was written. Raises SqlError for one that bodies do not have."""
+    """The declared type of a field. Raises SqlError for a type that bodies cannot hold."""
     assert field_.type is not None
     try:
         type_ = body_type(parse_type(field_.type))
@@ -238,7 +239,7 @@ class _BodyBinder:
         return defined.Insert(name, placed, _place(statement.text))
 
     def _targets(self, name: str, table: exp.Expr) -> tuple[tuple[str, pa.DataType], ...]:
-        """The columns of what is inserted into."""
+        """The columns of the table that INSERT names; for RETURN, the columns of the result."""
         if name == defined.RETURN:
             result = result_type(self.written, self.parameters)
             return (
@@ -267,7 +268,7 @@ class _BodyBinder:
         named: list[str] | None,
         table: exp.Expr,
     ) -> defined.Query:
-        """The query with a value of the right type for each column, NULL for one that is not named."""
+        """The query with a value of the right type for each column, NULL for a column that INSERT does not name."""
         order = [name for name, _ in columns] if named is None else named
         if len(order) != len(query.outputs) or (named is not None and not set(named) <= {name for name, _ in columns}):
             raise error_at(table, f"{len(order)} values are needed, not {len(query.outputs)}")
@@ -305,7 +306,7 @@ class _BodyBinder:
         return None if where is None else binder.predicate(where.this, scope)
 
     def _met_by_each(self, where: Expression | None, scan: defined.Scan) -> bool:
-        """Whether a row meets a condition when it is itself the row that comes, whatever its values are."""
+        """Whether the arriving row itself always satisfies the condition, whatever its values are."""
         if where is None:
             return True
         if not isinstance(where, Call):
@@ -329,7 +330,7 @@ class _BodyBinder:
 
 
 def assigned(value: Expression | None, type_: pa.DataType, node: exp.Expr) -> Expression:
-    """A value as SQL assigns it to a column: numbers are cast to its type."""
+    """The value as SQL assigns it to a column: numbers are cast to the column's type."""
     if value is None:
         return Literal(None, type_)
     if value.type == type_:
@@ -344,14 +345,14 @@ def assigned(value: Expression | None, type_: pa.DataType, node: exp.Expr) -> Ex
 
 
 def coerce_strictly(value: Expression, type_: pa.DataType) -> Expression:
-    """A value in a type that can hold all values of its own."""
+    """The value converted to a type that can hold every value of its own type. Raises UserError for other types."""
     if pa.types.is_null(value.type) or (pa.types.is_date32(value.type) and pa.types.is_timestamp(type_)):
         return coerce(value, type_)
     raise UserError(f"a value of type {type_name(value.type)} cannot be stored as {type_name(type_)}", hint="use CAST")
 
 
 def name_of_table(table: exp.Expr) -> str:
-    """The name of a local table. Raises SqlError where something else is written."""
+    """The name of a local table. Raises SqlError if the node is something else."""
     if not isinstance(table, exp.Table):
         raise error_at(table, "a local table is expected here")
     return name_of(table)
@@ -362,7 +363,7 @@ def _place(text: syntax.Text) -> defined.Place:
 
 
 def _parsed(text: syntax.Text) -> exp.Expr:
-    """The tree of a text, whose positions are those in the script."""
+    """The parsed tree of a text; its locations are those in the whole script."""
     blank = "\n" * (text.place.line - 1) + " " * (text.place.column - 1)
     try:
         tree = sqlglot.parse_one(blank + text.sql, read=Dsms)
@@ -408,5 +409,5 @@ def _changes_rows(statement: defined.Statement, table: str) -> bool:
 
 
 def _deep_tables(statement: defined.Statement, bound: defined.Definition) -> set[str]:
-    """The tables that a statement and those inside of it use."""
+    """The tables that a statement uses, including the statements nested in it."""
     return {name for inner in defined.walk_all((statement,)) for name in defined.tables_of(inner, bound)}

@@ -1,4 +1,4 @@
-"""Aggregates as written: the function, its arguments, and the clauses after it."""
+"""Calls of aggregates in a parsed query: the function, its arguments, and the clauses after it."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ class AggregateCall:
     order: tuple[exp.Ordered, ...] = ()
     condition: exp.Expr | None = None
     constants: tuple[exp.Expr, ...] = ()
-    #: The aggregates among which the function is one that a user wrote; None: it is one of SQL's.
+    #: If the function is user-defined, the aggregates that the query may call; None for an aggregate of SQL.
     known: Known | None = None
 
 
 def mark(query: exp.Expr, known: Known) -> None:
-    """Marks the calls of aggregates that users wrote, so that `aggregate_call` knows them."""
+    """Marks the calls of user-defined aggregates, so that `aggregate_call` recognises them."""
     for node in query.find_all(exp.Anonymous, exp.AggFunc, exp.List):
         if known.has(written_name(node)):
             node.meta[_MARK] = known
 
 
 def callable_name(name: str, parameters: int) -> bool:
-    """Whether queries can call an aggregate of this name that a user wrote: SQL's grammar takes `round(x)`, or a
-    `corr(x)` of one argument, for something else.
+    """Whether queries can call a user-defined aggregate of this name. SQL's grammar reads `round(x)`, or `corr(x)` with
+    one argument, as something else.
 
     >>> callable_name("score", 1), callable_name("var_pop", 1), callable_name("round", 1), callable_name("corr", 1)
     (True, True, False, False)
@@ -151,7 +151,8 @@ def constant(node: exp.Expr, scope: Scope, what: str) -> object:
 
 
 def aggregates_in(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The outermost aggregates in an expression, except those in its subqueries and functions with OVER themselves."""
+    """The outermost aggregates in an expression, except those in its subqueries. A function with OVER is not one of
+    them, but aggregates in its arguments and clauses are."""
     if isinstance(node, exp.Query):
         return
     if isinstance(node, exp.Window):

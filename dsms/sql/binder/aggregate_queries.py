@@ -1,4 +1,4 @@
-"""Binding of what a body of an aggregate reads: values, conditions, and SELECT over local tables."""
+"""Binds the expressions in the body of an aggregate: values, conditions, and SELECT over local tables."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ Entries = tuple[Entry, ...]
 
 @dataclass(frozen=True)
 class QueryBinder:
-    """Binds within one statement. `leaving` are the parameters, if the statement is in EXPIRE: there `oldest()` is the
-    row that leaves, whose values they are."""
+    """Binds the expressions of one statement.
+
+    In EXPIRE the parameters hold the values of the row that leaves the window, and `oldest()` is that row; `leaving`
+    has their names there, and is None elsewhere.
+    """
 
     tables: Mapping[str, defined.LocalTable]
     parameters: tuple[tuple[str, pa.DataType], ...]
@@ -47,7 +50,8 @@ class QueryBinder:
         return tuple(Entry(alias, name, Column(f"r{scan.number}:{name}", type_)) for name, type_ in table.columns)
 
     def scope(self, levels: tuple[Entries, ...] = ()) -> Scope:
-        """The names of queries, the innermost first, then of the parameters; a nearer name hides one further out."""
+        """The scope of the columns of all queries, the innermost first, then of the parameters; an inner name hides an
+        outer one."""
         parameters = tuple(Entry(None, name, Column(f"p:{name}", type_)) for name, type_ in self.parameters)
         taken: set[str] = set()
         spelled: set[str] = set()
@@ -73,7 +77,7 @@ class QueryBinder:
         return bound
 
     def _rewritten(self, node: exp.Expr, levels: tuple[Entries, ...]) -> Expression | None:
-        """The values that only bodies have; None for all other nodes."""
+        """The expression of a node that only bodies support; None for all other nodes."""
         match node:
             case exp.Literal() if not node.is_string and "." in node.name:
                 return Literal(float(node.name), pa.float64())

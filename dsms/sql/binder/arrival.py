@@ -1,8 +1,9 @@
-"""The order in which the rows of a relation came, as columns that windows, cancellation and pruning keep.
+"""Adds columns with the arrival order of a relation's rows; windows, cancellation and pruning keep these columns.
 
-A row that leaves a window cancels an equal one that comes at the same instant, and projections make rows equal. What
-reads the order of rows would then take the new row for the old one. So it gets rows that have the instant and the
-record that they come from, by which equal rows differ, and sorts by these.
+A row that leaves a window cancels with an equal row that arrives at the same instant, and projections can make
+different rows equal. An operator that reads the order of rows would then mistake the new row for the old one. Therefore
+its input gets the instant and the number of each row's record as columns: by these equal rows differ, and the operator
+sorts by them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from operators.expressions import Column, Expression, call, column
 from operators.streams.stamp import RECORD
 from operators.streams.tagger import TS
 
-#: Nodes with the rows of their input, or some of them: they keep its columns.
+#: Nodes that output all or some rows of their input and keep its columns.
 _KEEPING = (
     logical.Filter
     | logical.TimeWindow
@@ -39,8 +40,8 @@ _KEEPING = (
 
 @dataclass(frozen=True)
 class Arrived:
-    """A plan with the `columns` by which its rows are in the order in which they came; rows that are equal in these
-    are in the order of their changes."""
+    """A plan whose `columns` give the arrival order of its rows; rows that are equal in them are in the order of their
+    changes."""
 
     node: logical.Node
     columns: tuple[str, ...]
@@ -52,10 +53,11 @@ class Arrived:
 
 
 def in_order_of_arrival(node: logical.GroupBy) -> logical.GroupBy:
-    """The groups, where aggregates that read the order of rows sort them by the columns of arrival.
+    """The groups; their aggregates that read the order of rows now also sort by the arrival columns.
 
-    Not where rows only come, each at its own instant: they are in order. Not for DISTINCT, which takes many rows for
-    one. Rows of relations that have no such columns, as groups and outer joins, stay in the order of their changes.
+    Leaves the groups as they are if the input is append-only and each row arrives at the instant of its record: then
+    its rows are already in order. Leaves aggregates with DISTINCT as they are, because DISTINCT merges equal rows. The
+    rows of relations without arrival columns, such as groups and outer joins, stay in the order of their changes.
     """
     columns = schema(node.input)
     reading = [each for each in node.aggregates if not each.distinct and reads_arrival(each, columns)]
@@ -71,8 +73,8 @@ def in_order_of_arrival(node: logical.GroupBy) -> logical.GroupBy:
 
 
 def breaking_ties(node: logical.Node) -> Arrived:
-    """The plan with the columns by which rows that tie in ORDER BY are in the order in which they came; without any
-    where no window is below: there the order of changes is the same."""
+    """The plan with arrival columns, which order the rows that tie in ORDER BY. Adds no columns if the plan contains no
+    window: then the order of changes is the arrival order."""
     windows = logical.TimeWindow | logical.RowWindow | logical.NowFilter | logical.Sync
     if any(isinstance(below, windows) for below in walk(node)):
         return with_arrival(node) or Arrived(node, ())
@@ -80,12 +82,13 @@ def breaking_ties(node: logical.Node) -> Arrived:
 
 
 def _comes_in_order(node: logical.Node) -> bool:
-    """Whether rows never leave, and come at the instants of their records."""
+    """Whether rows never leave, and each arrives at the instant of its record."""
     return append_only(node) and not any(isinstance(below, logical.Sync) for below in walk(node))
 
 
 def with_arrival(node: logical.Node) -> Arrived | None:
-    """The plan with columns of arrival besides its own; None where rows are not those of records."""
+    """The plan with arrival columns added to its own; None if its rows cannot be traced to records, as those of groups
+    and outer joins."""
     match node:
         case logical.StreamScan(keys=()):
             return Arrived(replace(node, numbered=True), (TS, RECORD))
@@ -110,7 +113,7 @@ def _projected(node: logical.Project) -> Arrived | None:
 
 
 def _hidden(arrived: Arrived, taken: Sequence[str]) -> list[Output]:
-    """The columns of arrival under names that are not taken."""
+    """The arrival columns, under names that are not `taken`."""
     fields, names = schema(arrived.node), list(taken)
     made: list[Output] = []
     for at, name in enumerate(arrived.columns):
@@ -120,7 +123,7 @@ def _hidden(arrived: Arrived, taken: Sequence[str]) -> list[Output]:
 
 
 def _united(node: logical.Union) -> Arrived | None:
-    """The branches, each projected to its own columns and those columns of arrival that all have."""
+    """The branches, each projected to its own columns and the arrival columns that all branches have."""
     branches = [with_arrival(branch) for branch in node.inputs]
     known = [branch for branch in branches if branch is not None]
     if len(known) < len(branches):
@@ -136,7 +139,7 @@ def _united(node: logical.Union) -> Arrived | None:
 
 
 def _joined(node: logical.Join) -> Arrived | None:
-    """A pair comes with the later of its rows."""
+    """The join; a pair arrives with the later of its two rows."""
     left_arrived, right_arrived = with_arrival(node.left), with_arrival(node.right)
     if left_arrived is None or right_arrived is None:
         return None

@@ -1,4 +1,4 @@
-"""As-of joins by bound conditions: equalities between the sides and one comparison of their times."""
+"""Builds as-of joins from bound conditions: equalities between the sides and one comparison of their times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _HINT = "for example a ASOF JOIN b ON a.k = b.k AND a.t >= b.t"
 def asof_join(
     left: logical.Node, right: logical.Node, conditions: Sequence[Expression], *, outer: bool, table: exp.Expr
 ) -> logical.Node:
-    """The as-of join of plans with disjoint column names. Raises SqlError unless the conditions fit."""
+    """The as-of join of plans with disjoint column names. Raises SqlError unless the conditions are equalities between
+    the sides and exactly one comparison."""
     names = [*schema(left).names, *schema(right).names]
     equal, (comparison, left_time, right_time) = _split(conditions, left, right, table)
     if not has_points(left_time.type):
@@ -39,7 +40,7 @@ def asof_join(
 
 
 def by_using(conditions: Sequence[Expression]) -> list[Expression]:
-    """USING (k, t): the last columns are compared by >=, the others are equal."""
+    """The conditions of USING (k, t): the last columns are compared by >=, the others are equal."""
     *equal, last = conditions
     assert isinstance(last, Call)
     return [*equal, call("greater_or_equal", *last.arguments)]
@@ -48,7 +49,7 @@ def by_using(conditions: Sequence[Expression]) -> list[Expression]:
 def _split(
     conditions: Sequence[Expression], left: logical.Node, right: logical.Node, table: exp.Expr
 ) -> tuple[list[Pair], tuple[Comparison, Expression, Expression]]:
-    """The equal pairs, and the comparison with the left side first."""
+    """The pairs of expressions that must be equal, and the comparison, each with the left side first."""
     sides = names_of(left), names_of(right)
     equal: list[Pair] = []
     times: list[tuple[Comparison, Expression, Expression]] = []

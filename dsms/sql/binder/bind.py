@@ -1,4 +1,4 @@
-"""Binding: from a parsed query and a catalog to a logical plan, without sqlglot's trees."""
+"""Binds a parsed query against a catalog: returns a logical plan, which contains no trees of sqlglot."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ __all__ = ["bind", "plan_of", "plan_over"]
 
 
 def bind(query: exp.Expr, catalog: Catalog, named: Named) -> logical.Node:
-    """The logical plan of a query, with views replaced by their plans. `named` is told of each name that the query
-    itself reads, as binding resolves it: behind common tables, but not inside of views.
+    """The logical plan of a query, with views replaced by their plans.
 
-    Raises SqlError for unknown names, type errors and every construct that is not supported, with its position.
+    Calls `named` with each name of the catalog that the query itself reads, including its common tables, but not with
+    names that views read. Raises SqlError for unknown names, type errors and every construct that is not supported,
+    with its location.
     """
     return result_of(query, catalog, named)

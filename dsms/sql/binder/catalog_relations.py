@@ -42,7 +42,7 @@ from operators.streams.tagger import TS
 
 
 def plan_of(name: str, catalog: Catalog) -> logical.Node:
-    """The plan of a stream, view or query of the catalog. It depends only on the objects that this reads."""
+    """The plan of a stream, view or query of the catalog. It depends only on the objects that the named one reads."""
     named = catalog.find(name)
     return plan_over(named, *below(named, catalog))
 
@@ -68,7 +68,7 @@ def plan_over(target: Object | Former, *read: Object) -> logical.Node:
 
 
 def _as_seen(target: Object | Former, read: tuple[Object, ...]) -> Iterator[Object]:
-    """The objects, with the definitions of aggregates and functions that are older than the query that reads them."""
+    """The objects as the target sees them: aggregates and functions have only the definitions older than the target."""
     number = number_of(target.id)
     for item in read:
         if isinstance(item, Aggregate):
@@ -82,7 +82,7 @@ def _as_seen(target: Object | Former, read: tuple[Object, ...]) -> Iterator[Obje
 
 
 def scan_of(source: Source, stream: str, keys: tuple[str, ...], catalog: Catalog) -> logical.StreamScan:
-    """The scan of a stream over a source, with the promises of the source."""
+    """The scan of a stream over a source, with the source's constraints except ORDERED BY as promises."""
     promises = (_promise(constraint, catalog) for constraint in source.constraints if constraint.kind != "ordered")
     return logical.StreamScan(source, stream, keys, promises=tuple(promises))
 
@@ -124,7 +124,7 @@ def bind_name(table: exp.Table, context: Context) -> Relation:
 
 
 def _relation(plan: logical.Node, alias: str, context: Context, hidden: str = "") -> Relation:
-    """The relation of a plan, whose column `hidden` is no part of `*`."""
+    """The relation of a plan; `*` does not include its column `hidden`."""
     shown = visible(plan)
     node = _with_ts(plan, alias, context)
     unnamed = {hidden} if TS in shown.names else {hidden, TS}
@@ -134,8 +134,8 @@ def _relation(plan: logical.Node, alias: str, context: Context, hidden: str = ""
 
 
 def _with_ts(node: logical.Node, alias: str, context: Context) -> logical.Node:
-    """The relation with its TS column. The TS of a view is the instant at which a row last changed, so the view needs a
-    key or append-only rows."""
+    """The relation with its TS column, if the query uses it. The TS of a view is the instant at which a row last
+    changed, so the view needs a key or append-only rows. Raises SqlError if it has neither."""
     if any(name.upper() == TS for name in schema(node).names):
         return node
     mentions = ts_columns(context.query, alias)

@@ -1,6 +1,5 @@
 """Views over the clock `clockStr`: synchronisation streams (SyncSQL section 3.2), and the current instant as a view
-(section 3.3). They are computed by arithmetic on instants, without
-running a lane."""
+(section 3.3). They are computed by arithmetic on instants, without a running dataflow."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ _PARTS = {"expressions", "from_", "where", "distinct"}
 
 @dataclass(frozen=True)
 class ClockView:
-    """A synchronisation stream with these points or, with `outputs`, a view of the last point: each column with its
-    constant, or None for the last point itself."""
+    """A synchronisation stream with these points or, with `outputs`, a view of the last point. `outputs` has the name
+    of each column and its constant, or None for the last point itself."""
 
     points: Periodic
     outputs: tuple[tuple[str, exp.Expr | None], ...] = ()

@@ -1,4 +1,4 @@
-"""Periodic conditions on the instants of the clock, and their points."""
+"""Computes the points at which periodic conditions on the instants of the clock are TRUE."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_INSTANTS = 1_000_000
 
 
 def points_where(node: exp.Expr, timepoint: str) -> Periodic | None:
-    """The instants t ≥ 0 for which a condition on `t mod n` is TRUE; None if there are none. Raises SqlError for
+    """The instants t ≥ 0 at which a condition on `t mod n` is TRUE; None if it has none. Raises SqlError for
     conditions that are not periodic.
 
     >>> import sqlglot
@@ -40,7 +40,7 @@ def points_where(node: exp.Expr, timepoint: str) -> Periodic | None:
 
 
 def _equal(node: exp.EQ, timepoint: str) -> Periodic | None:
-    """The points of `t mod n = m` directly, those of other equalities by evaluation."""
+    """The points of an equality: of `t mod n = m` directly, of others by evaluation."""
     for remainder, value in ((node.this, node.expression), (node.expression, node.this)):
         period = _modulus(remainder.unnest(), timepoint)
         if period is not None and isinstance(value, exp.Literal) and value.name.isdecimal():

@@ -1,4 +1,4 @@
-"""The common tables of WITH RECURSIVE: which are defined together, since each reads the others."""
+"""Groups the common tables of WITH RECURSIVE that must be defined together because each reads the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlglot import exp
 
 
 def groups(ctes: Sequence[exp.CTE]) -> list[list[exp.CTE]]:
-    """The tables in groups that are defined together, each group after those that it reads.
+    """The tables in groups that must be defined together, each group after the groups that it reads.
 
     >>> from sqlglot import parse_one
     >>> text = "WITH RECURSIVE a AS (SELECT * FROM c), b AS (SELECT * FROM c), c AS (SELECT * FROM b) SELECT 1"
@@ -31,12 +31,12 @@ def reads_itself(group: Sequence[exp.CTE]) -> bool:
 
 
 def named_in(query: exp.Expr, names: Collection[str]) -> set[str]:
-    """Those of some names, in lower case, that a query reads."""
+    """Those of `names`, in lower case, that a query reads."""
     return {table.name.lower() for table in query.find_all(exp.Table)} & set(names)
 
 
 def _reads_none(name: str, reached: Mapping[str, set[str]], waiting: Collection[str]) -> bool:
-    """Whether a table reads none of those that wait but the ones that read it."""
+    """Whether every waiting table that a table reads, directly or through others, also reads that table."""
     return all(name in reached[other] for other in reached[name] & set(waiting))
 
 

@@ -1,4 +1,4 @@
-"""Conjunctions of bound predicates, and plans with reserved columns besides those of the user."""
+"""Conjunctions of bound predicates, and plans with reserved columns in addition to the user's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsms.model.schema import schema
 from operators.expressions import Call, Column, Expression, Literal, call, column, columns
 
 Output = tuple[str, Expression]
-#: A chain of up to so many predicates is nested on the left, as it is parsed.
+#: A conjunction of at most this many predicates is nested on the left, as the parser nests it.
 _CHAIN = 16
 
 
@@ -29,13 +29,13 @@ def conjuncts(predicate: Expression) -> list[Expression]:
 
 
 def conjunction(predicates: Iterable[Expression]) -> Expression | None:
-    """The conjunction of predicates; None if there are none."""
+    """The conjunction of predicates, leaving out the constant TRUE; None if nothing is left."""
     parts = [predicate for predicate in predicates if not _is_true(predicate)]
     return all_of(parts) if parts else None
 
 
 def all_of(predicates: list[Expression]) -> Expression:
-    """The conjunction of predicates, at least one; that of many is a balanced tree, so that it is not deep.
+    """The conjunction of at least one predicate. A long one is a balanced tree, so that it is not deep.
 
     >>> import pyarrow as pa
     >>> from operators.expressions import to_sql
@@ -86,8 +86,8 @@ def own_columns(node: logical.Node) -> tuple[Output, ...]:
 
 
 def extended(node: logical.Node, computed: Iterable[tuple[str, Expression]]) -> tuple[logical.Node, list[Column]]:
-    """The plan with the value of each expression as a column, and these columns. Plain columns are used as they are,
-    others get (about) the given name."""
+    """The plan with the value of each expression as a column, and these columns. Expressions that are columns are used
+    as they are; the others get the given name, with primes if it is taken."""
     added: list[Output] = []
     columns: list[Column] = []
     known = {value: field_name for field_name, value in own_columns(node)}

@@ -1,7 +1,7 @@
-"""Correlated subqueries: the columns that they take from the enclosing query, and the join with it.
+"""Binds correlated subqueries: finds the columns that they take from the enclosing query, by which it is joined.
 
 A query that uses outer columns is bound over the relation of their values (the domain): its plan contains them as
-columns `__d0…`, and its rows belong to the outer rows with the same values, where NULL equals NULL.
+columns `__d0…`, and each of its rows belongs to the outer rows with the same values, where NULL equals NULL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Safe = tuple[tuple[Column, Column], ...]
 
 @dataclass(frozen=True)
 class Inner:
-    """A bound inner query; `safe` are pairs of an outer column and the inner column that stands for it."""
+    """A bound inner query; `safe` pairs each outer column that it uses with the inner column that has its values. The
+    join compares them so that NULL equals NULL."""
 
     relation: Relation
     safe: Safe = ()
@@ -54,7 +55,7 @@ def _domain(left: logical.Node, bindings: tuple[tuple[str, Column], ...]) -> log
 
 
 def beside(inner: Inner, taken: list[str], *, without: frozenset[str] = frozenset()) -> Inner:
-    """The same query with column names that are not `taken`, and without some columns."""
+    """The same query with column names that are not `taken`, and without the columns `without`."""
     names = [name for name in schema(inner.relation.node).names if name not in without]
     renamed = free_names(names, taken, inner.relation.scope.alias)
     folded = {name.casefold() for name in taken}

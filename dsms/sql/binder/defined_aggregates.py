@@ -1,4 +1,4 @@
-"""Aggregates that users wrote, by name: those of the catalog, then those of the library."""
+"""Looks up user-defined aggregates by name, first in the catalog, then in the library."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from dsms.sql.parser.parse import parse
 from operators.core.errors import InternalError
 from operators.defined.definition import Definition
 
-#: The library's aggregates that GROUP BY has built in.
+#: The library's aggregates that are also built-in functions of GROUP BY.
 BUILT_IN: Final = frozenset({"sum", "count", "avg", "min", "max"})
 
 
 @dataclass(frozen=True)
 class Text:
-    """A definition as text, with the definitions that its body may call: those older than itself."""
+    """A definition as text, with the definitions that its body may call: those older than the definition."""
 
     sql: str
     older: tuple[tuple[str, Text], ...] = ()
@@ -52,7 +52,8 @@ def library() -> Mapping[tuple[str, bool], Text]:
 
 
 def text_of(catalog: Catalog, name: str, *, window: bool, before: int | None = None) -> Text | None:
-    """The definition that a name stands for, to a query with a number; None if there is none."""
+    """The definition that a name refers to; None if no such definition exists. `before` is the number of the query that
+    calls it, which sees only older definitions; None for a new query."""
     item = catalog.get(f"{name}()")
     part = item.part(window=window, before=before) if isinstance(item, Aggregate) else None
     if part is not None:
@@ -74,7 +75,7 @@ def _older(catalog: Catalog, part: AggregatePart) -> tuple[tuple[str, Text], ...
 
 
 def definition_of(text: Text, types: tuple[pa.DataType, ...] | None) -> Definition:
-    """The definition for arguments of these types; None: for those that are declared. Raises SqlError."""
+    """The definition for arguments of these types; None means the declared types. Raises SqlError."""
     return _definition(text, types)
 
 
@@ -97,14 +98,14 @@ def _definition(text: Text, types: tuple[pa.DataType, ...] | None) -> Definition
 
 
 def _any_types(text: Text) -> tuple[pa.DataType, ...] | None:
-    """Types for a question about the name alone."""
+    """Placeholder types of arguments, for a lookup by name alone."""
     parameters = parsed(text.sql).parameters
     return tuple(pa.int64() for _ in parameters) if any(p.type is None for p in parameters) else None
 
 
 @dataclass(frozen=True)
 class Known:
-    """The aggregates that a query may call. `before` is its number; None for a query that is being made."""
+    """The aggregates that a query may call. `before` is the query's number; None for a query that is being created."""
 
     catalog: Catalog
     before: int | None = None
@@ -113,7 +114,7 @@ class Known:
         return self
 
     def has(self, name: str) -> bool:
-        """Whether a name is that of a definition which hides or adds to the built-in functions."""
+        """Whether the name is that of a user-defined aggregate, which hides or extends the built-in functions."""
         if self._own(name):
             return True
         return name not in BUILT_IN and ((name, False) in library() or (name, True) in library())

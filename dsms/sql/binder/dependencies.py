@@ -36,18 +36,18 @@ def _is_common(table: exp.Table) -> bool:
 
 
 def calls_in(query: exp.Expr) -> list[str]:
-    """The names of the functions that a query calls, as the catalog has those that users wrote: `avg()`."""
+    """The names of the functions that a query calls, in the catalog's spelling of user-defined ones: `avg()`."""
     calls = {written_name(node) for node in query.find_all(exp.Func)}
     return [f"{name}()" for name in sorted(calls)]
 
 
 def calls_in_body(sql: str) -> list[str]:
-    """The names of what definitions of an aggregate may call, as the catalog has those of aggregates."""
+    """The names of the aggregates that the definition of an aggregate may call, in the catalog's spelling."""
     return [f"{name}()" for name in dict.fromkeys(name.lower() for name in _CALL.findall(sql))]
 
 
 def reads(item: Object) -> list[str]:
-    """The names that an object reads directly, and those of aggregates that it may call."""
+    """The names of the objects that an object reads directly, and of the functions and aggregates that it may call."""
     if isinstance(item, Aggregate):
         in_sql = [part.sql for part in item.parts if not part.python]
         return [name for sql in in_sql for name in calls_in_body(sql) if name != item.name]
@@ -72,7 +72,8 @@ def query_of(select: str) -> exp.Expr:
 
 @lru_cache(32)
 def _parsed(select: str) -> exp.Expr:
-    """A small cache: a query is parsed for its dependencies just before it is planned, and trees are large."""
+    """The parsed query. The cache is small because trees are large; it suffices because a query is parsed for its
+    dependencies just before it is planned."""
     tree = without_public(sqlglot.parse_one(select, read=Dsms))
     balance(tree)
     return tree
@@ -103,8 +104,8 @@ def dependents(catalog: Catalog, target: Object) -> list[Object]:
 
 
 def _needs(item: Object) -> list[str]:
-    """The names of what an object reads, of the query that fills a table, and of the logs that the query it replaced
-    reads while that is needed."""
+    """The names of the objects that an object reads, of the query that fills a table, and of the logs that the former
+    version of a query reads, as long as the query keeps it."""
     if isinstance(item, Table):
         return [] if item.filled_by is None else [item.filled_by]
     former = item.former.objects if isinstance(item, Query) and item.former is not None else ()

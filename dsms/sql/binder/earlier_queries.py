@@ -12,7 +12,7 @@ from dsms.sql.binder.dependencies import below
 
 
 def former_plan(query: Query) -> logical.Node | None:
-    """The plan of the former version of a query; None if that is not needed."""
+    """The plan of the former version of a query; None if the query does not keep one."""
     return None if query.former is None else plan_as_it_was(query.former)
 
 
@@ -22,7 +22,7 @@ def plan_as_it_was(former: Former) -> logical.Node:
 
 
 def former_of(query: Query, catalog: Catalog) -> Former:
-    """The current version of a query, to be stored in one that replaces it or is answered from it."""
+    """The current version of a query, as a query that replaces it or is answered from it stores it."""
     objects = tuple(map(_bare, below(query, catalog)))
     return Former(
         id=query.id,

@@ -1,4 +1,4 @@
-"""UNNEST and generate_series in a select list, and ARRAY(SELECT …), in terms of FROM and of ARRAY_AGG."""
+"""Rewrites UNNEST and generate_series in a select list to items of FROM, and ARRAY(SELECT …) to ARRAY_AGG."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from sqlglot import exp
 from dsms.sql.binder.aggregate_calls import aggregates_in
 from dsms.sql.binder.relation import refusal
 
-#: What a select list calls UNNEST and generate_series.
+#: The nodes of UNNEST and generate_series in a select list.
 _EXPLODING = (exp.Explode, exp.ExplodingGenerateSeries)
-#: The alias of what a select list unnests.
+#: The alias of the item of FROM that replaces the call, and of its column.
 _ELEMENTS = "__elements"
-#: The parts of a SELECT whose rows ARRAY(…) can take in their order.
+#: A SELECT with only these parts becomes an ARRAY_AGG that has its ORDER BY.
 _PLAIN = {"expressions", "from_", "joins", "where", "order"}
 
 
 def elements_in_from(query: exp.Select) -> None:
-    """Moves the UNNEST or generate_series of a select list into FROM: each row comes once for each element. Raises
-    SqlError for several, which PostgreSQL pairs, and for one over groups.
+    """Moves the UNNEST or generate_series of a select list into FROM: each row is repeated for each element. Raises
+    SqlError for several calls, whose elements PostgreSQL pairs, and for a call that cannot move, such as one over
+    groups.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> query = parse_query("SELECT k, UNNEST(a) + 1 AS x FROM s")
@@ -50,7 +51,7 @@ def elements_in_from(query: exp.Select) -> None:
 
 
 def _calls(node: exp.Expr) -> list[exp.Expr]:
-    """The calls of a select list outside of queries in it."""
+    """The calls in an item of a select list, except those in its subqueries."""
     if isinstance(node, exp.Query):
         return []
     inner = [call for child in node.iter_expressions() for call in _calls(child)]
@@ -72,8 +73,8 @@ def queried_array(node: exp.Expr) -> exp.Query | None:
 
 
 def values_in_array(query: exp.Query) -> exp.Subquery:
-    """The query of one array of all values of another query, in its order: NULL where it has no rows. The given one
-    stays as it is, because what is around it may be bound more than once.
+    """The query that returns the array of all values of another query, in its order; NULL if that has no rows. The
+    given query is not modified, because the expression around it may be bound more than once.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> values_in_array(parse_query("SELECT x FROM t ORDER BY y")).sql()
@@ -83,7 +84,7 @@ def values_in_array(query: exp.Query) -> exp.Subquery:
 
 
 def _name_values(order: exp.Order, item: exp.Expr) -> None:
-    """Puts the value into the order where that names it by its position or its alias."""
+    """Replaces the position or alias of the value in ORDER BY by the value itself."""
     for ordered in order.expressions:
         key, value = ordered.this, exp.paren(item.unalias().copy())
         by_alias = isinstance(key, exp.Column) and not key.table and key.name.lower() == item.alias.lower()
@@ -92,7 +93,7 @@ def _name_values(order: exp.Order, item: exp.Expr) -> None:
 
 
 def _aggregated(inner: exp.Query) -> exp.Query:
-    """The query of all values of another one, in its order."""
+    """The query that collects all values of another one into an array, in its order. Raises SqlError if it cannot."""
     if isinstance(inner, exp.Select):
         elements_in_from(inner)
     if isinstance(inner, exp.Select) and (len(inner.expressions) != 1 or inner.expressions[0].is_star):

@@ -1,4 +1,4 @@
-"""EMIT FINAL: the results of the groups of a window, once when the window has ended."""
+"""Binds EMIT FINAL: it publishes the results of a window's groups once, when the window has ended."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _HINT = (
 
 
 def finals(relation: Relation, query: exp.Expr) -> Relation:
-    """The groups of a query with EMIT FINAL, each from the instant on at which it is final. Raises SqlError for groups
-    that never are.
+    """The groups of a query with EMIT FINAL, each from the instant at which it is final. Raises SqlError for groups
+    that are never final.
 
     A row of a window over TS arrives at its TS and stays, so its group is final at window_end. A session may still get
     a row at its window_end, so its group is final one instant later.

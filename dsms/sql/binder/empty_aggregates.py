@@ -13,7 +13,7 @@ _ALONE = ("having", "group", "qualify", "distinct", "order", "limit", "offset")
 
 
 def empty_value_known(node: exp.Expr) -> bool:
-    """Whether the value of a scalar subquery over no rows is known: NULL or, for a plain count, 0. `if_empty` gives it.
+    """Whether the value of a scalar subquery over no rows is known: NULL or, for a plain count, 0 (see `if_empty`).
 
     >>> from sqlglot import parse_one
     >>> [empty_value_known(parse_one(f"SELECT {item} FROM t")) for item in ("COUNT(*)", "2 * MAX(x)", "COUNT(*) + 1")]
@@ -25,7 +25,7 @@ def empty_value_known(node: exp.Expr) -> bool:
 
 
 def if_empty(node: exp.Expr, value: Column) -> Expression:
-    """The value of a scalar subquery, given a column that is NULL if it has no row: a count is then 0."""
+    """The value of a scalar subquery, given a column that is NULL if the subquery has no row: a count is then 0."""
     item = _only_item(node)
     return call("coalesce", value, Constant(0, value.type)) if item is not None and _is_count(item) else value
 

@@ -1,4 +1,5 @@
-"""Defaults made explicit: views of the current instant, and the default windows of CQL and PIPES."""
+"""Makes defaults of a query explicit: replaces views of the current instant by Now, and adds the default windows of CQL
+and PIPES."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ def misplaced_now(error: SqlError) -> SqlError:
 
 
 def default_windows(query: exp.Expr, catalog: Catalog) -> tuple[str, ...]:
-    """The default windows of a CQL or PIPES query and the default Istream of CQL's windowed subqueries, as notices of
-    registration.
+    """The default windows of a CQL or PIPES query and the default Istream of CQL's windowed subqueries, as notices for
+    the user who creates the query.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> default_windows(parse_query("SELECT a FROM S [Now]"), Catalog())
@@ -76,7 +77,7 @@ def _has_default_stream(window: exp.Expr) -> bool:
 
 
 def _notation(query: exp.Expr) -> str | None:
-    """Whose defaults apply: those of CQL if the query has brackets or Istream, of PIPES if it has WINDOW(…)."""
+    """The notation whose defaults apply: CQL if the query has brackets or Istream, PIPES if it has WINDOW(…)."""
     windows = {window.args["notation"] for window in query.find_all(nodes.StreamWindow)}
     if "cql" in windows or query.find(nodes.StreamOf):
         return "cql"
@@ -167,7 +168,7 @@ def _replace_columns(select: exp.Select, alias: str, view: ClockView) -> None:
 
 
 def _now_at(column: exp.Column, view: ClockView) -> exp.Column:
-    """Now, at the position of a column."""
+    """Now, with the location of the column that it replaces."""
     now = exp.column("Now")
     place = next((part.meta for part in column.walk() if "line" in part.meta), {})
     now.this.meta.update(place)

@@ -1,4 +1,4 @@
-"""SQL function calls bound to functions of the catalogue, by node or name."""
+"""Binds calls of SQL functions to the functions of `operators.expressions.FUNCTIONS`, by node type or name."""
 
 import difflib
 import re
@@ -15,7 +15,7 @@ from operators.expressions import FUNCTIONS, Expression, Literal, call, cast
 from operators.expressions.functions.json_building import BUILDING, JSON_MARK, TEXT_MARK
 from operators.expressions.functions.patterns import similar_regex
 
-#: The mark of a call of a function written in Python: its definition.
+#: The key in the `meta` of a call of a Python function that has the function's definition.
 PYTHON = "python function"
 Bind = Callable[[exp.Expr], Expression]
 Special = Callable[[exp.Expr, Bind], Expression]
@@ -52,8 +52,7 @@ _PARTS = {
 
 
 def bind_function(node: exp.Expr, bind: Bind) -> Expression:
-    """The call of a function node. Raises SqlError for unknown functions and for those that differ at each
-    evaluation."""
+    """The bound call of a function node. Raises SqlError for unknown functions and for nondeterministic ones."""
     name = function_name(node)
     if name in UNREPEATABLE:
         raise error_at(
@@ -81,7 +80,7 @@ def bind_function(node: exp.Expr, bind: Bind) -> Expression:
 
 
 def is_known(node: exp.Expr) -> bool:
-    """Whether a function node calls a function of the catalogue, under any of its names.
+    """Whether a function node calls a function of `FUNCTIONS`, under any of its names.
 
     >>> is_known(exp.func("char_length", exp.Null())), is_known(exp.func("pg_sleep", exp.Null()))
     (True, False)
@@ -92,7 +91,7 @@ def is_known(node: exp.Expr) -> bool:
 
 
 def refuse_unknown(node: exp.Expr) -> NoReturn:
-    """Raises the SqlError of a function that is not in the catalogue."""
+    """Raises the SqlError for a function that does not exist."""
     if isinstance(node, exp.Explode | exp.ExplodingGenerateSeries):
         hint = "CROSS JOIN UNNEST(a) AS u(x), or one UNNEST in the select list"
         raise error_at(node, "UNNEST or generate_series is not supported here", hint=hint)
@@ -174,7 +173,7 @@ def _truncated(node: exp.Expr, bind: Bind) -> Expression:
 
 
 def _difference(node: exp.Expr, bind: Bind) -> Expression:
-    """The generic parser reads (unit, start, end) by position, as `this`, `expression` and `unit`."""
+    """DATE_DIFF. The generic parser assigns (unit, start, end) by position to `this`, `expression` and `unit`."""
     start, end, unit = node.expression, node.this, node.args.get("unit")
     if unit is not None and isinstance(end, exp.Literal) and unit_name(end.name) is not None:
         end, unit = unit, end
@@ -224,7 +223,7 @@ def _formatted(name: str) -> Special:
 
 
 def struct_of(node: exp.Expr, bind: Bind) -> Expression:
-    """The row of the values of a node, named or f1, f2, …."""
+    """The struct of a node's values; a field without a name is f1, f2, … by its position."""
     arguments: list[Expression] = []
     for position, field in enumerate(node.expressions, 1):
         named = isinstance(field, exp.PropertyEQ | exp.Alias)
@@ -235,7 +234,7 @@ def struct_of(node: exp.Expr, bind: Bind) -> Expression:
 
 
 def _split(node: exp.Expr, bind: Bind) -> Expression:
-    """The calls of other systems with a limit or a text that stands for NULL are refused."""
+    """STRING_TO_ARRAY. Raises SqlError for a limit or a text that means NULL, which other systems take."""
     given = [key for key, value in node.args.items() if isinstance(value, exp.Expr)]
     if given != ["this", "expression"]:
         raise error_at(node, "STRING_TO_ARRAY takes text and a separator")
@@ -248,7 +247,7 @@ def _json_steps(name: str) -> Special:
 
 
 def gives_json(node: exp.Expr) -> bool:
-    """Whether a node is written as a call that gives JSON.
+    """Whether a node is a call that returns JSON.
 
     >>> gives_json(exp.func("to_jsonb", exp.Null())), gives_json(exp.func("lower", exp.Null()))
     (True, False)
@@ -275,7 +274,7 @@ def _json_object(node: exp.Expr, bind: Bind) -> Expression:
 
 
 def json_path(node: exp.Expr) -> str:
-    """The path of #> or #>> as a path of JSON_EXTRACT. Raises SqlError where it is no literal."""
+    """The path of #> or #>> as a path of JSON_EXTRACT. Raises SqlError unless it is a literal such as '{a,0}'."""
     path = node.expression
     if not isinstance(path, exp.Literal) or not re.fullmatch(r"\{[^{}\"]*\}", path.name):
         raise error_at(node, "the path of #> and #>> is a literal", hint="for example '{a,0,b}'")
@@ -290,8 +289,8 @@ def _format(node: exp.Expr, bind: Bind) -> Expression:
 
 
 def format_parts(node: exp.Expr) -> list[str | None]:
-    """FORMAT of PostgreSQL with a literal format: %s is the next argument as text (None here), a NULL being empty, and
-    %% is %. Raises SqlError for anything else."""
+    """The parts of the literal format of PostgreSQL's FORMAT: texts, with %% as %, and None for each %s, which becomes
+    the next argument as text (the empty text for NULL). Raises SqlError for any other format."""
     text, values = node.this, list(node.expressions)
     if not isinstance(text, exp.Literal) or not text.is_string:
         raise error_at(node, "FORMAT takes a literal format", hint="for example FORMAT('%s of %s', a, b)")
@@ -311,7 +310,8 @@ def similar_pattern(node: exp.Expr) -> str:
 
 
 def _overlay(node: exp.Expr, bind: Bind) -> Expression:
-    """The text before the place, the new text, and what is behind so many characters, else as many as it has."""
+    """OVERLAY: the text before `start`, the new text, and the text after the `count` characters that it replaces, by
+    default as many as the new text has."""
     text, new, start = (bind(node.args[key]) for key in ("this", "expression", "from_"))
     count = bind(node.args["for_"]) if node.args.get("for_") else call("length", new)
     one = Literal(1, pa.int64())

@@ -1,4 +1,4 @@
-"""Binding: from a parsed SQL expression and a scope to a typed expression tree."""
+"""Binds a parsed SQL expression in a scope: returns a typed expression tree."""
 
 import datetime
 from decimal import Decimal
@@ -277,7 +277,7 @@ def _same(pairs: list[tuple[exp.Expr, exp.Expr]], scope: Scope) -> Expression:
 
 
 def _in_order(operator: str, pairs: list[tuple[exp.Expr, exp.Expr]], scope: Scope) -> Expression:
-    """Whether the first row is before, or behind, the second: the first values that differ decide."""
+    """Compares two rows by an operator such as `less`: the first pair of values that differ decides."""
     one, other = (bind_expression(value, scope) for value in pairs[0])
     if len(pairs) == 1:
         return call(operator, one, other)
@@ -369,7 +369,7 @@ def _(node: exp.Array, scope: Scope) -> Expression:
 
 
 def _bound_of(node: exp.Expr | None, default: int, scope: Scope) -> Expression:
-    """The bound of a slice; without one the slice begins or ends where the array does."""
+    """A bound of a slice; `default`, the start or end of the array, if it is left out."""
     return Literal(default, pa.int64()) if node is None else bind_expression(node, scope)
 
 
@@ -400,8 +400,8 @@ def _(node: exp.Bracket, scope: Scope) -> Expression:
 
 
 def _shifted(index: exp.Expr) -> bool:
-    """Whether the PostgreSQL parser replaced a literal index by one that counts from 0: that has no position in the
-    text."""
+    """Whether the PostgreSQL parser replaced a literal index by one that counts from 0: the new literal has no location
+    in the text."""
     return not any("line" in part.meta for part in index.walk())
 
 

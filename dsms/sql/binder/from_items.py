@@ -91,7 +91,7 @@ def _(table: exp.Values, context: Context) -> Relation:
 
 
 def checked_alias(relation: Relation, table: exp.Expr, name: str | None = None) -> Relation:
-    """The relation under the alias of a FROM item. Raises SqlError if the alias names more columns than there are."""
+    """The relation under the alias of a FROM item. Raises SqlError if the alias names more columns than it has."""
     names = list(table.alias_column_names)
     if len(names) > len(relation.visible):
         raise error_at(table, f'"{table.alias}" has {len(relation.visible)} columns, not {len(names)}')

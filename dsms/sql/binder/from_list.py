@@ -1,4 +1,4 @@
-"""FROM as a whole: its items, until they are joined."""
+"""Binds FROM as a whole: collects its items, and joins them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from operators.expressions import Expression
 
 @dataclass(frozen=True)
 class FromList:
-    """The bound items, not all joined yet; their column names are disjoint.
+    """The bound items of FROM, not all joined yet; their column names are disjoint.
 
-    `waiting` are parsed predicates of WHERE and of inner joins, bound when all names are known. Those in `applied` were
-    applied earlier, below a lateral item.
+    `waiting` are parsed predicates of WHERE and of inner joins, which are bound when all names are known. The
+    predicates in `applied` are already applied, below a lateral or as-of item.
     """
 
     context: Context
@@ -46,11 +46,12 @@ class FromList:
 
     @property
     def taken(self) -> list[str]:
-        """The names of all columns in the frames."""
+        """The names of all columns of the items, with those that USING computes."""
         return [name for part in self.parts for name in (*schema(part.node).names, *(name for name, _ in part.merged))]
 
     def with_chain(self, chain: list[Clause]) -> FromList:
-        """The list with an item and its joins. If these may pad the item, they are joined on their own first."""
+        """The list with an item and its joins. A chain with a RIGHT or FULL join, which may pad the item, is joined on
+        its own first."""
         if self.parts and any(join_clause.outer in ("right", "full") for join_clause in chain):
             return self._with_inner(Inner(unit(chain, self.context)), Clause(chain[0].table))
         items = self
@@ -141,7 +142,8 @@ class FromList:
         )
 
     def _conditions(self, join_clause: Clause) -> tuple[list[Expression], list[exp.Expr]]:
-        """The bound parts of ON, and those that move to WHERE. Raises SqlError if these cannot move."""
+        """The bound parts of ON, and the parts with a subquery or Now, which move to WHERE. Raises SqlError if they
+        cannot move: those of outer and as-of joins."""
         parts = split(join_clause.on)
         late = [part for part in parts if has_subquery(part) or self._is_timed(part)]
         if late and (join_clause.outer != "none" or join_clause.asof):
@@ -154,7 +156,7 @@ class FromList:
         return any(is_now(column, self.scope) for column in own_columns(node))
 
     def _with_exploded(self, several: Exploding, join_clause: Clause) -> FromList:
-        """The list with the elements of an array or a range, for each row of the items before it."""
+        """The list with an item that has the elements of an array or a range, for each row of the items before it."""
         whole = self.collapsed()
         node, entry = exploded(several, join_clause, whole.parts[0].node if whole.parts else None, whole.scope)
         entries = replace(whole, entries=(*whole.entries, entry), visible=(*whole.visible, entry))
@@ -182,7 +184,7 @@ def parenthesised(table: exp.Expr) -> list[Clause] | None:
 
 
 def unit(chain: list[Clause], context: Context) -> Relation:
-    """Items that are joined on their own before they are joined with the others of FROM."""
+    """The relation of items that are joined on their own before they are joined with the other items of FROM."""
     items = FromList(replace(context, base=None, outer=None, top=False))
     for join_clause in chain:
         try:
@@ -196,7 +198,7 @@ def unit(chain: list[Clause], context: Context) -> Relation:
 
 
 def _correlated(error: SqlError, chain: list[Clause], at: Clause, context: Context) -> SqlError | None:
-    """The reason for an unknown column that an enclosing query has: its columns cannot be used in such a unit."""
+    """A clearer error if an enclosing query has the unknown column: a unit cannot use such a column. Else None."""
     if context.outer is None or not isinstance(error.__cause__, NotFound):
         return None
     named = [column for node in (at.table, at.on) if node is not None for column in node.find_all(exp.Column)]
@@ -207,7 +209,7 @@ def _correlated(error: SqlError, chain: list[Clause], at: Clause, context: Conte
     return None
 
 
-#: What is joined on its own, and what to write instead where it needs a column of an enclosing query.
+#: The kinds of units, and what to write instead if one needs a column of an enclosing query.
 _UNITS = {
     "right": ("a RIGHT JOIN", "write b LEFT JOIN a for a RIGHT JOIN b"),
     "full": ("a FULL JOIN", "join in a view or WITH, and compare in WHERE"),

@@ -1,4 +1,4 @@
-"""Generates the reference of types and functions, `docs/functions.md`, from the catalogue of functions.
+"""Generates the reference of types and functions, `docs/functions.md`, from the declarations of functions.
 
 `python -m dsms.sql.binder.function_reference > docs/functions.md` writes it.
 """
@@ -13,7 +13,7 @@ from operators.aggregates import ALIASES as AGGREGATE_ALIASES
 from operators.expressions import FUNCTIONS, Function
 from operators.expressions.types import TYPES
 
-#: The most characters of a row: lines of documents are below 180.
+#: The most characters of a table row: lines in documents must be shorter than 180.
 _LONGEST = 170
 _HEAD = """# Types and functions
 

@@ -1,4 +1,5 @@
-"""GROUP BY and aggregates: a plan with key and argument columns, the groups, and a scope that knows their values."""
+"""Binds GROUP BY and aggregates: projects the key and argument columns, groups by the keys, and makes the scope of the
+groups."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ class Below:
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys: columns of the enclosing query, the sets of expressions, and the column of each expression."""
+    """The keys: columns of the enclosing query, the grouping sets of expressions, and the column of each expression."""
 
     outer: tuple[Column, ...]
     sets: tuple[tuple[Expression, ...], ...]
@@ -60,8 +61,8 @@ class Keys:
 
 
 def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], context: Context) -> Relation:
-    """The groups of a relation, one row each. Its scope knows the values of `nodes`, the aggregates and GROUPING
-    calls."""
+    """The groups of a relation, one row each. The scope of the result has the values of `nodes`, the aggregates and
+    GROUPING calls."""
     below = Below(list(schema(relation.node).names))
     keys = group_keys(relation, groups, below, context)
     aggregates, known = _aggregates(relation.scope, nodes, below)
@@ -95,7 +96,7 @@ def _check_several(aggregates: tuple[Aggregate, ...], groups: Groups, nodes: Seq
 def _unnested(
     plan: logical.Node, aggregates: tuple[Aggregate, ...], known: dict[int, Expression]
 ) -> tuple[logical.Node, dict[int, Expression]]:
-    """The groups, each once for each row that an aggregate returns which may return any number of them."""
+    """The groups; if an aggregate may return several rows, a group is repeated for each of these."""
     for aggregate in aggregates:
         if aggregate.definition is not None and aggregate.definition.several:
             row = Column(f"{aggregate.name}_row", aggregate.definition.result, True)
@@ -130,7 +131,7 @@ def _aggregates(
 
 
 def group_scope(inner: Scope, plan: logical.Node, keys: Keys, known: dict[int, Expression], context: Context) -> Scope:
-    """The names of the key columns, and the other values of a group."""
+    """The scope of the groups: the key columns under their names, and the values in `known`."""
     fields = schema(plan)
     above: dict[Expression, Column] = {column: column for column in _outer_columns(context)}
     above |= {key: column(fields.field(key_column.name)) for key, key_column in keys.columns.items()}
@@ -175,7 +176,7 @@ def _bound(node: exp.Expr, written: AggregateCall, scope: Scope, below: Below) -
 
 
 def _defined(node: exp.Expr, written: AggregateCall, scope: Scope, below: Below) -> Aggregate:
-    """An aggregate that a user wrote, without its name."""
+    """A user-defined aggregate, without its name."""
     definition, values = defined_call(node, written, scope)
     if definition is None:
         raise error_at(
@@ -198,7 +199,8 @@ def _defined(node: exp.Expr, written: AggregateCall, scope: Scope, below: Below)
 def defined_call(
     node: exp.Expr, written: AggregateCall, scope: Scope, *, window: bool = False
 ) -> tuple[Definition | None, tuple[Expression, ...]]:
-    """The base or window definition of a call (None if there is none), and its arguments in the types it takes."""
+    """The base or window definition of a call (None if it has no such definition), and the arguments, cast to the types
+    of its parameters."""
     assert written.known is not None
     values = [bind_expression(argument, scope) for argument in written.arguments]
     types = tuple(value.type for value in values)
@@ -238,7 +240,7 @@ def _group(
 
 
 def _or_zero(aggregate: Aggregate) -> Expression:
-    """The value of an aggregate that may be over no rows: 0 for counts, else NULL."""
+    """The value of an aggregate, also if it is over no rows: then 0 for counts, else NULL."""
     column = Column(aggregate.name, aggregate.type, True)
     return column if aggregate.nullable else call("coalesce", column, Literal(0, aggregate.type))
 
@@ -261,8 +263,8 @@ def _padded(
 
 
 def _bits(node: exp.Expr, sets: tuple[tuple[Expression, ...], ...], scope: Scope) -> list[int]:
-    """GROUPING(a, b): for each set a number with a bit for each argument, set if it is not grouped by. For the sets (a,
-    b), (a) and () of ROLLUP these are 0, 1 and 3."""
+    """GROUPING(a, b): for each grouping set a number with one bit for each argument, which is 1 if the set does not
+    group by the argument. For the sets (a, b), (a) and () of ROLLUP these are 0, 1 and 3."""
     values = [bind_expression(argument, scope) for argument in node.expressions]
     if unknown := [value for value in values if not any(value in key_set for key_set in sets)]:
         raise error_at(node, f'an argument of GROUPING is not in GROUP BY: "{to_sql(unknown[0])}"')

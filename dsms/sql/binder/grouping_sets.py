@@ -1,4 +1,4 @@
-"""GROUP BY as written: the sets of expressions that are grouped by."""
+"""Reads GROUP BY: computes the grouping sets, each a set of expressions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Scope
 
 Set = tuple[exp.Expr, ...]
-#: CUBE over a few columns more would stand for any number of sets.
+#: The most grouping sets of a query: with each column their number doubles in CUBE.
 _MOST_SETS = 128
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The sets of expressions; `plain` if it is one set without GROUPING SETS, ROLLUP or CUBE."""
+    """The grouping sets; `plain` if there is one set, written without GROUPING SETS, ROLLUP or CUBE."""
 
     sets: tuple[Set, ...]
     plain: bool = True
@@ -56,7 +56,7 @@ def groups(query: exp.Select, scope: Scope, has_aggregate: bool) -> Groups | Non
 
 
 def _count(node: exp.Expr) -> int:
-    """How many sets one item of GROUP BY stands for."""
+    """The number of grouping sets to which an item of GROUP BY expands."""
     if isinstance(node, exp.GroupingSets):
         return sum(_count(part) for part in node.expressions)
     if isinstance(node, exp.Rollup):
@@ -65,7 +65,7 @@ def _count(node: exp.Expr) -> int:
 
 
 def _element(node: exp.Expr) -> list[Set]:
-    """The sets that one item of GROUP BY stands for."""
+    """The grouping sets to which an item of GROUP BY expands."""
     if isinstance(node, exp.GroupingSets):
         return [keys for part in node.expressions for keys in _element(part)]
     if isinstance(node, exp.Rollup):
@@ -104,8 +104,8 @@ def _value(item: exp.Expr) -> exp.Expr:
 
 
 def _all_keys(query: exp.Select, scope: Scope, has_aggregate: bool) -> list[exp.Expr]:
-    """What GROUP BY ALL groups by: the items without aggregates. Beside aggregates, items that read no column of FROM
-    make no groups, so that there is a row where there is nothing to group, as in DuckDB."""
+    """The keys of GROUP BY ALL: the select items without aggregates. If the query has aggregates, items that read no
+    column of FROM are not keys, so that the result over no rows has one row, as in DuckDB."""
     plain = [_value(item) for item in query.expressions if not any(aggregates_in(item))]
     return [item for item in plain if not has_aggregate or _reads(item, scope)]
 

@@ -1,4 +1,4 @@
-"""The SELECT of a continuous INSERT, as the rows of its table."""
+"""Turns the SELECT of a continuous INSERT into a query of the rows of its table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GivenRows:
 
 
 def given_rows(select: exp.Expr, catalog: Catalog, named: Named) -> GivenRows:
-    """A SELECT whose rows are to be inserted. Raises SqlError where rows can leave its result."""
+    """The SELECT whose rows are to be inserted, checked. Raises SqlError if rows can leave its result."""
     given = numbered(select)
     node = bind(WholeQuery(this=given.copy()), catalog, named)
     if not append_only(node):
@@ -40,8 +40,9 @@ def given_rows(select: exp.Expr, catalog: Catalog, named: Named) -> GivenRows:
 
 
 def last_rows(given: GivenRows, taken: Sequence[str], table: Table) -> str:
-    """The query of the rows of a table, of which the columns `taken` are given: cast to the types of the table, and of
-    each key the last row. A row without a value for a column that needs one is refused."""
+    """The query of the rows of a table, given the values of its columns `taken`; the other columns have their default.
+    Values are cast to the types of the table, and of each key only the last row is in the result. A row without a value
+    for a column that needs one is refused."""
     names = {column: f"value {at}" for at, column in enumerate(taken)}
     known = {column for column, nullable in zip(taken, given.nullable, strict=True) if not nullable}
     defaults = {column: f"({text})" for column, text in table.defaults.items()}

@@ -1,4 +1,4 @@
-"""The clauses of JOIN: its kind, its condition, and the columns that USING merges."""
+"""Reads the clauses of JOIN: its kind, its condition, and the columns that USING merges."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Clause:
     asof: bool = False
 
 
-#: Joins of other systems, and what to write instead.
+#: Joins of other systems that are not supported, and what to write instead.
 _INSTEAD = {
     "SEMI": "WHERE a.k IN (SELECT …), or WHERE EXISTS (…)",
     "ANTI": "WHERE NOT EXISTS (…)",
@@ -99,7 +99,7 @@ def merged_columns(join: Clause, names: list[str], left: Scope, right: Scope, ta
 
 
 def _value(outer: Outer, left: Column, right: Column) -> Expression:
-    """The value of a merged column: of the side whose rows are kept, with FULL of the side that has a row."""
+    """The value of a merged column: that of the side whose rows are all kept; for FULL, that of the side with a row."""
     if left.type == right.type and outer != "full":
         return right if outer == "right" else left
     first, second = (right, left) if outer == "right" else (left, right)
@@ -111,7 +111,7 @@ def _value(outer: Outer, left: Column, right: Column) -> Expression:
 
 
 def hidden(entries: tuple[Entry, ...], names: list[str]) -> tuple[Entry, ...]:
-    """The entries of a side of USING: merged columns need the name of their item."""
+    """The entries of one side of USING: merged columns are only found if they are qualified by their item's name."""
     folded = {name.casefold() for name in names}
     return tuple(replace(entry, qualified=True) if entry.name.casefold() in folded else entry for entry in entries)
 

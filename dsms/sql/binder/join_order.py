@@ -1,4 +1,5 @@
-"""The order of joins: as written, but items with an equality to those joined so far come first."""
+"""Joins items in the order in which they are written, except that items with an equality to those joined so far come
+first."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class Part:
     merged: tuple[Output, ...] = ()
 
     def after(self, node: logical.Node) -> Part:
-        """The part that replaces this one and those before it, given the plan of their join."""
+        """The part that replaces this one and the parts before it, given the plan of their join."""
         return Part(logical.Project(node, (*own_columns(node), *self.merged)) if self.merged else node)
 
 

@@ -1,4 +1,4 @@
-"""Joins by bound conditions: equalities between the sides become keys, the others a residual predicate."""
+"""Builds joins from bound conditions: equalities between the sides become keys, the others a residual predicate."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def semi_join(
     *,
     anti: bool = False,
 ) -> logical.Node:
-    """The rows of `left` with a partner in `right`, or without."""
+    """The rows of `left` with a partner in `right` or, with `anti`, those without."""
     names = schema(left).names
     parts = condition(conditions, left, right, safe, not anti, pushed_right=True)
     left, right, on, null_safe, residual = _keyed(left, right, parts)
@@ -113,5 +113,5 @@ def _keyed(
 
 
 def numbered(prefix: str, expressions: Iterable[Expression]) -> list[tuple[str, Expression]]:
-    """The expressions under the names `prefix` and their position."""
+    """The expressions, each named `prefix` followed by its position."""
     return [(f"{prefix}{number}", expression) for number, expression in enumerate(expressions)]

@@ -1,4 +1,4 @@
-"""Which function calls the language knows, whoever evaluates them: the functions of `docs/functions.md`."""
+"""Checks that a query calls only functions of the language, those of `docs/functions.md`, whichever engine runs it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dsms.sql.binder.expression_functions import function_name, is_known, refuse
 from dsms.sql.binder.relation import refusal
 from dsms.sql.parser.table_names import RELATION_OF
 
-#: Notations that the parser gives as functions.
+#: Notations that the parser represents as calls of functions.
 _NOTATIONS = (
     exp.And, exp.Or, exp.Array, exp.Case, exp.Cast, exp.TryCast, exp.Exists, exp.Explode, exp.Grouping, exp.Unnest,
 )  # fmt: skip
 
 
 def refuse_unknown_functions(query: exp.Expr) -> None:
-    """Raises SqlError at the first call of a function that the language does not have, whatever DuckDB has.
+    """Raises SqlError at the first call of a function that the language does not have, even if DuckDB has it.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> refuse_unknown_functions(parse_query("SELECT upper(a), sum(b) OVER (ORDER BY a), lag(a) OVER () FROM R(s)"))
@@ -36,8 +36,8 @@ def refuse_unknown_functions(query: exp.Expr) -> None:
 
 
 def refuse_written_functions(query: exp.Expr, catalog: Catalog) -> None:
-    """Raises SqlError at the first call of an aggregate or function that users wrote, also where one hides a built-in
-    function: what answers a query once does not have them."""
+    """Raises SqlError at the first call of a user-defined aggregate or function, even if it hides a built-in function:
+    the engine that runs a query once does not have them."""
     written = Known(catalog)
     for call in query.find_all(exp.Func):
         name = written_name(call)

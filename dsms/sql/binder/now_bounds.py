@@ -1,4 +1,4 @@
-"""Linear comparisons with Now, solved for Now: integer bounds on the instants at which they hold."""
+"""Solves linear comparisons with Now for Now: computes integer bounds on the instants at which they hold."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def _linear(node: exp.Expr, scope: Scope) -> _Linear:
 
 
 def _adds_interval(node: exp.Expr) -> bool:
-    """Whether a node is a sum with an interval, such as `R.TS + INTERVAL '1' MINUTE`: the interval is a number of
-    instants."""
+    """Whether a node is a sum with an interval, such as `R.TS + INTERVAL '1' MINUTE`, where the interval means a number
+    of instants."""
     return isinstance(node, exp.Add | exp.Sub) and any(
         isinstance(side.unnest(), exp.Interval) for side in (node.this, node.expression)
     )
@@ -210,7 +210,7 @@ def _modulo(value: Expression, divisor: int) -> Expression:
 
 
 def synchronised(bound: Expression, points: Periodic | None) -> Expression:
-    """The first point at or after a bound, when a Now that advances at `points` reaches the bound."""
+    """The first point at or after a bound: at it a Now that advances at `points` reaches the bound."""
     if points is None or points.period == 1:
         return bound
     waits = [_modulo(call("subtract", Literal(residue, _BIGINT), bound), points.period) for residue in points.residues]
@@ -218,8 +218,8 @@ def synchronised(bound: Expression, points: Periodic | None) -> Expression:
 
 
 def tightest(function: str, bounds: Iterable[Expression]) -> Expression | None:
-    """The greatest or least of bounds, or NULL if one is NULL, because then the condition is not TRUE. None if there
-    are none."""
+    """The greatest or least of the bounds, or NULL if one is NULL, because then the condition is not TRUE. None without
+    bounds."""
     unique = list(dict.fromkeys(bounds))
     order = "greater_or_equal" if function == "greatest" else "less_or_equal"
     return reduce(lambda left, right: _chosen(order, left, right), unique) if unique else None

@@ -1,4 +1,4 @@
-"""Predicates over Now: linear comparisons become ranges of instants (SyncSQL sections 2.2 and 3.3).
+"""Binds predicates over Now: linear comparisons become ranges of instants (SyncSQL sections 2.2 and 3.3).
 
 `Now - 5 < R.TS AND R.TS <= Now` holds for Now in [R.TS, R.TS + 5): the row exists at these instants. Conditions are
 brought into disjunctive normal form; each disjunct is one range, with the parts without Now as its condition.

@@ -23,7 +23,7 @@ Bind = Callable[[exp.Expr], Expression]
 
 @dataclass(frozen=True)
 class Limit:
-    """The ranks that are kept."""
+    """The ranks of the rows that are kept."""
 
     count: int | None = None
     offset: int = 0
@@ -35,7 +35,7 @@ class Limit:
         return self.count is None and self.offset == 0
 
     def of(self, node: logical.Node, partition: tuple[str, ...], order: tuple[SortKey, ...]) -> logical.Node:
-        """The rows of these ranks, perhaps with more columns."""
+        """The rows with these ranks; the plan may have additional columns."""
         if self.is_all:
             return node
         if self.method == "rank":

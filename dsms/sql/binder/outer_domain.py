@@ -1,7 +1,7 @@
-"""The join of the domain of outer values with an item of an inner query.
+"""Joins the domain, the values of the outer columns of a correlated query, with an item of the inner query.
 
-Rows of an inner query for values that no outer row has are never read. So if equalities with the item determine all
-outer columns, the item is its own domain and no join is needed.
+Rows of the inner query for values that no outer row has are never read. So if equalities with the item determine all
+outer columns, the item itself supplies the domain, and no join is needed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from operators.expressions import Column, Expression, call
 
 
 def joined_with_domain(base: logical.Node, item: logical.Node, conditions: Sequence[Expression]) -> logical.Node:
-    """The pairs of a binding of the outer columns and a row for which the conditions hold; there may be more bindings
-    than in `base`."""
+    """The pairs of a binding of the outer columns and a row of the item for which the conditions hold; there may be
+    more bindings than in `base`."""
     values: dict[str, Expression] = {}
     used: list[Expression] = []
     for condition in conditions:
@@ -35,5 +35,5 @@ def joined_with_domain(base: logical.Node, item: logical.Node, conditions: Seque
 
 
 def not_null(value: Expression) -> Expression:
-    """A value that is known not to be NULL."""
+    """The value, marked as never NULL."""
     return replace(value, nullable=False) if isinstance(value, Column) else value

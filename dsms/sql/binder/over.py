@@ -1,4 +1,5 @@
-"""Window functions: a plan with their argument columns, one node for each PARTITION BY, and a scope that knows them."""
+"""Binds window functions: adds their argument columns and one node for each PARTITION BY to the plan, and their values
+to the scope."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ _RANKS: dict[str, pa.DataType] = {
 }
 _VALUES = ("lag", "lead", "first_value", "last_value", "nth_value")
 _AGGREGATES = ("sum", "count", "avg", "min", "max")
-#: Frames and partitions have fewer rows.
+#: Constants that count rows, as in NTILE and LAG, must be smaller: no frame or partition has this many rows.
 _MOST_ROWS = 2**31
 FUNCTIONS = (*_RANKS, *_VALUES, *_AGGREGATES)
 
@@ -52,7 +53,7 @@ def windows_in(node: exp.Expr) -> Iterator[exp.Window]:
 
 
 def with_windows(relation: Relation, query: exp.Expr, nodes: Sequence[exp.Expr], context: Context) -> Relation:
-    """The relation with the values of the window functions in `nodes`, which its scope then knows."""
+    """The relation with the values of the window functions in `nodes`; its scope resolves them."""
     windows = [window for node in nodes for window in windows_in(node)]
     folds = [window for window in windows if is_fold(window, relation)]
     if folds:
@@ -113,7 +114,8 @@ def _definition(window: exp.Window, named: dict[str, exp.Window]) -> _Definition
 
 
 def _in_stream_order(definition: _Definition, relation: Relation) -> _Definition:
-    """A frame without ORDER BY over a stream is in the order of the stream, as in ESL: that of its instants."""
+    """The definition, in which a frame without ORDER BY over a stream gets the order of the stream, by TS, as in
+    ESL."""
     if definition.order or definition.spec is None or not append_only(relation.node):
         return definition
     if sum(entry.pseudo and entry.name == TS for entry in relation.scope.entries) != 1:
@@ -122,7 +124,7 @@ def _in_stream_order(definition: _Definition, relation: Relation) -> _Definition
 
 
 def _breaks_ties(definition: _Definition) -> bool:
-    """Whether rows that tie in ORDER BY have different values."""
+    """Whether the function can return different values for rows that tie in ORDER BY."""
     name = function_name(_without_treatment(definition.node.this))
     if name in _RANKS:
         return name in ("row_number", "ntile")
@@ -197,7 +199,7 @@ def _without_treatment(call: exp.Expr) -> exp.Expr:
 
 
 def _filtered(aggregate: AggregateCall, scope: Scope) -> list[Expression]:
-    """The arguments under FILTER: NULL for the other rows."""
+    """The arguments; with FILTER, NULL for the rows that it leaves out."""
     arguments = [bind_expression(argument, scope) for argument in aggregate.arguments]
     if aggregate.condition is None:
         return arguments

@@ -1,4 +1,4 @@
-"""Aggregates written in Python: from statements to definitions, without running their code."""
+"""Binds aggregates written in Python: turns statements into definitions, without running their code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HINT: Final = "it needs the method iterate(self, …), and has initialise, term
 
 
 def bind_python_aggregate(written: CreatePythonAggregate, arguments: Sequence[pa.DataType] | None) -> Definition:
-    """The definition for arguments of these types, or of the declared ones. Raises SqlError or UserError."""
+    """The definition for arguments of these types; None means the declared types. Raises SqlError or UserError."""
     parameters = parameter_types(written, arguments)
     package = package_from(written.code, written.name)
     methods = _checked(methods_of(package, written.code.handler, written.name), written.name)
@@ -43,8 +43,8 @@ def _checked(methods: frozenset[str], name: st.Name) -> frozenset[str]:
 
 
 def methods_of(package: Package, handler: str, name: st.Name) -> frozenset[str]:
-    """The methods of the class that a handler names, as its text defines them. Raises SqlError if there is no such
-    class: its bases have to be in the same module."""
+    """The methods of the class that a handler names, as the source defines them: in the class, or in its bases in the
+    same module. Raises SqlError if the source has no such class."""
     if package.registered:
         return frozenset(known for known, _ in inspect.getmembers(registered(package.hash)))
     module, _, wanted = handler.rpartition(":")
@@ -61,7 +61,8 @@ def methods_of(package: Package, handler: str, name: st.Name) -> frozenset[str]:
 
 
 def _methods(name: str, classes: dict[str, ast.ClassDef]) -> Iterator[str]:
-    """The names of the methods of a class and of its bases; a class that inherits from itself is left to Python."""
+    """The names of the methods of a class and of its bases. A class that inherits from itself is not reported here:
+    Python does that."""
     pending, seen = [name], set[str]()
     while pending:
         found = pending.pop()

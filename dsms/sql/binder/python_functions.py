@@ -1,4 +1,4 @@
-"""Functions written in Python, from the catalog's statements to definitions and calls."""
+"""Binds functions written in Python: turns the catalog's statements into definitions, and calls into expressions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STARTS: Final = {
     ("CREATE", "FUNCTION"): syntax.create_function,
     ("CREATE", "OR", "REPLACE", "FUNCTION"): syntax.replace_function,
 }
-#: How much source a function may have: it is in the catalog and in every plan that calls it.
+#: The most bytes of a function's source, which is stored in the catalog and in every plan that calls the function.
 MOST_BYTES: Final = 256 << 10
 _UNITS = {"MS": 0.001, "S": 1.0, "SECOND": 1.0, "SECONDS": 1.0}
 
@@ -40,7 +40,7 @@ def definition_of(statement: syntax.CreateFunction) -> PythonFunction:
 
 
 def package_from(code: syntax.PythonCode, name: st.Name) -> Package:
-    """The package of the code of a statement. Raises SqlError where it is too large."""
+    """The package of the code of a statement. Raises SqlError if the source is too large."""
     if len(code.source) > MOST_BYTES:
         raise name.place.error(
             f'the source of "{name.text}" has at most {MOST_BYTES >> 10} KiB, not {len(code.source) >> 10}',
@@ -93,13 +93,13 @@ def _defined(sql: str) -> PythonFunction:
 
 
 def function_of(catalog: Catalog, name: str) -> PythonFunction | None:
-    """The current definition of a name; None if there is none."""
+    """The current definition of a function; None if the catalog has no function of this name."""
     found = catalog.get(f"{name}()")
     return _defined(found.versions[-1].sql) if isinstance(found, Function) else None
 
 
 def mark_functions(query: exp.Expr, catalog: Catalog) -> None:
-    """Marks the calls of functions of the catalog with their definitions, so that binding knows them."""
+    """Marks the calls of functions of the catalog with their definitions, so that `bind_expression` recognises them."""
     for node in query.find_all(exp.Func):
         if (found := function_of(catalog, written_name(node))) is not None:
             node.meta[PYTHON] = found

@@ -1,4 +1,4 @@
-"""WITH RECURSIVE: common tables that read themselves or each other, as rules over relations."""
+"""Binds WITH RECURSIVE: turns common tables that read themselves or each other into rules over relations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from operators.core.errors import SqlError, UserError
 from operators.expressions import Column, Expression, call, coerce, column, type_name
 from operators.recursion.term import Given, Paired, Projected, Recurred, Rule, Selected, Term
 
-#: Through these a recursive relation cannot be read: more rows of it could mean fewer or other rows of the result.
+#: Operators that cannot read a recursive relation because they are not monotonic: more rows of it could mean fewer or
+#: other rows of the result.
 _CONSTRUCTS = {
     logical.GroupBy: "an aggregate",
     logical.TopK: "ORDER BY … LIMIT",
@@ -30,20 +31,21 @@ _CONSTRUCTS = {
     logical.Join: "an outer join",
     logical.SemiJoin: "NOT IN or NOT EXISTS",
 }
-#: What a UNION may have besides its sides.
+#: Clauses of a UNION that a recursive query cannot have.
 _OF_UNIONS = {"with_": "WITH", "order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET", "by_name": "BY NAME"}
-#: How deep recursive queries may stand within each other, and of how many terms one may consist.
+#: The most recursive queries that may be nested, and the most terms to which one join may expand.
 _MOST_NESTED, _MOST_TERMS = 2, 64
 _ASK = "ask for it over the recursive relation, in the query below WITH"
-#: How often types are widened, as from INTEGER to DOUBLE, until they must be stable.
+#: The most rounds in which types are widened, as from INTEGER to DOUBLE; then they must be stable.
 _ROUNDS = 3
 _PARTNER = "__partner{}"
 
 
 def recursion(group: Sequence[exp.CTE], around: Context, name: str) -> logical.Recursion:
-    """The relation `name` of some common tables that are defined together. Raises SqlError.
+    """The relation `name` of a group of common tables that are defined together. Raises SqlError.
 
-    Each is a UNION of queries. The types of its columns are those to which the columns of all these are widened.
+    Each table is a UNION of queries. The type of each of its columns is the one to which the types of this column in
+    all its queries are widened.
     """
     if around.recursions >= _MOST_NESTED:
         raise refusal(group[0], f"WITH RECURSIVE within {_MOST_NESTED} others")
@@ -76,19 +78,19 @@ class _Table:
         return list(_united(self.cte.this))
 
     def bound(self, query: exp.Expr, tables: Sequence[_Table], known: Mapping[str, pa.Schema]) -> Relation:
-        """One of its queries, given what the tables of the group have so far."""
+        """One of its queries, bound with the columns of those tables of the group that are known so far."""
         recurrences = {table.name: table.recurrence(known[table.name]) for table in tables if table.name in known}
         return bind_query(query, replace(self.around, ctes={**self.around.ctes, **recurrences}))
 
     def recurrence(self, columns: pa.Schema) -> CommonTable:
-        """The table as it is read within the group."""
+        """The table as the queries of the group read it."""
         return CommonTable(self.cte, self.around, relation=self._recurred(columns))
 
     def _recurred(self, columns: pa.Schema) -> Relation:
         return shown(logical.Recurrence(self.number, self.around.recursions, columns), columns)
 
     def columns(self, relations: Sequence[Relation]) -> pa.Schema:
-        """The columns of the table, given its first queries. Any may become NULL by recursion."""
+        """The columns of the table, given some of its queries. All are nullable: recursion may add a NULL."""
         named = aliased(relations[0], None, list(self.cte.alias_column_names)).visible
         names = [entry.name for entry in named]
         if len(set(names)) < len(names):
@@ -113,7 +115,8 @@ class _Table:
 
 
 def _united(query: exp.Expr) -> Iterator[exp.Expr]:
-    """The queries that a UNION consists of. Raises SqlError where rows would be counted, or cut off."""
+    """The queries of a UNION. Raises SqlError for UNION ALL, which would have to count rows, and for clauses such as
+    LIMIT, which would cut rows off."""
     is_around = isinstance(query, exp.Subquery) and isinstance(query.this, exp.Union | exp.Subquery)
     if not is_around and not isinstance(query, exp.Union):
         yield query
@@ -132,7 +135,7 @@ def _united(query: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _widest(tables: Sequence[_Table], known: Mapping[str, pa.Schema]) -> Mapping[str, pa.Schema]:
-    """The columns of all tables, widened until all their queries fit them; after a few rounds as they are by then."""
+    """The columns of all tables, widened until the columns of all their queries fit, but at most `_ROUNDS` times."""
     for _ in range(_ROUNDS):
         wider = {
             table.name: table.columns([table.bound(query, tables, known) for query in table.queries])
@@ -145,8 +148,9 @@ def _widest(tables: Sequence[_Table], known: Mapping[str, pa.Schema]) -> Mapping
 
 
 def _first(tables: Sequence[_Table]) -> dict[str, pa.Schema]:
-    """The columns of all tables, by name, from their first queries. A table without a query that reads none of the
-    group takes its types from the first one that reads only tables known by then."""
+    """The columns of all tables, by name of the table, from their queries that read no table of the group. A table
+    without such a query takes its types from its first query that reads only tables whose columns are already known.
+    Raises SqlError if it has no such query either."""
     known: dict[str, pa.Schema] = {}
     names = [table.name for table in tables]
     while len(known) < len(tables):
@@ -162,7 +166,8 @@ def _first(tables: Sequence[_Table]) -> dict[str, pa.Schema]:
 
 
 def _readable(table: _Table, names: Sequence[str], known: Mapping[str, pa.Schema]) -> list[exp.Expr]:
-    """The queries of a table that read none of the group, else the first one that reads only what is known."""
+    """The queries of a table that read no table of the group; without any, its first query that reads only tables whose
+    columns are known."""
     first = [query for query in table.queries if not named_in(query, names)]
     return first or [query for query in table.queries if named_in(query, names) <= known.keys()][:1]
 
@@ -214,7 +219,7 @@ class _Rules:
             yield to.name, coerce(entry.column, to.type)
 
     def _terms(self, node: logical.Node) -> list[Term]:
-        """The terms whose union is a plan."""
+        """The terms whose union is equivalent to a plan. Raises UserError for operators that are not monotonic."""
         read = [below for below in walk(node) if isinstance(below, logical.Recurrence)]
         if not read:
             return [Given(self._input(node))]
@@ -251,7 +256,8 @@ class _Rules:
         return [reduce(Selected, conditions, pair) for pair in pairs]
 
     def _partners(self, node: logical.SemiJoin) -> list[Term]:
-        """The pairs of a semi-join whose columns are disjoint, though the sides may share names."""
+        """The pairs of a semi-join. Without a residual predicate the sides may share names, so the key columns of the
+        right side are renamed."""
         if node.residual is not None:
             return self._pairs(node, self._terms(node.right))
         fields = schema(node.right)
@@ -266,7 +272,7 @@ class _Rules:
         return [Projected(term, outputs) for term in self._terms(branch)]
 
     def _input(self, node: logical.Node) -> int:
-        """The number of an input, which is added unless there is an equal one."""
+        """The number of an input; adds it unless an equal one is already there."""
         if node not in self.inputs:
             self.inputs.append(node)
         return self.inputs.index(node)

@@ -1,4 +1,4 @@
-"""Bound relations and the context of binding, with the two recursive entry points."""
+"""Bound relations, the context of binding, and the two recursive entry points, `bind_relation` and `bind_query`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ class Relation:
 
 @dataclass(frozen=True, eq=False)
 class CommonTable:
-    """A common table of WITH, and the context of its definition. Of a recursive one, `group` are all that are defined
-    together with it; within their definitions `relation` is what it has so far."""
+    """A common table of WITH, and the context of its definition.
+
+    Of a recursive table, `group` has all tables that are defined together; within their definitions, `relation` reads
+    the rows that the table has so far.
+    """
 
     cte: exp.CTE
     around: Context
@@ -42,23 +45,23 @@ class CommonTable:
     relation: Relation | None = None
 
 
-#: Told of each name of the catalog that a query reads, before it is looked up; it may raise.
+#: Called with each name of the catalog that a query reads, before the name is looked up; it may raise.
 Named = Callable[[str], None]
 
 
 def unnoticed(name: str) -> None:
-    """For queries of the catalog, which were checked when they were created."""
+    """Ignores the name: for queries of the catalog, which were checked when they were created."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What binding needs besides the text: the catalog, the common tables of WITH and the enclosing query.
+    """The context of binding: the catalog, the common tables of WITH and the enclosing query.
 
     `query` is the SELECT whose parts are bound. With `top` its result is visible to users; with `unfilled` the caller
-    supplies the value of aggregates over no rows. `base` is the relation of the bindings of the columns that come from
-    the enclosing query `outer`: a relation that is bound with a base contains them as columns. `recursions` are the
-    WITH RECURSIVE around it. With `fields_named` a selected field of a struct gives its name to the column,
-    with `streams_united` equal tuples of streams are duplicates in a UNION if their timestamps are equal, too.
+    supplies the value of aggregates over no rows. `outer` is the enclosing query, and `base` the relation of the values
+    of its columns that the query uses: a relation that is bound with a base contains these columns. `recursions` is the
+    number of enclosing WITH RECURSIVE. With `fields_named` a selected field of a struct gives its name to the column;
+    with `streams_united` equal tuples of streams are duplicates in a UNION only if their timestamps are equal, too.
     """
 
     catalog: Catalog
@@ -75,7 +78,8 @@ class Context:
 
     @property
     def outer_columns(self) -> tuple[str, ...]:
-        """The names of the columns for those of the enclosing query, which a bound relation has besides its own."""
+        """The names of the columns with values of the enclosing query, which a bound relation has in addition to its
+        own."""
         return () if self.base is None or self.outer is None else tuple(column.name for column in self.outer.columns)
 
 

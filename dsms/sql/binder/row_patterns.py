@@ -1,4 +1,4 @@
-"""MATCH_RECOGNIZE: the matches of a row pattern in the partitions of a relation, and the measures of each."""
+"""Binds MATCH_RECOGNIZE: the matches of a row pattern in the partitions of a relation, and the measures of each."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def _shown(
 
 @dataclass
 class _Reader:
-    """Binds conditions and measures, and collects what they look at. `plan` gets the columns of what they compute from
-    other rows."""
+    """Binds conditions and measures, and collects their navigations, which read other rows. Adds the columns that
+    navigations read to `plan`."""
 
     plan: logical.Node
     scope: Scope
@@ -106,14 +106,15 @@ class _Reader:
         return Condition(variable, predicate(node, scope, "DEFINE"), tuple(found))
 
     def measure(self, node: exp.Expr) -> Expression:
-        """A measure, over the row that is shown and the navigations."""
+        """A measure, as an expression over the row that is shown and the columns of the navigations."""
         known = dict(self._navigations(node, None, self.of_measures))
         return bind_expression(node, replace(self.scope, known={**self.scope.known, **known}))
 
     def _navigations(
         self, node: exp.Expr, current: str | None, found: list[Navigation]
     ) -> Iterable[tuple[int, Expression]]:
-        """The nodes that look at other rows, by identity, with the columns that stand for them."""
+        """The nodes that name a variable or read other rows, by `id`, each with the expression that replaces it.
+        Navigations are added to `found`."""
         for part in node.walk(
             prune=lambda inner: isinstance(inner, exp.Query) or self._kind(inner, current) is not None
         ):
@@ -128,7 +129,7 @@ class _Reader:
                 yield id(part), self._navigation(part, kind, current, found)
 
     def _kind(self, node: exp.Expr, current: str | None) -> str | None:
-        """What a node looks at: a kind of navigation, `own` for a column of the variable that is defined, or None."""
+        """How a node reads rows: a kind of navigation, `own` for a column of the variable that is defined, or None."""
         if isinstance(node, exp.Column):
             variable = self._qualifier(node)
             if not variable:
@@ -161,7 +162,7 @@ class _Reader:
         return Column(name, type_, kind != "count")
 
     def _argument(self, node: exp.Expr, kind: str) -> tuple[exp.Expr | None, int | None]:
-        """What is looked at, and how many rows away."""
+        """The expression that a navigation reads, and how many rows away it reads it, if that is given."""
         if isinstance(node, exp.Column):
             return node, None
         if kind in _AGGREGATES:
@@ -181,14 +182,14 @@ class _Reader:
         raise error_at(node, f"the number of rows must be a constant from 0 to {_MOST_OFFSET:,}")
 
     def _variable(self, node: exp.Expr, argument: exp.Expr | None) -> str:
-        """The variable whose rows are looked at; "" for all."""
+        """The variable whose rows a navigation reads; "" for all rows."""
         named = {self._qualifier(each) for each in argument.find_all(exp.Column)} if argument is not None else {""}
         if len(named) > 1:
             raise error_at(node, "the columns of one argument belong to different variables")
         return next(iter(named), "")
 
     def _qualifier(self, column: exp.Expr) -> str:
-        """The variable in front of a column; "" if there is none."""
+        """The variable in front of a column; "" if it has none."""
         name = _name_of(column.args.get("table"))
         return name if name in self.variables else ""
 
@@ -220,7 +221,7 @@ def _pattern(node: exp.Expr) -> Pattern:
 
 
 def _conditions(node: exp.Expr, reader: _Reader) -> Iterable[Condition]:
-    """The conditions; a variable without one is any row."""
+    """The conditions of DEFINE; a variable without one matches any row."""
     known: set[str] = set()
     for definition in node.expressions:
         name = _name_of(definition.args["alias"])
@@ -262,7 +263,8 @@ def _unknown(node: exp.Expr, name: str, known: Sequence[str]) -> SqlError:
 
 
 def _within(node: exp.Expr, time: Column, scope: Scope) -> int | None:
-    """The units of the order column: microseconds of a timestamp, or what a number counts."""
+    """The length of WITHIN in the unit of the order column: microseconds for a timestamp, its own unit for an integer.
+    None without WITHIN."""
     if not (written := node.args.get("within")):
         return None
     bound = bind_expression(written, scope)

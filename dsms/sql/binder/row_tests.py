@@ -1,4 +1,4 @@
-"""Predicates with a subquery, as written: EXISTS, IN, and comparisons with ANY and ALL."""
+"""Reads predicates with a subquery: EXISTS, IN, and comparisons with ANY and ALL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-#: The comparisons: their names, and those of their opposites.
+#: The comparisons: the name of each, and the name of its negation.
 OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.EQ: ("equal", "not_equal"),
     exp.NEQ: ("not_equal", "equal"),
@@ -19,7 +19,8 @@ OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Test:
-    """Whether `values operator row` is TRUE for some row of the query; without an operator, whether it has a row."""
+    """Whether `values operator row` is TRUE for some row of the query; without an operator, whether the query has a
+    row."""
 
     query: exp.Expr
     values: tuple[exp.Expr, ...] = ()
@@ -28,7 +29,7 @@ class Test:
 
 
 def test_of(node: exp.Expr) -> Test | None:
-    """The test that a node is; None for every other node.
+    """The test that a node represents; None for every other node.
 
     >>> from sqlglot import parse_one
     >>> test = test_of(parse_one("x > ALL (SELECT 1)"))

@@ -15,9 +15,10 @@ from operators.expressions import Column, Expression
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A column by the name that the user gives it (`alias.name`) and its `column` in the frame.
+    """A column under the name that the user writes (`alias.name`), and its `column` in the frame: the plan's output.
 
-    A `pseudo` column (TS) is not part of `*`; a `qualified` one needs its alias, such as the sides of USING.
+    A `pseudo` column (TS) is not part of `*`; a `qualified` column is found only with its alias, such as the columns of
+    each side that USING merges.
     """
 
     alias: str | None
@@ -32,20 +33,20 @@ class Entry:
 
 
 class NotFound(UserError):
-    """There is no column of that name."""
+    """No column has that name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """The scope of the enclosing query, and its columns that the frame contains: each with the column that stands for
-    it."""
+    """The scope of the enclosing query, and those of its columns that the frame contains: the name of each, and the
+    column of the frame that has its values."""
 
     scope: Scope
     bindings: tuple[tuple[str, Column], ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the frame that stand for columns of the enclosing query."""
+        """The columns of the frame that have the values of columns of the enclosing query."""
         return tuple(column for _, column in self.bindings)
 
 
@@ -66,8 +67,8 @@ Rewrite = Callable[[exp.Expr], Expression | None]
 class Scope:
     """Resolves names without regard to case; `fields` are the columns of the frame, `entries` their names.
 
-    `known` are the values of nodes that are already computed (by `id`), `rewrite` replaces nodes by columns of a
-    grouping. A name that is unknown here is looked up in the enclosing query.
+    `known` has the values of nodes that are already computed (by `id`); `rewrite` replaces nodes, as by the columns of
+    a grouping. A name that is unknown here is looked up in the enclosing query.
 
     >>> scope = Scope(pa.schema([("bidder", pa.int64())]), "B")
     >>> scope.resolve("BIDDER").name, scope.resolve("bidder", "b").name
@@ -126,7 +127,7 @@ class Scope:
         return bool(self._matches(name, alias))
 
     def sees(self, name: str) -> bool:
-        """Whether the name is a column of this query or of one around it."""
+        """Whether the name is a column of this query or of an enclosing one."""
         return self.has(name) or (self.outer is not None and self.outer.scope.sees(name))
 
     def _matches(self, name: str, alias: str | None) -> list[Entry]:

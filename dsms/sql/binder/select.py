@@ -1,4 +1,4 @@
-"""SELECT, in order of evaluation: rows, groups, window functions, columns, first rows."""
+"""Binds SELECT, in order of evaluation: rows, groups, window functions, columns, first rows."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _SUPPORTED = {
     "expressions", "from_", "where", "kind", "joins", "group", "having", "order", "limit", "offset", "distinct",
     "with_", "windows", "qualify", "emit",
 }  # fmt: skip
-#: The most nodes of expressions that stand for aliases, in one SELECT.
+#: The most nodes of the expressions that replace aliases in one SELECT.
 _MOST_COPIED = 10_000
-#: Clauses of other systems: what they are called, and what to write instead.
+#: Clauses of other systems: the name of each, and what to write instead.
 _REFUSED = {
     "laterals": ("LATERAL VIEW", "CROSS JOIN UNNEST(a) AS u(x)"),
     "locks": ("FOR UPDATE", "leave it out: a query holds up nobody"),
@@ -104,8 +104,8 @@ def _resolve_aliases(query: exp.Select, scope: Scope) -> None:
 
 
 def _replace_aliases(part: exp.Expr, named: dict[str, exp.Expr], left: int, query: exp.Select, scope: Scope) -> int:
-    """Replaces the aliases that are named so far, and adds that of the part if it has one. Returns the size of what was
-    copied, at most `left`: an alias made of aliases doubles with each step."""
+    """Replaces the aliases in `named`, and adds the alias of the part if it has one. Returns the number of nodes that
+    it copied. Raises SqlError if it exceeds `left`: aliases that use aliases can double in size with each step."""
     copied = 0
     for reference in list(part.find_all(exp.Column)):
         name = reference.name.casefold()
@@ -135,7 +135,7 @@ def _distinct_on(query: exp.Select) -> list[exp.Expr]:
 
 
 def _result(relation: Relation, query: exp.Select, context: Context) -> Relation:
-    """The columns of the select list, without duplicates if DISTINCT, and of these the first rows."""
+    """The columns of the select list: without duplicates if DISTINCT, and only the first rows if limited."""
     shown = outputs(query, relation, context)
     outer = [(name, column(schema(relation.node).field(name))) for name in context.outer_columns]
     limit, on = limit_of(query), _distinct_on(query)

@@ -1,4 +1,4 @@
-"""The select list: names and values of the columns of a result."""
+"""Binds the select list: the names and values of the columns of a result."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def _values(node: exp.Expr, relation: Relation, number: int, fields_named: bool)
 
 
 def _field(node: exp.Expr, value: Expression) -> str | None:
-    """The name of the field of a struct, in the declared spelling, if an item of a select list is one."""
+    """The name of the field, in the declared spelling, if an item of a select list is a field of a struct; else
+    None."""
     if isinstance(value, Call) and value.function == "field" and not isinstance(node, exp.Alias):
         struct, name = value.arguments
         assert isinstance(name, Literal)
@@ -79,7 +80,7 @@ def _field(node: exp.Expr, value: Expression) -> str | None:
 
 
 def name_of(node: exp.Expr, value: Expression, scope: Scope, number: int) -> str:
-    """The name of an item of a select list that is no field of a struct."""
+    """The name of an item of a select list that is not a field of a struct."""
     if isinstance(node, exp.Alias):
         return str(node.alias)
     if not isinstance(value, Column) or not isinstance(node, exp.Column):
@@ -90,7 +91,7 @@ def name_of(node: exp.Expr, value: Expression, scope: Scope, number: int) -> str
 
 
 def _has_null(type_: pa.DataType) -> bool:
-    """Whether a type, or one within it, is that of a NULL without a type."""
+    """Whether a type is or contains that of a NULL without a type."""
     if pa.types.is_list(type_):
         return _has_null(type_.value_type)
     if pa.types.is_struct(type_):

@@ -1,4 +1,4 @@
-"""UNION, EXCEPT, INTERSECT, parenthesised queries and VALUES."""
+"""Binds UNION, EXCEPT, INTERSECT, parenthesised queries and VALUES."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _branches(node: logical.Node) -> tuple[logical.Node, ...]:
 
 
 def _limited(relation: Relation, query: exp.Expr, context: Context) -> Relation:
-    """The first rows of a result in the order of its columns."""
+    """The first rows of a result in the order of ORDER BY."""
     limit, items = limit_of(query), order_of(query)
     values: list[Expression] = []
     for item in items:

@@ -44,7 +44,7 @@ def _(node: logical.Filter, fixed: frozenset[str]) -> bool:
 
 
 def _closed(fixed: frozenset[str], predicates: list[Expression]) -> frozenset[str]:
-    """The fixed columns, and those that equalities with constants and fixed columns fix."""
+    """The fixed columns, and the columns that the predicates equate with constants or fixed columns."""
     for predicate in predicates:
         if isinstance(predicate, Call) and predicate.function == "equal":
             first, second = predicate.arguments

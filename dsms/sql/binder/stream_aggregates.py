@@ -1,4 +1,5 @@
-"""GROUP BY over a bare stream with aggregates that users wrote: each row is folded into its group as it comes."""
+"""Binds GROUP BY over a bare stream (one without a window) with user-defined aggregates: each row is folded into its
+group as it arrives."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ from operators.expressions import Column, Expression
 def stream_groups(
     relation: Relation, groups: Groups, calls_of: Sequence[exp.Expr], query: exp.Expr, context: Context
 ) -> Relation | None:
-    """The results of non-blocking aggregates over a stream; None if the query does not call any, or reads a relation.
-    Raises SqlError for a blocking one, whose input would have to end."""
+    """The results of user-defined aggregates over a stream; None if the query calls none of these, or reads a relation.
+    Raises SqlError for a blocking aggregate, which returns only at the end of its input: a stream has no end."""
     written = [(node, call) for node in calls_of if (call := aggregate_call(node)) is not None]
     if not any(call.known for _, call in written) or not is_bare_stream(relation, query, context):
         return None
@@ -33,7 +34,8 @@ def stream_groups(
     keys = group_keys(relation, groups, below, context)
     calls: list[FoldCall] = []
     known: dict[int, Expression] = {}
-    for node, call in sorted(written, key=lambda pair: pair[1].known is None):  # first what is wrong with ours
+    # user-defined aggregates come first, so that their errors are raised first
+    for node, call in sorted(written, key=lambda pair: pair[1].known is None):
         if call.known is None or call.distinct or call.order or call.condition is not None:
             name = call.function.name
             raise error_at(
@@ -62,8 +64,8 @@ def stream_groups(
 
 
 def is_bare_stream(relation: Relation, query: exp.Expr, context: Context) -> bool:
-    """Whether a query reads a stream as such: by its name, without a window and not as the relation `R(S)`, also in the
-    queries of FROM and the common tables that it names."""
+    """Whether a query reads only bare streams: by name, without a window and not as the relation `R(S)`. The same must
+    be true of its queries in FROM and of the common tables that it names."""
     source = query.args.get("from_")
     items = [source, *(query.args.get("joins") or [])] if source is not None else []
     return bool(items) and append_only(relation.node) and all(_is_bare(item, context) for item in items)

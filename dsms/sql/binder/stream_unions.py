@@ -1,4 +1,4 @@
-"""UNION of declared and derived streams: duplicates are equal tuples with equal timestamps (ESL, section 2.2)."""
+"""Binds UNION of declared and derived streams: duplicates are equal tuples with equal timestamps (ESL, section 2.2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def merged(node: logical.Union) -> logical.Node:
 
 
 def unites_streams(query: exp.SetOperation, sides: tuple[Relation, Relation], context: Context) -> bool:
-    """Whether both sides read nothing but declared and derived streams, as such: neither windows nor relations."""
+    """Whether both sides read only declared and derived streams, without a window and not as relations."""
     if not context.streams_united or context.base is not None:
         return False
     return all(_is_stream(part, side, context) for part, side in zip((query.left, query.right), sides, strict=True))

@@ -1,4 +1,4 @@
-"""Windows on streams in FROM: CQL's brackets, PIPES' WINDOW, and windows as table functions."""
+"""Binds windows on streams in FROM: CQL's brackets, PIPES' WINDOW, and windows as table functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from operators.windows.ranged_window import RangedWindow
 
 @bind_query.register
 def _(query: nodes.WholeQuery, context: Context) -> Relation:
-    """A query as written: its defaults are made explicit first."""
+    """A whole query: its defaults are made explicit first."""
     tree = expanded(query.this, context.catalog)
     tree.parent = None
     try:
@@ -41,9 +41,9 @@ def _(query: nodes.WholeQuery, context: Context) -> Relation:
 
 
 def bind_window(node: exp.Expr, context: Context) -> Relation:
-    """The relation that a window derives from a stream. Of a relation that is not a stream, the rows that enter it are
-    windowed (CQL: windows apply to streams) or those that it contains (PIPES). A `Where` inside the bracket filters the
-    stream before the window."""
+    """The relation that a window derives from a stream. If the item is a relation, the window applies to the stream of
+    the rows that enter it (CQL: windows apply to streams) or of the rows that it contains (PIPES). A `Where` inside the
+    bracket filters the stream before the window."""
     relation = bind_relation(node.this, context)
     stream = as_stream(relation.node, node)
     if (where := node.args.get("where")) is not None:
@@ -57,8 +57,8 @@ def bind_window(node: exp.Expr, context: Context) -> Relation:
 
 
 def _at_granules(window: logical.Node, granule: exp.Expr) -> logical.Node:
-    """PIPES, chapter 20: validity begins and ends at multiples of the granule, so the window is exact at these. Below,
-    granules may only be finer."""
+    """The window with a GRANULARITY (PIPES, chapter 20): validity begins and ends at multiples of the granule, so the
+    window is exact at these. Raises SqlError unless the granule is a multiple of all granules below the window."""
     length = positive(granule, "GRANULARITY")
     finer = [below.points for below in walk(window) if isinstance(below, logical.Sync)]
     periods = [points.period for points in finer if isinstance(points, Periodic) and points.residues == (0,)]
@@ -86,7 +86,7 @@ def _now(node: exp.Expr, stream: Relation, _: tuple[str, ...]) -> Relation:
 
 
 def _range(node: exp.Expr, stream: Relation, _: tuple[str, ...]) -> Relation:
-    """A time window is the same with and without partitions (CQL section 6.1.3)."""
+    """The time window; it is the same with and without partitions (CQL section 6.1.3)."""
     size, slide = node.args.get("size"), node.args.get("slide")
     step = 1 if slide is None else positive(slide, "SLIDE")
     if (least := node.args.get("least")) is not None:
@@ -99,7 +99,7 @@ def _range(node: exp.Expr, stream: Relation, _: tuple[str, ...]) -> Relation:
 
 
 def _range_of_sizes(node: exp.Expr, stream: Relation, least: exp.Expr) -> Relation:
-    """A window between two sizes, both in the counting of its notation."""
+    """A window whose size is chosen between two sizes. PIPES counts a row's own instant in a size, CQL does not."""
     if node.args.get("slide") is not None:
         raise error_at(node, "a window with a range of sizes cannot have a SLIDE")
     pipes = node.args["notation"] == "pipes"
@@ -143,8 +143,8 @@ def _rows_within(node: exp.Expr, stream: Relation, partition: tuple[str, ...], s
 
 
 def _sample(node: exp.Expr, context: Context) -> Relation:
-    """A sample of the records of a stream, of the keys of a keyed relation, or of the rows that enter another subquery.
-    After a time window it is a sample of the stream below the window."""
+    """A sample of the records of a stream, of the keys of a keyed relation, or of the rows that enter any other
+    subquery. After a time window it is a sample of the stream below the window."""
     relation, percent = bind_relation(node.this, context), float(node.args["percent"].name)
     if not 0 < percent <= 100:
         raise error_at(node.args["percent"], "Sample needs a percentage above 0 and at most 100")
@@ -170,7 +170,7 @@ _BY_KIND: dict[str, Callable[[exp.Expr, Relation, tuple[str, ...]], Relation]] =
     "rows": _rows,
 }
 
-#: How items of FROM other than names, queries and values are bound.
+#: The binders of items of FROM other than names, queries and values.
 WINDOWED: dict[type[exp.Expr], Callable[[exp.Expr, Context], Relation]] = {
     nodes.StreamWindow: bind_window,
     nodes.WindowTable: bind_window_table,

@@ -1,8 +1,8 @@
-"""Subqueries in expressions: their values as columns of a join, and predicates as semi-joins.
+"""Binds subqueries in expressions: their values become columns of a join, predicates become semi-joins.
 
 A test is TRUE if a condition θ is TRUE for some row of a query: `x IN (Q)` and `x = ANY (Q)` have θ = (x = y),
 `EXISTS (Q)` has θ = TRUE. `x op ALL (Q)` is `NOT (x negated-op ANY (Q))`. A negated test holds if θ is FALSE for all
-rows, that is, if θ IS NOT FALSE for none.
+rows, that is, if θ IS NOT FALSE holds for no row.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ def _without_unknown(node: logical.Node, inner: Inner, pair: Pair) -> logical.No
 
 
 def _nonempty(rows: logical.Node, inner: Inner) -> logical.Node:
-    """The bindings of the outer columns for which there are rows."""
+    """The bindings of the outer columns for which the query has rows."""
     outer: list[Output] = [(column.name, column) for _, column in inner.safe]
     return distinct(logical.Project(rows, tuple(outer) or ((fresh("__t", schema(rows).names), _TRUE),)))
 
 
 def with_values(relation: Relation, nodes: Sequence[exp.Expr], context: Context) -> Relation:
-    """The relation with the values of the subqueries in `nodes`, which its scope then knows."""
+    """The relation with the values of the subqueries in `nodes`; its scope resolves them."""
     for node in nodes:
         for query in list(_queries_in(node, relation)):
             relation = _with_value(relation, query, context)
@@ -186,7 +186,7 @@ def _unknown(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relat
 
 
 def _null_side(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relation, Expression]:
-    """Whether x = y is NULL for some row of the query: some y is NULL, or x is NULL and there is a row."""
+    """Whether x = y is NULL for some row of the query: some y is NULL, or x is NULL and the query has a row."""
     pair = equality(theta, names_of(relation.node), names_of(inner.relation.node))
     assert pair is not None
     value, inner_value = pair

@@ -1,4 +1,4 @@
-"""Synchronised relations: `R[Sync](S)` changes only at the points of a stream (SyncSQL section 3)."""
+"""Binds synchronised relations: `R[Sync](S)` changes only at the points of a stream (SyncSQL section 3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from operators.sync.sync_points import Periodic
 def bind_synchronised(node: exp.Expr, context: Context) -> Relation:
     """The relation of the inner item as of the last point; empty before the first one.
 
-    A view over the clock gives periodic points, any other stream or view the instants at which rows enter it.
+    The points of a view over the clock are periodic; those of any other stream or view are the instants at which rows
+    enter it.
     """
     assert isinstance(node, SyncRelation)
     relation = bind_relation(node.this, context)

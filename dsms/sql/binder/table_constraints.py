@@ -1,4 +1,4 @@
-"""DEFAULT and CHECK of a table: what they may say, before the table is created."""
+"""Checks the expressions in DEFAULT and CHECK of a table before it is created."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from operators.expressions import LONGEST_CONSTANT, Expression, cast, evaluate
 
 
 def check_expressions(statement: st.CreateTable, schema: pa.Schema, catalog: Catalog) -> None:
-    """Raises SqlError for a default that names a column or does not fit its own, for a condition that is no predicate
-    of its row, and for either of them that has a subquery or calls what users wrote."""
+    """Raises SqlError for a default that names a column or does not fit its column's type, for a check that is not a
+    BOOLEAN over one row, and for either of them if it has a subquery or calls a user-defined function."""
     for column, default in statement.defaults:
         check_plain(default.tree, catalog, f'the default of "{column.text}"')
         if named := default.tree.find(exp.Column):
@@ -34,7 +34,7 @@ def check_expressions(statement: st.CreateTable, schema: pa.Schema, catalog: Cat
 
 
 def check_plain(tree: exp.Expr, catalog: Catalog, what: str) -> None:
-    """Raises SqlError for an expression that has a subquery or calls what users wrote; `what` it is, errors say."""
+    """Raises SqlError for an expression that has a subquery or calls a user-defined function; errors call it `what`."""
     if query := tree.find(exp.Query):
         raise error_at(query, f"{what} has a subquery", hint="it cannot read relations")
     refuse_written_functions(tree, catalog)
@@ -42,6 +42,6 @@ def check_plain(tree: exp.Expr, catalog: Catalog, what: str) -> None:
 
 
 def _fault(value: Expression) -> str | None:
-    """Why a constant has no value."""
+    """The reason why a constant has no value; None if it has one."""
     faults = evaluate(pl.DataFrame({"row": [1]}), {"value": value}, LONGEST_CONSTANT)[1]
     return None if faults[0] is None else str(faults[0])

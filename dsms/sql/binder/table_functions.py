@@ -1,4 +1,4 @@
-"""Calls of table functions in FROM."""
+"""Binds calls of table functions in FROM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from operators.table_functions.registry import TABLE_FUNCTIONS
 
 
 def bind_table_function(node: exp.Expr, context: Context) -> Relation:
-    """The rows that the function makes of a relation: its columns, then those that the function adds."""
+    """The relation that a table function makes of another: the columns of that, then those that the function adds."""
     relation = bind_relation(node.this, context)
     function = _bound(node, relation, context)
     if function.of_streams and not properties.append_only(relation.node):
@@ -39,7 +39,7 @@ def bind_table_function(node: exp.Expr, context: Context) -> Relation:
 
 
 def _replaced(node: exp.Expr, applied: logical.Node, context: Context) -> Relation:
-    """The columns that the function adds alone."""
+    """The relation of a function that replaces the columns of its input."""
     if context.outer_columns:
         raise error_at(node, f"{node.args['function']} is not supported in a correlated query")
     return shown(applied, schema(applied), node.args.get("alias") and node.alias)

@@ -1,4 +1,4 @@
-"""Lengths of time and time zones in expressions: multiples of intervals, differences of timestamps, AT TIME ZONE."""
+"""Binds lengths of time and time zones: multiples of intervals, differences of timestamps, AT TIME ZONE."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _DAY = 86_400_000_000
 
 
 def of_times(node: exp.Expr, bind: Bind) -> Expression | None:
-    """What `t + n * INTERVAL`, `a - b < INTERVAL`, `EXTRACT(EPOCH FROM a - b)` and `t AT TIME ZONE a AT TIME ZONE b`
-    are bound to; None for every other node. Raises SqlError."""
+    """The bound `t + n * INTERVAL`, `a - b < INTERVAL`, `EXTRACT(EPOCH FROM a - b)` or `t AT TIME ZONE a AT TIME ZONE
+    b`; None for every other node. Raises SqlError."""
     if isinstance(node, exp.Add | exp.Sub):
         return _moved(node, bind)
     if type(node) in OPERATORS:
@@ -30,7 +30,7 @@ def of_times(node: exp.Expr, bind: Bind) -> Expression | None:
 
 
 def _moved(node: exp.Add | exp.Sub, bind: Bind) -> Expression | None:
-    """A timestamp and a multiple of an interval."""
+    """A timestamp plus or minus a multiple of an interval; None for every other node."""
     time, many = node.this, _multiple(node.expression)
     if many is None and isinstance(node, exp.Add):
         time, many = node.expression, _multiple(node.this)
@@ -44,7 +44,7 @@ def _moved(node: exp.Add | exp.Sub, bind: Bind) -> Expression | None:
 
 
 def _multiple(node: exp.Expr) -> tuple[exp.Interval, exp.Expr] | None:
-    """The interval and the number of a product."""
+    """The interval and the number, if a node is a product of them; else None."""
     inner = node.unnest()
     sides = (inner.this.unnest(), inner.expression.unnest()) if isinstance(inner, exp.Mul) else ()
     for side, other in (sides, sides[::-1]) if sides else ():
@@ -54,9 +54,9 @@ def _multiple(node: exp.Expr) -> tuple[exp.Interval, exp.Expr] | None:
 
 
 def _compared(node: exp.Expr, bind: Bind) -> Expression | None:
-    """The time between two timestamps compared with an interval."""
+    """The comparison of the time between two timestamps with an interval; None for every other node."""
     sides = node.this.unnest(), node.expression.unnest()
-    # decided before anything is bound: what is bound twice at each level takes exponential time
+    # decided before anything is bound: binding the operands twice at each level would take exponential time
     if sorted(isinstance(side, exp.Interval) for side in sides) != [False, True]:
         return None
     if not all(isinstance(side, exp.Interval) or _may_be_difference(side) for side in sides):
@@ -66,7 +66,7 @@ def _compared(node: exp.Expr, bind: Bind) -> Expression | None:
 
 
 def _seconds(node: exp.Expr, bind: Bind) -> Expression | None:
-    """The seconds between two timestamps; None for what is no difference."""
+    """The seconds between two timestamps; None if the node is not a difference."""
     inner = node.unnest()
     if not _may_be_difference(inner):
         return None

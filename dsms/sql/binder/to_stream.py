@@ -1,4 +1,4 @@
-"""CQL's relation-to-stream operators: Istream, Dstream, Rstream."""
+"""Binds CQL's relation-to-stream operators: Istream, Dstream, Rstream."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _HINT = "add [Now] to a stream of FROM, [… Slide n] to its windows, or read R[
 def bind_stream(node: exp.Expr, context: Context) -> Relation:
     """The rows that enter or leave a relation, or all of them, as an append-only stream.
 
-    Rstream gives the whole relation at each instant. That is finite only if every row lives for one instant ([Now]) or
-    if the relation is read at points: otherwise SqlError is raised.
+    Rstream returns the whole relation at each instant. That is finite only if every row lives for one instant ([Now])
+    or if the relation is read at points. Raises SqlError otherwise.
     """
     assert isinstance(node, StreamOf)
     relation = bind_relation(node.this, context)
@@ -33,11 +33,11 @@ def bind_stream(node: exp.Expr, context: Context) -> Relation:
 
 
 def as_stream(node: logical.Node, at: exp.Expr) -> logical.Node:
-    """The stream to which a window is applied: an append-only relation itself, of any other one the rows that enter it.
-    Raises SqlError where
+    """The stream to which a window is applied: an append-only relation itself; of any other relation, the rows that
+    enter it (CQL) or that it contains at each instant (PIPES). Raises SqlError for
 
-    - CQL has no default, for a subquery that loses rows (section 6.2.2), and
-    - PIPES counts every instant at which a row is valid, but rows live for more than one instant.
+    - a CQL window over a subquery that loses rows, for which CQL has no default (section 6.2.2), and
+    - a PIPES window over rows that live for more than one instant: PIPES counts every instant at which a row is valid.
     """
     if append_only(node):
         return node
@@ -98,7 +98,7 @@ def lives_one_instant(node: logical.Node) -> bool:
 
 
 def points_of(node: logical.Node) -> Periodic | None:
-    """The points outside of which a relation never changes; None if none are known."""
+    """The points outside of which a relation never changes; None if no such points are known."""
     if isinstance(node, logical.Sync):
         return node.points if isinstance(node.points, Periodic) else None
     if isinstance(node, logical.TimeWindow) and node.slide > 1:

@@ -1,6 +1,6 @@
-"""Filters over ranks: only the first rows of each partition are kept.
+"""Turns filters over ranks into TopK, which keeps only the first rows of each partition.
 
-σ[a < rank ≤ b](ω[rank := ROW_NUMBER() OVER w](X)) = TopK[w, offset a, limit b - a](X), and so for RANK and DENSE_RANK.
+σ[a < rank ≤ b](ω[rank := ROW_NUMBER() OVER w](X)) = TopK[w, offset a, limit b - a](X), also for RANK and DENSE_RANK.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Ranked:
 
 
 def _ranked(node: logical.Node) -> _Ranked | None:
-    """The rank that is the only window function of the last step of a plan, or None."""
+    """The rank, if it is the only window function of the last step of a plan; else None."""
     if isinstance(node, logical.WindowFunctions) and len(node.calls) == 1:
         call = node.calls[0]
         return _Ranked(call, call.name, node, None) if call.function in _METHODS else None
@@ -73,7 +73,7 @@ def _ranked(node: logical.Node) -> _Ranked | None:
 
 
 def _bound(predicate: Expression, rank: str) -> tuple[str, int] | None:
-    """The comparison of the rank with a number that a predicate is, or None."""
+    """The comparison and the number, if a predicate compares the rank with a number; else None."""
     if not isinstance(predicate, Call) or predicate.function not in MIRRORED:
         return None
     first, second = predicate.arguments

@@ -1,5 +1,5 @@
-"""UNNEST and generate_series in FROM: the elements of an array or the numbers of a range, for each row of the items
-before them."""
+"""Binds UNNEST and generate_series in FROM: the elements of an array or the numbers of a range, for each row of the
+items before them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dsms.sql.binder.scope import Entry, Scope, free_names
 from operators.expressions import Column, Literal, type_name
 from operators.table_functions.series import Series
 
-#: What gives several rows for each row.
+#: The nodes of items that return several rows for each row of the items before them.
 Exploding = exp.Unnest | exp.ExplodingGenerateSeries
 
 
@@ -29,12 +29,12 @@ def exploding(table: exp.Expr) -> Exploding | None:
 
 
 def exploded(of: Exploding, join: Clause, left: logical.Node | None, scope: Scope) -> tuple[logical.Node, Entry]:
-    """The rows of `left`, each once for each element or number, and the name of that."""
+    """The rows of `left`, each repeated for each element or number, and the entry of that element or number."""
     return unnested(of, join, left, scope) if isinstance(of, exp.Unnest) else _series(of, join, left, scope)
 
 
 def unnested(array: exp.Unnest, join: Clause, left: logical.Node | None, scope: Scope) -> tuple[logical.Node, Entry]:
-    """The rows of `left`, each once for each element, and the name of the element."""
+    """The rows of `left`, each repeated for each element of the array, and the entry of the element."""
     _check(array, join)
     value = bind_expression(array.expressions[0], scope)
     if not pa.types.is_list(value.type):
@@ -50,7 +50,7 @@ def unnested(array: exp.Unnest, join: Clause, left: logical.Node | None, scope: 
 def _series(
     series: exp.ExplodingGenerateSeries, join: Clause, left: logical.Node | None, scope: Scope
 ) -> tuple[logical.Node, Entry]:
-    """The rows of `left`, each once for each number from a start to an end."""
+    """The rows of `left`, each repeated for each number from a start to an end, and the entry of the number."""
     if join.outer != "none" or join.using or join.natural or join.on is not None:
         raise refusal(series, "this join of generate_series", "CROSS JOIN generate_series(…)")
     bounds = [bind_expression(series.args[name], scope) for name in ("start", "end")]

@@ -1,4 +1,4 @@
-"""FROM and WHERE together: each predicate is applied where its columns are available."""
+"""Binds FROM and WHERE together: each predicate is applied where its columns are available."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def _items(query: exp.Expr, context: Context, predicates: Sequence[exp.Expr]) ->
 def _timed(
     items: FromList, bound: list[Expression], timed: list[exp.Expr]
 ) -> tuple[FromList, list[Expression], list[exp.Expr]]:
-    """The list after predicates with Now on a single item were applied, and the other predicates."""
+    """The list with those predicates over Now applied that concern a single item, and the remaining predicates without
+    and with Now."""
     by_part: dict[int, list[exp.Expr]] = {}
     rest: list[exp.Expr] = []
     for conjunct in timed:

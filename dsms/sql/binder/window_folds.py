@@ -1,4 +1,4 @@
-"""ESL's windows: aggregates OVER (… PRECEDING [SLIDE … | ACTIVE EXPIRATION]) of a stream, in the order of its rows."""
+"""Binds ESL's windows: aggregates OVER (… PRECEDING [SLIDE … | ACTIVE EXPIRATION]) of a stream, in its row order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from operators.streams.tagger import TS
 
 @dataclass(frozen=True)
 class _Window:
-    """A call as bound: its definitions and arguments, the columns of PARTITION BY, and the frame."""
+    """A bound call: its definitions and arguments, the columns of PARTITION BY, and the frame."""
 
     node: exp.Window
     base: Definition | None
@@ -47,13 +47,13 @@ class _Window:
 
     @property
     def algebraic(self) -> bool:
-        """Whether results over parts of a window can be arguments over the whole."""
+        """Whether results of the aggregate over parts of a window can be its arguments over the whole window."""
         return any(definition is not None and definition.algebraic for definition in (self.base, self.window))
 
 
 def is_fold(window: exp.Window, relation: Relation) -> bool:
-    """Whether a call with OVER is one of ESL's: of an aggregate that a user wrote, with SLIDE or ACTIVE EXPIRATION, or
-    over a RANGE without ORDER BY, where the order of the stream is meant."""
+    """Whether a call with OVER is one of ESL's: of a user-defined aggregate, with SLIDE or ACTIVE EXPIRATION, or of a
+    built-in aggregate over a RANGE without ORDER BY, which follows the order of the stream."""
     written, spec = _call_of(window), window.args.get("spec")
     if written is None:
         return False
@@ -72,7 +72,7 @@ def _call_of(window: exp.Window) -> AggregateCall | None:
 
 
 def with_folds(relation: Relation, windows: Sequence[exp.Window], context: Context) -> Relation:
-    """The relation with the results of ESL's windows, which its scope then knows."""
+    """The relation with the results of ESL's windows; its scope resolves them."""
     first = windows[0]
     if not append_only(relation.node):
         hint = "rows of a relation leave it; use GROUP BY, or a stream without a key"
@@ -87,7 +87,8 @@ def with_folds(relation: Relation, windows: Sequence[exp.Window], context: Conte
     alike = [[window for window in bound if (window.partition, window.frame) == kind] for kind in kinds]
     certain = [same for same in alike if all(window.built_in for window in same)]
     others = [same for same in alike if same not in certain]
-    # A call that a user wrote may return any number of rows for a row of the stream, which all windows are over.
+    # A user-defined aggregate may return any number of rows for a row of the stream, but every window must read the
+    # rows of the stream itself. So built-in aggregates come first, and several others are computed side by side.
     for same in [*certain, *others] if len(others) < 2 else certain:
         node, made = _folded(node, same)
         known |= made
@@ -100,8 +101,8 @@ def with_folds(relation: Relation, windows: Sequence[exp.Window], context: Conte
 def _folded(
     node: logical.Node, windows: list[_Window], *, listed: bool = False
 ) -> tuple[logical.Node, dict[int, Column]]:
-    """The plan with the columns of calls that have one window, and the column of each; `listed`: with lists of what
-    they return for a row."""
+    """The plan with the results of calls that have the same window, and the column of each. With `listed`, a column
+    has lists of all values that its call returns for a row."""
     partition = windows[0].partition
     values = [(f"__p{at}", value) for at, value in enumerate(partition)]
     values += [(f"__a{at}_{n}", value) for at, own in enumerate(windows) for n, value in enumerate(own.arguments)]
@@ -124,7 +125,7 @@ def _folded(
 
 
 def _side_by_side(node: logical.Node, windows: list[list[_Window]]) -> tuple[logical.Node, dict[int, Expression]]:
-    """The plan with the results of windows each of which is over all rows of the stream."""
+    """The plan with the results of several windows, each computed over the rows of the stream itself."""
     lists: list[list[Column]] = []
     for same in windows:
         node, made = _folded(node, same, listed=True)
@@ -143,7 +144,7 @@ def _side_by_side(node: logical.Node, windows: list[list[_Window]]) -> tuple[log
 
 
 def _pane(windows: list[_Window]) -> int:
-    """The number of rows of a pane: every window holds it as a whole or not at all. 1: there are no panes."""
+    """The number of rows of a pane, which every window holds as a whole or not at all; 1 if panes cannot be used."""
     frame = windows[0].frame
     slides = frame.kind == "rows" and frame.length is not None and frame.slide is not None
     if not slides or not all(own.algebraic for own in windows):
@@ -211,7 +212,7 @@ def _definitions(
 def _built_in(
     written: AggregateCall, scope: Scope, context: Context
 ) -> tuple[Definition | None, Definition | None, tuple[Expression, ...]]:
-    """One of SQL's five, in the library's definitions. Sums of integers are BIGINT."""
+    """The library's definitions of one of SQL's five aggregates, and the arguments. Sums of integers are BIGINT."""
     name, known = written.function.name, Known(context.catalog)
     values = [bind_expression(argument, scope) for argument in written.arguments] or [Literal(True, pa.bool_())]
     if name == "sum" and pa.types.is_integer(values[0].type):
@@ -230,7 +231,7 @@ def _built_in(
 
 
 def _check_order(window: exp.Window, relation: Relation) -> None:
-    """ORDER BY may be left out, or name the instant of the stream's rows, in ascending order."""
+    """Raises SqlError unless ORDER BY is left out, or names the instant of the stream's rows in ascending order."""
     order = window.args.get("order")
     times = {TS, *(source.timestamp for source in sources(relation.node))}
     for item in order.expressions if order else ():

@@ -1,4 +1,4 @@
-"""Frames of OVER: the rows around the current one that a window function reads."""
+"""Reads the frames of OVER: the rows around the current one that a window function reads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Frame:
 
 
 def frame_of(spec: exp.Expr | None, order: list[pa.DataType], scope: Scope) -> Frame:
-    """The frame of a parsed specification; the default is from the first row to the last peer. Raises SqlError."""
+    """The frame of a parsed specification; the default is from the first row to the last peer of the current row.
+    Raises SqlError."""
     if spec is None:
         return Frame()
     kind = str(spec.args.get("kind") or "ROWS").lower()

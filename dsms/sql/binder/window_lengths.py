@@ -1,4 +1,4 @@
-"""Lengths of windows: in instants (with a unit: milliseconds), or in rows."""
+"""Reads lengths of windows, in instants (milliseconds if the length has a unit) or in rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""SQL's windows as table functions: TUMBLE, HOP, CUMULATE and SESSION over a column of instants or moments."""
+"""Binds SQL's windows as table functions: TUMBLE, HOP, CUMULATE and SESSION over a column of instants, timestamps or
+dates."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from operators.expressions import column as column_of
 
 
 def bind_window_table(node: exp.Expr, context: Context) -> Relation:
-    """Each row of the relation once for each window that contains it, with `window_start` and `window_end`."""
+    """The relation with `window_start` and `window_end`; a row is repeated for each window that contains it."""
     assert isinstance(node, WindowTable)
     relation = bind_relation(node.this, context)
     if taken := [entry for entry in relation.visible if entry.name.lower() in WINDOW_COLUMNS]:

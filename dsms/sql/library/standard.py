@@ -1,4 +1,4 @@
-"""The five aggregates of SQL, for windows of streams: GROUP BY has its own."""
+"""The five aggregates of SQL, defined for windows of streams; GROUP BY uses its built-in functions instead."""
 
 STANDARD = """
 CREATE ALGEBRAIC AGGREGATE sum(next): next {

@@ -14,7 +14,8 @@ CREATE AGGREGATE decay_avg(next DOUBLE, factor DOUBLE): DOUBLE {
 }
 """
 
-#: k = 4 tables of at most 1024 counters: an item counts in one of each, and the least of these is its count, or more.
+#: A sketch of 4 tables of at most 1024 counters: an item increments one counter in each, and the least of these
+#: counters is its count or more.
 _SKETCHES = range(4)
 _HASHES = ", ".join(f"hash(item, {k}) % 1024" for k in _SKETCHES)
 _COUNT = """
@@ -49,7 +50,8 @@ CREATE AGGREGATE approx_frequency(item): BIGINT {{
 }}
 """
 
-#: Babcock et al., SODA 2002: the row of the highest random priority of a window; `max` over priorities, with the row.
+#: Babcock et al., SODA 2002: samples the row with the highest random priority in a window, as `max` over priorities
+#: that keeps the row.
 PRIORITY = """
 CREATE WINDOW AGGREGATE priority_sample(item, priority DOUBLE): item {
   TABLE inwindow(kept, rank);
@@ -62,7 +64,8 @@ CREATE WINDOW AGGREGATE priority_sample(item, priority DOUBLE): item {
 }
 """
 
-#: Datar et al., SODA 2002: ones in buckets of 1, 2, 4, … rows, at most two of a size; half of the oldest one counts.
+#: Datar et al., SODA 2002: counts ones in buckets of 1, 2, 4, … ones, at most two buckets of each size; only half of
+#: the oldest bucket is counted.
 ONES = """
 CREATE AGGREGATE approx_ones(bit INT, width BIGINT): BIGINT {
   TABLE clock(now BIGINT, size BIGINT, grown BIGINT);
@@ -86,7 +89,8 @@ CREATE AGGREGATE approx_ones(bit INT, width BIGINT): BIGINT {
 }
 """
 
-#: Example 17 of ESL: the number of a group of readings of which none comes more than `gap` seconds after another.
+#: Example 17 of ESL: numbers groups of readings; a reading more than `gap` seconds after the one before it starts a new
+#: group.
 GROUPING = """
 CREATE AGGREGATE rfid_group(read_at TIMESTAMP, gap DOUBLE): INT {
   TABLE last(seen TIMESTAMP, number INT);
@@ -102,7 +106,7 @@ CREATE AGGREGATE rfid_group(read_at TIMESTAMP, gap DOUBLE): INT {
 }
 """
 
-#: Example 18 of ESL: with RANGE … ACTIVE EXPIRATION, an item that no authorised person ('ap') passed with.
+#: Example 18 of ESL: with RANGE … ACTIVE EXPIRATION, reports an item that passed without an authorised person ('ap').
 THEFT = """
 CREATE WINDOW AGGREGATE theft_alarm(tag, kind VARCHAR): VARCHAR {
   TABLE inwindow(tagid, tagtype);
@@ -118,7 +122,7 @@ CREATE WINDOW AGGREGATE theft_alarm(tag, kind VARCHAR): VARCHAR {
 }
 """
 
-#: Welford's algorithm, which does not lose digits where the mean is large; EXPIRE undoes a step.
+#: Welford's algorithm, which does not lose digits if the mean is large; EXPIRE undoes a step.
 VARIANCE = """
 CREATE AGGREGATE running_variance(next DOUBLE): DOUBLE {
   TABLE state(present BIGINT, mean DOUBLE, spread DOUBLE);
@@ -155,7 +159,7 @@ CREATE ALGEBRAIC AGGREGATE text_concat(next VARCHAR): VARCHAR {
 }
 """
 
-#: Vitter's reservoir: row n takes a random place of the first `places` with probability places / n.
+#: Vitter's reservoir sample of at most `places` rows: row n replaces a random row of it with probability places / n.
 RESERVOIR = """
 CREATE AGGREGATE reservoir_sample(item, places INT): item {
   TABLE seen(rows BIGINT);

@@ -1,4 +1,4 @@
-"""REPAIR, ALTER, SHOW and EXPLAIN, and the words for kinds of objects."""
+"""Parses REPAIR, ALTER, SHOW and EXPLAIN, and the words for kinds of objects."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery | st.AlterExecutor
 
 
 def _alter_executor(cursor: Cursor) -> st.AlterExecutor:
-    """One option may stand without parentheses: `SET POLICY 'chain'`."""
+    """`ALTER EXECUTOR name SET …`. A single option may be written without parentheses: `SET POLICY 'chain'`."""
     name = cursor.name("executor name")
     cursor.expect("SET")
     if cursor.peeks("("):

@@ -1,4 +1,4 @@
-"""CREATE AGGREGATE: the syntax of aggregates that users write. Statements of bodies stay text until they are bound."""
+"""Parses CREATE AGGREGATE. The SQL in the body of an aggregate stays text until it is bound."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """SQL of a body, with the tokens' text and position in the script."""
+    """A piece of SQL in a body: its text, and its location in the script."""
 
     sql: str
     place: st.Place
@@ -42,7 +42,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Simple:
-    """INSERT, UPDATE or DELETE. The condition of `INSERT … VALUES … WHERE condition` is apart."""
+    """INSERT, UPDATE or DELETE. `where` is the condition of `INSERT … VALUES … WHERE condition`."""
 
     verb: str
     text: Text
@@ -97,12 +97,12 @@ class CreatePythonAggregate(st.Statement):
 
     @property
     def window(self) -> bool:
-        """Windows run the class itself."""
+        """False: a class in Python is not only for windows; they run it, too."""
         return False
 
     @property
     def algebraic(self) -> bool:
-        """There are no panes."""
+        """False: results of a class in Python are never combined from panes."""
         return False
 
 
@@ -111,8 +111,8 @@ Written = CreateAggregate | CreatePythonAggregate
 
 
 def create_aggregate(cursor: Cursor, first: str, *, replace: bool = False) -> Written:
-    """What follows `CREATE`, of which the word `first` is read. A definition that declares the table `inwindow` is one
-    for windows."""
+    """The rest of the statement after the word `first`, which is one of `_KINDS`. A definition that declares the table
+    `inwindow` is for windows."""
     kinds = {first}
     while "AGGREGATE" not in kinds:
         kinds.add(cursor.one_of(("WINDOW", "AGGREGATE"), "kind of aggregate"))
@@ -251,7 +251,7 @@ def _rest(first: str, *, replace: bool) -> Callable[[Cursor, st.Name | None], st
     return lambda cursor, _: create_aggregate(cursor, first, replace=replace)
 
 
-#: The words that begin the statement; the paper prints it once without CREATE.
+#: The words that begin the statement; ESL's paper prints it once without CREATE.
 STARTS: Final[dict[tuple[str, ...], Callable[[Cursor, st.Name | None], st.Statement]]] = {
     **{("CREATE", first): _rest(first, replace=False) for first in _KINDS},
     **{("CREATE", "OR", "REPLACE", first): _rest(first, replace=True) for first in _KINDS},
@@ -260,5 +260,5 @@ STARTS: Final[dict[tuple[str, ...], Callable[[Cursor, st.Name | None], st.Statem
 
 
 def begins(words: list[str]) -> bool:
-    """Whether the first words of a statement begin the definition of an aggregate, whose semicolons are its own."""
+    """Whether the first words of a statement begin the definition of an aggregate, which contains semicolons."""
     return any(tuple(words[: len(start)]) == start for start in STARTS)

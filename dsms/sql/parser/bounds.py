@@ -1,6 +1,7 @@
-"""Bounds of the text of statements, so that no text makes the parser, or what works on its trees, slow or too deep.
+"""Limits the size of statements, so that no text makes the parser slow, or makes code that works on its trees recurse
+too deeply.
 
-The text is counted before anything is parsed. A tree is measured before anything recurses over it.
+The text is measured before it is parsed, and a tree before any code recurses over it.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ _OPENS = frozenset({"(", "[", "{", "CASE"})
 _PARAMETRIC = frozenset({"ARRAY", "LIST", "STRUCT", "MAP", "ROW"})
 _PREFIXES = frozenset({"NOT", "-", "+", "~", "INTERVAL", "DISTINCT", "ALL", "ANY", "SOME", "EXISTS"})
 _QUOTED = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
-#: They have their pattern as `expression`.
+#: Nodes whose pattern is their argument `expression`.
 _MATCHES = (
     exp.Like, exp.ILike, exp.SimilarTo, exp.RegexpLike, exp.RegexpILike, exp.RegexpExtract, exp.RegexpReplace,
 )  # fmt: skip
 #: Functions that sqlglot does not know, with a pattern as their second argument.
 _MATCHING = ("regexp_matches", "regexp_like")
 _CONNECTIVES = (exp.And, exp.Or)
-#: Of a number; more than 38 make a DOUBLE.
+#: The most digits of a number; one with more than 38 is a DOUBLE.
 _DIGITS = 400
-#: A chain of up to so many conditions keeps the form in which it is parsed.
+#: A chain of at most this many conditions is left as the parser nests it.
 _CHAIN = 16
 
 
 def check_script(text: str, limits: Limits) -> None:
-    """Raises UserError for a text that is too long to be read, or no Unicode."""
+    """Raises UserError for a text that is too long, or is not valid Unicode."""
     limits.check("script_length", len(text), "the text has {} characters")
     try:
         text.encode()
@@ -68,7 +69,7 @@ def check_statement(tokens: Sequence[Token], limits: Limits) -> None:
 
 
 def _nesting(tokens: Sequence[Token]) -> tuple[int, Token]:
-    """The most brackets, CASE and signs that are open at once, and the token that opens the last of them."""
+    """The most brackets, CASE and prefix operators that are open at once, and the token that opens the last of them."""
     opened: list[str] = []
     prefixes, suffixes, before = 0, 0, ""
     deepest, at = 0, tokens[0]
@@ -88,8 +89,8 @@ def _nesting(tokens: Sequence[Token]) -> tuple[int, Token]:
 
 
 def bounded(tree: exp.Expr, limits: Limits) -> exp.Expr:
-    """The tree with long chains of AND and OR balanced; SqlError if it is deeper, or a pattern longer, than statements
-    may have them.
+    """The tree with long chains of AND and OR balanced. Raises SqlError if it exceeds a limit, such as its depth or the
+    length of a pattern.
 
     >>> import sqlglot
     >>> chain = sqlglot.parse_one(" OR ".join(f"a = {number}" for number in range(1000)))
@@ -124,7 +125,7 @@ def _chain(top: exp.Expr) -> list[exp.Expr]:
 
 
 def _pattern(match: exp.Expr) -> str:
-    """The literal pattern of an operator or function; empty without one."""
+    """The literal pattern of an operator or function; "" if it has none."""
     if isinstance(match, exp.Anonymous):
         pattern = match.expressions[1] if match.name.lower() in _MATCHING and len(match.expressions) > 1 else None
     else:
@@ -142,7 +143,7 @@ def _depth(tree: exp.Expr) -> tuple[int, exp.Expr]:
 
 
 def balance(tree: exp.Expr) -> None:
-    """Makes balanced trees of the long chains of one connective. The conditions keep their order."""
+    """Turns long chains of one connective into balanced trees. The conditions keep their order."""
     for top in [node for node in tree.walk() if type(node) in _CONNECTIVES]:
         if type(top.parent) is not type(top) and len(conditions := _conditions(top)) > _CHAIN:
             middle = len(conditions) // 2
@@ -151,7 +152,7 @@ def balance(tree: exp.Expr) -> None:
 
 
 def _conditions(top: exp.Expr) -> list[exp.Expr]:
-    """What a chain of one connective connects, from left to right; the parser nests it on the left."""
+    """The operands of a chain of one connective, from left to right; the parser nests the chain on the left."""
     conditions: list[exp.Expr] = []
     node = top
     while type(node) is type(top):

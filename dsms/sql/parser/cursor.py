@@ -1,4 +1,4 @@
-"""A cursor over the tokens of a statement, with errors that give the position and the choices."""
+"""A cursor over the tokens of a statement; its errors have the location and the choices."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from operators.core.errors import UserError
 
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.HEREDOC_STRING, TokenType.RAW_STRING)
 
-#: The schema in which all names are, for those who write it.
+#: The only database and schema, which a statement may write before a name.
 DATABASE, PUBLIC = "DSMS", "PUBLIC"
 
 
 def place_of(token: Token) -> Place:
-    """The position where a token starts; sqlglot's column is that of its last character."""
+    """The location of a token's first character; the column that sqlglot gives is that of the last one."""
     return Place(token.line, max(token.col - (token.end - token.start), 1))
 
 
 def mark(token: Token) -> str:
-    """The text of a token that may be a bracket or a keyword; nothing for what stands in quotes."""
+    """The text of a token that may be a bracket or a keyword; "" for a quoted token."""
     return "" if token.token_type in _QUOTED else token.text
 
 
@@ -81,13 +81,13 @@ class Cursor:
         return word
 
     def name(self, what: str) -> Name:
-        """Consumes an identifier, behind `public.`, `dsms.public.` or nothing; `what` it names is for the error."""
+        """Consumes an identifier, with or without `public.` or `dsms.public.` before it. Errors call it `what`."""
         self.accept(DATABASE, ".", PUBLIC, ".") or self.accept(PUBLIC, ".")
         return self.name_of(self.next(), what)
 
     def last_name(self, what: str, after: tuple[str, ...] = ()) -> Name:
-        """Consumes the rest of the statement: an identifier, which may follow one of the words `after`. Such a word
-        that stands alone is the identifier itself."""
+        """Consumes the rest of the statement: an identifier, which may follow one of the words `after`. If only such a
+        word is left, it is the identifier."""
         if self.peek().text.upper() in after and len(self.tokens) - self.at > 1:
             self.next()
         name = self.name(what)
@@ -102,8 +102,8 @@ class Cursor:
         return Name(text, place_of(token))
 
     def until(self, *stops: str, opening: str = "([<", closing: str = ")]>") -> list[Token]:
-        """Consumes the tokens before the first of `stops`, which are in upper case, outside brackets. Those of a type
-        may be angle brackets."""
+        """Consumes the tokens before the first of `stops`, which are in upper case, outside brackets. By default `<`
+        and `>` are brackets, as in types."""
         depth, taken = 0, []
         while not (depth == 0 and mark(self.peek()).upper() in stops):
             depth += (mark(self.peek()) or " ") in opening
@@ -112,7 +112,7 @@ class Cursor:
         return taken
 
     def text_of(self, tokens: list[Token]) -> str:
-        """The script's text from the first to the last of the tokens. Raises SqlError where there is none."""
+        """The script's text from the first to the last of the tokens. Raises SqlError if there are no tokens."""
         if not tokens:
             self.fail(f'expected something before "{self.tokens[min(self.at, len(self.tokens) - 1)].text}"')
         return self.script[tokens[0].start : tokens[-1].end + 1]
@@ -126,8 +126,8 @@ class Cursor:
         return True
 
     def rest_without(self, *words: str) -> tuple[str, str | None]:
-        """The rest of the statement at its position in an otherwise blank script, without the first of `words` that
-        follows a SELECT; and which word that was, or None.
+        """The rest of the statement, at its location in an otherwise blank script, without the first of `words` that
+        follows a SELECT; and that word, or None.
 
         A word before a token that cannot start an expression is a column of that name: `SELECT complete FROM S`. The
         first of `words` (STREAMED) is never a column.
@@ -140,7 +140,7 @@ class Cursor:
             word = token.text.upper()
             column = word != words[0] and _is_column(tokens, number)
             if word in words and tokens[number - 1].text.upper() == "SELECT" and not column:
-                # blanks keep the positions: `SELECT STREAMED a` becomes `SELECT          a`
+                # blanks keep the locations: `SELECT STREAMED a` becomes `SELECT          a`
                 return text[: token.start] + " " * (token.end + 1 - token.start) + text[token.end + 1 :], word
         return text, None
 

@@ -1,4 +1,4 @@
-"""REGISTER SOURCE and CREATE STREAM, with their columns and clauses."""
+"""Parses REGISTER SOURCE and CREATE STREAM, with their columns and clauses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SOURCE_CLAUSES = ("FORMAT", "PARTITIONS", "TIMESTAMP", "SLACK", "IDLE", "AHEAD"
 #: Words of CONSTRAINT after which a clause name is an ordinary word: `CONSTRAINT ORDERED BY a WITHIN 1, ORDERED …`.
 _INSIDE: tuple[list[str], ...] = (["BY"], [","], [])
 _STREAM_CLAUSES = ("SOURCE", "ORDERED", "ORDER BY", "LATE", *_SOURCE_CLAUSES)
-#: The clauses that no source has.
+#: The clauses that only CREATE STREAM has.
 _STREAM_ONLY = ("source", "order by", "ordered", "late")
 
 
@@ -48,7 +48,7 @@ def create_stream(cursor: Cursor, label: st.Name | None) -> st.CreateStream | st
 
 
 def _stream_name(cursor: Cursor) -> st.Name:
-    """A name, which may have hyphens, as ESL's `larceny-in-progress`; queries have to quote it."""
+    """A name that may have hyphens, such as ESL's `larceny-in-progress`; queries have to quote it."""
     name = cursor.name("stream name")
     while cursor.accept("-"):
         name = st.Name(f"{name.text}-{cursor.name('stream name').text}", name.place)
@@ -56,8 +56,8 @@ def _stream_name(cursor: Cursor) -> st.Name:
 
 
 def _new_names(cursor: Cursor) -> tuple[st.Name, ...]:
-    """The names of the columns of `CREATE STREAM name (a, b) AS …`; none where columns are declared or nothing follows.
-    Only names and commas are between the parentheses."""
+    """The names of the columns of `CREATE STREAM name (a, b) AS …`, with only names and commas between the parentheses;
+    () if the parentheses declare columns, or are missing."""
     tokens = cursor.tokens[cursor.at :]
     closed = next((at for at, token in enumerate(tokens) if token.text == ")"), 0)
     separators = [token.text for token in tokens[:closed:2]]

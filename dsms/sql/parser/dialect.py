@@ -1,5 +1,5 @@
-"""The SQL dialect of queries: PostgreSQL's expressions and the notations of streams; our own statements are plain
-tokens."""
+"""The SQL dialect of queries: PostgreSQL's expressions and the notations of streams. Statements that are not queries
+are only tokenised."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dsms.sql.parser.stream_parser import StreamParser
 
 
 class Dsms(Postgres):
-    """PostgreSQL with the notations of streams, and without statements whose rest sqlglot leaves unparsed."""
+    """PostgreSQL with the notations of streams, and without the commands whose text sqlglot would leave unparsed."""
 
     class Tokenizer(Postgres.Tokenizer):
-        """`SHOW`, `EXPLAIN` and `REGISTER` are tokenised like any other statement; symbols of the papers stand for SQL
+        """Tokenises `SHOW`, `EXPLAIN` and `REGISTER` like any other statement, and symbols of the papers as SQL
         words."""
 
         COMMANDS = set()
-        # ESL's reserved column is a column, which no function may hide
+        # CURRENT_TIME must stay a plain word: it is a reserved column of ESL, which the function would hide
         KEYWORDS = {
             **{word: kind for word, kind in Postgres.Tokenizer.KEYWORDS.items() if word != "CURRENT_TIME"},
             "≤": TokenType.LTE,
@@ -37,7 +37,7 @@ class Dsms(Postgres):
     Parser = StreamParser
 
     class Generator(PostgresGenerator):
-        """Writes our nodes in the notation in which they are parsed."""
+        """Writes the nodes of `nodes` in the notation in which they are parsed."""
 
         TRANSFORMS = {
             **PostgresGenerator.TRANSFORMS,

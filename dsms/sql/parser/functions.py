@@ -1,4 +1,4 @@
-"""CREATE FUNCTION, DROP FUNCTION and SHOW FUNCTIONS."""
+"""Parses CREATE FUNCTION, DROP FUNCTION and SHOW FUNCTIONS."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _PARTS = ("HANDLER", "REQUIREMENTS", "WITH", "AS", "PACKAGE", "REGISTERED")
 
 @dataclass(frozen=True, slots=True)
 class PythonCode:
-    """What follows LANGUAGE PYTHON. `source` is a module, or a zip archive of modules; `registered` names a function or
-    class that a session was given instead."""
+    """The part after LANGUAGE PYTHON. `source` is a module, or a zip archive of modules; `registered` names a function
+    or class that was given to a session instead."""
 
     handler: str
     source: bytes
@@ -110,7 +110,7 @@ def _returns(cursor: Cursor, name: st.Name) -> st.ColumnDefinition:
 
 
 def python_code(cursor: Cursor, handler: str, what: str) -> PythonCode:
-    """The part after LANGUAGE PYTHON; `handler` where none is written."""
+    """The part after LANGUAGE PYTHON; `handler` is the default if the text has no HANDLER."""
     requirements, limits = tuple[str, ...](), tuple[st.Clause, ...]()
     source, registered = b"", None
     while cursor.more():

@@ -1,4 +1,4 @@
-"""Interval literals: months, days and microseconds."""
+"""Parses interval literals into months, days and microseconds."""
 
 import re
 from decimal import Decimal
@@ -16,7 +16,7 @@ _MICROSECONDS = {
     "HOUR": 3_600_000_000,
 }
 _DAYS = {"DAY": 1, "WEEK": 7}
-#: Those of 9999 years, from the first to the last that timestamps have.
+#: The months of 9999 years, the whole range of timestamps.
 _MOST_MONTHS = 12 * 9_999
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _SHORT = {"S": "SECOND", "SEC": "SECOND", "M": "MINUTE", "MIN": "MINUTE", "H": "HOUR", "HR": "HOUR", "D": "DAY"}
@@ -67,7 +67,7 @@ def _of_clock(match: re.Match[str]) -> int:
 
 
 def unit_name(word: str) -> str | None:
-    """The unit in capitals and singular, or None.
+    """The unit that a word means, in capitals and singular; None if it is not a unit.
 
     >>> unit_name("hours"), unit_name("ms"), unit_name("parsec")
     ('HOUR', 'MILLISECOND', None)

@@ -1,4 +1,4 @@
-"""COPY and LOAD TABLE."""
+"""Parses COPY and LOAD TABLE."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""MERGE: its clauses are read word by word, since sqlglot passes over what it does not expect; its expressions are
-sqlglot's."""
+"""Parses MERGE: checks its clauses word by word, because sqlglot skips words that it does not expect; sqlglot parses
+the expressions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROWS: dict[tuple[str, ...], Literal["both", "source", "table"]] = {
     ("NOT", "MATCHED", "BY", "TARGET"): "source",
     ("NOT", "MATCHED", "BY", "SOURCE"): "table",
 }
-#: The word that ends each part.
+#: For the word that begins a part, the word that ends it.
 _NEXT = {"": "USING", "USING": "ON", "ON": "WHEN", "WHEN": "WHEN"}
 _OPENS, _CLOSES = ("(", "[", "{", "CASE"), (")", "]", "}", "END")
 
@@ -39,7 +39,7 @@ def merge(cursor: Cursor, _: st.Name | None) -> st.Merge:
 
 
 def _checked(cursor: Cursor) -> Iterator[tuple[str, ...]]:
-    """What comes between each WHEN and its condition or THEN. Raises SqlError for anything that is no clause."""
+    """The words between each WHEN and its condition or THEN. Raises SqlError for words that are not a clause."""
     parts = list(_parts(cursor.tokens[cursor.at :]))
     words = [word for word, _ in parts]
     if words[:4] != ["", "USING", "ON", "WHEN"]:
@@ -52,7 +52,8 @@ def _checked(cursor: Cursor) -> Iterator[tuple[str, ...]]:
 
 
 def _parts(tokens: list[Token]) -> Iterator[tuple[str, list[Token]]]:
-    """The tokens before USING, and behind USING, ON and each WHEN outside of brackets and CASE."""
+    """The tokens before USING, and after USING, ON and each WHEN outside brackets and CASE, with the word before
+    them."""
     word, part, depth = "", list[Token](), 0
     for token in tokens:
         text = mark(token).upper()
@@ -66,7 +67,7 @@ def _parts(tokens: list[Token]) -> Iterator[tuple[str, list[Token]]]:
 
 
 def _target_length(tokens: list[Token]) -> int:
-    """How many tokens the table and its alias are."""
+    """The number of tokens of the table and its alias."""
     length = 1
     while [token.text for token in tokens[length : length + 1]] == ["."]:
         length += 2
@@ -89,7 +90,7 @@ def _head(tokens: list[Token], cursor: Cursor) -> tuple[str, ...]:
 
 
 def _check_action(tokens: list[Token], depths: list[int], then: Token) -> None:
-    """Raises SqlError for what sqlglot would pass over."""
+    """Raises SqlError unless the tokens are an action: sqlglot would skip words that it does not expect."""
     words = [mark(token).upper() for token in tokens]
     outside = [word for word, depth in zip(words, depths, strict=True) if depth == 0]
     match words[:1]:
@@ -132,7 +133,7 @@ def _check_values(values: exp.Expr) -> None:
 
 
 def _check_reachable(branches: tuple[st.MergeBranch, ...], whens: list[exp.Expr]) -> None:
-    """Raises SqlError for a branch behind another that takes all of its rows."""
+    """Raises SqlError for a branch that comes after one without a condition, which takes all of its rows."""
     taken = set[str]()
     for branch, when in zip(branches, whens, strict=True):
         if branch.rows in taken:

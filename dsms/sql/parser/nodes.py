@@ -1,6 +1,6 @@
 """Parse nodes beyond SQL: windows on streams, synchronised relations, streams of queries.
 
-Each wraps an item of FROM, its `this`. An alias written after the node belongs to that item.
+The subclasses of `Around` wrap an item of FROM, their `this`. An alias written after the node belongs to that item.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-#: In the metadata of a call: the name as written, in lower case, where the parser gives several names one class.
+#: The key in the `meta` of a call for its name as written, in lower case: sqlglot gives several names one class.
 CALLED = "called"
 
 
@@ -36,8 +36,9 @@ class Span(exp.Expression):
 class StreamWindow(Around):
     """`S [Range 5 Minutes Slide 1 Minute]` (notation cql), `S WINDOW(RANGE 5 MINUTES)` (notation pipes).
 
-    `kind` is range, rows or now; without `size` it is UNBOUNDED; with `least` it is the greatest of a range of sizes;
-    `within` is the Range of a Rows window; behind the window of PIPES, `granularity` says when it changes.
+    `kind` is range, rows or now. Without `size` the window is UNBOUNDED; with `least`, `size` is the greatest of a
+    range of sizes. `within` is the Range of a Rows window. A window of PIPES with a `granularity` changes only at
+    multiples of it.
     """
 
     arg_types = {
@@ -55,7 +56,7 @@ class StreamWindow(Around):
 
 
 class WindowTable(Around):
-    """`TUMBLE(TABLE s, DESCRIPTOR(col), size)` and its like: `function` over `column`, with its lengths in
+    """`TUMBLE(TABLE s, DESCRIPTOR(col), size)` and similar calls: `function` over `column`, with its lengths in
     `expressions`."""
 
     arg_types = {"this": True, "function": True, "column": True, "expressions": True, "partition": False}
@@ -142,7 +143,7 @@ def stream_of_query(query: exp.Expr, kind: str, meta: dict[str, Any]) -> exp.Sel
 
 
 def output_kind(select: exp.Expr) -> str | None:
-    """The stream that a query is as a whole: istream, dstream, rstream, or None for a relation.
+    """The kind of stream that a query returns as a whole: istream, dstream, rstream, or None for a relation.
 
     >>> from dsms.sql.parser.queries import parse_query
     >>> output_kind(parse_query("SELECT Istream(a) FROM S [Now]"))

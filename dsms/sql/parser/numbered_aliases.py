@@ -1,4 +1,4 @@
-"""Aliases that differ from another column by case alone, which SQL takes for the same name."""
+"""Numbers aliases that differ from another column only by case, which SQL takes for the same name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsms.sql.parser.dialect import Dsms
 
 
 def numbered(select: exp.Expr) -> exp.Expr:
-    """The query in which such an alias has a number; the same object if there is none. ESL's paper prints
+    """The query with a number added to each such alias; the same object if it has no such alias. ESL's paper prints
     `price, min(price) OVER (…) AS Price`.
 
     >>> import sqlglot
@@ -29,5 +29,5 @@ def numbered(select: exp.Expr) -> exp.Expr:
 
 
 def text_of(select: exp.Expr) -> str:
-    """The text of a query in our notation."""
+    """The text of a query in the dialect of this system."""
     return select.sql(dialect=Dsms)

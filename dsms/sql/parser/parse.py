@@ -1,4 +1,4 @@
-"""Parsing: our own statements by a cursor over sqlglot's tokens, queries by sqlglot's parser."""
+"""Parses scripts: queries by sqlglot's parser, all other statements by a cursor over sqlglot's tokens."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def parse(script: str, starts: Starts, limits: Limits = NO_LIMITS) -> list[st.St
 
 
 def _split(tokens: list[Token]) -> list[list[Token]]:
-    """The tokens of each statement. A definition of an aggregate ends with its last bracket, and has semicolons."""
+    """The tokens of each statement. The definition of an aggregate contains semicolons, and ends with its last
+    bracket."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
@@ -63,7 +64,8 @@ def _split(tokens: list[Token]) -> list[list[Token]]:
 
 
 def _misprinted(parts: list[list[Token]], token: Token) -> bool:
-    """Whether the semicolon before a token is the one that ESL's paper prints before SOURCE; no statement begins so."""
+    """Whether the semicolon before a token is the one that ESL's paper prints before SOURCE; no statement begins with
+    SOURCE."""
     if parts[-1] or len(parts) < 2 or token.text.upper() != "SOURCE":
         return False
     return [before.text.upper() for before in parts[-2][:2]] == ["CREATE", "STREAM"]

@@ -104,7 +104,7 @@ class PatternParser(WindowParser):
         return self.expression(exp.Identifier(this=token.text, quoted=quoted), token=token)
 
     def _pattern_text(self) -> str:
-        """What is between the brackets."""
+        """The text between the parentheses of PATTERN."""
         self._match_l_paren()
         start, depth = self._curr, 1
         last = start
@@ -118,7 +118,7 @@ class PatternParser(WindowParser):
 
 
 def pattern_sql(generator: Any, node: exp.Expr) -> str:
-    """A row pattern as it is written."""
+    """The SQL text of a row pattern."""
     skip = node.args.get("skip")
     words = {"past": "PAST LAST ROW", "next": "TO NEXT ROW"}
     after = f"AFTER MATCH SKIP {words.get(skip[0]) or f'TO {skip[0].upper()} {generator.sql(skip[1])}'}" if skip else ""

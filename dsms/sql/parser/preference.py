@@ -1,4 +1,4 @@
-"""WITH PREFERENCE, after a one-time SELECT."""
+"""Parses WITH PREFERENCE, the last clause of a one-time SELECT."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _preference(cursor: Cursor) -> Preference:
 
 
 def _estimate(cursor: Cursor) -> Estimate:
-    """`[SUMMARY.ESTIMATE.]COUNT(column) [* column]`; the paper writes the words before COUNT."""
+    """`[SUMMARY.ESTIMATE.]COUNT(column) [* column]`; the paper writes the optional words before COUNT."""
     place = place_of(cursor.peek())
     if cursor.accept("SUMMARY"):
         for word in (".", "ESTIMATE", "."):
@@ -105,7 +105,7 @@ def _instants(cursor: Cursor) -> int:
 
 
 def _milliseconds(cursor: Cursor) -> int:
-    """An interval, `INTERVAL '5 minutes'`, `INTERVAL '5' MINUTE` or `5 MINUTES`."""
+    """The milliseconds of an interval: `INTERVAL '5 minutes'`, `INTERVAL '5' MINUTE` or `5 MINUTES`."""
     token = cursor.peek()
     cursor.accept("INTERVAL")
     text = cursor.next().text

@@ -1,4 +1,4 @@
-"""SELECT, views and queries: the tree of a query and its output."""
+"""Parses SELECT, views and queries: the tree of a query and its output."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def select(cursor: Cursor, name: st.Name | None) -> st.ContinuousQuery | st.Sele
 
 
 def _check_once(select: exp.Expr) -> None:
-    """Raises SqlError for what a SELECT that runs once cannot read."""
+    """Raises SqlError for an item of FROM that a SELECT that runs once cannot read."""
     others = (nodes.SyncRelation, nodes.WindowTable, nodes.TableFunction, nodes.RowPattern, nodes.StreamOf)
     if only := select.find(*others):
         hint = "use SELECT STREAMED or SELECT COMPLETE"
@@ -130,7 +130,8 @@ def _check_once(select: exp.Expr) -> None:
 
 
 def _preferring(query: st.ContinuousQuery, preference: st.Preference) -> st.Select:
-    """A SELECT with a preference runs once: how far it gets in its time is no function of the logs."""
+    """A SELECT with a preference, which runs once: how far it gets within its budget is not a function of the logs.
+    Raises SqlError for a continuous query."""
     windows = query.select.find(nodes.StreamWindow)
     if query.output is not None or windows:
         refused = windows or query.select
@@ -143,7 +144,7 @@ def _preferring(query: st.ContinuousQuery, preference: st.Preference) -> st.Sele
 
 
 def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
-    """The tree of a query. `text` is the whole script with everything but the query blanked, so that positions are
+    """The tree of a query. `text` is the whole script with everything but the query blanked, so that locations are
     those of the script. Raises SqlError. Long chains of AND and OR are balanced."""
     try:
         tree = sqlglot.parse_one(text, read=Dsms)
@@ -153,7 +154,7 @@ def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
 
 
 def selected_expression(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
-    """The one expression of a query that has nothing else. Raises SqlError.
+    """The expression of a query that consists of one expression. Raises SqlError for any other query.
 
     >>> selected_expression("SELECT a + 1").sql()
     'a + 1'
@@ -168,7 +169,7 @@ def selected_expression(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
 
 
 def without_public(tree: exp.Expr) -> exp.Expr:
-    """The query with plain names of relations, all of which are in the one schema that there is.
+    """The query with the names of relations without `public.` or `dsms.public.`: the system has only this schema.
 
     >>> parse_query('SELECT public.t.a FROM public.t, dsms.public.s').sql()
     'SELECT t.a FROM t, s'
@@ -186,7 +187,7 @@ def _in_public(part: exp.Table | exp.Column) -> bool:
 
 
 def _readable(error: ParseError, text: str) -> SqlError:
-    if not error.errors:  # words of which sqlglot makes nothing at all
+    if not error.errors:  # sqlglot parsed no expression at all
         before = text[: len(text) - len(text.lstrip())]
         word = text.split(maxsplit=1)[0] if text.strip() else ""
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")

@@ -1,4 +1,4 @@
-"""Statements that other systems have and this one has not, with what to write instead."""
+"""Refuses statements that only other systems have, with a hint of what to write instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _RIGHTS = "tokens with roles and topics are given at the coordinator (docs/secur
 _ANEW = "DROP it and create it again; CREATE TABLE new AS SELECT … FROM old keeps rows of a table"
 _ONE_STATEMENT = "each statement is a transaction of its own"
 _SERVED = "nothing is to be done: state is cleaned and statistics are taken as records come"
-#: The words with which such a statement begins, and what to write instead.
+#: The first words of such a statement, and what to write instead.
 _INSTEAD: dict[tuple[str, ...], str] = {
     ("ALTER", "SOURCE"): _ANEW,
     ("ALTER", "STREAM"): _ANEW,
@@ -47,7 +47,7 @@ _INSTEAD: dict[tuple[str, ...], str] = {
 
 
 def refuse_other_systems(cursor: Cursor) -> None:
-    """Raises SqlError for a statement that begins as one of another system."""
+    """Raises SqlError for a statement that only other systems have."""
     ahead = [mark(token).upper() for token in cursor.tokens[cursor.at : cursor.at + 4]]
     for words, instead in _INSTEAD.items():
         if ahead[: len(words)] == list(words):

@@ -1,4 +1,4 @@
-"""The parser of queries: PostgreSQL's, extended by the notations of streams in FROM and around select lists."""
+"""The parser of queries: that of PostgreSQL, extended by the notations of streams in FROM and around select lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VIEW_OF = ("R", "ℜ")
 _STREAM_WORDS = tuple(kind.upper() for kind in nodes.STREAM_KINDS)
 _QUERY_STARTS = ("SELECT", "WITH", "(", *_STREAM_WORDS)
 _SETS = {TokenType.UNION: exp.Union, TokenType.INTERSECT: exp.Intersect}
-#: A statement without nested constructors takes one step or two for each of its words.
+#: The most steps for a statement; one without nested constructors takes one or two for each of its words.
 _MOST_STEPS = 100_000
 _OPERANDS = (TokenType.NUMBER, TokenType.VAR, TokenType.L_PAREN, TokenType.IDENTIFIER)
 
@@ -50,8 +50,8 @@ class StreamParser(PatternParser):
         return [_whole(tree) for tree in super().parse(raw_tokens, sql)]
 
     def _advance(self, times: int = 1) -> None:
-        """Counts the steps: sqlglot reads nested ARRAY[…], STRUCT(…) and types that are called like functions twice at
-        each level, so a short text may take for ever."""
+        """Counts the steps. sqlglot reads nested ARRAY[…], STRUCT(…) and types that are called like functions twice at
+        each level, so a short text may take exponential time."""
         self._steps += 1
         if self._steps > _MOST_STEPS:
             place = Place(self._curr.line, max(self._curr.col, 1))
@@ -202,7 +202,7 @@ class StreamParser(PatternParser):
     # --- spellings
 
     def _parse_function_call(self, *args: Any, **options: Any) -> exp.Expr | None:
-        """Remembers the name of the call as written: `var_pop` and `variance_pop` are one class."""
+        """Stores the name of the call as written: sqlglot has one class for `var_pop` and `variance_pop`."""
         written = self._curr.text.lower()
         call = super()._parse_function_call(*args, **options)
         inner = call
@@ -228,7 +228,7 @@ class StreamParser(PatternParser):
         return alias
 
     def _parse_alias(self, this: Any = None, explicit: bool = False) -> Any:
-        """Also `sum(a) AS s OVER (…)`, as ESL's paper prints it."""
+        """Also parses `sum(a) AS s OVER (…)`, as ESL's paper prints it."""
         named = super()._parse_alias(this, explicit)
         if isinstance(named, exp.Alias) and self._curr.token_type == TokenType.OVER:
             named.set("this", self._parse_window(named.this))
@@ -239,7 +239,7 @@ class StreamParser(PatternParser):
         return this if isinstance(this, exp.Table) else super()._parse_bracket(this)
 
     def _parse_factor(self, parse_mod: bool = True) -> exp.Expr | None:
-        """Also SyncSQL's `Timepoint mod 2`."""
+        """Also parses SyncSQL's `Timepoint mod 2`."""
         this = super()._parse_factor(parse_mod)
         while self._curr.token_type == TokenType.VAR and self._ahead(0) == "MOD" and self._next.token_type in _OPERANDS:
             self._advance()
@@ -247,7 +247,7 @@ class StreamParser(PatternParser):
         return this
 
     def _parse_comparison(self, this: exp.Expr | None = None) -> exp.Expr | None:
-        """Also chained comparisons: `a < b <= c` is `a < b AND b <= c`."""
+        """Also parses chained comparisons: `a < b <= c` is `a < b AND b <= c`."""
         left = this or self._parse_range()
         tests: list[exp.Expr] = []
         while self._match_set(self.COMPARISON):

@@ -1,4 +1,4 @@
-"""CREATE SUMMARY (promising tuples, figure 3a): a view of `SUMMARIZE(TABLE stream, DESCRIPTOR(column), …)`."""
+"""Parses CREATE SUMMARY (promising tuples, figure 3a) as a view of `SUMMARIZE(TABLE stream, DESCRIPTOR(column), …)`."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def _column(cursor: Cursor) -> st.Name:
 
 
 def _identifier(name: st.Name) -> str:
-    """A name as it is written in SQL: in quotes if it is a word of SQL, or no word."""
+    """A name as it is written in SQL: in quotes if it is a keyword, or not a plain word."""
     (token, *others) = Dsms().tokenize(name.text)
     plain = not others and token.token_type == TokenType.VAR
     return str(exp.to_identifier(name.text, quoted=not plain).sql())
 
 
 def _length(text: str) -> str:
-    """A number of instants, or an interval, which may lack its word and its quotes."""
+    """A number of instants, or an interval; INTERVAL and the quotes may be missing in the text."""
     return text if text.isdecimal() or text.upper().startswith("INTERVAL") else f"INTERVAL '{text}'"

@@ -1,4 +1,4 @@
-"""What stands between the parentheses of CREATE TABLE: columns with their constraints, and constraints of the table."""
+"""Parses the elements of CREATE TABLE: columns with their constraints, and constraints of the table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsms.sql.parser.cursor import Cursor, mark, place_of
 from dsms.sql.parser.declarations import column, names
 from dsms.sql.parser.queries import selected_expression
 
-#: The words with which a constraint of a column begins.
+#: The words that begin a constraint of a column.
 _BEGINS = (
     "NOT",
     "NULL",
@@ -35,9 +35,9 @@ _REFUSED = {
     "EXCLUDE": "leave it out",
 }
 
-#: Every statement that writes the table evaluates them.
+#: The most checks of a table: every statement that writes to the table evaluates all of them.
 _MOST_CHECKS = 100
-#: Behind it columns are not counted.
+#: The most blanks before an expression: if it starts further to the right, errors give a smaller column.
 _WIDEST = 100_000
 
 
@@ -52,7 +52,8 @@ class Elements:
     checks: list[tuple[str, st.Written]] = field(default_factory=list)
 
     def add_check(self, name: st.Name | None, usual: str, condition: st.Written) -> None:
-        """Adds a CHECK; one without a name gets the usual one, with a number behind it as needed. Raises SqlError."""
+        """Adds a CHECK. Without a name it gets the name `usual`, with a number added if that is taken. Raises
+        SqlError."""
         taken = {taken for taken, _ in self.checks}
         if len(taken) >= _MOST_CHECKS:
             raise self.table.place.error(f"a table has at most {_MOST_CHECKS} checks", "join conditions by AND")
@@ -62,7 +63,7 @@ class Elements:
         self.checks.append((name.text if name else next(each for each in free if each not in taken), condition))
 
     def not_null(self) -> tuple[st.ColumnDefinition, ...]:
-        """The columns, those of the key NOT NULL. Raises SqlError for a key column that is not there."""
+        """The columns; those of the key are NOT NULL. Raises SqlError for a key column that does not exist."""
         have = [column.name.text for column in self.columns]
         for key in self.keys:
             if key.text.lower() not in (name.lower() for name in have):
@@ -97,7 +98,7 @@ def read_element(cursor: Cursor, elements: Elements) -> None:
 
 
 def _is_constraint(cursor: Cursor) -> bool:
-    """Whether a constraint of the table comes next, not a column that is called like one."""
+    """Whether a constraint of the table comes next, not a column whose name is a word such as `check`."""
     word = mark(cursor.peek()).upper()
     behind = cursor.tokens[cursor.at + 1 : cursor.at + 2]
     opens = bool(behind) and mark(behind[0]) == "("
@@ -105,7 +106,8 @@ def _is_constraint(cursor: Cursor) -> bool:
 
 
 def _starts(tokens: list[Token]) -> Iterator[int]:
-    """Where constraints begin: outside brackets and CASE, and not right behind DEFAULT, where `NULL` is a value."""
+    """The indexes at which constraints begin: outside brackets and CASE, and not directly after DEFAULT, where `NULL`
+    is a value."""
     depth, before = 0, ""
     for number, token in enumerate(tokens):
         word = mark(token).upper()
@@ -118,7 +120,7 @@ def _starts(tokens: list[Token]) -> Iterator[int]:
 
 
 def _expressions(cursor: Cursor) -> list[Token]:
-    """The tokens of the element that are left; `<` compares here."""
+    """The remaining tokens of the element; `<` is a comparison here, not a bracket."""
     return cursor.until(",", ")", opening="([", closing=")]")
 
 
@@ -136,7 +138,7 @@ def _of_table(cursor: Cursor, elements: Elements, name: st.Name | None) -> None:
 
 
 def _of_column(cursor: Cursor, elements: Elements, name: st.Name, group: list[Token], called: st.Name | None) -> None:
-    """Adds the constraint that the tokens of a column spell."""
+    """Adds the constraint of a column that is spelled by the tokens of `group`."""
     words = [mark(token).upper() for token in group]
     if words == ["PRIMARY KEY"]:
         _add_keys(elements, (name,), group[0])
@@ -171,14 +173,14 @@ def _refuse(token: Token) -> None:
 
 
 def written(cursor: Cursor, tokens: list[Token]) -> st.Written:
-    """An expression with its text; positions in it are those of the script. Raises SqlError."""
+    """The parsed expression with its text; its locations are those in the script. Raises SqlError."""
     text, first, create = cursor.text_of(tokens), tokens[0].start, cursor.tokens[0]
-    # the expression as the select list of a query in the place of the statement
+    # parses a query in the location of the statement, with the expression as its select list
     before, behind = _blank(cursor.script[: create.start]), _blank(cursor.script[create.end + 1 : first])
     return st.Written(selected_expression(f"{before}SELECT{behind}{text}", cursor.limits), text)
 
 
 def _blank(text: str) -> str:
-    """Lines and blanks behind which something has the place that it has behind the text."""
+    """Line breaks and blanks in place of a text, so that the text after them keeps its line and column."""
     lines, last = text.count("\n"), len(text) - text.rfind("\n") - 1
     return "\n" * lines + " " * min(last, _WIDEST)

@@ -1,4 +1,4 @@
-"""The stream or view that a table reference names, and its position."""
+"""Reads the name of the stream or view in a table reference, and its location."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def name_and_place(table: exp.Table) -> tuple[str, exp.Expr]:
 
 
 def _digits(name: str) -> str:
-    """The name with subscript digits as digits, as in declarations."""
+    """The name with subscript digits replaced by digits, as in declarations."""
     return unicodedata.normalize("NFKC", name)

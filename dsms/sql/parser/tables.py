@@ -1,4 +1,4 @@
-"""CREATE TABLE, INSERT, UPDATE and DELETE."""
+"""Parses CREATE TABLE, INSERT, UPDATE and DELETE."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsms.sql.parser.queries import parse_query
 from dsms.sql.parser.table_elements import Elements, read_element
 
 _Parsed = TypeVar("_Parsed", bound=exp.Expr)
-#: Clauses of other systems: what they are called, and what to write instead.
+#: Clauses of other systems: the name of each, and what to write instead.
 _PARTS = {
     "with_": ("WITH", "put the query into FROM, USING or a subquery"),
     "overwrite": ("OVERWRITE", "DELETE the rows first"),
@@ -96,7 +96,7 @@ def delete(cursor: Cursor, _: st.Name | None) -> st.Delete:
 
 
 def _returning(tree: exp.Expr) -> tuple[exp.Expr, ...]:
-    """What follows RETURNING."""
+    """The expressions after RETURNING. Raises SqlError for subqueries in them."""
     clause = tree.args.get("returning")
     shown = tuple(clause.expressions) if clause is not None else ()
     if inner := next((query for item in shown for query in item.find_all(exp.Query)), None):
@@ -132,12 +132,12 @@ def target_of(change: exp.Expr) -> st.Name:
 
 
 def table_of(node: exp.Expr) -> st.Name:
-    """The table that a statement is about. Raises SqlError for anything but a name."""
+    """The name of the table that a statement changes. Raises SqlError for anything but a name."""
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier) or node.args.get("db"):
         raise error_at(node, f'"{node.sql(dialect=Dsms)}" is not a table name')
     return name_of(node)
 
 
 def name_of(node: exp.Expr) -> st.Name:
-    """The name of a node, with its place."""
+    """The name of a node, with its location."""
     return st.Name(node.name, st.Place(*position_of(node)))

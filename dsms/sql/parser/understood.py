@@ -1,4 +1,4 @@
-"""Errors of the libraries below, as errors of the statement."""
+"""Turns errors of sqlglot into errors about the statement."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def understood() -> Iterator[None]:
 
 
 def _raised_by_sqlglot(error: BaseException) -> bool:
-    """Whether an error comes out of sqlglot's own code: it expects arguments that its parser does not insist on, and
-    knows no text for our own expressions in messages."""
+    """Whether sqlglot's own code raised an error: it relies on arguments that its parser does not require, and cannot
+    write this system's own nodes in its messages."""
     *_, (frame, _) = walk_tb(error.__traceback__)
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "sqlglot"

@@ -69,7 +69,7 @@ class WindowParser(PostgresParser):
         return self.expression(window, token=opened)
 
     def _granularity(self) -> exp.Expr | None:
-        """PIPES' `GRANULARITY(5 SECONDS)`, behind a window."""
+        """PIPES' `GRANULARITY(5 SECONDS)`, after a window."""
         if self._ahead(0) != "GRANULARITY" or self._ahead(1) != "(":
             return None
         self._advance()
@@ -128,7 +128,7 @@ class WindowParser(PostgresParser):
     # --- windows of OVER
 
     def _parse_window_spec(self) -> Any:
-        """Also `5 SECONDS PRECEDING`, and at the end ESL's `SLIDE 10` or `ACTIVE EXPIRATION`."""
+        """Also parses `5 SECONDS PRECEDING`, and at the end ESL's `SLIDE 10` or `ACTIVE EXPIRATION`."""
         self._match(TokenType.BETWEEN)
         if self._curr.token_type == TokenType.NUMBER and self._ahead(2) in ("PRECEDING", "FOLLOWING"):
             value: Any = self._span()
@@ -159,13 +159,14 @@ class WindowParser(PostgresParser):
         return window
 
     def _parse_interval_span(self, this: Any, parse_function_unit: bool = True) -> Any:
-        """A text with a time of day, `'1 day 02:03:04'`, has no unit behind it; sqlglot would leave the time out."""
+        """Also parses a text with a time of day and no unit after it, `'1 day 02:03:04'`: sqlglot would drop the
+        time."""
         if this is not None and this.is_string and ":" in this.name:
             return self.expression(exp.Interval(this=this))
         return super()._parse_interval_span(this, parse_function_unit)
 
     def _parse_alias(self, this: Any, explicit: bool = False) -> Any:
-        """Also a name before OVER, as in example 15 of ESL: `sum(price) AS s OVER (…)`."""
+        """Also parses a name before OVER, as in example 15 of ESL: `sum(price) AS s OVER (…)`."""
         named = super()._parse_alias(this, explicit)
         if isinstance(named, exp.Alias) and self._ahead(0) == "OVER" and self._ahead(1) == "(":
             named.set("this", self._parse_window(named.this))
