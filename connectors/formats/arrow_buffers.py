@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 def arrow_buffer(values: Any) -> pa.Buffer:
-    """The memory of an array or of bytes.
+    """The memory of an array or of bytes as an Arrow buffer.
 
     >>> arrow_buffer(np.array([1, 2], np.int8)).size
     2
@@ -17,7 +17,7 @@ def arrow_buffer(values: Any) -> pa.Buffer:
 
 
 def validity(present: NDArray[np.bool_] | None) -> pa.Buffer | None:
-    """Arrow's bitmap of the rows that are present; None where all are."""
+    """Arrow's validity bitmap of the rows that are present; None if all rows are."""
     return None if present is None else arrow_buffer(np.packbits(present, bitorder="little"))
 
 
@@ -31,7 +31,7 @@ def arrow_mask(mask: NDArray[np.bool_]) -> pa.BooleanArray:
 
 
 def numpy_of(buffer: Any, dtype: str) -> NDArray[Any]:
-    """The memory of a buffer as an array; that of no buffer is empty.
+    """The memory of a buffer as an array; an empty array for None.
 
     >>> numpy_of(arrow_buffer(b"ab"), "u1")
     array([97, 98], dtype=uint8)

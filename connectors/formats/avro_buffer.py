@@ -1,7 +1,7 @@
 """Reads an Avro field of many records at once: one cursor for each record, every step vectorised.
 
 A cursor only moves forward, so a record was read within its bounds if and only if its cursor ends at the end of the
-record. A record that is not proven valid is marked in `doubt` and left to the reader that goes record by record.
+record. A record that is not proven valid is marked in `doubt` and left to the record-by-record reader (avro_records).
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ class Cursors:
         return self.doubt
 
     def skip(self, count: Ints | int, present: Mask | None) -> None:
-        """Moves the cursors on, except where the field is absent; never beyond the bytes that may be read safely."""
+        """Advances the cursors, except where the field is absent; never beyond the bytes that may be read safely."""
         self.at += count if present is None else count * present
         np.minimum(self.at, self.buffer.limit, out=self.at)
 
@@ -76,7 +76,7 @@ class Cursors:
         return self.buffer.words[self.at]
 
     def branch(self, present: Mask | None) -> Mask:
-        """Whether a union of two branches contains its second."""
+        """Whether the value of a union of two branches is of the second branch."""
         octet = self.octet()
         self._suspect(octet & 0xFD != 0, present)
         self.skip(1, present)

@@ -1,7 +1,7 @@
 """Reads the declared columns of many Avro records of one writer schema, field by field over all records.
 
-Columns are read so if `vectorised` holds for their types; every row in doubt is left to avro_records, which also gives
-the reasons of refusals. Both agree on every row that is not in doubt: the property tests compare them.
+This is possible if the writer schema is `vectorised`. Every row in doubt is left to avro_records, which also gives the
+reasons for refusals. Both agree on every row that is not in doubt: the property tests compare them.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Column:
-    """A declared column and the writer's field for it; `source` is the index of the field, None if there is none."""
+    """A declared column and the writer's field for it; `source` is the index of the field, None if it is missing."""
 
     declared: "pa.Field[Any]"
     source: int | None
@@ -50,7 +50,7 @@ class Column:
 
 
 def vectorised(writer: AvroType) -> bool:
-    """Whether the wire layout of a type can be read field by field: no repetition, no union but with null.
+    """Whether the wire layout of a type can be read field by field: no arrays or maps, no union except with null.
 
     >>> vectorised(AvroType("long")), vectorised(AvroType("array", branches=(AvroType("long"),)))
     (True, False)
@@ -61,7 +61,7 @@ def vectorised(writer: AvroType) -> bool:
 
 
 def convertible(column: Column) -> bool:
-    """Whether a column's conversion is vectorised too."""
+    """Whether the conversion of a column to its declared type is vectorised too."""
     writer, declared = column.writer, column.declared.type
     if writer is None:
         return True
@@ -133,7 +133,7 @@ _LEAVES: dict[str, Callable[[Cursors, AvroType, Mask | None], Read]] = {
 
 
 class ColumnMaker:
-    """Makes Arrow arrays of the fields read from a buffer; marks in `doubt` the rows that must be read singly."""
+    """Builds Arrow arrays from the fields read from a buffer; marks in `doubt` the rows to be read one by one."""
 
     def __init__(self, buffer: Buffer, doubt: Mask) -> None:
         self._buffer = buffer
@@ -210,7 +210,7 @@ class ColumnMaker:
             self.suspect((values < least) | (values > greatest), present)
 
     def _instants(self, logical: str, read_: Read) -> Ints:
-        """Microseconds since 1970; all others than those of the years 1 to 9999 are in doubt."""
+        """Microseconds since 1970; marks instants outside the years 1 to 9999 as in doubt."""
         values = np.asarray(read_.values, np.int64)
         if logical in TIMESTAMP_NANOS:
             values, scale = values // 1000, 1
@@ -237,7 +237,7 @@ class ColumnMaker:
         return array
 
     def _distinct(self, declared: DistinctType, read_: Read) -> "pa.Array[Any]":
-        """The values that are written as the type stores them, which is as text; all others are in doubt."""
+        """The values of a type that is stored as text; marks values not in the type's canonical form as in doubt."""
         array = self._text(pa.string(), read_)
         text = pl.col("text")
         regular = (converted(text, pa.string(), declared) == text).fill_null(value=False)

@@ -20,7 +20,7 @@ from connectors.formats.binary_column import Ints, sizes_of
 
 MAX_BLOCK = 1 << 30
 _SLICE = 1 << 15
-#: A writer schema that is larger is not decoded: a few names may stand for any number of types.
+#: Limits of a writer schema; a larger one is not decoded. A few names can expand to any number of types.
 _DEEPEST, _MOST_TYPES = 200, 20_000
 
 
@@ -37,9 +37,9 @@ class _Plan:
 class AvroDecoder:
     """Decodes records of any number of writer schemas into the declared columns.
 
-    Fields are matched by name, exactly or else without regard to case. Flat records and records of records are read
-    column by column over the whole batch; a record that is not proven valid that way, and every record of a schema
-    with arrays, maps or wider unions, is read singly. An invalid record never affects another.
+    Fields are matched by name: exactly or, failing that, ignoring case. Flat records and records of records are read
+    column by column over the whole batch. A record that is not proven valid that way is read on its own, as is every
+    record of a schema with arrays, maps or wider unions. An invalid record never affects another.
 
     >>> import fastavro, io
     >>> writer = {"type": "record", "name": "P", "fields": [{"name": "a", "type": "int"}]}
@@ -52,18 +52,18 @@ class AvroDecoder:
     def __init__(
         self, schema: pa.Schema, writer: Callable[[int], Mapping[str, object]], *, columnar: bool = True
     ) -> None:
-        """With `columnar` false, every record is read singly."""
+        """If `columnar` is false, every record is read on its own."""
         self._schema = schema
         self._writer, self._columnar = writer, columnar
         self._plans: dict[int, _Plan | str] = {}
         self._empty = empty_frame(schema)
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows of the values, and a refusal for each value that is not a row."""
+        """The rows that the values decode to, and a refusal for each value that does not."""
         return self._sized(values, sizes_of(values))
 
     def names(self, value: bytes) -> frozenset[str]:
-        """The fields of the writer's schema of a record that was decoded, without regard to case."""
+        """The case-folded names of the fields in the writer schema of a decoded record."""
         plan = self._plan(int.from_bytes(value[1:PREFIX], "big"))
         return frozenset() if isinstance(plan, str) else frozenset(f.name.casefold() for f in plan.writer.fields)
 
@@ -163,7 +163,7 @@ def _distinct(ids: Ints) -> list[int]:
 
 
 def _columnar(plan: _Plan, buffer: Buffer, rows: Ints) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
-    """The columns of all rows, and a mask of the rows that must be read singly."""
+    """The columns of all rows, and a mask of the rows that must be read one by one."""
     cursors = Cursors(buffer, buffer.starts[rows] + PREFIX, buffer.ends[rows])
     reads = read(cursors, plan.writer, None)
     maker = ColumnMaker(buffer, cursors.finish())

@@ -52,7 +52,7 @@ class AvroEncoder:
         return pl.concat(parts) if parts else pl.Series("value", [], pl.Binary)
 
     def _block(self, frame: pl.DataFrame) -> pl.Series:
-        """The pieces of each row, concatenated; Arrow copies the texts, the bytes between them are laid out here."""
+        """Concatenates the pieces of each row. Arrow copies the texts; the bytes between them are laid out here."""
         pieces: list[Piece | Texts] = [_constant(self._prefix, len(frame))]
         for field in self._fields:
             pieces += _pieces(field, frame[field.name], None)
@@ -91,7 +91,7 @@ def _laid_out(pieces: Sequence[Piece]) -> Array:
 
 
 def _joined(arrays: Sequence[Array]) -> Array:
-    """The arrays concatenated row by row; null counts as empty."""
+    """The arrays concatenated row by row; null is treated as empty."""
     if len(arrays) == 1:
         return arrays[0]
     whole: list[Any] = [*(array.cast(pa.large_binary()) for array in arrays), pa.scalar(b"", pa.large_binary())]
@@ -153,7 +153,7 @@ def _repeats(declared: pa.DataType) -> bool:
 
 
 def _plain(field: "pa.Field[Any]") -> Callable[[object], object]:
-    """The stored form of a value as fastavro writes it without logical types."""
+    """A conversion of stored values to those that fastavro writes without logical types."""
     convert = _plain_value(field.type)
 
     def checked(value: object) -> object:

@@ -1,4 +1,4 @@
-"""What fastavro is given of an Avro schema: the layout of the bytes, in which every branch of a union can be told."""
+"""The byte layout of an Avro schema, for fastavro; values read with it show which branch of a union was written."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _FIELD = "branch"
 def physical(schema: object) -> object:
     """The schema without logical types and defaults, which describes the encoded bytes.
 
-    A union of several types reads as a value from which its type cannot be told: two records are both dicts, a map is
-    one, bytes and fixed are both bytes. So each branch but null becomes a record with one field, named by the branch's
-    number, which has the same bytes.
+    The value that fastavro reads for a union of several types does not show its branch: records and maps are all dicts,
+    bytes and fixed are both bytes. So each branch except null becomes a record with one field, named by the branch's
+    number. The encoded bytes are the same.
 
     >>> physical({"type": "int", "logicalType": "date"})
     {'type': 'int'}
@@ -24,7 +24,7 @@ def physical(schema: object) -> object:
 
 
 def branch_of(value: object) -> tuple[int, object]:
-    """The number of the branch that was written, and its value, of what fastavro reads for such a union.
+    """The number and the value of the branch that was written, from the value that fastavro reads for such a union.
 
     >>> branch_of({"branch1": "x"})
     (1, 'x')

@@ -45,7 +45,7 @@ class Piece:
             out[at[rows] + WORD] = self.tail[rows]
 
 
-#: The bytes of a text of each row, null where there is none.
+#: The bytes of one text per row, null where there is no text.
 Texts = pa.LargeBinaryArray
 
 
@@ -113,7 +113,7 @@ def decimals(series: pl.Series, present: Mask | None) -> tuple[Piece, Piece | Te
 
 
 def shortest(value: object) -> bytes:
-    """The shortest big-endian two's complement of an integer, for None that of zero.
+    """The shortest big-endian two's complement of an integer; None is encoded as zero.
 
     >>> shortest(-129)
     b'\\xff\\x7f'

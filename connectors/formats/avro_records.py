@@ -13,7 +13,7 @@ from connectors.formats.avro_types import AvroType, recursive
 from connectors.formats.avro_values import convert_column
 
 _UNREADABLE = (EOFError, LookupError, ValueError, TypeError, OverflowError, struct.error, MemoryError, AssertionError)
-#: The most records and arrays within each other in a value of a type that contains itself.
+#: The deepest nesting of records and arrays in a value of a recursive type.
 _DEEPEST = 100
 RecordReader = Callable[[bytes], list[object]]
 
@@ -36,8 +36,8 @@ def record_reader(schema: Mapping[str, object], writer: AvroType, columns: tuple
 
 
 def _bounded(source: io.BytesIO, parsed: object, reader: None) -> object:
-    """A value of a type that contains itself. The compiled reader takes the stack of the process for each level, which
-    ends the process where a body has thousands of them; the one in Python raises RecursionError."""
+    """Reads a value of a recursive type. fastavro's compiled reader uses the C stack for each level, so a body with
+    thousands of levels crashes the process; its reader in Python raises RecursionError instead."""
     value = reader_in_python(source, parsed, reader)
     level, depth = [value], 0
     while level:

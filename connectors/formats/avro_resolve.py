@@ -18,7 +18,7 @@ _INSTANTS = frozenset(f"{zone}timestamp-{unit}" for zone in ("", "local-") for u
 
 
 def resolve(writer: AvroType, declared: Sequence["pa.Field[Any]"]) -> tuple[Column, ...]:
-    """The declared columns with their fields in a writer's record; Unfit if a column cannot be read from it.
+    """The declared columns with their fields in a writer's record. Raises Unfit if a column cannot be read from it.
 
     >>> resolve(AvroType("record", fields=(AvroField("A", AvroType("int")),)), [pa.field("a", pa.int64())])[0].source
     0

@@ -1,4 +1,4 @@
-"""How large an Avro schema is when its names are replaced by what they stand for, as decoding does."""
+"""The size of an Avro schema with its named types expanded, as decoding expands them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ONE = AvroSize(1, 1)
 
 
 def avro_size(schema: object) -> AvroSize:
-    """The size of a schema that was parsed from JSON. A record within itself counts once.
+    """The size of a schema that was parsed from JSON. A reference of a record to itself counts as one type.
 
     >>> avro_size({"type": "array", "items": ["null", "int"]})
     AvroSize(nesting=3, types=4)

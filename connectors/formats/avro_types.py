@@ -1,4 +1,4 @@
-"""A writer's Avro schema as a tree of frozen nodes: names resolved, logical types beside the physical ones."""
+"""A writer's Avro schema as a tree of frozen nodes, with names resolved and each type's logical type."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

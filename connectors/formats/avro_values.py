@@ -19,7 +19,7 @@ from operators.core.distinct_type import DistinctType
 
 
 def convert_column(column: Column) -> Check:
-    """The conversion of a column's values; NULL only where declared.
+    """The conversion of a column's values. It raises Unfit for values that do not fit, NULLs of NOT NULL columns too.
 
     >>> writer = AvroType("record", fields=(AvroField("a", AvroType("int")),))
     >>> convert_column(resolve(writer, [pa.field("a", pa.int8())])[0])(7)
@@ -46,7 +46,7 @@ def _absent(value: object) -> object:
 
 
 def converter(writer: AvroType, declared: pa.DataType, children: tuple[Column, ...] = ()) -> Check:
-    """The conversion of a non-null value of a type that `readable` admits."""
+    """The conversion of a non-null value of a type that `readable` accepts."""
     if writer.kind == "union":
         return _of_union(writer, declared)
     if pa.types.is_struct(declared):
@@ -92,7 +92,7 @@ def _of_union(writer: AvroType, declared: pa.DataType) -> Check:
 
 
 def _branch(branch: AvroType, declared: pa.DataType) -> Check:
-    """The conversion of a branch's values; one that the declared type cannot read refuses each of them."""
+    """The conversion of a branch's values; if they cannot be read as the declared type, it refuses each of them."""
     try:
         if not readable(branch, declared):
             raise Unfit(f": Avro {branch.kind} cannot be read as {type_name(declared)}")

@@ -1,5 +1,7 @@
-"""What every record format offers: bytes to columns and columns to bytes. A value that does not fit is refused, never
-dropped."""
+"""The interfaces of record formats: bytes to columns and columns to bytes.
+
+A value that does not fit is refused with a reason, never silently dropped.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,15 +43,15 @@ class Decoder(Protocol):
     """Turns record values into columns of the declared schema."""
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows of the values, and a refusal for each value that is not a row."""
+        """The rows that the values decode to, and a refusal for each value that does not."""
 
 
 @runtime_checkable
 class NamesFields(Protocol):
-    """A decoder that can say which fields a value has, rather than which of them are NULL."""
+    """A decoder that can list the fields of a value; decoded rows show absent fields and NULLs alike."""
 
     def names(self, value: bytes) -> frozenset[str]:
-        """The names of the fields, without regard to case, of a value that was decoded."""
+        """The case-folded names of the fields of a decoded value."""
         ...
 
 
@@ -61,7 +63,7 @@ class Encoder(Protocol):
 
 
 class Unfit(ValueError):
-    """A value does not fit the column at `path`; the message reads on from the column's name.
+    """A value does not fit the column at `path`; the reason continues the message after the column's name.
 
     >>> str(Unfit(": expected INT, got 1.5").under("x").under("point"))
     'column "point.x": expected INT, got 1.5'
@@ -78,7 +80,7 @@ class Unfit(ValueError):
 
 
 class Unread(Unfit):
-    """The value as a whole is no row, rather than one of its columns.
+    """The value as a whole, not one of its columns, does not fit.
 
     >>> str(Unread("no record"))
     'no record'
@@ -119,7 +121,7 @@ def frame_of(schema: pa.Schema, columns: Sequence[Sequence[object]]) -> pl.DataF
 def read_singly(
     values: Sequence[_Value], read: Callable[[_Value], _Read]
 ) -> tuple[list[_Read], list[int], list[Refusal]]:
-    """What `read` makes of values, the indices of these, and a refusal for each other one, at which it raises Unfit.
+    """The results of `read`, the indices of their values, and a refusal for each value at which it raises Unfit.
 
     >>> def even(number):
     ...     if number % 2:
@@ -141,7 +143,7 @@ def read_singly(
 
 
 def decoded_singly(schema: pa.Schema, values: Sequence[_Value], row: Callable[[_Value], Sequence[object]]) -> Decoded:
-    """The result of a decoder that goes value by value: `row` gives the checked row of one, or raises Unfit."""
+    """Decodes values one by one: `row` returns the checked row of a value, or raises Unfit."""
     rows, kept, refused = read_singly(values, row)
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     indices = np.asarray(kept, dtype=np.int64) if refused else None
@@ -161,7 +163,7 @@ def in_order(parts: Sequence[tuple[pl.DataFrame, Indices]], empty: pl.DataFrame)
 
 
 def joined(slices: Sequence[tuple[int, Decoded]]) -> Decoded:
-    """The result of consecutive slices; each comes with the index of its first value."""
+    """Joins the results of consecutive slices; each comes with the index of its first value."""
     refused = tuple(Refusal(at + r.index, r.message) for at, part in slices for r in part.refused)
     frame = pl.concat([part.frame for _, part in slices])
     kept = np.concatenate([at + _indices(part) for at, part in slices]) if refused else None

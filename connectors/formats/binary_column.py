@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-#: So many bytes of a buffer follow the last byte string, so that words can be read at any byte.
+#: The number of bytes after the last byte string of a buffer, so that words can be read at any byte.
 PADDING = 24
 
 
@@ -29,7 +29,7 @@ class BinaryColumn(Sequence[bytes]):
 
     @classmethod
     def of(cls, values: Sequence[bytes]) -> BinaryColumn:
-        """A column of byte strings; the column itself if they are one."""
+        """A column of byte strings; `values` itself if it is a column."""
         if isinstance(values, BinaryColumn):
             return values
         ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
@@ -38,7 +38,7 @@ class BinaryColumn(Sequence[bytes]):
 
     @classmethod
     def ending(cls, raw: NDArray[np.uint8], ends: Ints) -> BinaryColumn:
-        """The byte strings that end at `ends`; each begins where the last one ends."""
+        """The byte strings that end at `ends`; each begins where the previous one ends."""
         return cls(raw, np.concatenate((np.zeros(1, np.int64), ends))[: len(ends)], ends)
 
     @property

@@ -13,7 +13,7 @@ _PLAIN = {
 
 
 def microsecond_column(values: Sequence[object]) -> list[object] | None:
-    """Microseconds since 1970 of plain timestamps in UTC, or None unless all values are such.
+    """Microseconds since 1970 of plain timestamps in UTC; None if any value is not a plain timestamp.
 
     >>> microsecond_column(["1970-01-01T00:00:01.5Z", None])
     [1500000, None]
@@ -26,7 +26,7 @@ def microsecond_column(values: Sequence[object]) -> list[object] | None:
 
 
 def day_column(values: Sequence[object]) -> list[object] | None:
-    """Days since 1970 of plain dates, or None unless all values are such.
+    """Days since 1970 of plain dates; None if any value is not a plain date.
 
     >>> day_column(["1970-01-03"]), day_column([5])
     ([2], None)
@@ -43,7 +43,7 @@ def _plain(values: Sequence[object], pattern: str) -> pl.Series | None:
 
 
 def _stored(texts: pl.Series, read: pl.Series, least: int) -> list[object] | None:
-    """The values as they are stored; None where a text is no time, or one of the year 0."""
+    """The values as they are stored; None if any text is not a valid time or is in the year 0."""
     stored = read.to_physical()
     fits = read.null_count() == texts.null_count() and (stored >= least).all()
     return stored.to_list() if fits else None

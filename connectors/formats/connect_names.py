@@ -1,4 +1,4 @@
-"""The names that Kafka Connect and Debezium give to the meaning of a field, in the words of Avro's logical types."""
+"""Translates the semantic type names of Kafka Connect and Debezium into Avro's logical types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 _CONNECT, _DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium."
 #: A decimal whose scale is written with each value: a record of `scale` and `value`.
 VARIABLE_DECIMAL = "variable-scale-decimal"
-#: Texts that say a time or a day.
+#: Logical types of times and dates that are written as text.
 ISO_TIMES, ISO_DATE = frozenset({"zoned-timestamp", "iso-timestamp"}), "iso-date"
 
 _LOGICAL: Mapping[str, str] = {
@@ -30,8 +30,10 @@ _LOGICAL: Mapping[str, str] = {
 
 
 def logical_of(name: object) -> str:
-    """The meaning of a field from its name in Connect. The name itself for other times of Debezium, which are neither
-    days nor instants; nothing for names that say nothing about times and decimals.
+    """The logical type of a field from its semantic type name in Connect.
+
+    Debezium's other time types, which are neither days nor instants, keep their name. The result is empty for names
+    that concern neither times nor decimals.
 
     >>> logical_of("io.debezium.time.MicroTimestamp"), logical_of("io.debezium.time.Year"), logical_of("shop.Row")
     ('timestamp-micros', 'io.debezium.time.Year', '')
@@ -42,7 +44,7 @@ def logical_of(name: object) -> str:
 
 
 def scale_of(parameters: object) -> int:
-    """The scale of a decimal from its parameters in Connect, which are texts.
+    """The scale of a decimal from its parameters in Connect, which are strings.
 
     >>> scale_of({"scale": "2"}), scale_of(None)
     (2, 0)

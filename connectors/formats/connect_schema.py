@@ -1,6 +1,6 @@
-"""The schema that Kafka Connect's JsonConverter writes beside each payload: what its annotations say of the values.
+"""Converts values by the annotations in the schema that Kafka Connect's JsonConverter writes with each payload.
 
-Avro's schemas have the same annotations, which `avro_types` reads.
+Avro schemas have the same annotations; `avro_types` reads those.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from connectors.formats.type_names import type_name
 from connectors.formats.values import mismatch
 from operators.core.calendar_range import DAY_US
 
-#: What becomes of a value that is not NULL.
+#: The conversion of a value that is not NULL.
 Change = Callable[[Any], object]
-#: Schemas whose changes are kept, and their most bytes: a topic has a few, so together they stay below 26 MB.
+#: How many schemas are cached, and the most bytes of one: together they stay below 26 MB. A topic has only a few.
 _MOST_SCHEMAS, _LARGEST_SCHEMA = 100, 256 * 1024
 _UNTYPED = msgspec.json.Decoder(float_hook=Decimal).decode
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class Node(msgspec.Struct):
-    """A type of Connect: its name says what its values mean; `field` is its name in the struct around it."""
+    """A type of Connect: `name` is its semantic type, `field` its name in the enclosing struct."""
 
     field: str | None = None
     name: str | None = None
@@ -45,7 +45,7 @@ _NODE = msgspec.json.Decoder(Node).decode
 
 
 class ConnectRows:
-    """Rows of payloads in the notation of `JsonDecoder`, by the schemas beside them.
+    """Converts rows of payloads to the notation that `JsonDecoder` reads, by the schemas sent with them.
 
     >>> rows = ConnectRows(pa.schema([pa.field("at", pa.timestamp("us"))]))
     >>> schema = b'{"fields": [{"field": "at", "type": "int64", "name": "io.debezium.time.MicroTimestamp"}]}'
@@ -58,7 +58,7 @@ class ConnectRows:
         self._changes: dict[tuple[bytes, str | None], Mapping[str, Change]] = {}
 
     def plain(self, schema: bytes, part: str | None, row: bytes) -> bytes:
-        """The row; `part` names the field of the schema that describes it, None is the schema itself."""
+        """The converted row. `part` names the field of the schema that describes it; None: the schema itself."""
         changes = self._changes.get((schema, part))
         if changes is None:
             changes = self._found(schema, part)
@@ -78,7 +78,7 @@ class ConnectRows:
 
 
 def _of_fields(declared: Iterable[pa.Field[Any]], node: Node) -> Mapping[str, Change]:
-    """The changes of the fields of a struct that columns may take, by their names in it."""
+    """The conversions of those fields of a struct that match columns, by field name."""
     types = {field.name.casefold(): field.type for field in declared}
     nodes = {node.field: node for node in node.fields or () if node.field and node.field.casefold() in types}
     found = {name: _change(types[name.casefold()], each) for name, each in nodes.items()}
@@ -143,7 +143,7 @@ def _whole(text: Callable[[int], str], value: object) -> object:
 
 
 def _decimal(name: str, scale: int, value: object) -> object:
-    """A decimal from the base64 of its digits, or as a number, which the converter writes if it is told to."""
+    """A decimal from the base64 of its unscaled value. A number, which a converter can be set to write, is kept."""
     if not isinstance(value, str):
         return value
     try:
@@ -160,7 +160,7 @@ def _variable_decimal(name: str, value: object) -> object:
     raise mismatch(f"{name} with its scale", value)
 
 
-#: Times whose notation is that of JSON already: milliseconds, texts, and numbers without a meaning.
+#: Times that `JsonDecoder` reads unchanged: milliseconds, text, and numbers without a semantic type.
 _AS_THEY_ARE = ISO_TIMES | {"", "timestamp-millis"}
 _TIMESTAMPS: Mapping[str, Change] = {
     "timestamp-micros": partial(_whole, timestamp_text),

@@ -1,4 +1,4 @@
-"""Values as Kafka Connect and Debezium write them, for the checks of declared columns."""
+"""Converts values as Kafka Connect and Debezium write them, for the checks of declared columns."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from decimal import Decimal
 from connectors.formats.base import Unfit
 from connectors.formats.values import Check
 
-#: Bytes of an unscaled decimal that are read: no DECIMAL has so many digits.
+#: The most bytes of an unscaled decimal that are read; every DECIMAL has fewer digits.
 _MOST_BYTES = 1000
 
 
 def iso_text(check: Check, value: object) -> object:
-    """The checked value of a text that says a time or a day in UTC: days have a `Z` there, which SQL's have not.
+    """The checked value of the text of a timestamp or date in UTC. Unlike in SQL, such a date ends in `Z`.
 
     >>> from connectors.formats.values import check_type
     >>> import pyarrow as pa
@@ -23,7 +23,7 @@ def iso_text(check: Check, value: object) -> object:
 
 
 def without_zone(value: object) -> object:
-    """A day without the `Z` that Debezium writes behind it; any other value as it is.
+    """A date without the `Z` that Debezium appends; any other value unchanged.
 
     >>> without_zone("1970-01-02Z"), without_zone("1970-01-02T00:00:00Z")
     ('1970-01-02', '1970-01-02T00:00:00Z')
@@ -33,7 +33,7 @@ def without_zone(value: object) -> object:
 
 
 def unscaled(value: bytes, scale: int, name: str) -> Decimal:
-    """The decimal of big-endian two's complement; Unfit where no decimal of the type that is named can be so long.
+    """The decimal of big-endian two's complement. Raises Unfit if it is too long for any DECIMAL; `name` is the type's.
 
     >>> unscaled(bytes([4, 210]), 2, "DECIMAL(9, 2)")
     Decimal('12.34')

@@ -1,4 +1,4 @@
-"""Lines of comma-separated values, one record a line."""
+"""Decodes lines of comma-separated values, one record a line."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _WHOLE, _NUMBER = re.compile(r"-?\d{1,40}"), re.compile(r"[+-]?(\d+\.?\d*|\.\d+)
 
 
 class CsvDecoder:
-    """Decodes lines whose fields are the declared columns in their order, quoted as in RFC 4180. An empty field is
-    NULL. A line may lack its last fields, which are NULL then, and has no others.
+    """Decodes lines whose fields are the declared columns in order, quoted as in RFC 4180. An empty field is NULL.
+    A line may lack its last fields, which are then NULL; a line with more fields than columns is refused.
 
-    Numbers are written as in SQL, BOOLEAN as true or false, t or f, 1 or 0, and all else as in JSON; arrays and structs
-    have no notation.
+    Numbers are written as in SQL, BOOLEAN as true or false, t or f, 1 or 0, and everything else as in JSON; arrays and
+    structs cannot be written.
 
     >>> schema = pa.schema([pa.field("a", pa.int32()), pa.field("t", pa.string())])
     >>> result = CsvDecoder(schema).decode([b'1,"x, y"', b"2", b"z,1", b"1,2,3"])
@@ -35,7 +35,7 @@ class CsvDecoder:
         self._columns = [(_reader(field.type), check_field(field)) for field in schema]
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows of the lines, and a refusal for each value that is not one."""
+        """The rows that the lines decode to, and a refusal for each line that does not."""
         return decoded_singly(self._schema, values, self._row)
 
     def _row(self, value: bytes) -> list[object]:
@@ -57,7 +57,7 @@ def _fields(value: bytes) -> list[str]:
 
 
 def _reader(kind: pa.DataType) -> Callable[[str], object]:
-    """What a field of a type says; a text that is not of the type stays as it is, which the check of the type refuses.
+    """The parser of a field of a type. It returns other text unchanged, which the type's check refuses.
 
     >>> [_reader(pa.int64())(text) for text in ("7", "7.0")], _reader(pa.bool_())("F")
     ([7, '7.0'], False)

@@ -1,4 +1,4 @@
-"""Debezium's change events in Avro: the same envelope as in JSON, with rows in the types of their schema."""
+"""Debezium's change events in Avro: the same envelope as in JSON, with rows typed by their schema."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Writer = Callable[[int], Mapping[str, object]]
 
 
 class DebeziumAvroDecoder:
-    """Decodes change events into the declared columns, OPERATION, and CHANGED_AT where that is a column, as
+    """Decodes change events into the declared columns, OPERATION, and CHANGED_AT if that is declared, as
     `DebeziumDecoder` does.
 
     >>> row = {"type": "record", "name": "Value", "fields": [{"name": "a", "type": "int"}]}
@@ -47,7 +47,7 @@ class DebeziumAvroDecoder:
         self._envelope = AvroDecoder(pa.schema([*map(pa.field, parts, parts.values()), time]), writer)
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows of the events, and a refusal for each value that is none or has no row."""
+        """The rows of the events, and a refusal for each value that is not a change event or has no row."""
         events = self._envelope.decode(values)
         frame, op = events.frame, events.frame["op"]
         at = np.arange(len(frame)) if events.kept is None else events.kept
@@ -62,8 +62,8 @@ class DebeziumAvroDecoder:
         return Decoded(chosen.select(*self._columns()), kept, refused)
 
     def _faults(self, events: pl.DataFrame, rows: pl.Series) -> pl.Series:
-        """Why the row of an event cannot be used, NULL where it can: the connector did not have the value of a column,
-        or the time of the change is no timestamp."""
+        """Why the row of an event cannot be used, NULL if it can: the connector did not have the value of a column,
+        or the time of the change is out of range."""
         columns = pa.schema([field for field in self._schema if field.name != OPERATION])
         reason = pl.when(pl.col("op") != DELETED).then(unavailable_reason(columns, pl.col("row")))
         return (
@@ -94,13 +94,13 @@ class DebeziumAvroKeyDecoder:
         self._rows = AvroDecoder(pa.schema([field for field in schema if field.name != OPERATION]), writer)
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The keys as rows, and a refusal for each value that is none."""
+        """The keys as rows, and a refusal for each value that is not a key."""
         rows = self._rows.decode([] if self._timed else values)
         frame = rows.frame.with_columns(pl.lit("-", pl.String).alias(OPERATION)).select(self._names)
         return Decoded(frame, np.zeros(0, np.int64) if self._timed else rows.kept, rows.refused)
 
     def names(self, value: bytes) -> frozenset[str]:
-        """The columns of a key that was decoded, without regard to case."""
+        """The case-folded column names of a decoded key."""
         return self._rows.names(value)
 
 
@@ -118,7 +118,7 @@ def _time_fault(field: pa.Field[Any]) -> pl.Expr:
 
 
 def _time(type_: pa.DataType) -> pl.Expr:
-    """When the row changed, in the type of its column."""
+    """The time of the change, in the type of its column."""
     milliseconds = pl.coalesce(pl.col("source").struct.field(CHANGED_AT), pl.col("at"))
     if pa.types.is_timestamp(type_):
         return (milliseconds * 1000).cast(pl.Datetime("us"))

@@ -13,11 +13,11 @@ from connectors.formats.connect_schema import ConnectRows
 from connectors.formats.debezium_unavailable import Unavailable
 from connectors.formats.json_decode import JsonDecoder
 
-#: The column that holds the operation of a change, which the envelope says.
+#: The column that holds the operation of a change, from the envelope.
 OPERATION = "__operation"
-#: A column of this name has the time of the change in the database, unless the row has one.
+#: A column of this name gets the time of the change in the database, unless the row itself has that field.
 CHANGED_AT = "ts_ms"
-#: Snapshots read rows ("r"); what is created or read may be there already, after a connector has started again.
+#: Snapshots read rows ("r"). Rows created or read are upserts: after a connector restart they may already exist.
 OPERATIONS = {"c": b"u", "r": b"u", "u": b"u", "d": b"-"}
 DELETED = "d"
 _NULL = b"null"
@@ -43,9 +43,9 @@ class _Nested(msgspec.Struct):
 
 
 class DebeziumDecoder:
-    """Decodes change events into the declared columns, OPERATION, and CHANGED_AT where that is a column: the row after
-    a change, or of a deletion the row before it. Values are those of JSON, or of the schema beside the event. A row
-    whose value of a column the connector did not have is refused.
+    """Decodes change events into the declared columns, OPERATION, and CHANGED_AT if that is declared: the row after a
+    change, or before a deletion. Values are written as in JSON, or as the schema sent with the event says. A row is
+    refused if the connector did not have the value of one of its columns.
 
     >>> schema = pa.schema([pa.field("a", pa.int32()), pa.field(OPERATION, pa.string())])
     >>> events = [b'{"op": "c", "before": null, "after": {"a": 1}}', b'{"op": "d", "before": {"a": 1}}', b'{"a": 1}']
@@ -61,7 +61,7 @@ class DebeziumDecoder:
         self._envelope = msgspec.json.Decoder(_Envelope).decode
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows of the events, and a refusal for each value that is none or has no row."""
+        """The rows of the events, and a refusal for each value that is not a change event or has no row."""
         return _decoded(self._rows, values, self._row)
 
     def _row(self, value: bytes) -> bytes:
@@ -81,20 +81,20 @@ class DebeziumDecoder:
 
 
 def unknown_operation(op: str | None) -> str:
-    """Why an event with this operation changes no row."""
+    """The reason for refusing an event with this operation, which changes no row."""
     if op is None:
         return 'no change event of Debezium: "op" is missing'
     return f'operation "{op[:20]}" of Debezium changes no row; have: {", ".join(OPERATIONS)}'
 
 
 def missing_side(op: str) -> str:
-    """Why an event with this operation, but without the row that it changes, is refused."""
+    """The reason for refusing an event with this operation but without the row that it changes."""
     return f'the change event "{op}" has no "{"before" if op == DELETED else "after"}"'
 
 
 class DebeziumKeyDecoder:
-    """Decodes the keys of records without a value, which Debezium sends after a deletion. They have no time of the
-    change, so where that is a column they are passed over: neither rows nor refused.
+    """Decodes the keys of records without a value, which Debezium sends after a deletion. They do not have the time
+    of the change, so if CHANGED_AT is declared they are skipped: neither decoded nor refused.
 
     >>> schema = pa.schema([pa.field("a", pa.int32()), pa.field(OPERATION, pa.string())])
     >>> DebeziumKeyDecoder(schema).decode([b'{"a": 1}', b'{"schema": {}, "payload": {"a": 2}}']).frame.rows()
@@ -107,13 +107,13 @@ class DebeziumKeyDecoder:
         self._nested = msgspec.json.Decoder(_Nested).decode
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The keys as rows, and a refusal for each value that is none."""
+        """The keys as rows, and a refusal for each value that is not a key."""
         if self._timed:
             return Decoded(self._rows.decode([]).frame, np.zeros(0, np.int64), ())
         return _decoded(self._rows, values, self._row)
 
     def names(self, value: bytes) -> frozenset[str]:
-        """The columns of a key that was decoded, without regard to case."""
+        """The case-folded column names of a decoded key."""
         return self._rows.names(self._row(value))
 
     def _row(self, value: bytes) -> bytes:
@@ -124,7 +124,7 @@ class DebeziumKeyDecoder:
 
 
 def _decoded(rows: JsonDecoder, values: Sequence[bytes], row: Callable[[bytes], bytes]) -> Decoded:
-    """The rows that `row` finds in values, decoded; indices are those of the values."""
+    """Decodes the rows that `row` extracts from the values; indices refer to the values."""
 
     def event(value: bytes) -> bytes:
         try:
@@ -142,7 +142,7 @@ def _decoded(rows: JsonDecoder, values: Sequence[bytes], row: Callable[[bytes], 
 
 
 def _with_fields(row: bytes, operation: bytes, changed_at: int | None) -> bytes:
-    """A JSON object with the operation, which counts whatever the row has, and a time, which counts if it has none.
+    """Adds the operation, which overrides a field of the row, and the time, which a field of the row overrides.
 
     >>> _with_fields(b'{"a": 1}', b"u", 7), _with_fields(b"{}", b"-", None)
     (b'{"ts_ms":7,"a": 1,"__operation":"u"}', b'{"__operation":"-"}')

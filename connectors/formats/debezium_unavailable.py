@@ -1,5 +1,7 @@
-"""The placeholder that Debezium writes where the database did not say the value of a column: an unchanged value that
-PostgreSQL stores beside its row (TOAST). It is no value, so a row with it is refused."""
+"""Refuses rows with the placeholder that Debezium writes for a value that the database did not report.
+
+Such a value is unchanged, and PostgreSQL stores it outside its row (TOAST).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _REASON = (
 
 
 class Unavailable:
-    """Refuses rows in JSON with the placeholder in a declared column, or in an array there.
+    """Refuses JSON rows with the placeholder in a declared column or in an array of such a column.
 
     >>> Unavailable(pa.schema([("t", pa.string())])).refuse(b'{"t": "__debezium_unavailable_value"}')
     Traceback (most recent call last):
@@ -35,7 +37,7 @@ it beside the row (TOAST); set REPLICA IDENTITY FULL on the table
         self._decode = msgspec.json.Decoder().decode
 
     def refuse(self, row: bytes) -> None:
-        """Raises Unfit for such a row."""
+        """Raises Unfit if the row has the placeholder."""
         if not any(mark in row for mark in _MARKS):
             return
         fields = self._decode(row)
@@ -50,7 +52,7 @@ def unavailable(name: str) -> Unfit:
 
 
 def placeholder_in(field: pa.Field[Any], row: pl.Expr) -> pl.Expr | None:
-    """Whether a column of rows, which are structs, holds the placeholder; None for a type that cannot."""
+    """Whether a column of rows (structs) holds the placeholder; None if the column's type cannot hold it."""
     value, kind = row.struct.field(field.name), field.type
     if pa.types.is_string(kind):
         return value == PLACEHOLDER

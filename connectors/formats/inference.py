@@ -1,4 +1,4 @@
-"""Columns that fit the values of records, as a guess from some of them."""
+"""Guesses columns that fit the values of records, from a sample of records."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _LONG = pa.int64()
 
 @dataclass(frozen=True)
 class Guess:
-    """A column that reads all values that were seen of a field. `kind` is None where no type reads all of them, or
-    where all are NULL."""
+    """A column that can read all sampled values of a field. `kind` is None if no type can, or if all of them are
+    NULL."""
 
     name: str
     kind: pa.DataType | None
@@ -24,7 +24,7 @@ class Guess:
 
 
 def guessed_columns(rows: Sequence[Mapping[str, object]]) -> list[Guess]:
-    """A column for each field of JSON objects, in the order in which they come first. One that each object has, and
+    """A column for each field of JSON objects, in the order of first occurrence. A field that every object has, and
     never as NULL, is NOT NULL.
 
     >>> rows = [{"a": 1, "d": "2026-11-27"}, {"a": 2.5, "d": None, "x": []}, {"a": 3, "d": "2026-11-28", "x": "y"}]
@@ -40,7 +40,7 @@ def _column(name: str, values: Sequence[object]) -> Guess:
 
 
 def kind_of(values: Iterable[object]) -> pa.DataType | None:
-    """The type that reads all values but NULL, as JSON gives them; None if there is none.
+    """The type that can read all given JSON values, ignoring NULLs; None if no type can.
 
     >>> str(kind_of([{"n": 1}, {"n": None, "t": ["x"]}])), str(kind_of(["2026-11-27T07:00:00Z"])), kind_of([True, 1])
     ('struct<n: int64, t: list<item: string>>', 'timestamp[us]', None)
@@ -78,7 +78,7 @@ def _text(values: Sequence[str]) -> pa.DataType:
 
 
 def _struct(values: Sequence[Mapping[str, object]]) -> pa.DataType | None:
-    """Fields whose names cannot be written in SQL are left out: they are passed over when records are read."""
+    """Leaves out fields whose names cannot be written in SQL: they are ignored when records are read."""
     fields = [(guess.name, guess.kind) for guess in guessed_columns(values)]
     known = [(name, kind) for name, kind in fields if kind is not None and name.isidentifier()]
     return pa.struct(known) if known else None

@@ -1,4 +1,4 @@
-"""JSON records: one object a value."""
+"""Decodes JSON records, one object a value."""
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -25,7 +25,7 @@ _UNTYPED = msgspec.json.Decoder(float_hook=Decimal)
 class JsonDecoder:
     """Decodes JSON objects into the declared columns: exact types, unknown keys ignored, a missing key is NULL.
 
-    A key matches its column exactly, or else without regard to case. DECIMAL is a number or a string and keeps its
+    A key matches its column exactly or, failing that, ignoring case. DECIMAL is a number or a string and keeps its
     digits, BYTES is base64, DATE is ISO, TIMESTAMP is ISO 8601 or epoch milliseconds, and a float may be "NaN",
     "Infinity" or "-Infinity".
 
@@ -42,14 +42,14 @@ class JsonDecoder:
         self._shape = _Shape(schema, {})
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows of the values, and a refusal for each value that is not a row."""
+        """The rows that the values decode to, and a refusal for each value that does not."""
         if len(values) <= _SLICE:
             return self._decode(values)
         starts = range(0, len(values), _SLICE)
         return joined([(at, self._decode(values[at : at + _SLICE])) for at in starts])
 
     def names(self, value: bytes) -> frozenset[str]:
-        """The keys of an object that was decoded, without regard to case."""
+        """The case-folded keys of a decoded object."""
         return frozenset(map(str.casefold, _UNTYPED.decode(value)))
 
     def _decode(self, values: Sequence[bytes]) -> Decoded:
@@ -74,7 +74,7 @@ class JsonDecoder:
         return frame_of(self._schema, columns), np.array(indices, np.int64), rest
 
     def _singly(self, values: Sequence[bytes], rest: Iterable[int]) -> tuple[pl.DataFrame, Indices, list[Refusal]]:
-        """The rows of values that typed decoding left over, and the refusals, by generic decoding."""
+        """Decodes the values that typed decoding left over, one by one and untyped: the rows and the refusals."""
         rows, kept, refused = [], [], []
         for index in rest:
             try:
@@ -166,7 +166,7 @@ def _check_all(check: Check, column: list[object]) -> list[int]:
 
 
 def _may_hold(source: bytes, name: str) -> bool:
-    """Whether a record without the exact key may contain it in another spelling."""
+    """Whether a record without a column's exact name as a key may contain it in another spelling."""
     return (
         not name.isascii()
         or b"\\" in source

@@ -1,4 +1,4 @@
-"""Columns to JSON objects, one a row."""
+"""Encodes columns as JSON objects, one a row."""
 
 import math
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def _refuse_nulls(field: "pa.Field[Any]", series: pl.Series, path: tuple[str, ..
 
 
 def _text(declared: pa.DataType, column: pl.Expr) -> pl.Expr:
-    """The column with every value for which JSON has no type as text."""
+    """The column, with values of types that JSON lacks as text."""
     if isinstance(declared, DistinctType):
         return converted(column, declared, pa.string())
     if pa.types.is_decimal(declared):

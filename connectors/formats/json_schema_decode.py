@@ -1,4 +1,4 @@
-"""JSON in Confluent's wire format, whose schema is in a registry: a zero byte, four bytes of schema id, the JSON."""
+"""Decodes JSON in Confluent's wire format, with a schema in a registry: a zero byte, four bytes of schema id, JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from connectors.formats.wire_format import framing_fault
 
 
 class JsonSchemaDecoder:
-    """Decodes such records into the declared columns. They are checked against these, not against their schema.
+    """Decodes such records into the declared columns. They are checked against the columns, not against their schema.
 
     >>> decoder = JsonSchemaDecoder(pa.schema([pa.field("a", pa.int64())]))
     >>> result = decoder.decode([b'\\0\\0\\0\\0\\7{"a": 1}', b'{"a": 2}'])
@@ -27,7 +27,7 @@ class JsonSchemaDecoder:
         self._rows = JsonDecoder(schema)
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows of the records, and a refusal for each value that is none."""
+        """The rows that the records decode to, and a refusal for each that does not."""
         faults = [framing_fault(value) for value in values]
         framed = [not fault for fault in faults]
         result = self._rows.decode([value[PREFIX:] for value in compress(values, framed)])
@@ -40,5 +40,5 @@ class JsonSchemaDecoder:
         return Decoded(result.frame, kept, tuple(sorted((*inner, *outer), key=lambda refusal: refusal.index)))
 
     def names(self, value: bytes) -> frozenset[str]:
-        """The keys of an object that was decoded, without regard to case."""
+        """The case-folded keys of a decoded object."""
         return self._rows.names(value[PREFIX:])

@@ -1,5 +1,7 @@
-"""Decodes Protobuf in Confluent's wire format: a zero byte, four bytes of schema id, the path of the message among
-those of its file, the message."""
+"""Decodes Protobuf in Confluent's wire format.
+
+A record is a zero byte, four bytes of schema id, the path of the message type within its file, and the message.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,16 @@ from connectors.formats.values import check_field, checked_row
 from connectors.formats.wire_format import framing_fault, schema_id, varint
 
 Writer = Callable[[int], Mapping[str, object]]
-#: The fields of a message from its bytes.
+#: Reads the fields of a message from its bytes.
 Fields = Callable[[bytes], Mapping[str, object]]
-#: Messages within messages that a path can name.
+#: The deepest nesting of message types that a path can name.
 _DEEPEST = 30
-#: Paths whose readers are kept for a schema: more are made by damaged records only.
+#: How many paths of a schema have cached readers; only damaged records lead to more.
 _MOST_PATHS = 1000
 
 
 class ProtobufDecoder:
-    """Decodes such records into the declared columns. `writer` gives the document of a schema (`protobuf_schema`), or
+    """Decodes such records into the declared columns. `writer` returns the document of a schema (`protobuf_schema`), or
     raises LookupError for an unknown id.
 
     >>> from connectors.formats.protobuf_schema import _decimal_file, document
@@ -44,11 +46,11 @@ class ProtobufDecoder:
         self._readers: dict[int, _Readers | str] = {}
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
-        """The rows of the records, and a refusal for each value that is none."""
+        """The rows that the records decode to, and a refusal for each that does not."""
         return decoded_singly(self._schema, values, lambda value: checked_row(self._checks, self._message(value)))
 
     def names(self, value: bytes) -> frozenset[str]:
-        """The fields of the message of a record that was decoded, without regard to case."""
+        """The case-folded field names of the message of a decoded record."""
         readers = self._readers[schema_id(value)]
         return frozenset() if isinstance(readers, str) else readers.names(_path(value)[0])
 
@@ -66,7 +68,7 @@ class ProtobufDecoder:
             raise Unread(f"schema {id_}: {error}") from error
 
     def _readers_of(self, id_: int) -> _Readers | str:
-        """How messages of a schema are read, or why they cannot be; an unknown id is looked up again later."""
+        """The readers of a schema's messages, or why they cannot be read; an unknown id is looked up again later."""
         try:
             document = self._writer(id_)
         except LookupError:
@@ -84,14 +86,14 @@ class ProtobufDecoder:
 
 
 class _Readers:
-    """How the messages of one schema are read, by their paths."""
+    """The readers of the messages of one schema, by path."""
 
     def __init__(self, schema: ProtobufSchema, columns: pa.Schema) -> None:
         self._schema, self._columns = schema, columns
         self._fields: dict[tuple[int, ...], Fields] = {}
 
     def of(self, path: tuple[int, ...]) -> Fields:
-        """Raises NotProtobuf for a path at which there is no message."""
+        """The reader of the message at a path. Raises NotProtobuf if there is no message."""
         fields = self._fields.get(path)
         if fields is None:
             fields = self._made(path)
@@ -100,7 +102,7 @@ class _Readers:
         return fields
 
     def names(self, path: tuple[int, ...]) -> frozenset[str]:
-        """The fields of the message at a path, without regard to case."""
+        """The case-folded field names of the message at a path."""
         return frozenset(field.name.casefold() for field in self._schema.message(path).fields)
 
     def _made(self, path: tuple[int, ...]) -> Fields:
@@ -123,7 +125,7 @@ class _Readers:
 
 
 def _path(value: bytes) -> tuple[tuple[int, ...], int]:
-    """The path of the message, and where the message begins. A count of 0 stands for the first message of the file."""
+    """The path of the message, and where the message begins. A count of 0 means the first message of the file."""
     count, at = varint(value, PREFIX)
     if not 0 <= count <= _DEEPEST:
         raise Unread(f"the path of the message has {count} parts")

@@ -1,9 +1,9 @@
-"""Schemas of Protobuf as documents, and the classes of their messages.
+"""Protobuf schemas as documents, and the descriptors of their messages.
 
-A registry gives a schema as the base64 of its compiled file (a FileDescriptorProto), and names the subjects and
-versions of the files that it imports. A document holds all of it: {"type": "protobuf", "file": base64, "references":
-[{"name", "subject", "version"}], "imports": {name: base64}}. No type of Avro is called "protobuf", so documents of both
-can be kept beside each other.
+A registry returns a schema as the base64 of its compiled file (a FileDescriptorProto), with the subjects and versions
+of the files that it imports. A document holds all of it: {"type": "protobuf", "file": base64, "references": [{"name",
+"subject", "version"}], "imports": {name: base64}}. No Avro type is called "protobuf", so documents of both kinds can be
+stored together.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, EncodeError
 
 Document = dict[str, Any]
-#: The document of a version of a subject.
+#: Returns the document of a version of a subject.
 VersionOf = Callable[[str, int], object]
 
 TYPE = "protobuf"
-#: Files by reference that one schema may import, directly or not.
+#: How many files one schema may import by reference, directly or indirectly.
 MOST_IMPORTS = 200
-#: Registries know confluent.type.Decimal by themselves, under either name.
+#: Registries have confluent.type.Decimal built in, under either name.
 DECIMAL_FILES = ("confluent/type/decimal.proto", "confluent/types/decimal.proto")
 _KNOWN = re.compile(r"google/(protobuf|type)/(\w+)\.proto", re.ASCII)
-#: The name under which a schema's own file is read: no other file can have it, and none can be taken for another.
+#: The name under which a schema's own file is read. No imported file can have it, so files cannot be confused.
 _OWN_FILE = "the schema"
-#: What the library raises for descriptors that are broken in some way.
+#: The errors that the library raises for broken descriptors.
 _BROKEN = (TypeError, ValueError, KeyError, AttributeError, DecodeError, EncodeError)
 
 
 class NotProtobuf(Exception):
-    """A document that is no usable schema of Protobuf."""
+    """A document is not a usable Protobuf schema."""
 
 
 def document(file: str, references: Sequence[Mapping[str, Any]]) -> Document:
-    """The document of a schema as a registry gives it, yet without its imports."""
+    """The document of a schema as a registry returns it, without its imports so far."""
     named = [{key: reference[key] for key in ("name", "subject", "version")} for reference in references]
     return {"type": TYPE, "file": file, **({"references": named} if named else {})}
 
 
 def is_protobuf(schema: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether a document is one of Protobuf.
+    """Whether a document is a Protobuf schema.
 
     >>> is_protobuf(document("", [])), is_protobuf({"type": "record"}), is_protobuf("int")
     (True, False, False)
@@ -55,7 +55,7 @@ def is_protobuf(schema: object) -> TypeGuard[Mapping[str, Any]]:
 
 
 def references_of(schema: object) -> list[tuple[str, int]]:
-    """The subjects and versions to which a document refers; none but those of Protobuf do.
+    """The subjects and versions that a document refers to; only Protobuf documents refer to any.
 
     >>> references_of(document("", [{"name": "a.proto", "subject": "a", "version": 2}])), references_of("int")
     ([('a', 2)], [])
@@ -68,8 +68,8 @@ def _references(schema: object) -> Sequence[Mapping[str, Any]]:
 
 
 def with_imports(schema: Mapping[str, Any], version_of: VersionOf) -> Document:
-    """The document with the files that it imports, directly or not, and no more than MOST_IMPORTS. Of two references by
-    one name that counts which is nearer to the schema. A reference to a schema of another type gives no file."""
+    """The document with the files that it imports, directly or indirectly, at most MOST_IMPORTS. Of two references with
+    one name, the one nearer to the schema is used. A reference to a schema of another type gives no file."""
     imports: dict[str, str | None] = {}
     waiting = list(_references(schema))
     while waiting and len(imports) < MOST_IMPORTS:
@@ -82,19 +82,19 @@ def with_imports(schema: Mapping[str, Any], version_of: VersionOf) -> Document:
 
 
 def parsed_file(text: object) -> FileDescriptorProto:
-    """The compiled file in its base64. Raises NotProtobuf for what is none, such as the text of a .proto file."""
+    """The compiled file from its base64. Raises NotProtobuf for anything else, such as the text of a .proto file."""
     try:
         if isinstance(text, str):
             file = FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
             if file.IsInitialized():
                 return file
     except (ValueError, DecodeError):
-        pass  # said below
+        pass  # raised below
     raise NotProtobuf("the schema is not the base64 of a compiled file (a FileDescriptorProto)")
 
 
 class ProtobufSchema:
-    """The messages of a schema. NotProtobuf for a document that has none which can be read."""
+    """The messages of a schema. Raises NotProtobuf if the document has no usable message."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._file = parsed_file(schema.get("file"))
@@ -107,8 +107,8 @@ class ProtobufSchema:
             raise NotProtobuf("the schema has no message")
 
     def message(self, path: Sequence[int]) -> Descriptor:
-        """The message at a path: the index among the messages of the file, then among those within that one, and so
-        on. NotProtobuf where there is none."""
+        """The message at a path: its index among the messages of the file, then among the messages nested in that one,
+        and so on. Raises NotProtobuf if there is no such message."""
         names, messages = [self._file.package] if self._file.package else [], self._file.message_type
         for index in path:
             if not 0 <= index < len(messages) or messages[index].options.map_entry:
@@ -119,9 +119,9 @@ class ProtobufSchema:
 
 
 def _pool(file: FileDescriptorProto, imports: Mapping[str, str]) -> DescriptorPool:
-    """The file and what it imports, each behind its own imports."""
+    """A pool of the file and its imports; each file is added after the files that it imports."""
     pool, order, seen = DescriptorPool(), [file], {file.name}
-    for importing in order:  # grows as it is walked
+    for importing in order:  # grows during the iteration
         new = [name for name in importing.dependency if name not in seen]
         seen.update(new)
         order += [_imported(name, imports) for name in new]
@@ -131,7 +131,7 @@ def _pool(file: FileDescriptorProto, imports: Mapping[str, str]) -> DescriptorPo
 
 
 def _imports_first(files: Sequence[FileDescriptorProto]) -> Iterator[FileDescriptorProto]:
-    """The files in an order in which each follows those that it imports; files in a circle stay last, as they are."""
+    """The files in an order in which each follows its imports; files that import each other in a cycle come last."""
     done: set[str] = set()
     waiting = list(files)
     while ready := [file for file in waiting if done.issuperset(file.dependency)]:
@@ -142,7 +142,7 @@ def _imports_first(files: Sequence[FileDescriptorProto]) -> Iterator[FileDescrip
 
 
 def _imported(name: str, imports: Mapping[str, str]) -> FileDescriptorProto:
-    """A file that all know, whatever a reference says of it, or the one of a reference."""
+    """A well-known file, even if a reference has the same name, else the file of a reference."""
     known = _decimal_file(name) if name in DECIMAL_FILES else _known(name)
     if known is not None:
         return known
@@ -155,8 +155,8 @@ def _imported(name: str, imports: Mapping[str, str]) -> FileDescriptorProto:
 
 
 def _known(name: str) -> FileDescriptorProto | None:
-    """A file that comes with Protobuf, or with the types that its users share."""
-    if name == "confluent/meta.proto":  # of options only, which say nothing about values
+    """A file that comes with Protobuf or with Google's common types; None for any other."""
+    if name == "confluent/meta.proto":  # it defines only options, which do not affect values
         return FileDescriptorProto(name=name, package="confluent")
     match, file = _KNOWN.fullmatch(name), FileDescriptorProto()
     if match is None:

@@ -1,4 +1,4 @@
-"""Values of Protobuf's messages as the plain values that the checks of declared columns take."""
+"""Converts values of Protobuf messages to the plain values that the checks of declared columns take."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from google.protobuf.message import Message
 
 from connectors.formats.protobuf_schema import DECIMAL_FILES
 
-#: A value of a field, never absent, as a plain value.
+#: Converts a value of a field, never absent, to a plain value.
 Convert = Callable[[Any], object]
-#: The value of a field of a message, None where it has none.
+#: Reads a field of a message; None if it has no value.
 Read = Callable[[Message], object]
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -27,7 +27,7 @@ _EXACT = Context(prec=1000)
 
 @dataclass(frozen=True)
 class Unfitting:
-    """What no column of a type takes; the text is shown in the refusal, and never depends on the order of a map."""
+    """A value that no column accepts. Its text is shown in the refusal, and does not depend on the order of a map."""
 
     text: str
 
@@ -36,7 +36,7 @@ class Unfitting:
 
 
 def reader_of(message: Descriptor, columns: Iterable[pa.Field[Any]]) -> Callable[[Message], dict[str, object]]:
-    """Reads the fields that columns may take, those with a column's name but for case, by their names."""
+    """A function that reads the fields whose names match a column, ignoring case, by field name."""
     declared = {column.name.casefold(): column.type for column in columns}
     reads: dict[str, Read] = {
         field.name: _read(field, declared[field.name.casefold()])
@@ -47,7 +47,7 @@ def reader_of(message: Descriptor, columns: Iterable[pa.Field[Any]]) -> Callable
 
 
 def _read(field: FieldDescriptor, declared: pa.DataType) -> Read:
-    """A field without a value is NULL if its presence is known, else its default. One that says its default has it."""
+    """An unset field is its declared default, else NULL if presence is tracked, else the default of its type."""
     name, present = field.name, field.has_presence and not field.has_default_value
     entry = field.message_type
     if field.is_repeated and entry is not None and entry.GetOptions().map_entry:
@@ -97,15 +97,15 @@ def _convert(field: FieldDescriptor, declared: pa.DataType) -> Convert:
     if field.type == FieldDescriptor.TYPE_BYTES and pa.types.is_string(declared):
         return _text
     if field.type == FieldDescriptor.TYPE_STRING and pa.types.is_binary(declared):
-        return lambda value: value if isinstance(value, bytes) else value.encode()  # the older syntax checks no UTF-8
+        return lambda value: value if isinstance(value, bytes) else value.encode()  # proto2 does not check UTF-8
     return lambda value: value
 
 
 def _enum(enum: EnumDescriptor, declared: pa.DataType) -> Convert:
-    """The number for a column of integers, else the name; a number without a name is its digits."""
+    """The number for an integer column, else the name; a number without a name becomes its digits."""
     if pa.types.is_integer(declared):
         return int
-    names = {value.number: value.name for value in reversed(enum.values)}  # the first name of a number counts
+    names = {value.number: value.name for value in reversed(enum.values)}  # the first name of a number wins
     if pa.types.is_string(declared):
         return lambda number: names.get(number, str(number))
     return lambda number: Unfitting(names.get(number, str(number)))
@@ -124,7 +124,7 @@ def _message(message: Descriptor, declared: pa.DataType) -> Convert:
 
 
 def _text(value: bytes) -> object:
-    """The text in bytes; what is no UTF-8 stays bytes, which no column of texts takes."""
+    """The text in bytes. Bytes that are not UTF-8 are returned unchanged; the check of a string column refuses them."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -132,7 +132,7 @@ def _text(value: bytes) -> object:
 
 
 def _timestamp(value: Any) -> object:
-    """An instant, cut to microseconds, of the years 1 to 9999."""
+    """An instant of the years 1 to 9999, truncated to microseconds."""
     try:
         if not 0 <= value.nanos < 10**9:
             raise OverflowError
@@ -149,21 +149,21 @@ def _date(value: Any) -> object:
 
 
 def _decimal(value: Any) -> object:
-    """The unscaled number, big-endian in two's complement, with its scale. As for columns, of at most 1 000 digits."""
+    """The decimal of an unscaled big-endian number and its scale; at most 1 000 digits, as for columns."""
     if len(value.value) > 400 or abs(value.scale) > 1000:
         return Unfitting(f"{len(value.value)} bytes of scale {value.scale}")
     return Decimal(int.from_bytes(value.value, "big", signed=True)).scaleb(-value.scale, _EXACT)
 
 
 def _json(value: Message) -> object:
-    """JSON text, for values without a schema. Numbers that JSON does not have make it none."""
+    """JSON text, for values without a schema. A value with numbers that JSON lacks (NaN, Infinity) does not fit."""
     try:
         return json.dumps(MessageToDict(value), sort_keys=True, ensure_ascii=False)
     except ValueError as error:
         return Unfitting(str(error))
 
 
-#: Messages with a meaning of their own: their files, which none can imitate, the columns that take them (None: any).
+#: Well-known messages: the files that must define them, the column types that accept them (None: any), the conversion.
 _JSON_FILE = ("google/protobuf/struct.proto",)
 _KNOWN: dict[str, tuple[tuple[str, ...], Callable[[pa.DataType], bool] | None, Convert]] = {
     "google.protobuf.Timestamp": (("google/protobuf/timestamp.proto",), pa.types.is_timestamp, _timestamp),

@@ -1,4 +1,4 @@
-"""Rows given as Python mappings, checked like JSON records."""
+"""Checks rows given as Python mappings, like JSON records."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -10,7 +10,7 @@ from connectors.formats.values import Check, check_field, checked_row, shown
 
 
 class RowDecoder:
-    """Checks mappings against a schema: the rules of JsonDecoder, and native dates, bytes and decimals too.
+    """Checks mappings against a schema by the rules of JsonDecoder; native dates, bytes and decimals are accepted too.
 
     >>> schema = pa.schema([pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.string())])
     >>> result = RowDecoder(schema).decode([{"a": 1}, {"a": "5"}])
@@ -30,7 +30,7 @@ class RowDecoder:
 
 
 def row_values(checks: Sequence[tuple[str, Check]], row: object) -> list[object]:
-    """The checked values of a record in column order; Unread if it is not a mapping."""
+    """The checked values of a record in column order. Raises Unread if it is not a mapping."""
     if not isinstance(row, Mapping):
         raise Unread(f"expected an object, got {shown(row)}")
     return checked_row(checks, row)

@@ -1,4 +1,4 @@
-"""Python values checked against a declared column: exact or refused, never rounded into range.
+"""Checks Python values against a declared column: exact or refused, never rounded into range.
 
 A check returns what Arrow stores: days for a date, microseconds for a timestamp, a Decimal of the declared scale.
 """
@@ -34,7 +34,7 @@ FLOAT_WORDS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float
 
 
 def check_field(field: "pa.Field[Any]") -> Check:
-    """The check of a column: its type's, and NULL only where declared.
+    """The check of a column: that of its type, and NULL only if the column is nullable.
 
     >>> check_field(pa.field("a", pa.int8()))(5)
     5
@@ -143,7 +143,7 @@ def fit_float(value: int | float | Decimal, name: str) -> float:
 
 
 def fit_decimal(declared: Any, value: object) -> Decimal:
-    """The number at the declared scale, with exactly its digits.
+    """The number at the declared scale, without rounding.
 
     >>> fit_decimal(pa.decimal128(3, 1), "1.25")
     Traceback (most recent call last):
@@ -217,7 +217,7 @@ def _date(value: object) -> object:
 
 
 def fit_date(count: int, value: object) -> int:
-    """Days since 1970 of the years 1 to 9999.
+    """The days since 1970, if they are in the years 1 to 9999. Raises Unfit if not.
 
     >>> fit_date(3_000_000, "+10183-11-14")
     Traceback (most recent call last):
@@ -236,7 +236,7 @@ def _timestamp(value: object) -> object:
 
 
 def fit_timestamp(count: int, value: object) -> int:
-    """Microseconds since 1970 of the years 1 to 9999.
+    """The microseconds since 1970, if they are in the years 1 to 9999. Raises Unfit if not.
 
     >>> fit_timestamp(5, "…")
     5
@@ -270,7 +270,9 @@ def _struct(checks: Sequence[tuple[str, Check]], value: object) -> object:
 
 
 def checked_row(checks: Sequence[tuple[str, Check]], row: Mapping[str, object]) -> list[object]:
-    """The checked values of a mapping in column order; a missing key is NULL, case counts only if it decides.
+    """The checked values of a mapping in column order; a missing key is NULL.
+
+    A key matches its column exactly or, failing that, ignoring case.
 
     >>> checked_row([("a", check_field(pa.field("a", pa.int8())))], {"A": 1, "b": 2})
     [1]
@@ -287,7 +289,7 @@ def checked_row(checks: Sequence[tuple[str, Check]], row: Mapping[str, object]) 
 
 
 def fold(row: Iterable[str]) -> dict[str, str]:
-    """The keys of a row by their caseless form; of several spellings the first in code-point order.
+    """The keys of a row by their case-folded form; of several spellings, the first in code-point order.
 
     >>> fold(["B", "a", "b"])
     {'b': 'B', 'a': 'a'}

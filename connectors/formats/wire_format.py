@@ -1,4 +1,4 @@
-"""Confluent's wire format: a zero byte, four bytes of the schema's id in a registry, the record."""
+"""Reads Confluent's wire format: a zero byte, four bytes of the schema's id in a registry, the record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from connectors.formats.base import Unread
 
 
 def framing_fault(value: bytes) -> str:
-    """Why a value is not in this format; empty where it may be.
+    """Why a value is not in this format; empty if it may be.
 
     >>> framing_fault(b"{}"), framing_fault(bytes([0, 0, 0, 0, 7]))
     ("not in Confluent's wire format: 2 bytes", '')
@@ -27,8 +27,8 @@ def schema_id(value: bytes) -> int:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """A signed number in zigzag notation, as Protobuf and Avro write it, and where it ends. Raises Unread if it does
-    not end within ten bytes.
+    """A signed number in zigzag varint encoding, as Protobuf and Avro write it, and where it ends. Raises Unread if it
+    does not end within ten bytes.
 
     >>> varint(bytes([3, 128, 1]), 0), varint(bytes([3, 128, 1]), 1)
     ((-2, 1), (64, 3))

@@ -1,4 +1,4 @@
-"""Requests that are repeated: while a broker is busy, moves, or does not answer."""
+"""Retries requests while a broker is busy, moves a partition, or does not answer."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from connectors.kafka.errors import translate
 
 ANSWER_S = 30.0
 _DEADLINE_S = 60.0
-#: Until an attempt is repeated; the markers of the last transaction are written soon.
+#: The pause before a retry; shorter if only the markers of the last transaction have still to be written.
 _PAUSE_MS, _BUSY_MS = 50, 4
 
 
 class Again(Exception):
-    """An attempt failed in a way that another one may not; the code is Kafka's."""
+    """An attempt failed, but a retry may succeed; `code` is Kafka's error code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -28,8 +28,8 @@ class Again(Exception):
 
 
 class Attempts:
-    """Waits for answers, and repeats what failed. Whose answer is lost may reach the broker all the same, much later:
-    `lost` says that this has happened."""
+    """Waits for answers, and retries what failed. A request whose answer is lost may still reach the broker, much
+    later: `lost` records that an answer was lost."""
 
     def __init__(self, connections: BrokerConnections) -> None:
         self._connections = connections
@@ -37,7 +37,7 @@ class Attempts:
         self.lost = False
 
     def answer(self, future: Future) -> Any:
-        """The answer to a request; Again if it is lost."""
+        """The answer to a request. Raises Again if it is lost."""
         try:
             return self._connections.wait(future, ANSWER_S)
         except ClientError as error:
@@ -45,7 +45,7 @@ class Attempts:
             raise Again(KafkaError.NETWORK_EXCEPTION) from error
 
     def until(self, attempt: Callable[[int | None], Any], doing: str) -> Any:
-        """The result of an attempt, which is told why the last one failed; ExternalError after a minute."""
+        """The result of an attempt, which gets the code of the last failure. Retries it, and raises that after 60 s."""
         deadline, last = time.monotonic() + _DEADLINE_S, None
         while True:
             try:

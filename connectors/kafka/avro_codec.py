@@ -1,4 +1,4 @@
-"""Single rows to and from Avro records, with the client of a schema registry, which takes 0.3 s to import."""
+"""Converts single rows to and from Avro records, with Confluent's registry client, which takes 0.3 s to import."""
 
 import base64
 import binascii
@@ -9,7 +9,7 @@ from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-import httpx2  # what the client of the registry is made of
+import httpx2  # the HTTP library of the registry's client
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -22,8 +22,8 @@ from operators.core.secrets import resolved_url
 
 
 class AvroCodec:
-    """Rows in Confluent's wire format, written with the latest schemas of the topic's subjects. A registry that is
-    `ours` gets our token, and is shown our certificate."""
+    """Rows in Confluent's wire format, written with the latest schemas of the topic's subjects. Only this system's
+    own registry (`ours`) gets the process's token and certificate."""
 
     def __init__(self, registry_url: str, topic: str, *, ours: bool = False) -> None:
         settings = {"url": resolved_url(registry_url, os.environ), **(_ours(os.environ) if ours else {})}
@@ -34,7 +34,7 @@ class AvroCodec:
         self._reader = AvroDeserializer(self._client)
 
     def encode(self, row: Row, *, key: bool) -> bytes:
-        """The bytes of a row; text is parsed where the schema has dates, timestamps, decimals or bytes."""
+        """The bytes of a row; text is parsed if the schema has dates, timestamps, decimals or bytes."""
         serializer, schema = self._writer(key)
         try:
             return bytes(serializer(avro_natural(row, schema), self._context(key)))
@@ -42,7 +42,7 @@ class AvroCodec:
             raise UserError(f"row does not fit the Avro schema: {error}") from error
 
     def decode(self, data: bytes, *, key: bool) -> Any:
-        """The row that the bytes hold."""
+        """The row that the bytes encode."""
         try:
             return self._reader(data, self._context(key))
         except (SerializationError, EOFError, ValueError) as error:
@@ -75,7 +75,7 @@ class AvroCodec:
 
 
 def _ours(environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a client of our own registry."""
+    """The settings of a client of this system's own registry."""
     tls, token = ClientTls.of(environ), environ.get("DSMS_TOKEN")
     given = {
         "basic.auth.user.info": f"dsms:{token}" if token else None,
@@ -87,7 +87,7 @@ def _ours(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def avro_natural(value: Any, schema: Any) -> Any:
-    """A JSON value as fastavro expects it for a schema: base64 becomes bytes, text dates, timestamps and decimals.
+    """A JSON value as fastavro expects it for a schema: base64 becomes bytes; text becomes dates, timestamps, decimals.
 
     >>> avro_natural("2024-05-01", {"type": "int", "logicalType": "date"})
     datetime.date(2024, 5, 1)

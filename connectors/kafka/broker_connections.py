@@ -1,7 +1,7 @@
-"""Connections to brokers on which requests of Kafka's protocol are sent one by one; kafka-python's home.
+"""Connections to brokers for single requests of Kafka's protocol, based on kafka-python.
 
-It does what is the same for every client: connecting, TLS, SASL, versions of requests, and finding leaders. Nothing is
-read from a socket but while somebody waits; what brokers have sent until then is in the system's buffers.
+kafka-python does what every client needs: connecting, TLS, SASL, versions of requests, and finding leaders. Sockets are
+read only while a caller waits; until then, responses stay in the operating system's buffers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from connectors.kafka.config import KafkaSettings
 from operators.core.errors import ExternalError
 
-#: Names of librdkafka's settings, and of kafka-python's.
+#: librdkafka's names of settings, and kafka-python's.
 _NAMES = {
     "security.protocol": "security_protocol",
     "sasl.mechanism": "sasl_mechanism",
@@ -49,19 +49,19 @@ _TLS = {
     "enable.ssl.certificate.verification",
 }
 _MECHANISMS = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
-#: A response may take as long as a connection may be idle: who waits has deadlines of its own.
+#: A response may take as long as a connection may be idle; callers have their own deadlines.
 _RESPONSE_MS = 600_000
 _CONNECT_S = 30.0
 _PAUSE_MS = 50
 _LARGEST_RESPONSE = 1 << 30
-#: What brokers are told of a client that asks for features; without a name they refuse.
+#: The client's name in a request for features; brokers refuse a request without one.
 _SOFTWARE = {"client_software_name": "dsms", "client_software_version": "1"}
 
-logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what fails is raised, and tried again where that helps
+logging.getLogger("kafka").setLevel(logging.CRITICAL)  # failures are raised, and retried if that helps
 
 
 def supported(settings: KafkaSettings) -> bool:
-    """Whether these connections can be made with the settings; confluent-kafka knows more of them.
+    """Whether these connections support all of the settings; confluent-kafka supports more.
 
     >>> supported(KafkaSettings("k:9092", {"security.protocol": "SSL"}))
     True
@@ -70,7 +70,7 @@ def supported(settings: KafkaSettings) -> bool:
 
 
 def unsupported(settings: KafkaSettings) -> list[str]:
-    """The names of the settings with which these connections cannot be made.
+    """The names of the settings that these connections do not support.
 
     >>> unsupported(KafkaSettings("k:9092", {"sasl.mechanism": "GSSAPI", "socket.keepalive.enable": "true"}))
     ['sasl.mechanism', 'socket.keepalive.enable']
@@ -81,7 +81,7 @@ def unsupported(settings: KafkaSettings) -> list[str]:
 
 
 class BrokerConnections:
-    """Connections to the brokers of a cluster, made when they are needed; of one thread."""
+    """Connections to the brokers of a cluster, opened on demand. For use by one thread."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._net = NetworkSelector(slow_task_threshold_secs=0)
@@ -97,7 +97,7 @@ class BrokerConnections:
         self._closed.atexit = False
 
     def send(self, node: int, request: Any) -> Future:
-        """Sends a request to a broker; the response comes while somebody waits."""
+        """Sends a request to a broker; the response is received while a caller waits."""
         return self._manager.send(request, node_id=node)
 
     def send_to_any(self, request: Any) -> Future:
@@ -107,11 +107,11 @@ class BrokerConnections:
         return self._manager.send(request)
 
     def write_on(self) -> None:
-        """Lets the system take what is to be sent, without waiting."""
+        """Hands pending requests to the operating system, without waiting."""
         self._net.poll(timeout_ms=0)
 
     def wait(self, future: Future, timeout_s: float) -> Any:
-        """The response; raises kafka-python's error, and ExternalError when there is none in time."""
+        """The response. Raises kafka-python's error, and ExternalError if there is no response in time."""
         self._net.poll(timeout_ms=timeout_s * 1000, future=future)
         if not future.is_done:
             raise ExternalError(f"kafka does not answer within {timeout_s:g} s", retryable=True)
@@ -120,8 +120,8 @@ class BrokerConnections:
         return future.value
 
     def leader(self, topic: str, partition: int, *, refreshed: bool = False) -> int | None:
-        """The broker that leads a partition; None if there is none, or no such partition. With `refreshed` the brokers
-        are asked although one is known. ExternalError if no broker answers."""
+        """The broker that leads a partition; None if there is no leader or no such partition. If `refreshed`, asks the
+        brokers even if a leader is known. Raises ExternalError if no broker answers."""
         cluster, wanted = self._manager.cluster, TopicPartition(topic, partition)
         known = cluster.leader_for_partition(wanted)
         if known in (None, -1) or refreshed:
@@ -131,7 +131,7 @@ class BrokerConnections:
         return None if known == -1 else known
 
     def partitions(self, topic: str, *, refreshed: bool = False) -> int | None:
-        """How many partitions a topic has; None if there is none. ExternalError if no broker answers."""
+        """How many partitions a topic has; None if it does not exist. Raises ExternalError if no broker answers."""
         cluster = self._manager.cluster
         known = cluster.partitions_for_topic(topic)
         if not known or refreshed:
@@ -141,8 +141,8 @@ class BrokerConnections:
         return len(known) if known else None
 
     def look_up(self, topics: Iterable[str]) -> None:
-        """Learns the partitions of topics, of all that are unknown at once: each answer has all topics of these
-        connections, so that to look up n topics one by one takes time in proportion to n². ExternalError if no broker
+        """Looks up the partitions of all unknown topics at once. Each answer contains all topics of these connections,
+        so looking up n topics one by one would take time proportional to n². Raises ExternalError if no broker
         answers."""
         cluster = self._manager.cluster
         unknown = [topic for topic in topics if not cluster.partitions_for_topic(topic)]
@@ -152,8 +152,8 @@ class BrokerConnections:
             self.retried(lambda: self._run(self._refresh), f"looking up {len(unknown)} topics")
 
     def finalized(self, feature: str) -> int:
-        """The version of a feature that the cluster as a whole has; 0 where it has none. ExternalError if no broker
-        answers."""
+        """The version of a feature that is finalised for the whole cluster; 0 if the cluster does not have it. Raises
+        ExternalError if no broker answers."""
         levels = self.retried(self._features, "asking for the features of the cluster")
         return int(levels.get(feature, 0))
 
@@ -165,7 +165,7 @@ class BrokerConnections:
         return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
 
     def retried(self, attempt: Callable[[], Any], doing: str) -> Any:
-        """The result of an attempt, which is repeated while no broker can be reached; ExternalError after 30 s."""
+        """The result of an attempt, retried while no broker can be reached. Raises ExternalError after 30 s."""
         deadline = time.monotonic() + _CONNECT_S
         while True:
             try:
@@ -180,11 +180,11 @@ class BrokerConnections:
                 raise ExternalError(f"kafka failed while {doing}: {error}", retryable=True) from error
 
     def pause(self, milliseconds: float = _PAUSE_MS) -> None:
-        """Gives brokers, and what waits to connect to them, a moment."""
+        """Waits a moment, so that brokers and pending connections make progress."""
         self._net.poll(timeout_ms=milliseconds, future=Future())
 
     def close(self) -> None:
-        """Closes all connections; those of an owner that is forgotten are closed with it."""
+        """Closes all connections. They are also closed when this object is garbage-collected."""
         self._closed()
 
     async def _refresh(self) -> None:
@@ -209,7 +209,7 @@ def _translated(properties: dict[str, str]) -> dict[str, str]:
 
 
 def _tls(properties: dict[str, str]) -> ssl.SSLContext | None:
-    """The context of TLS for the settings; None without TLS."""
+    """The TLS context for the settings; None without TLS."""
     if "SSL" not in properties.get("security.protocol", "").upper():
         return None
     context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"), cadata=properties.get("ssl.ca.pem"))

@@ -1,9 +1,9 @@
 """The transactional writer of a fragment, from columns: one epoch is one transaction. Needs the native part.
 
-The order of a transaction: each partition is added before the first batch goes there (`transactions.py` says by whom),
-every batch is acknowledged before the end is asked for, and a batch that may have been lost is sent again with the same
-sequence number, so that the broker knows it. One batch a partition is on its way at a time, in a request with those of
-others.
+Each partition is added to the transaction before its first batch is written (see `transactions.py`). Every batch
+is acknowledged before the commit is requested. A batch that may have been lost is sent again with the same sequence
+number, so that the broker recognises a duplicate. Each partition has at most one batch in flight; a request carries
+batches of several partitions.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from connectors.kafka.topics import Partition
 from connectors.kafka.transactions import Transactions, by_topic
 from operators.core.errors import ExternalError
 
-#: The bytes of batches that are kept until they are sent, and of a request.
+#: How many bytes of batches are collected before they are sent, and the most bytes of a request.
 _REQUEST_BYTES = 1_800_000
 _ALL_REPLICAS = -1
-#: The versions of a request to write: from 12 on a leader adds the partition to the transaction itself, from 13 on
-#: topics go by their ids.
+#: The versions of the produce request: from 12 on, a leader adds the partition to the transaction itself; from 13 on,
+#: topics are identified by their ids.
 _TOLD, _ADDS = (3, 9), (12, 12)
 _SEQUENCES = 1 << 31
-#: A partition moves, or too few of its replicas are there; or its leader waits for the end of the last transaction.
+#: A partition moves or has too few replicas in sync, or its leader waits for the end of the last transaction.
 _PARTITION_BUSY = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -61,7 +61,7 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A request on its way: at most one batch a partition. The answer is None if there was no leader to send it to."""
+    """A request in flight: at most one batch a partition. `answer` is None if there was no leader to send it to."""
 
     batches: tuple[_Batch, ...]
     answer: Future | None
@@ -88,19 +88,19 @@ class ColumnWriter:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the answer to a request of this transaction was lost, or of the one that was ended last: its owner
-        reads what it wrote before it relies on it."""
+        """Whether the answer to a request of this transaction, or of the last one that was ended, was lost. If so, the
+        owner must read back what it wrote before it relies on it."""
         return self._attempts.lost
 
     @property
     def spent(self) -> bool:
-        """Whether its owner has to make a new one, as it has not ended a transaction. That answers were lost is no
-        reason: `begin` sees to it that late requests do no harm."""
+        """Whether the owner must create a new writer, because a transaction was not ended. Lost answers do not require
+        that: `begin` ensures that late requests do no harm."""
         return self._open
 
     def begin(self, topics: Iterable[str] = ()) -> None:
-        """Starts a transaction. The partitions of `topics` are looked up together, those of others one by one.
-        ExternalError where it is spent."""
+        """Starts a transaction. The partitions of `topics` are looked up together, those of other topics one by one.
+        Raises ExternalError if the writer is spent."""
         if self.spent:
             raise ExternalError("the last transaction was not ended", hint="the writer starts again by itself")
         self._connections.look_up(topics)
@@ -110,7 +110,7 @@ class ColumnWriter:
             self._producer, self._sequences = self._transactions.producer, {}
 
     def write(self, records: Records | RecordColumns) -> None:
-        """Adds records to the transaction, in order; nobody can read them before `commit`."""
+        """Adds records to the transaction, in order; they cannot be read before `commit`."""
         columns = columns_of(records) if isinstance(records, Records) else records
         encoder = RecordEncoder(columns)
         for partition, places in encoder.by_partition(self._partitions(columns.topic)):
@@ -125,7 +125,7 @@ class ColumnWriter:
                     self._flush()
 
     def await_written(self) -> None:
-        """Returns once brokers have taken all records."""
+        """Returns once the brokers have acknowledged all records."""
         self._flush()
         while self._in_flight:
             self._settle(self._in_flight[0])
@@ -137,7 +137,7 @@ class ColumnWriter:
         self._open = False
 
     def close(self) -> None:
-        """Closes the connections; the start of the next owner ends an open transaction."""
+        """Closes the connections. The next owner's start aborts an open transaction."""
         self._connections.close()
 
     # partitions
@@ -152,7 +152,7 @@ class ColumnWriter:
     # batches
 
     def _flush(self) -> None:
-        """Sends what is pending, when what went to the same partitions before has been acknowledged."""
+        """Sends pending batches, each once the previous batch of its partition has been acknowledged."""
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         self._transactions.add(batch.place for batch in pending)
         for group in _groups(pending):
@@ -163,7 +163,7 @@ class ColumnWriter:
             self._connections.write_on()
 
     def _requests(self, batches: Sequence[_Batch]) -> list[_Sent]:
-        """Sends batches to the leaders of their partitions, a request each."""
+        """Sends batches to the leaders of their partitions, one request for each leader."""
         leaders = {batch: self._connections.leader(*batch.place) for batch in batches}
         sent = []
         for leader in dict.fromkeys(leaders.values()):
@@ -186,7 +186,7 @@ class ColumnWriter:
         )
 
     def _settle(self, sent: _Sent) -> None:
-        """Waits until all batches of a request are acknowledged; sends those again that may have been lost."""
+        """Waits until all batches of a request are acknowledged; resends those that may have been lost."""
         self._in_flight.remove(sent)
         requests = [sent]
 
@@ -206,7 +206,7 @@ class ColumnWriter:
         self._attempts.until(attempt, f'writing to topic "{sent.batches[0].place[0]}"')
 
     def _lost(self, sent: _Sent) -> dict[_Batch, int]:
-        """The batches of a request that have to be sent again, each with the code of Kafka that says why."""
+        """The batches of a request that have to be sent again, each with Kafka's error code."""
         if sent.answer is None:
             return dict.fromkeys(sent.batches, KafkaError.LEADER_NOT_AVAILABLE)
         try:
@@ -225,20 +225,20 @@ class ColumnWriter:
         return {batch: codes[batch.place] for batch in sent.batches if codes[batch.place] in _PARTITION_BUSY}
 
 
-#: Both write the same; `spent` and `in_doubt` say what their owners have to see to.
+#: Both write the same records; their owners have to act on `spent` and `in_doubt`.
 TransactionalWriter = ColumnWriter | EpochWriter
 
 
 def transactional_writer(settings: KafkaSettings, transactional_id: str, *, native: bool = True) -> TransactionalWriter:
-    """A writer of transactions: from columns where the native part is there and the connections know the settings,
-    else, and with `native` false, as messages."""
+    """A transactional writer: from columns if `native`, the native part is built and BrokerConnections supports the
+    settings, else as confluent-kafka's messages."""
     if native and library() is not None and supported(settings):
         return ColumnWriter(settings, transactional_id)
     return EpochWriter(settings, transactional_id)
 
 
 def _groups(batches: Iterable[_Batch]) -> Iterator[list[_Batch]]:
-    """The batches in order, in groups for one request each: a partition once, and not too many bytes."""
+    """Splits the batches, in order, into groups for one request: one batch a partition, and a limited size."""
     group: dict[Partition, _Batch] = {}
     size = 0
     for batch in batches:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-#: The maximal size of a record that we write, in bytes: dead letters are larger than the records that they contain.
+#: The maximum size of a record that is written, in bytes: a dead letter is larger than the record that it contains.
 LARGEST_RECORD = 64 * 1024 * 1024
 
 
@@ -31,7 +31,7 @@ class KafkaSettings:
         return AdminClient(self.base())
 
     def consumer(self, **settings: object) -> Consumer:
-        """A new consumer that reads committed records, by assignment; it never commits offsets."""
+        """A new consumer of committed records, for manual assignment; it never commits offsets."""
         dotted = {name.replace("_", "."): value for name, value in settings.items()}
         return Consumer(
             {
@@ -41,7 +41,7 @@ class KafkaSettings:
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "error",
                 "enable.partition.eof": True,
-                "check.crcs": True,  # a broker sends what is on its disk; the native reader always compares
+                "check.crcs": True,  # a broker does not verify what its disk returns; the native reader always checks
                 "fetch.queue.backoff.ms": 5,
                 "fetch.wait.max.ms": 20,
                 **dotted,
@@ -49,8 +49,8 @@ class KafkaSettings:
         )
 
     def producer(self, **settings: object) -> Producer:
-        """A new idempotent producer with the partitioner of JVM clients. `on_delivery` is called with the reports;
-        `logger` gets what the client logs."""
+        """A new idempotent producer with the partitioner of JVM clients. `on_delivery` is called with delivery reports;
+        `logger` receives the client's log."""
         named = {name: settings.pop(name) for name in ("on_delivery", "logger", "log_level") if name in settings}
         dotted = {name.replace("_", "."): value for name, value in settings.items()} | named
         return Producer(

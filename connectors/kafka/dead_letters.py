@@ -1,4 +1,4 @@
-"""Reads dead letters: the refused records, their positions, the reasons, and which were replayed."""
+"""Reads dead letters: refused records with their positions and reasons, and which of them were replayed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from operators.core.decoding import Broken, natural_of
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A refused record, with where it stands in its topic; `query` is the one in whose expressions its row was in
-    fault, None where the source refused it."""
+    """A refused record, with its position in its topic. `query` is the query one of whose expressions has no value
+    for the row; None if the source refused the record."""
 
     topic: str
     partition: int
@@ -30,7 +30,7 @@ class DeadLetter:
     reason: str
     query: str | None
     value: bytes
-    #: The id of the source; "" in letters of versions of dsms that did not write it.
+    #: The id of the source; "" in dead letters of older versions of dsms, which did not write it.
     source_id: str = ""
 
     @property
@@ -39,13 +39,13 @@ class DeadLetter:
         return self.partition, self.offset
 
     def document(self) -> dict[str, Any]:
-        """The letter as people read it."""
+        """The dead letter as a document for display."""
         place = {"topic": self.topic, "partition": self.partition, "offset": self.offset}
         return {"reason": self.reason, **place, "query": self.query, **_shown(self.value)}
 
 
 class Mark(NamedTuple):
-    """That a refused record was replayed. `topic` is the id of its topic, which no other one of its name has."""
+    """Says that a refused record was replayed. `topic` is the id of its topic; a re-created topic has another id."""
 
     topic: str
     partition: int
@@ -55,8 +55,8 @@ class Mark(NamedTuple):
 def last_dead_letters(
     settings: KafkaSettings, admin: AdminClient, topic: str, marked: str, limit: int, alarms: Alarms
 ) -> list[dict[str, Any]]:
-    """The last dead letters of a topic, at most `limit`, oldest first, with whether each was `replayed`, by the marks
-    of the source topic with the id `marked`. What is none is left out, with an alarm."""
+    """The last dead letters of a topic, at most `limit`, oldest first. `replayed` says whether a mark for the source
+    topic with the id `marked` exists. Records that are not dead letters are left out, with an alarm."""
     wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, wanted), latest(admin, wanted)
     back, whole = 2 * limit, False  # a transaction ends with a marker, which takes an offset too
@@ -69,7 +69,7 @@ def last_dead_letters(
 
 
 def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[DeadLetter], set[Mark]]:
-    """The letters among the records, and which were replayed."""
+    """The dead letters among the records, and the marks of replayed ones."""
     letters, replayed = list[DeadLetter](), set[Mark]()
     for message in messages:
         try:
@@ -83,19 +83,19 @@ def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[D
 
 
 class DeadLetterLog:
-    """The dead letters of one source, from the first to the last that is there now, once no transaction on them is
-    open any more."""
+    """The dead letters of one source up to the present end of its topic. Creating the log waits until every
+    transaction that is open on the topic has been decided."""
 
     def __init__(self, settings: KafkaSettings, admin: AdminClient, topic: str, alarms: Alarms) -> None:
         self._settings, self._topic, self._alarms = settings, topic, alarms
         self._ranges = settled(admin, topic)
 
     def replayed(self) -> Iterator[set[Mark]]:
-        """Which were replayed, piece by piece."""
+        """The marks of replayed records, piece by piece."""
         return (marks for _, marks in self._pieces())
 
     def letters(self) -> Iterator[list[DeadLetter]]:
-        """All letters, piece by piece."""
+        """All dead letters, piece by piece."""
         return (letters for letters, _ in self._pieces())
 
     def _pieces(self) -> Iterator[tuple[list[DeadLetter], set[Mark]]]:
@@ -103,7 +103,7 @@ class DeadLetterLog:
 
 
 def letter_of(message: Message) -> DeadLetter:
-    """A dead letter. Raises Broken for a record that is none."""
+    """The dead letter in a record. Raises Broken if the record is not one."""
     headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers() or []}
     if ERROR_HEADER not in headers:
         raise Broken("no dead letter: it has no reason")
@@ -119,7 +119,7 @@ def letter_of(message: Message) -> DeadLetter:
 
 
 def mark_of(message: Message) -> Mark | None:
-    """What this record says was replayed; None for other records. Raises Broken for a bad mark."""
+    """The mark of a replayed record; None for other records. Raises Broken if the mark is invalid."""
     source = next((value for name, value in message.headers() or [] if name == REPLAYED_HEADER), None)
     if source is None:
         return None

@@ -1,10 +1,10 @@
 """The transactional writer of a fragment: one epoch is one transaction. For settings that `column_writer.py` does not
-know, and without the native part.
+support, and without the native part.
 
-librdkafka sends a request again when its answer is lost, under the same epoch of the producer, so the first one may
-come late and end the next transaction, or a part of it (KIP-890). It cannot ask for a new epoch as the same owner: only
-a new producer has one, and that replaces whoever else is the owner meanwhile. So a writer that has lost a connection
-finishes its transaction and is spent then; its owner makes a new one, as it does after a crash.
+When an answer is lost, librdkafka resends the request under the same producer epoch. The first request may arrive late
+and end the next transaction, or a part of it (KIP-890). librdkafka cannot ask for a new epoch as the same owner: only a
+new producer gets one, and creating it also fences an owner that has taken over in the meantime. So a writer that has
+lost a connection finishes its transaction and is then spent; its owner creates a new writer, as after a crash.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ POLL_EVERY = 10_000
 #: The limits of the producer's queue, and how long to wait for room in it.
 _QUEUE = {"queue_buffering_max_messages": 30_000, "queue_buffering_max_kbytes": 32_768}
 _FULL_S = 0.05
-#: Every lost connection on which a request may have been sent has to be logged.
+#: Makes the client log every lost connection on which a request may have been sent.
 _TELLING = {"socket_max_fails": 1, "log_connection_close": True, "log_level": 6}
-#: In other states of a connection nothing is sent that belongs to a transaction.
+#: The connection states in which requests of a transaction are sent.
 _SENDING = re.compile(r"in state (UP|REAUTH)\b")
 
 
@@ -55,17 +55,17 @@ class EpochWriter:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the answer to a request may have been lost: how its last transaction ended is worth a look."""
+        """Whether the answer to a request may have been lost: the owner must check how the last transaction ended."""
         self._producer.poll(0)
         return self._losses.any
 
     @property
     def spent(self) -> bool:
-        """Whether its owner has to make a new one before the next transaction."""
+        """Whether the owner must create a new writer before the next transaction."""
         return self.in_doubt
 
     def begin(self, topics: Iterable[str] = ()) -> None:
-        """Starts the epoch's transaction. The client looks up `topics` by itself. ExternalError where it is spent."""
+        """Starts the epoch's transaction; the client looks up `topics` itself. Raises ExternalError if spent."""
         if self.spent:
             raise ExternalError(
                 "the connection to kafka was lost, and what is on its way could end the next transaction",
@@ -75,7 +75,7 @@ class EpochWriter:
             self._producer.begin_transaction()
 
     def write(self, given: Records | RecordColumns) -> None:
-        """Adds records to the transaction, in order; nobody can read them before `commit`."""
+        """Adds records to the transaction, in order; they cannot be read before `commit`."""
         records = given.rows() if isinstance(given, RecordColumns) else given
         written = 0
         with translated(f'writing to topic "{records.topic}"', transactional=True):
@@ -108,21 +108,21 @@ class EpochWriter:
         return end - start
 
     def await_written(self) -> None:
-        """Returns once brokers have taken all records, or have refused some, which fails the commit."""
+        """Returns once the brokers have acknowledged all records, or refused some, which makes the commit fail."""
         with translated("writing records", transactional=True):
             left = self._producer.flush(_COMMIT_TIMEOUT_S)
         if left:
             raise ExternalError(f"kafka has not taken {left} records within {_COMMIT_TIMEOUT_S:g} s", retryable=True)
 
     def commit(self) -> None:
-        """Makes the epoch visible atomically. A retriable failure is retried once; TopicRefuses, and nothing is
-        visible, where one topic does not take its records."""
+        """Makes the epoch visible atomically. A retriable failure is retried once. Raises TopicRefuses if a topic
+        refuses its records; nothing is visible then."""
         try:
             self._producer.commit_transaction(_COMMIT_TIMEOUT_S)
         except KafkaException as error:
             cause = error.args[0]
             with translated("committing a transaction", transactional=True):
-                self._producer.poll(0)  # passes on why records were not delivered
+                self._producer.poll(0)  # reports why records were not delivered
             if self._refusal is not None:
                 raise self._refusal from error
             if cause.retriable():
@@ -132,8 +132,8 @@ class EpochWriter:
             raise translate(cause, "committing a transaction", transactional=True) from error
 
     def abort(self) -> None:
-        """Ends a transaction that was begun and not committed, so that readers of its topics need not wait for it to
-        time out."""
+        """Aborts a transaction that was begun and not committed, so that readers of its topics need not wait until it
+        times out."""
         with translated("aborting a transaction", transactional=True):
             self._producer.abort_transaction(_COMMIT_TIMEOUT_S)
 
@@ -142,18 +142,18 @@ class EpochWriter:
             self._refusal = refusal(message.topic(), error)
 
     def close(self) -> None:
-        """Closes the producer in the background: this takes long while the broker is unavailable, and the start of the
-        next owner ends an open transaction in any case."""
+        """Closes the producer in the background: this takes long while the broker is unavailable, and the next owner's
+        start aborts an open transaction anyway."""
         threading.Thread(target=self._producer.close, name="closing-producer", daemon=True).start()
 
 
 class _Losses:
-    """What the client logs, from which connections have been lost; it tells this in no other way."""
+    """Detects lost connections from the client's log; the client reports them in no other way."""
 
     def __init__(self) -> None:
         #: Whether a connection was lost on which a request may have been sent.
         self.any = False
 
     def log(self, level: int, format: str, *arguments: object) -> None:
-        """Takes a line."""
+        """Examines a line of the log."""
         self.any = self.any or _SENDING.search(format % arguments) is not None

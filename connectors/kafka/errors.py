@@ -1,4 +1,4 @@
-"""Translates confluent-kafka's errors into ours; the only place that knows their codes."""
+"""Translates confluent-kafka's errors into this project's errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaEr
 _GONE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
 
 
-#: A broker's reasons to refuse the records of one topic, whatever becomes of others.
+#: The codes with which a broker refuses the records of one topic, independently of other topics; and what to do.
 _REFUSALS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "raise its max.message.bytes",
     KafkaError.INVALID_RECORD: "let its cleanup.policy admit these records",
@@ -23,7 +23,7 @@ _REFUSALS = {
 
 
 class TopicMadeAnew(ExternalError):
-    """Topics were deleted and created again while queries wrote to them. `queries` gives by id why each fails."""
+    """Topics were deleted and created again while queries wrote to them. `queries` says by query id why each fails."""
 
     def __init__(self, queries: Mapping[str, str]) -> None:
         super().__init__(next(iter(queries.values())), retryable=False)
@@ -31,7 +31,7 @@ class TopicMadeAnew(ExternalError):
 
 
 class TopicRefuses(ExternalError):
-    """A topic does not take what is written to it; other topics do."""
+    """A topic refuses the records written to it; other topics are not affected."""
 
     def __init__(self, topic: str, reason: str, remedy: str) -> None:
         super().__init__(
@@ -43,7 +43,7 @@ class TopicRefuses(ExternalError):
 
 
 def refusal(topic: str, error: KafkaError) -> TopicRefuses | None:
-    """The refusal of a topic; None where the error is another one.
+    """The refusal of a topic; None if the error is not a refusal.
 
     >>> str(refusal("t", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))).partition("; ")[2]
     'raise its max.message.bytes, then PAUSE and RESUME the query'
@@ -54,8 +54,8 @@ def refusal(topic: str, error: KafkaError) -> TopicRefuses | None:
 
 
 def translate(error: KafkaError, doing: str, *, transactional: bool = False) -> DsmsError:
-    """Our error for a Kafka error. A transactional producer that was fenced reports this once, and from then on only a
-    fatal error.
+    """This project's error for a Kafka error. A transactional producer that was fenced reports this once, and from then
+    on only a fatal error.
 
     >>> str(translate(KafkaError(KafkaError._ALL_BROKERS_DOWN), "reading"))
     'kafka failed while reading: Local: All broker connections are down'
@@ -77,7 +77,7 @@ def translate(error: KafkaError, doing: str, *, transactional: bool = False) -> 
 
 
 def gone(topic: str, partition: int, first: int, upto: int) -> ExternalError:
-    """The error of records that a topic no longer has.
+    """The error for records that a topic no longer has.
 
     >>> str(gone("bids", 0, 5, 9)).split(";")[0]
     'offsets 5 to 8 of topic "bids" partition 0 are gone: retention or a deletion removed them'
@@ -98,7 +98,7 @@ def is_gone(error: KafkaError) -> bool:
 
 @contextmanager
 def translated(doing: str, *, transactional: bool = False) -> Iterator[None]:
-    """Raises our errors in place of KafkaException, and of TimeoutError where an answer was waited for."""
+    """Raises this project's errors in place of KafkaException, and of TimeoutError from waiting for an answer."""
     try:
         yield
     except TimeoutError as error:

@@ -1,7 +1,8 @@
-"""Reads ranges of offsets as columns: what brokers send is never an object for each record. Needs the native part.
+"""Reads ranges of offsets as columns, without creating an object for each record. Needs the native part.
 
-Each partition has a request on its way while the last response is worked on, so that a range that starts where the last
-one ended is there already. A range may end within a batch: the batch is kept, and decoded again from there.
+Each partition has a request in flight while its last response is processed, so the records of a range that starts where
+the last one ended are usually fetched already. If a range ends within a batch, the batch is kept and decoded again from
+that offset.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from connectors.kafka.record_batches import Aborted, Batches, BatchPiece, scan, 
 from connectors.kafka.topics import Partition, earliest
 from operators.core.errors import DsmsError, ExternalError, UserError
 
-#: The bytes that one response has at most, as they are in the log; a batch that is larger comes whole.
+#: The most bytes of a response, as stored in the log; a larger batch is returned whole.
 _RESPONSE_BYTES = 2 << 20
 _STALL_S, _UNKNOWN_S = 30.0, 5.0
 _MOST_PARTITIONS = 32
-#: The last version of the request that names topics; later ones need their ids.
+#: The last version of the fetch request that names topics; later ones need topic ids.
 _NAMED = 12
 _COMMITTED = 1
 _UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -55,12 +56,12 @@ _MOVING = {
 
 
 def readable(settings: KafkaSettings) -> bool:
-    """Whether a FetchReader can be made: the native part is there, and the connections know the settings."""
+    """Whether a FetchReader can be created: the native part is built, and BrokerConnections supports the settings."""
     return not unreadable(settings)
 
 
 def unreadable(settings: KafkaSettings) -> str:
-    """Why no FetchReader can be made; empty if one can."""
+    """Why no FetchReader can be created; empty if one can."""
     if library() is None:
         return "the native part is not built, or switched off"
     names = ", ".join(f'"{name}"' for name in unsupported(settings))
@@ -68,7 +69,7 @@ def unreadable(settings: KafkaSettings) -> str:
 
 
 class FetchReader:
-    """Reads ranges of many partitions; what is kept of the least recently used is dropped when there are too many."""
+    """Reads ranges of many partitions. If there are too many, drops what is kept for the least recently used ones."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings, self.connections = settings, BrokerConnections(settings)
@@ -109,8 +110,8 @@ class _Fetched:
     next_offset: int
 
     def piece(self, least: int, end: int) -> tuple[BatchPiece, int]:
-        """The first visible records with least ≤ offset < end, and the offset after what was looked at. How many they
-        are depends on their size without compression."""
+        """The first visible records with least ≤ offset < end, and the offset after the last one examined. How many
+        they are depends on their uncompressed size."""
         inside = (self.batches["last_offset"] >= least) & (self.batches["base_offset"] < end)
         wanted = self.batches[inside & self.visible]
         piece = BatchPiece(self.data, wanted, least, end)
@@ -119,18 +120,18 @@ class _Fetched:
 
 
 class _PartitionFetcher:
-    """What is on its way, and what has come, of one partition."""
+    """The request in flight and the last response of one partition."""
 
     def __init__(self, reader: FetchReader, topic: str, partition: int) -> None:
         self._connections, self._admin = reader.connections, reader.settings.admin
         self._topic, self._partition = topic, partition
-        #: The offset from which on a request was sent; the response that came last; the offset reached in it.
+        #: The request in flight with its start offset; the last response; the offset reached in it.
         self._asked: tuple[int, Future | None] | None = None
         self._held: _Fetched | None = None
         self._at: int | None = None
 
     def start(self, offset: int) -> None:
-        """Sends a request for the records from `offset` on, unless they are there or on their way."""
+        """Requests the records from `offset` on, unless they have been received or requested."""
         if self._at != offset:
             self._held, self._at = None, offset
             self._ask(offset)
@@ -150,7 +151,7 @@ class _PartitionFetcher:
         self._at = at
 
     def _next(self, at: int, end: int) -> _Fetched:
-        """The next response with records; the one after it is asked for."""
+        """The next response with records; requests the one after it."""
         heard = time.monotonic()
         while True:
             response = self._response(at, heard)
@@ -165,7 +166,7 @@ class _PartitionFetcher:
                 raise ExternalError(f"kafka delivered nothing for {_STALL_S:.0f} s from {place}")
 
     def _response(self, at: int, since: float) -> Any:
-        """What the leader answers for the partition; None if it must be asked again."""
+        """The leader's answer for the partition; None if it must be asked again."""
         if self._asked is None or self._asked[0] != at:
             self._ask(at)
         assert self._asked is not None
@@ -185,7 +186,7 @@ class _PartitionFetcher:
         return answered
 
     def _error(self, error: KafkaError, at: int) -> DsmsError:
-        """Our error; where the records from `at` on are gone, it says up to which offset."""
+        """Translates an error; if the records from `at` on are gone, the error says up to which offset."""
         if is_gone(error):
             first = earliest(self._admin(), [(self._topic, self._partition)]).get((self._topic, self._partition), at)
             if first > at:
@@ -193,7 +194,7 @@ class _PartitionFetcher:
         return translate(error, f"reading {self._topic}/{self._partition} at offset {at}")
 
     def _moved(self, code: int, since: float) -> None:
-        """Looks for the leader again; raises if the topic has been unknown for some seconds."""
+        """Looks up the leader again. Raises UserError if the topic has been unknown for 5 s."""
         self._connections.pause()
         leader = self._connections.leader(self._topic, self._partition, refreshed=True)
         if leader is None and code == _UNKNOWN and time.monotonic() - since > _UNKNOWN_S:
@@ -231,7 +232,7 @@ def _request(topic: str, partition: int, offset: int) -> FetchRequest:
 
 
 def _fetched(response: Any, at: int) -> _Fetched | None:
-    """The batches of a response; None if there are none yet."""
+    """The batches of a response; None if it has no batches yet."""
     data = bytes(response.records or b"")
     batches = scan(data)
     if not len(batches):

@@ -12,19 +12,19 @@ from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER
 from connectors.kafka.result_ends import instant_in, instant_of
 from operators.core.delta import BEGINNING, FOREVER
 
-#: Hears of a record that is left out, and why.
+#: Called for each record that is left out, with the reason.
 Refused = Callable[[Message, str], None]
-#: What a row takes beside the bytes of its key and its value.
+#: The memory of a row in addition to the bytes of its key and value.
 ROW_BYTES = 100
 
 
 class Fold:
-    """The relation after all changes with an instant of at most `at`, independent of the pieces that they come in.
+    """The relation after all changes with an instant of at most `at`, however they are split into pieces.
 
     A keyed change replaces the row of its key, or removes it (`-`); a keyless one adds or removes one row. Only the
-    remaining rows are kept, so memory grows with the relation and not with its history. What is no change is left out,
-    and so are those with one of the `bad` values, and those without the mark of the cluster `marked_by`; `refused`
-    hears of them.
+    remaining rows are kept, so memory grows with the relation and not with its history. Records are left out if
+    they are not changes, have one of the `bad` values, or lack the mark of the cluster `marked_by`; `refused` is called
+    for each of them.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Fold:
         self.bad, self._refused = bad, refused
         #: The greatest instant of the applied changes, and the number of later changes, which were skipped.
         self.last, self.later = BEGINNING, 0
-        #: What the log promises: no instant below this one follows.
+        #: The greatest promise of the log: no instant below it follows.
         self.frontier = BEGINNING
         self.rows: dict[bytes, bytes] = {}
         self.bag: Counter[bytes] = Counter()
-        #: About the memory of the rows that remain.
+        #: The approximate memory of the remaining rows.
         self.bytes = 0
         self._keyed = keyed
 

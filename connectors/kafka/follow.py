@@ -1,4 +1,4 @@
-"""Follows a result topic: its committed records as changes with their instants."""
+"""Follows a result topic and yields its committed records as changes with their instants."""
 
 import enum
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ class Pause(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A change as it is encoded in the topic."""
+    """A change, still encoded as in the topic."""
 
     op: str
     key: bytes | None

@@ -1,14 +1,15 @@
-"""What the records of the heartbeat log say, and what they add up to: a pure function of the log.
+"""Decodes the records of the heartbeat log, and computes from them which heartbeats are valid: a function of the log.
 
-Several fragments may read one source, and all of them must take a heartbeat at the same offset. The log has one
-partition, so its records have one order, by which it is decided what counts:
+Several fragments may read one source, and all of them must apply a heartbeat at the same offset. The log has one
+partition, so its records have one order, which decides the validity of heartbeats:
 
-- `reads/FRAGMENT/SOURCE` says that a fragment reads a source, before it does.
-- `SOURCE/PARTITION` is a heartbeat. It counts unless another fragment has said before that it reads the source.
-- `ask/FRAGMENT/SOURCE/PARTITION` with a heartbeat asks whether it may count. Nobody who sees it reads beyond its
-  offset. If nobody had read beyond it when all could see it, the fragment confirms it with the value `true`, and it
-  counts; else it withdraws it with `false`. Of several answers the first one holds, so anybody may withdraw what a
-  fragment that is gone has left open.
+- `reads/FRAGMENT/SOURCE` says that a fragment reads a source. The fragment writes it before it reads the source.
+- `SOURCE/PARTITION` is a heartbeat. It is valid unless another fragment has said earlier in the log that it reads the
+  source.
+- `ask/FRAGMENT/SOURCE/PARTITION` with a heartbeat as its value proposes that heartbeat. A fragment that has seen the
+  proposal does not read beyond its offset. If no fragment had read beyond the offset when all could see the proposal,
+  the proposing fragment confirms it with the value `true`, and it is valid; else it withdraws it with `false`. Only the
+  first answer has an effect, so any fragment may withdraw what a fragment that has ended has left open.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ ASK, READS = "ask", "reads"
 
 
 class Said:
-    """What a record says."""
+    """The content of a record."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Beat(Said):
-    """A heartbeat at a place. `writer` is the fragment that logged it; None: one of a version without marks."""
+    """A heartbeat of a source partition. `writer` is the fragment that logged it; None: a version without marks did."""
 
     place: Place
     beat: Heartbeat
@@ -51,7 +52,7 @@ class Reader(Said):
 
 @dataclass(frozen=True, slots=True)
 class Ask(Said):
-    """A fragment asks for a heartbeat at a place, or answers itself: True confirms it, False withdraws it."""
+    """A fragment proposes a heartbeat of a source partition; or an answer: True confirms it, False withdraws it."""
 
     fragment: str
     place: Place
@@ -59,7 +60,7 @@ class Ask(Said):
 
 
 def read_heartbeat(entry: Entry) -> Said:
-    """What a record says. Raises Broken.
+    """The content of a record. Raises Broken if it is invalid.
 
     >>> read_heartbeat(Entry(b"o1/0", b"[7,900]", 0, 0))
     Beat(place=('o1', 0), beat=Heartbeat(offset=7, time=900), writer=None)
@@ -92,7 +93,7 @@ def _place(key: str) -> Place:
 
 @dataclass
 class Heartbeats:
-    """What counts after some records of the log.
+    """The state of the log after some of its records: valid heartbeats, readers and proposals.
 
     >>> log = Heartbeats()
     >>> for said in (Ask("0", ("o1", 0), Heartbeat(7, 900)), Ask("0", ("o1", 0), True)): log.take(said)
@@ -100,15 +101,15 @@ class Heartbeats:
     {('o1', 0): [Heartbeat(offset=7, time=900)]}
     """
 
-    #: The heartbeats that count, in the order of their offsets.
+    #: The valid heartbeats, in the order of their offsets.
     known: dict[Place, list[Heartbeat]] = field(default_factory=dict)
     #: The fragments that read each source.
     readers: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    #: What is asked and not answered, by the fragment that asks.
+    #: The proposals without an answer, by the proposing fragment.
     asked: dict[tuple[str, Place], Heartbeat] = field(default_factory=dict)
 
     def take(self, said: Said) -> None:
-        """The next record of the log."""
+        """Applies the next record of the log."""
         match said:
             case Reader(fragment, source):
                 self.readers[source].add(fragment)
@@ -123,18 +124,18 @@ class Heartbeats:
                 self.asked[(fragment, place)] = beat
 
     def bounds(self) -> dict[Place, int]:
-        """The offsets beyond which nobody may read before it is decided what counts there."""
+        """The offsets beyond which no fragment may read before the proposals there are decided."""
         bounds: dict[Place, int] = {}
         for (_, place), beat in self.asked.items():
             bounds[place] = min(beat.offset, bounds.get(place, beat.offset))
         return bounds
 
     def shared(self, source: str, fragment: str) -> bool:
-        """Whether fragments besides one read a source."""
+        """Whether any fragment other than the given one reads a source."""
         return not self.readers.get(source, set()) <= {fragment}
 
     def news(self, place: Place, beat: Heartbeat) -> bool:
-        """Whether a heartbeat says more than those that are known."""
+        """Whether a heartbeat promises more than the known ones."""
         return not any(beat.offset >= old.offset and old.time >= beat.time for old in self.known.get(place, ())[-1:])
 
     def _count(self, place: Place, beat: Heartbeat) -> None:

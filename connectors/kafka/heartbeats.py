@@ -19,19 +19,19 @@ from operators.core.clock import Heartbeat
 from operators.core.errors import ExternalError
 
 HEARTBEATS = "heartbeats"
-#: How long to wait until what was written can be read: longer than a transaction of another fragment may take, which is
-#: in the way while it is open. And after which time a question is withdrawn by others.
+#: How long to wait until written records can be read: longer than a transaction of another fragment may take, since an
+#: open one hides later records. The age at which others withdraw an open proposal.
 VISIBLE_S, OPEN_S = 120.0, 30.0
-#: The committed ends of places.
+#: Returns the committed ends of source partitions.
 Ends = Callable[[Iterable[Place]], Mapping[Place, int]]
 
 
 class HeartbeatLog:
     """The heartbeats of a cluster, as a fragment follows them. Creating the log fences all older owners of the
-    fragment, then reads what is there. For one thread; another one may close it.
+    fragment, then reads the log. For use by one thread; another thread may close it.
 
-    The law: whoever asks for the ends of source partitions, and then calls `follow`, knows all heartbeats that count
-    below these ends, or has them in `bounds`.
+    Law: a fragment that asks for the ends of source partitions, and then calls `follow`, knows all valid heartbeats
+    below these ends; `bounds` has the offsets of those that are still undecided.
     """
 
     def __init__(self, settings: KafkaSettings, cluster: str, fragment: str, alarms: Alarms) -> None:
@@ -40,18 +40,19 @@ class HeartbeatLog:
         self._reader, self._fragment = RangeReader(settings), fragment
         self._says, self._findings = Heartbeats(), Findings()
         self._next = earliest(self._log.admin, [self._place]).get(self._place, 0)
-        #: When each open question of others was seen first.
+        #: When each open proposal was first seen.
         self._seen: dict[tuple[str, Place], float] = {}
         self._catch_up()
         self._answer({place: False for asker, place in self._says.asked if asker == fragment})
 
     @property
     def known(self) -> dict[Place, list[Heartbeat]]:
-        """All heartbeats that count by (source id, partition), in offset order."""
+        """All valid heartbeats by (source id, partition), in offset order."""
         return self._says.known
 
     def follow(self, sources: Iterable[str]) -> None:
-        """Reads what has been written since, before the fragment reads the sources up to ends that it has asked for."""
+        """Announces new sources and reads the log to its end: to be called after asking for the ends of sources, and
+        before reading up to them."""
         fresh = [source for source in sources if self._fragment not in self._says.readers[source]]
         if fresh:
             self._write([(f"{READS}/{self._fragment}/{source}", True) for source in fresh])
@@ -60,12 +61,12 @@ class HeartbeatLog:
         self._withdraw_old()
 
     def bounds(self) -> dict[Place, int]:
-        """The offsets beyond which nothing may be read for now, since it is not decided what counts there."""
+        """The offsets beyond which this fragment may not read yet, since proposals there are undecided."""
         return self._says.bounds()
 
     def promise(self, due: Mapping[str, Mapping[int, Heartbeat]], ends: Ends) -> None:
-        """Logs heartbeats of sources, by partition; those that count are in `known` afterwards. Where another fragment
-        reads the source they count only if `ends` shows that nobody can have read beyond them."""
+        """Logs heartbeats of sources, by partition; the valid ones are in `known` afterwards. If another fragment reads
+        the source, they are valid only if `ends` shows that no fragment can have read beyond them."""
         beats = {(source, part): beat for source, parts in due.items() for part, beat in parts.items()}
         beats = {place: beat for place, beat in beats.items() if self._says.news(place, beat)}
         asked = {place for place in beats if self._says.shared(place[0], self._fragment)}
@@ -80,7 +81,7 @@ class HeartbeatLog:
             self._answer({place: found.get(place) == beats[place].offset for place in asked})
 
     def close(self) -> None:
-        """Closes its producer."""
+        """Closes the log's producer."""
         self._writer.close()
 
     @property
@@ -91,20 +92,20 @@ class HeartbeatLog:
         self._write([(f"{ASK}/{self._fragment}/{_text(place)}", says) for place, says in answers.items()])
 
     def _withdraw_old(self) -> None:
-        """Withdraws what other fragments have asked long ago: they may be gone."""
+        """Withdraws old proposals of other fragments, which may have ended."""
         now = time.monotonic()
         self._seen = {asked: self._seen.get(asked, now) for asked in self._says.asked}
         old = [(f"{ASK}/{by}/{_text(place)}", False) for (by, place), at in self._seen.items() if now - at > OPEN_S]
         self._write(old)
 
     def _write(self, said: Sequence[tuple[str, object]]) -> None:
-        """Writes records, and reads until it has read them: what counts follows from the order of the log."""
+        """Writes records and reads the log until it contains them: their order in the log decides what is valid."""
         if not said:
             return
         keys, values = [key.encode() for key, _ in said], [msgspec.json.encode(value) for _, value in said]
         self._writer.begin()
         self._writer.write(self._log.records(keys, values))
-        self._writer.commit()  # where it is in doubt how this ended, what follows tells
+        self._writer.commit()  # if it is in doubt how this ended, the reads below decide
         missing, deadline = dict.fromkeys(zip(keys, values, strict=True)), time.monotonic() + VISIBLE_S
         while missing:
             for entry in self._catch_up():
@@ -113,7 +114,7 @@ class HeartbeatLog:
                 raise ExternalError(f'what was written to "{self._log.topic}" cannot be read after {VISIBLE_S:g} s')
 
     def _catch_up(self) -> list[Entry]:
-        """Takes the records up to the committed end, and returns those of this fragment that count."""
+        """Applies the records up to the committed end, and returns the valid ones that this fragment wrote."""
         end = latest(self._log.admin, [self._place]).get(self._place, self._next)
         ours: list[Entry] = []
         for piece in sound(self._reader.read([OffsetRange(*self._place, self._next, end)])[0]):

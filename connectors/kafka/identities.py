@@ -1,4 +1,4 @@
-"""Which Kafka cluster this is."""
+"""The identity of the Kafka cluster."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from connectors.kafka.topics import TIMEOUT_S
 
 
 def cluster_id(admin: AdminClient) -> str:
-    """The id of the Kafka cluster; "" where the brokers do not tell."""
+    """The id of the Kafka cluster; "" if the brokers do not report it."""
     with translated("asking for the id of the cluster"):
         return admin.describe_cluster(request_timeout=TIMEOUT_S).result(TIMEOUT_S).cluster_id or ""

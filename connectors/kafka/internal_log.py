@@ -1,11 +1,11 @@
-"""Internal topics: the one way in which they are written and read, so that nothing in them can end a process.
+"""Reads and writes internal topics. All access goes through this file, so that no record in them can end a process.
 
-Who wrote a record says the header `dsms-by`, "cluster/writer". The law of reading: a record counts if our cluster wrote
-it and it can be decoded; every other one is left out, with an alarm.
+The header `dsms-by` names the writer of a record, as "cluster/writer". Law of reading: a record is valid if this
+cluster wrote it and it can be decoded; every other record is left out, with an alarm.
 
-Versions of dsms before this one wrote no header. Their records count up to the record `CUT_OVER`, which the coordinator
-writes once no such version can write any more; that record ends an older version at its start, since what it wrote
-would not count. So going back to the version before is possible until then.
+Older versions of dsms wrote no header. Their records are valid up to the record `CUT_OVER`, which the coordinator
+writes once no such version can write any more. An older version that reads `CUT_OVER` at its start ends, since its
+records would not be valid. So a downgrade is possible until the cut-over is written.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from operators.core.alarms import Alarms
 from operators.core.decoding import Broken
 from operators.core.errors import ExternalError
 
-#: The key of the record after which every record has the header. It is an object without a name, a partition that is no
-#: number and a result without a query: no version that does not know it can read it.
+#: The key of the record after which every record has the header. It is invalid in every internal topic (an object
+#: without a name, a partition that is not a number, a result without a query), so older versions fail to read it.
 CUT_OVER = b"object/"
-#: On a record of ours without a value: what was before it under its key, and did not count, is known and settled.
+#: On a record of this cluster without a value: the invalid records before it under its key are known and settled.
 SETTLES_HEADER = "dsms-settles"
 _CUT_OVER_VALUE = b'{"type": "a later version of dsms: the version before can no longer run this cluster"}'
 _T = TypeVar("_T")
@@ -39,28 +39,28 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record that its writer marked as ours, or that was written before there were marks."""
+    """A record that is marked as written by this cluster, or was written before there were marks."""
 
     key: bytes
     value: bytes | None
     partition: int
     offset: int
-    #: Which incarnation of the cluster wrote it; None: a version without marks.
+    #: The incarnation that wrote it; None: a version without marks.
     writer: str | None = None
 
 
 @dataclass
 class Findings:
-    """What a reading found beside values."""
+    """What a reading found in addition to values."""
 
-    #: The keys whose last record does not count. In a compacted topic it takes the place of the one before it.
+    #: The keys whose last record is invalid. In a compacted topic it replaces the valid one before it.
     left_out: set[bytes] = field(default_factory=set)
     #: The partitions whose cut-over was read.
     cut_over: set[int] = field(default_factory=set)
 
 
 def as_it_is(entry: Entry) -> Entry:
-    """Decodes nothing: the entry itself, whatever it says."""
+    """Returns the entry itself, without decoding it."""
     return entry
 
 
@@ -74,13 +74,13 @@ def mark(cluster: str, writer: str) -> Headers:
 
 
 def writer_of(headers: Iterable[tuple[str, bytes | None]] | None) -> str | None:
-    """Who wrote a record; None if it has no mark."""
+    """The writer of a record; None if it has no mark."""
     value = dict(headers or []).get(BY_HEADER)
     return None if value is None else value.decode(errors="replace")
 
 
 def foreign(message: Message, cluster: str, cut_over: Container[int]) -> str | None:
-    """Why a record is not of the cluster; None if it is. `cut_over` are the partitions whose cut-over is before it."""
+    """Why a record is not the cluster's; None if it is. `cut_over`: the partitions whose cut-over precedes it."""
     writer = writer_of(message.headers())
     if writer is None:
         return "no writer is named" if message.partition() in cut_over else None
@@ -89,13 +89,13 @@ def foreign(message: Message, cluster: str, cut_over: Container[int]) -> str | N
 
 
 def foreign_result(message: Message, marked_by: str | None) -> str | None:
-    """Why a record of a result or of the log of a table is not of the cluster that marks all of them; None if it is, or
-    if they have no marks."""
+    """Why a record of a result or of a table's log is not of the cluster `marked_by`, which marks all of them; None if
+    it is, or if the topic has no marks."""
     return None if marked_by is None else foreign(message, marked_by, (message.partition(),))
 
 
 class InternalLog:
-    """An internal topic of a cluster. `writer` names the incarnation that writes."""
+    """An internal topic of a cluster. `writer` names the incarnation that writes to it."""
 
     def __init__(self, settings: KafkaSettings, cluster: str, purpose: str, alarms: Alarms, writer: str = "") -> None:
         self._settings, self._admin = settings, settings.admin()
@@ -104,21 +104,21 @@ class InternalLog:
 
     @property
     def admin(self) -> AdminClient:
-        """The client that asks about topics."""
+        """The admin client of the topic."""
         return self._admin
 
     def records(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Records:
-        """Records of this topic, marked as ours."""
+        """Records of this topic, marked with this cluster and writer."""
         return Records(self.topic, keys, values, [self._mark] * len(values))
 
     def read(
         self, decode: Callable[[Entry], _T | None], *, decided: bool = False, findings: Findings | None = None
     ) -> Iterator[_T]:
-        """What the committed records hold, in the order of each partition; none when the topic does not exist.
-        `decode` gives None for a record that says nothing, and raises Broken for one that does not count.
+        """The decoded committed records, in the order of each partition; empty if the topic does not exist. `decode`
+        returns None for a record without content, and raises Broken for an invalid one.
 
-        With `decided` transactions that are open now are waited for, as by `settled`: one that its writer knows to be
-        committed may seem open a little longer.
+        If `decided`, waits for the transactions that are open now, as `settled` does: a transaction that its writer
+        knows to be committed may seem open a little longer.
         """
         findings = findings if findings is not None else Findings()
         return self.values(self._messages(decided=decided), decode, findings)
@@ -126,14 +126,14 @@ class InternalLog:
     def values(
         self, messages: Iterable[Message], decode: Callable[[Entry], _T | None], findings: Findings
     ) -> Iterator[_T]:
-        """What some of its records hold, in their order, as `read` gives it."""
+        """Some records of the topic, decoded as by `read`, in their order."""
         for message in messages:
             value = self._read(message, decode, findings)
             if value is not None:
                 yield value
 
     def append(self, writer: TransactionalWriter, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> None:
-        """Writes records in a transaction of their own, and reads them again where it is in doubt how that ended."""
+        """Writes records in a transaction of their own, and reads them back if it is in doubt how that ended."""
         records = self.records(keys, values)
         writer.begin()
         writer.write(records)
@@ -142,8 +142,8 @@ class InternalLog:
             self.check(records)
 
     def check(self, written: Records) -> None:
-        """Raises ExternalError unless the last committed record of each key is what was written of it; a transaction
-        that is open now is waited for. For a commit whose end was in doubt: before its writer relies on it."""
+        """Raises ExternalError unless the last committed record of each key is the written one. Waits for transactions
+        that are open now. Used after a commit whose outcome is in doubt, before its writer relies on it."""
         last = {entry.key: entry.value for entry in self.read(as_it_is, decided=True)}
         wanted = {key: value for key, value in zip(written.keys, written.values, strict=True) if key != CUT_OVER}
         if lost := [key for key, value in wanted.items() if key is not None and last.get(key) != value]:
@@ -152,7 +152,7 @@ class InternalLog:
             raise ExternalError(reason, hint="its writer starts again from what is there")
 
     def last(self, decode: Callable[[Entry], _T | None], count: int) -> list[_T]:
-        """What the last records of each partition hold, at most so many of each that count."""
+        """At most `count` decoded records, from the last 2 · `count` offsets of each partition."""
         whole = committed(self._admin, self.topic)
         ranges = [replace(each, start=max(each.start, each.end - 2 * count)) for each in whole]
         messages = (message for piece in pieces(self._settings, ranges) for message in piece)
@@ -184,7 +184,7 @@ class InternalLog:
         return value
 
     def settling(self, keys: Sequence[bytes]) -> Records:
-        """Records that settle what does not count under some keys; in a compacted topic they remove it."""
+        """Records that settle the invalid records of some keys; in a compacted topic they remove them."""
         headers: Headers = [*self._mark, (SETTLES_HEADER, b"1")]
         return Records(self.topic, keys, [None] * len(keys), [headers] * len(keys))
 
@@ -193,7 +193,7 @@ class InternalLog:
         return last_instant(self._settings, self._admin, topic, partitions)
 
     def missing_cut_over(self, found: Findings | None = None) -> Records | None:
-        """The cut-over for the partitions that have none, given what a reading found; None if all have it."""
+        """The cut-over for the partitions without one, given the findings of a reading; None if all have it."""
         if found is None:
             found = Findings()
             for _ in self.read(_nothing, findings=found):
@@ -214,10 +214,10 @@ def _entry(message: Message) -> Entry:
 
 
 def _settles(message: Message) -> bool:
-    """Whether a record says only that those before it are settled. It names its writer."""
+    """Whether a record only settles those before it. Such a record names its writer."""
     headers = dict(message.headers() or [])
     return message.value() is None and SETTLES_HEADER in headers and BY_HEADER in headers
 
 
 def _nothing(_: Entry) -> None:
-    """Decodes nothing: of records it matters only who wrote them."""
+    """Decodes nothing: only the writers of the records matter."""

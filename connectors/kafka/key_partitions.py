@@ -11,7 +11,7 @@ _POSITIVE = np.uint32(0x7FFFFFFF)
 
 
 def key_partitions(keys: pl.Series, partitions: int) -> NDArray[np.int32]:
-    """The partition of each of some binary keys without nulls, of a topic of so many partitions.
+    """The partition of each binary key, none of them null, in a topic with `partitions` partitions.
 
     >>> key_partitions(pl.Series([b"", b"a", b"dsms", b"streams"]), 10).tolist()
     [1, 4, 8, 6]

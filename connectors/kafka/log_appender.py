@@ -1,4 +1,4 @@
-"""Single records at the end of an internal topic, outside of transactions."""
+"""Appends single records to an internal topic, outside transactions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class LogAppender:
         self._producer, self._log = settings.producer(linger_ms=0), log
 
     def append(self, value: bytes) -> bool:
-        """Appends a record without waiting; False, and it is lost, where too many wait to be sent already."""
+        """Appends a record without waiting. Returns False, and drops it, if too many wait to be sent already."""
         return not self._send(value, None)
 
     def append_now(self, value: bytes) -> None:
-        """Appends a record and returns once it is in Kafka; ExternalError where it does not get there."""
+        """Appends a record and returns once Kafka has it. Raises ExternalError if it is not acknowledged in 10 s."""
         arrived, errors = threading.Event(), list[str]()
 
         def delivered(error: KafkaError | None, _: Message) -> None:
@@ -41,7 +41,7 @@ class LogAppender:
             raise ExternalError(f'topic "{self._log.topic}" cannot be written: {reason}', retryable=True)
 
     def flush(self) -> None:
-        """Waits until everything has been sent, or for ten seconds."""
+        """Waits until everything has been sent, at most ten seconds."""
         self._producer.flush(_WAIT_S)
 
     def _send(self, value: bytes, delivered: object) -> list[str]:

@@ -1,4 +1,4 @@
-"""Consecutive records of a partition, column by column, however they were read."""
+"""Consecutive records of a partition as columns, independent of how they were read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WEIGHED = 1_000
 
 
 class LogPiece(Protocol):
-    """Records of one partition in offset order. Columns that are not asked for cost nothing."""
+    """Records of one partition in offset order. Columns that are not requested cost nothing."""
 
     @property
     def offsets(self) -> Ints:
@@ -26,7 +26,7 @@ class LogPiece(Protocol):
 
     @property
     def size(self) -> int:
-        """About how many bytes the values have."""
+        """The approximate number of bytes of the values."""
         ...
 
     def __len__(self) -> int: ...
@@ -44,7 +44,7 @@ class LogPiece(Protocol):
         ...
 
     def header(self, name: str) -> pl.Series:
-        """The last value of a header of each record, as bytes; null where there is none."""
+        """The last value of a header of each record, as bytes; null if the record lacks it."""
         ...
 
     def before(self, offset: int) -> LogPiece:
@@ -57,7 +57,7 @@ LogPieces = Iterator[LogPiece | DsmsError]
 
 
 class MessagePiece:
-    """Records as confluent-kafka's messages."""
+    """Records held as confluent-kafka's messages."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = messages
@@ -92,7 +92,7 @@ class MessagePiece:
         return list(map(Message.key, self._messages))
 
     def header(self, name: str) -> pl.Series:
-        """The last value of a header of each record, as bytes; null where there is none."""
+        """The last value of a header of each record, as bytes; null if the record lacks it."""
         heads = (dict(headers) if (headers := message.headers()) else {} for message in self._messages)
         return pl.Series([head.get(name) for head in heads], dtype=pl.Binary)
 

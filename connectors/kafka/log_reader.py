@@ -1,4 +1,4 @@
-"""Reads ranges of offsets by the quickest way there is: as columns where the native part can, else as messages."""
+"""Reads ranges of offsets in the fastest available way: as columns if the native part can, else as messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LogReader:
     """Reads ranges of many partitions as `RangeReader` does, with the same records and errors, column by column."""
 
     def __init__(self, settings: KafkaSettings, *, native: bool = True) -> None:
-        """With `native` false the records are read as messages, as where the native part is missing."""
+        """If `native` is false, reads messages, as if the native part were missing."""
         self._messages = RangeReader(settings)
         self._columns = FetchReader(settings) if native and readable(settings) else None
 
@@ -40,7 +40,7 @@ class LogReader:
             self._columns.close()
 
     def _in_any_format(self, pieces: LogPieces, wanted: OffsetRange) -> LogPieces:
-        """The pieces; from where records are in a format before Kafka 0.11, they are read as messages."""
+        """The pieces. From the first record in a format before Kafka 0.11 on, they are read as messages."""
         at = wanted.start
         for piece in pieces:
             if isinstance(piece, OldFormat):

@@ -10,14 +10,14 @@ TS_HEADER = "dsms-ts"
 HEARTBEAT_HEADER = "dsms-heartbeat"
 #: Why a record is a dead letter.
 ERROR_HEADER = "dsms-error"
-#: The id of the source that a dead letter is of: another source of its name is another one.
+#: The id of the source of a dead letter: a source re-created under the same name has another id.
 SOURCE_ID_HEADER = "dsms-source-id"
-#: On a record without a value in a topic of dead letters: the refused record of its key was written again to its topic,
-#: which has this id.
+#: On a record without a value in a dead-letter topic: the refused record that the key names was written again to its
+#: topic, whose id is the header's value.
 REPLAYED_HEADER = "dsms-replayed"
-#: On such a record of the source: the partition and offset at which it was refused.
+#: On a replayed record in the source's topic: the partition and offset at which it was refused.
 REPLAY_HEADER = "dsms-replay-of"
-#: Who wrote a record of an internal topic: cluster and writer.
+#: The writer of a record of an internal topic, as "cluster/writer".
 BY_HEADER = "dsms-by"
 
 
@@ -36,5 +36,5 @@ def dead_letter_topic(source: str) -> str:
 
 
 def transactional_id(cluster: str, fragment: str) -> str:
-    """The id by which a newer owner of a fragment fences the older."""
+    """The id by which a newer owner of a fragment fences the older one."""
     return f"dsms.{cluster}.{fragment}"

@@ -1,4 +1,4 @@
-"""Reads a topic piece by piece: memory is bounded by a piece, however long the log is."""
+"""Reads a topic piece by piece, so that memory is bounded by one piece, however long the log is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DECIDED_S = 30.0
 
 
 def committed(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
-    """The committed offsets of each partition, from `start` where given; [] when the topic does not exist."""
+    """The committed offsets of each partition, from `start` if given; [] if the topic does not exist."""
     wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, wanted), latest(admin, wanted)
     ranges = [
@@ -31,8 +31,8 @@ def committed(admin: AdminClient, topic: str, start: Mapping[int, int] | None = 
 def settled(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
     """Like `committed`, but waits until every transaction that is open now has been decided.
 
-    The commit of a transaction is marked in each of its partitions a little after its writer, or a reader of another
-    partition, sees it: until then the partition seems to end before it.
+    The commit marker of a transaction reaches each of its partitions a little after its writer, or a reader of another
+    partition, sees the commit; until then the partition seems to end before the transaction.
     """
     ends = written(admin, [(topic, partition) for partition in partitions_of(admin, topic)])
     waiting, deadline = threading.Event(), time.monotonic() + _DECIDED_S

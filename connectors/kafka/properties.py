@@ -13,7 +13,7 @@ from operators.core.secrets import resolved, secret_file
 
 PREFIX = "DSMS_KAFKA_CONFIG_"
 _FILE = ".file"
-#: Settings whose own names end so.
+#: Settings whose own names end in `_FILE`.
 _NAMED_FILE = frozenset(
     {
         "sasl.oauthbearer.assertion.file",
@@ -21,7 +21,7 @@ _NAMED_FILE = frozenset(
         "sasl.oauthbearer.assertion.jwt.template.file",
     }
 )
-#: Exactly-once depends on these settings, so they cannot be set; the address has its own option.
+#: Settings that users cannot change, since exactly-once depends on them; the address has its own option.
 OURS = frozenset(
     {
         "bootstrap.servers",
@@ -38,7 +38,7 @@ OURS = frozenset(
 
 def kafka_settings(bootstrap: str, file: Path | None, environ: Mapping[str, str]) -> KafkaSettings:
     """The settings of all clients: those of the file, overridden by those of the environment, with the secrets to which
-    they refer. ConfigError if no client can be made from them.
+    they refer. Raises ConfigError if no client can be created from them.
 
     >>> kafka_settings("k:9093", None, {"DSMS_KAFKA_CONFIG_SECURITY_PROTOCOL": "SSL"}).properties
     {'security.protocol': 'SSL'}

@@ -1,4 +1,4 @@
-"""Publishes records to a topic: each is sent once, in order per partition, and counted when it is acknowledged."""
+"""Publishes records to a topic: each is written once, in order per partition, and counted when acknowledged."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ _APPEARS_S = 2.0
 _ANY_PARTITION = -1
 
 Headers = list[tuple[str, bytes]]
-#: Key, value, headers and partition; -1 leaves the partition to the key.
+#: Key, value, headers and partition; -1: the key determines the partition.
 Record = tuple[bytes | None, bytes | None, Headers, int]
 #: The callback of the client when a record is acknowledged, or finally fails.
 Delivered = Callable[[KafkaError | None, Message], None]
@@ -49,7 +49,7 @@ class Outgoing:
 
 
 def heartbeats(partitions: Iterable[int], instant: int) -> list[Record]:
-    """Records that promise that no record below the instant will follow. UserError if it is outside of all instants.
+    """Records that promise that no record below the instant will follow. Raises UserError if it is not an instant.
 
     >>> heartbeats([0], 7)
     [(None, None, [('dsms-heartbeat', b'7')], 0)]
@@ -74,7 +74,7 @@ def queue(
 
 
 def existing_partitions(settings: KafkaSettings, topic: str) -> list[int]:
-    """The partitions of a topic; UserError with the existing topics if there is no such topic.
+    """The partitions of a topic. Raises UserError with the existing topics if there is no such topic.
 
     A broker may learn of a new topic a moment later, so a missing one is looked up again for a while.
     """

@@ -1,5 +1,7 @@
-"""Reads ranges of offsets piece by piece. Each partition keeps its consumer, so that a range that starts where the last
-one ended continues to be fetched."""
+"""Reads ranges of offsets piece by piece, as confluent-kafka's messages.
+
+Each partition keeps its consumer, so that fetching continues for a range that starts where the last one ended.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,14 @@ from connectors.kafka.errors import gone, is_gone, translate, translated
 from connectors.kafka.topics import TIMEOUT_S, Partition
 from operators.core.errors import DsmsError, ExternalError, UserError
 
-#: A piece ends when it has _PIECE records or more, or _PIECE_BYTES. At most _ASKED records are requested at a time, of
-#: large ones fewer, since the client holds these as well. A record takes about 400 bytes more than its value.
+#: A piece ends when it has at least _PIECE records or _PIECE_BYTES. At most _ASKED records are requested at a time,
+#: fewer if they are large, since the client holds them too. A record takes about 400 bytes more than its value.
 _PIECE, _PIECE_BYTES, _ASKED = 10_000, 32 << 20, 2_000
 _STALL_S = 30.0
 _MOST_CONSUMERS = 32
-#: librdkafka decompresses a whole response at once, so a response has few bytes in the log. A larger batch comes
-#: alone. One of Zstandard may grow to what a response may have, one of gzip to a thousand times its size.
+#: librdkafka decompresses a whole response at once, so a response is limited to few compressed bytes. A larger batch
+#: comes alone. A Zstandard batch may expand to the maximum size of a response, a gzip batch to a thousand times its
+#: size.
 _RESPONSE_BYTES = 32 << 10
 _PREFETCH = {
     "fetch_message_max_bytes": _RESPONSE_BYTES,
@@ -48,7 +51,7 @@ class OffsetRange:
 
 
 class RangeReader:
-    """Reads ranges of many partitions; the least recently used consumers are closed when there are too many."""
+    """Reads ranges of many partitions; if there are too many consumers, closes the least recently used ones."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
@@ -89,7 +92,7 @@ class _PartitionReader:
     def __init__(self, settings: KafkaSettings) -> None:
         self._consumer = settings.consumer(**_PREFETCH)
         self._at: int | None = None
-        #: How many records are requested at a time; the first one tells how large they are.
+        #: How many records are requested at a time; the first record shows how large they are.
         self._asked = 1
 
     def start(self, wanted: OffsetRange) -> None:
@@ -123,7 +126,7 @@ class _PartitionReader:
         yield _cut(piece, wanted.end)
 
     def _weighed(self, messages: list[Message]) -> int:
-        """The bytes of the values; as many records are requested next as would come to those of a piece."""
+        """The bytes of the values. Lets the next request ask for about as many records as fill a piece."""
         size = sum(map(len, messages))
         self._asked = min(max(_PIECE_BYTES * len(messages) // max(size, 1), 1), _ASKED)
         return size
@@ -157,7 +160,7 @@ class _PartitionReader:
         return at
 
     def _error(self, error: KafkaError, wanted: OffsetRange, at: int) -> DsmsError:
-        """Our error; where the records from `at` on are gone, it says up to which offset."""
+        """Translates an error; if the records from `at` on are gone, the error says up to which offset."""
         if is_gone(error):
             with translated(f"asking for the first offset of {wanted.topic}/{wanted.partition}"):
                 first, _ = self._consumer.get_watermark_offsets(

@@ -1,7 +1,7 @@
-"""Record batches as Kafka sends them (format 2), read into columns. Needs the native part.
+"""Reads Kafka's record batches (format 2) into columns. Needs the native part.
 
 A fetched buffer holds whole batches, each with the records of one producer; a transaction ends with a control batch.
-What a reader of committed records may see is decided batch by batch, the records themselves are read in C.
+Visibility to a reader of committed records is decided batch by batch; the records themselves are decoded in C.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from operators.core.errors import ExternalError
 _FIELDS = "at size base_offset last_offset attributes base_time max_time producer count sound"
 BATCH = np.dtype([(name, "<i8") for name in _FIELDS.split()])
 _CODEC, _TRANSACTIONAL, _CONTROL = 7, 16, 32
-#: The type of a control record that ends a transaction without committing it, behind the version in its key.
+#: The type of a control record that aborts a transaction; it follows the version in the record's key.
 _ABORT = b"\0\0"
-#: The smallest whole batch: its header.
+#: The size of the smallest batch: its header, in bytes.
 _LEAST_BATCH = 61
-#: The most bytes of a batch's records without compression. A producer may publish batches of a megabyte that would take
+#: The most bytes of a batch's uncompressed records. A producer may publish batches of a megabyte that would expand to
 #: gigabytes.
 LARGEST_BATCH = 256 << 20
-#: A piece ends with the batch with which its records have so many bytes without compression. Batches of a few kilobytes
-#: that would take gigabytes are never in memory together.
+#: A piece ends with the batch at which its uncompressed records reach this many bytes, so that batches of a few
+#: kilobytes that together expand to gigabytes are never in memory at once.
 PIECE_BYTES = 32 << 20
 _XERIAL = b"\x82SNAPPY\x00"
 _CODES = {-1: "truncated", -2: "a varint does not end", -3: "a length does not fit", -5: "more records than counted"}
@@ -43,7 +43,7 @@ Batches = NDArray[np.void]
 
 
 class OldFormat(ExternalError):
-    """The log holds messages of a format before version 0.11 of Kafka."""
+    """The log holds messages in a format before Kafka 0.11."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Aborted:
 
 
 def scan(data: bytes) -> Batches:
-    """The whole batches at the start of what was fetched; a last one that is cut off is left out. ExternalError if the
-    bytes are not batches, or a checksum does not match."""
+    """The whole batches at the start of fetched data, without a truncated last one. Raises ExternalError if the bytes
+    are not batches, or a checksum does not match."""
     out = np.zeros(len(data) // _LEAST_BATCH, BATCH)
     consumed = ctypes.c_int64()
     found = _lib().dsms_scan(data, _long(len(data)), _at(out), _long(len(out)), ctypes.byref(consumed))
@@ -72,8 +72,8 @@ def scan(data: bytes) -> Batches:
 
 
 def visible(data: bytes, batches: Batches, aborted: Iterable[Aborted]) -> NDArray[np.bool_]:
-    """Which batches hold records that a reader of committed records sees: no control batches, and none of the
-    transactions that were aborted, which the broker names with the records."""
+    """Which batches hold records that a reader of committed records sees: neither control batches nor batches of
+    aborted transactions, which the broker lists in its response."""
     seen: NDArray[np.bool_] = (batches["attributes"] & _CONTROL) == 0
     waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
     if not waiting:
@@ -92,14 +92,14 @@ def visible(data: bytes, batches: Batches, aborted: Iterable[Aborted]) -> NDArra
 
 
 def _control_type(data: bytes, batch: Any) -> bytes:
-    """The type in the key of a control record, behind a version."""
+    """The type in the key of a control record, after the version."""
     keys = _Decoding([_plain(data, batch)], [batch], _Wanted(0, 1 << 62, key=True)).key_values()
     return bytes(keys[0] or b"")[2:4]
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What is wanted of records: those with least ≤ offset < end, and these columns of them."""
+    """Which records to decode, those with least ≤ offset < end, and which of their columns."""
 
     least: int
     end: int
@@ -109,8 +109,8 @@ class _Wanted:
 
 
 class BatchPiece:
-    """The records of the first of some batches whose offsets are in [least, end), as columns. It has as many batches as
-    come to `PIECE_BYTES` without compression, at least one; `batches` is their number."""
+    """The records with offsets in [least, end) of the first batches given, as columns. It takes batches, at least one,
+    until their uncompressed records reach `PIECE_BYTES`; `batches` is their number."""
 
     def __init__(self, data: bytes, batches: Batches | Sequence[Any], least: int, end: int) -> None:
         self._plain = _first_plain(data, batches)
@@ -137,7 +137,7 @@ class BatchPiece:
         return self._decode(key=True).key_values()
 
     def header(self, name: str) -> pl.Series:
-        """The last value of a header of each record, as bytes; null where there is none."""
+        """The last value of a header of each record, as bytes; null if the record lacks it."""
         return self._decode(headers=(name.encode(),)).header(0)
 
     def before(self, offset: int) -> BatchPiece:
@@ -149,12 +149,12 @@ class BatchPiece:
 
 
 class _Decoding:
-    """The columns that are wanted of the records of some batches."""
+    """Decodes the wanted columns of the records of some batches."""
 
     def __init__(self, plain: Sequence[NDArray[np.uint8]], batches: Batches | Sequence[Any], wanted: _Wanted) -> None:
         names = wanted.headers
         count, size = sum(int(batch["count"]) for batch in batches), sum(map(len, plain))
-        # each record takes seven bytes or more, so that a wrong count cannot ask for much memory
+        # each record takes at least seven bytes, so a wrong count cannot allocate much memory
         count = min(count, size // 7 + 1)
         offsets, times = np.empty(count, np.int64), np.empty(count, np.int64)
         self._key = _Growing(count, size if wanted.key else None)
@@ -192,12 +192,12 @@ class _Decoding:
         return self._key.column(self._rows)
 
     def header(self, index: int) -> pl.Series:
-        """The values of a header."""
+        """The values of a wanted header."""
         return self._headers[index].series(self._rows)
 
 
 class _Growing:
-    """Memory of a column that C appends to: at most `size` bytes in `count` rows; no memory if it is not wanted."""
+    """Memory of a column that C appends to: at most `size` bytes in `count` rows; none if `size` is None."""
 
     def __init__(self, count: int, size: int | None) -> None:
         self.struct = GrowingColumn()
@@ -207,7 +207,7 @@ class _Growing:
             self.struct = GrowingColumn(_at(self._data), _at(self._ends), _at(self._valid), 0, size, 0)
 
     def column(self, rows: int) -> Sequence[bytes | None]:
-        """One column without nulls, otherwise a list."""
+        """A BinaryColumn if there are no nulls, otherwise a list."""
         used = int(self.struct.used)
         self._data[used : used + PADDING] = 0
         column = BinaryColumn.ending(self._data[: used + PADDING], self._ends[:rows])
@@ -226,7 +226,7 @@ class _Growing:
 
 
 def _first_plain(data: bytes, batches: Batches | Sequence[Any]) -> list[NDArray[np.uint8]]:
-    """The records of the first batches without compression."""
+    """The uncompressed records of the first batches, until they reach `PIECE_BYTES`."""
     plain, size = list[NDArray[np.uint8]](), 0
     for batch in batches:
         plain.append(_plain(data, batch))
@@ -237,7 +237,7 @@ def _first_plain(data: bytes, batches: Batches | Sequence[Any]) -> list[NDArray[
 
 
 def _plain(data: bytes, batch: Any) -> NDArray[np.uint8]:
-    """The records of a batch without compression."""
+    """The uncompressed records of a batch."""
     records = memoryview(data)[int(batch["at"]) : int(batch["at"] + batch["size"])]
     codec = int(batch["attributes"]) & _CODEC
     if codec == 0:
@@ -253,7 +253,7 @@ def _plain(data: bytes, batch: Any) -> NDArray[np.uint8]:
 
 
 def _snappy(records: memoryview) -> NDArray[np.uint8]:
-    """Snappy as Kafka's clients write it: raw, or in blocks behind a header of the Java library."""
+    """Decompresses Snappy as Kafka's clients write it: raw, or in blocks after a header of the Java library."""
     blocks = [records] if bytes(records[:8]) != _XERIAL else list(_xerial_blocks(records))
     if sum(map(cramjam.snappy.decompress_raw_len, blocks)) > LARGEST_BATCH:
         raise cramjam.DecompressionError("they are larger")
@@ -270,14 +270,14 @@ def _xerial_blocks(records: memoryview) -> Iterator[memoryview]:
 
 
 def _bounded(codec: Any, expansion: int, records: memoryview) -> NDArray[np.uint8]:
-    """What a codec makes of records; a byte of them gives at most `expansion` bytes."""
+    """Decompresses records with a codec that expands a byte to at most `expansion` bytes."""
     if len(records) * expansion <= LARGEST_BATCH:
         return np.frombuffer(codec.decompress(records), np.uint8)
     return _into(codec, records, LARGEST_BATCH)
 
 
 def _zstd(records: memoryview) -> NDArray[np.uint8]:
-    """A byte of Zstandard may give any number: as much memory as is usual is tried first."""
+    """Decompresses Zstandard, in which a byte may expand to any number: tries the usual amount of memory first."""
     try:
         return _into(cramjam.zstd, records, min(LARGEST_BATCH, max(1 << 16, 32 * len(records))))
     except cramjam.DecompressionError:
@@ -285,7 +285,7 @@ def _zstd(records: memoryview) -> NDArray[np.uint8]:
 
 
 def _into(codec: Any, records: memoryview, size: int) -> NDArray[np.uint8]:
-    out = np.empty(size, np.uint8)  # the system gives the memory that is written, not all of it
+    out = np.empty(size, np.uint8)  # the system allocates only the memory that is written
     return out[: codec.decompress_into(records, out)]
 
 

@@ -1,4 +1,4 @@
-"""Single rows to and from the bytes of a record: JSON is here, Avro in `connectors.kafka.avro_codec`.
+"""Converts single rows to and from the bytes of a record: JSON here, Avro in `connectors.kafka.avro_codec`.
 
 For tools that handle one record at a time; batches go through `connectors.formats`.
 """
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 class RowEncoder(Protocol):
-    """Encodes rows of JSON values; UserError for a value that does not fit."""
+    """Encodes rows of JSON values. Raises UserError for a value that does not fit."""
 
     def encode(self, row: Row, *, key: bool) -> bytes:
         """The bytes of a row."""
@@ -25,7 +25,7 @@ class RecordCodec(RowEncoder, Protocol):
     """Encodes rows, and decodes records to Python values."""
 
     def decode(self, data: bytes, *, key: bool) -> Any:
-        """The row that the bytes hold."""
+        """The row that the bytes encode."""
         ...
 
     def close(self) -> None:
@@ -45,7 +45,7 @@ class JsonCodec:
         return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode()
 
     def decode(self, data: bytes, *, key: bool) -> Any:
-        """The row that the bytes hold."""
+        """The row that the bytes encode."""
         try:
             return json.loads(data)
         except ValueError as error:

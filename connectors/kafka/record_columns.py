@@ -1,4 +1,4 @@
-"""Records of one topic to be written: as lists, or as columns that no object is made for each record of."""
+"""Records of one topic to be written: as lists, or as columns, which need no object for each record."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Records:
 
 @dataclass(frozen=True)
 class RecordColumns:
-    """Records of one topic: binary series of equal length, null where a record has no key, value or header. Without
+    """Records of one topic: binary series of equal length, null if a record has no key, value or header. Without
     `partitions` the key determines the partition.
 
     >>> columns = RecordColumns("t", pl.Series([b"v", None]), headers={"h": pl.Series([None, b"x"], dtype=pl.Binary)})
@@ -51,7 +51,7 @@ class RecordColumns:
         return Records(self.topic, keys, self.values.to_list(), self._header_rows(), partitions)
 
     def _header_rows(self) -> Sequence[Headers] | None:
-        """The headers of each record. Records with equal headers share them, since making them is slow."""
+        """The headers of each record. Records with equal headers share one list, since creating lists is slow."""
         if not self.headers:
             return None
         shared: dict[tuple[bytes | None, ...], Headers] = {}

@@ -1,4 +1,4 @@
-"""Records from columns to the batches that Kafka stores (format 2). Needs the native part."""
+"""Encodes records from columns into the batches that Kafka stores (format 2). Needs the native part."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from connectors.formats.arrow_buffers import numpy_of
 from connectors.kafka.native.library import GivenColumn, library
 from connectors.kafka.record_columns import RecordColumns
 
-#: The bytes of a batch's records without compression; a record that is larger has a batch of its own. Below the size
-#: that topics allow by default.
+#: The most bytes of a batch's uncompressed records, below the size that topics allow by default. A larger record has a
+#: batch of its own.
 BATCH_BYTES = 900_000
 _HEADER = 61
 _LZ4, _TRANSACTIONAL = 3, 16
-#: The level of the quick compressor; brokers and JVM clients read independent blocks only.
+#: The level of the fast LZ4 compressor. Brokers and JVM clients can read only independent blocks.
 _FAST = 1
-#: A record takes this much more than its texts at most: nine varints and the attributes.
+#: The most bytes that a record takes in addition to its texts: nine varints and the attributes.
 _MARGIN = 100
 
 Places = NDArray[np.int64]
@@ -39,7 +39,7 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """Some records, compressed, with room for the header before them."""
+    """Some records, compressed if that is smaller, with room for the batch header before them."""
 
     body: bytearray
     count: int
@@ -66,8 +66,8 @@ class RecordEncoder:
         self._partitions = columns.partitions
 
     def by_partition(self, partitions: int) -> Iterator[tuple[int, Places]]:
-        """The partitions that records go to, and the places of their records, in order. Without a key a record goes to
-        any partition: all such records of one call to the same."""
+        """The partitions of the records, each with the indices of its records in order. All records of one call that
+        have no key go to the same random partition."""
         chosen = self._chosen(partitions)
         order = np.argsort(chosen, kind="stable")
         cuts = np.flatnonzero(np.diff(chosen[order])) + 1
@@ -75,7 +75,7 @@ class RecordEncoder:
             yield int(chosen[places[0]]), places
 
     def batches(self, places: Places) -> Iterator[EncodedBatch]:
-        """Batches of the records at some places, in their order."""
+        """Batches of the records at some indices, in their order."""
         places = np.ascontiguousarray(places, np.int64)
         room, at = np.empty(BATCH_BYTES, np.uint8), 0
         while at < len(places):
@@ -117,7 +117,7 @@ class RecordEncoder:
         return int(count), int(used.value)
 
     def _size(self, place: int) -> int:
-        """At least as many bytes as the record at a place takes."""
+        """An upper bound for the bytes of the record at an index."""
         columns = (self._key, self._value, *self._headers)
         return sum(column.size(place) + _MARGIN for column in columns) + sum(map(len, self._names)) + BATCH_BYTES
 
@@ -142,12 +142,12 @@ class _Given:
         )
 
     def size(self, place: int) -> int:
-        """The number of bytes at a place."""
+        """The number of bytes at an index."""
         return int(self._ends[place] - self._starts[place]) if self.struct.ends else 0
 
 
 def _compressed(records: NDArray[np.uint8], count: int) -> EncodedBatch:
-    """The records as they take less room: compressed, or as they are."""
+    """The records compressed, or uncompressed if that is smaller."""
     compressor = cramjam.lz4.Compressor(level=_FAST, content_checksum=False, block_linked=False)
     compressor.compress(records.tobytes())
     packed = memoryview(compressor.finish())

@@ -26,26 +26,26 @@ from connectors.formats import (
 )
 from connectors.kafka.record_codec import JsonCodec, RecordCodec
 
-#: The writer schema of a schema id; LookupError for an unknown one.
+#: Returns the writer schema of a schema id. Raises LookupError for an unknown one.
 WriterSchema = Callable[[int], Mapping[str, object]]
-#: The schema document of columns under a name.
+#: Returns the schema document of columns under a name.
 MakeSchema = Callable[[pa.Schema, str], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class RecordFormat:
-    """What can be done with records in one format.
+    """Decodes and encodes records in one format.
 
     `decoder` and `encoder` work on batches: a decoder is made from the declared columns and the writer schemas, an
     encoder from the columns and, in a format with schemas, the id under which its schema is registered. `codec` works
-    on single rows; it is made from the URL of the schema registry, the topic, and whether the registry is ours, which
-    gets our token. `schema` gives the schema that is registered for columns under a name; it is None in a format
-    without schemas.
+    on single rows; it is made from the URL of the schema registry, the topic, and whether the registry is this
+    system's own, which gets the process's token. `schema` returns the schema to register for columns under a name; it
+    is None in a format without schemas.
 
-    A format of sources alone has neither `encoder` nor `codec`. `keys` decodes the keys of records without a value,
-    where they are written otherwise than values; in a format that is not `keyed` they say nothing. `operation` names
-    the column in which the decoder says what a record does. `awaits_schemas`: a record cannot be read before the schema
-    of its id is known.
+    A format for sources only has neither `encoder` nor `codec`. `keys` decodes the keys of records without a value, if
+    keys are encoded differently from values; in a format that is not `keyed` such keys are ignored. `operation` names
+    the column in which the decoder puts the operation of a record. `awaits_schemas`: a record cannot be decoded before
+    the schema of its id is known.
     """
 
     decoder: Callable[[pa.Schema, WriterSchema], Decoder]
@@ -58,17 +58,17 @@ class RecordFormat:
     awaits_schemas: bool = False
 
     def encoder_of(self, schema: pa.Schema, schema_id: int | None) -> Encoder:
-        """The encoder; of a format of results alone."""
+        """The encoder. The format must be one of `WRITTEN`."""
         assert self.encoder is not None
         return self.encoder(schema, schema_id)
 
     def codec_of(self, registry_url: str, topic: str, *, ours: bool) -> RecordCodec:
-        """The codec; of a format of results alone."""
+        """The codec. The format must be one of `WRITTEN`."""
         assert self.codec is not None
         return self.codec(registry_url, topic, ours)
 
     def own_decoder(self, schema: pa.Schema) -> Decoder:
-        """The decoder of records that `encoder` has written.
+        """A decoder of records that `encoder` wrote.
 
         >>> import polars as pl
         >>> columns, avro = pa.schema([("a", pa.int64())]), FORMATS["avro"]
@@ -96,7 +96,7 @@ def _protobuf_decoder(schema: pa.Schema, writer: WriterSchema) -> Decoder:
     return ProtobufDecoder(schema, writer)
 
 
-#: The formats by the names that FORMAT takes, the default first.
+#: The formats by the names that FORMAT accepts, the default first.
 FORMATS: dict[str, RecordFormat] = {
     "json": RecordFormat(
         lambda schema, _: JsonDecoder(schema), lambda schema, _: JsonEncoder(schema), lambda *_: JsonCodec()

@@ -14,16 +14,16 @@ OPS = ("+", "u", "-")
 
 
 class Lines(Protocol):
-    """How lines become records."""
+    """Turns lines into records."""
 
     def outgoing(self, line: str) -> Outgoing:
-        """The record of a line; UserError if the line is invalid."""
+        """The record of a line. Raises UserError if the line is invalid."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WholeLines:
-    """Lines that are the values of records as they are, in a format that only sources have.
+    """Lines that are the unchanged values of records, in a format for sources only.
 
     >>> WholeLines().outgoing("1,x")
     Outgoing(key=None, value=b'1,x', op=None, ts=None)
@@ -36,7 +36,7 @@ class WholeLines:
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """How a line of JSON becomes a record.
+    """Turns a line of JSON into a record.
 
     The fields `ts` and `op` become headers unless they are columns of the source. A `-` that has only the fields of the
     key is sent as a tombstone.
@@ -47,7 +47,7 @@ class LineFormat:
     columns: frozenset[str] = frozenset()
 
     def outgoing(self, line: str) -> Outgoing:
-        """The record of a line; UserError if the line is invalid.
+        """The record of a line. Raises UserError if the line is invalid.
 
         >>> from connectors.kafka.record_codec import JsonCodec
         >>> LineFormat(JsonCodec(), key=["a"]).outgoing('{"a": 1, "b": 2, "ts": 5}')

@@ -1,7 +1,7 @@
-"""Looks up and registers schemas in a schema registry, our own or an external one.
+"""Looks up and registers schemas in a schema registry, this system's own or an external one.
 
-Every worker does so, hence plain HTTP: Confluent's client depends on libraries that take 11 MB and 0.3 s of a process.
-The HTTP library is imported on first use, since not every process asks a registry.
+It uses plain HTTP, since every worker looks up schemas and Confluent's client needs libraries that cost each process
+11 MB and 0.3 s. The HTTP library is imported on first use, since not every process uses a registry.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _TYPE = "application/vnd.schemaregistry.v1+json"
 
 @lru_cache(maxsize=64)
 def schema_lookup(url: str, *, ours: bool = True) -> Callable[[int], dict[str, Any]]:
-    """A cached lookup of writer schemas by id. It raises LookupError for an unknown id, and ExternalError when the
-    registry cannot be reached. A registry that a statement names is not `ours`: it never gets our token."""
+    """A cached lookup of writer schemas by id. It raises LookupError for an unknown id, and ExternalError if the
+    registry cannot be reached. Only this system's own registry (`ours`) gets the process's token; a registry that a
+    statement names never does."""
 
     @lru_cache(maxsize=4096)
     def lookup(schema_id: int) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def schema_lookup(url: str, *, ours: bool = True) -> Callable[[int], dict[str, A
 
 
 def _protobuf(url: str, ours: bool, schema_id: int) -> dict[str, Any]:
-    """A schema of Protobuf, compiled, with the files that it imports. Its refusals are those of records' readers."""
+    """A compiled Protobuf schema with its imports. An unusable one is refused when records are read."""
     from connectors.formats.protobuf_schema import document, with_imports
 
     def compiled(path: str) -> dict[str, Any]:
@@ -73,7 +74,7 @@ def register_schema(url: str, subject: str, schema: dict[str, Any], *, ours: boo
 
 
 def latest_schema(url: str, subject: str, *, ours: bool = True) -> dict[str, Any] | None:
-    """The newest schema of a subject, None if there is none; `ours` as in `schema_lookup`."""
+    """The latest Avro schema of a subject, None if it has no Avro schema; `ours` as in `schema_lookup`."""
     answer = _answer(url, ours, "GET", f"subjects/{quote(subject, safe='')}/versions/latest")
     if answer.status == HTTPStatus.NOT_FOUND:
         return None
@@ -91,7 +92,7 @@ def place_of(url: str) -> tuple[str, int]:
     from urllib3.util import parse_url
 
     try:
-        parts = parse_url(parse_url(url)._replace(auth=None).url)  # what is called: see `_pool`
+        parts = parse_url(parse_url(url)._replace(auth=None).url)  # the URL that requests use: see `_pool`
     except LocationParseError as error:
         raise UserError("the URL of a registry cannot be read", hint="use http://HOST:PORT") from error
     if not parts.host or parts.scheme not in ("http", "https", None):
@@ -104,7 +105,7 @@ def _answer(url: str, ours: bool, method: str, path: str, body: object = None) -
 
     try:
         pool, place = _pool(url, ours)
-        # whoever answers for a registry that a statement names does not send us elsewhere
+        # a registry that a statement names must not redirect requests to another host
         return pool.request(method, f"{place}/{path}", json=body, redirect=ours)
     except NoSecret as error:
         raise ExternalError(f"cannot reach the schema registry: {error.message}", hint=error.hint) from error
@@ -133,9 +134,9 @@ def _reason(answer: BaseHTTPResponse) -> str:
 
 @lru_cache(maxsize=16)
 def _pool(url: str, ours: bool) -> tuple[PoolManager, str]:
-    """Connections to a registry, with the name and password in its URL, or with the token of the environment if the
-    registry is ours, which is also shown our certificate; and the URL without them. Secrets to which the URL refers are
-    looked up here."""
+    """Connections to a registry, and its URL without credentials. They use the name and password in the URL; to this
+    system's own registry, else the token of the environment, and the client certificate. Secrets to which the URL
+    refers are looked up here."""
     from urllib3 import PoolManager, Retry, make_headers
     from urllib3.util import parse_url
 

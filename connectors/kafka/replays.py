@@ -1,4 +1,4 @@
-"""Writes refused records to their topic again. The records and the marks that say so are one transaction."""
+"""Writes refused records to their topic again, and marks their dead letters as replayed, in one transaction."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from operators.core.errors import DsmsError
 
 __all__ = ["Message", "ReplayWriter", "Replayed", "Target", "refused_records"]
 
-#: Records that stand closer to each other are read together.
+#: Records whose offsets are at most this far apart are read in one range.
 _GAP = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A letter to replay, the record that was refused, and the value that it gets, if it has one."""
+    """A dead letter to replay, the refused record, and the value to write; None for a record without one."""
 
     letter: DeadLetter
     message: Message
@@ -37,7 +37,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A source topic, its id, and the topic of what its source refuses."""
+    """A source topic, its id, and the topic of its source's dead letters."""
 
     name: str
     id: str
@@ -45,8 +45,8 @@ class Target:
 
 
 class ReplayWriter:
-    """The only one that replays letters in a cluster: making one fences an older one and ends its transaction, so
-    whoever reads the marks afterwards sees all of them. Leaving the block without `write` leaves nothing behind."""
+    """The only writer of replays in a cluster. Creating one fences an older one and aborts its open transaction, so
+    that marks read afterwards are complete. If the block ends without `write`, nothing is written."""
 
     def __init__(self, settings: KafkaSettings, cluster: str) -> None:
         self._writer, self._begun = EpochWriter(settings, transactional_id(cluster, "replay")), False
@@ -68,9 +68,9 @@ class ReplayWriter:
             error.add_note(f"its transaction ends within a minute: {other}")
 
     def write(self, topic: Target, replays: Sequence[Replayed], *, stamped: bool) -> None:
-        """Writes the records to their topic, each to its partition with its key and headers, and marks their letters:
-        all of it, or nothing. With `stamped` a record without an instant of its own gets that of its
-        timestamp, so that it counts where it would have counted."""
+        """Atomically writes the records to their topic, each to its partition with its key and headers, and marks their
+        dead letters. If `stamped`, a record without an instant gets its original timestamp as its instant, so that it
+        is valid from the same instant as the refused record would have been."""
         self._begun = True
         self._writer.begin()
         self._writer.write(_records(topic.name, replays, stamped))
@@ -91,7 +91,7 @@ def _records(topic: str, replays: Sequence[Replayed], stamped: bool) -> Records:
 
 
 def _headers(replay: Replayed, stamped: bool) -> list[tuple[str, bytes]]:
-    """The record's own headers, and whence it comes; another system's `dsms-…` headers mean nothing here."""
+    """The record's own headers, and the position of the refused record. Other `dsms-…` headers are dropped."""
     given = replay.message.headers() or []
     kept = [(name, value) for name, value in given if name in (OP_HEADER, TS_HEADER) or not name.startswith("dsms-")]
     if stamped and not any(name == TS_HEADER for name, _ in kept):
@@ -106,7 +106,7 @@ def _place(letter: DeadLetter) -> bytes:
 def refused_records(
     settings: KafkaSettings, admin: AdminClient, topic: str, letters: Iterable[DeadLetter]
 ) -> dict[tuple[int, int], Message]:
-    """The refused records that are still in their topic, by their places."""
+    """The refused records that are still in their topic, by partition and offset."""
     wanted = {letter.place: letter.value for letter in letters}
     partitions = set(partitions_of(admin, topic))
     known = [(topic, partition) for partition in {partition for partition, _ in wanted} & partitions]
@@ -128,13 +128,13 @@ def refused_records(
 
 
 def _body(message: Message) -> bytes:
-    """What a letter quotes: the value, or of a record without one the key."""
+    """The bytes that a dead letter quotes: the value of a record, or its key if it has no value."""
     value = message.value()
     return (message.key() or b"") if value is None else value
 
 
 def _ranges(topic: str, offsets: dict[int, list[int]]) -> Iterator[OffsetRange]:
-    """What has to be read for the offsets of each partition, which ascend.
+    """The ranges to read for the ascending offsets of each partition.
 
     >>> [(part.start, part.end) for part in _ranges("t", {0: [3, 5, 9_000]})]
     [(3, 6), (9000, 9001)]
@@ -150,7 +150,7 @@ def _ranges(topic: str, offsets: dict[int, list[int]]) -> Iterator[OffsetRange]:
 
 
 def _readable(reader: RangeReader, part: OffsetRange) -> Iterator[Message]:
-    """The records of a range until those that are gone."""
+    """The records of a range, up to the first that is gone."""
     (pieces,) = reader.read([part])
     for piece in pieces:
         if isinstance(piece, DsmsError):

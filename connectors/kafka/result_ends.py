@@ -1,4 +1,4 @@
-"""How far a result topic goes, told by its own records."""
+"""Finds how far a result topic goes, from its own records."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from connectors.kafka.range_reader import read_whole
 from connectors.kafka.topics import earliest, latest, partitions_of
 from operators.core.delta import FOREVER
 
-#: How many of the last offsets are read first; twice as many until there is a record among them.
+#: How many of the last offsets are read first; the number is doubled until a record with an instant is found.
 _FIRST = 100
 _LONGEST = len(str(-FOREVER))
 
 
 def instant_in(headers: Mapping[str, bytes | None], name: str) -> int | None:
-    """The instant in a header; None if there is none. The greatest possible values mean "no instant" elsewhere.
+    """The instant in a header; None if it is missing or one of the greatest values, which mean "no instant".
 
     >>> instant_in({"dsms-ts": b"-7"}, "dsms-ts"), instant_in({"dsms-ts": b"x"}, "dsms-ts"), instant_in({}, "dsms-ts")
     (-7, None, None)
@@ -32,16 +32,16 @@ def instant_in(headers: Mapping[str, bytes | None], name: str) -> int | None:
 
 
 def instant_of(message: Message) -> int | None:
-    """The instant of a change; None if it has none, so it is no change of a result or a table."""
+    """The instant of a change; None if the record has none, so that it is not a change of a result or a table."""
     return instant_in(dict(message.headers() or []), TS_HEADER)
 
 
 def last_instant(
     settings: KafkaSettings, admin: AdminClient, topic: str, partitions: Collection[int] | None = None
 ) -> int | None:
-    """The greatest instant in a result topic, or in those of its partitions that one writer writes, which are in the
-    order of instants; None if there is none. All results below the instant after it are in the topic: an instant is
-    published as a whole. A promise says that all below it is there."""
+    """The greatest instant in a result topic, or in some of its partitions; None if they have no results. The
+    partitions must have one writer, which writes in the order of instants and publishes an instant as a whole: then all
+    of its results up to this instant are in the topic. A promise says the same of the instant before it."""
     present = partitions_of(admin, topic)
     wanted = [(topic, partition) for partition in present if partitions is None or partition in partitions]
     starts, ends = earliest(admin, wanted), latest(admin, wanted)
@@ -62,7 +62,7 @@ def _last(settings: KafkaSettings, topic: str, partition: int, bounds: tuple[int
 
 
 def _greatest(messages: Iterable[Message]) -> int | None:
-    """The greatest instant of the records that have the mark of a cluster; of all, if none has."""
+    """The greatest instant of the records with a cluster's mark; of all records if no record has one."""
     read = list(messages)
     marked = [message for message in read if BY_HEADER in dict(message.headers() or [])]
     found = (instant for message in marked or read for instant in (instant_of(message), _promised(message)))

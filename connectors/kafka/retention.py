@@ -1,4 +1,4 @@
-"""How long a topic keeps its records, and whether that is long enough to read them and to rebuild state from them."""
+"""Checks whether a topic keeps its records long enough to read them and to rebuild state from them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from connectors.kafka.errors import translated
 from connectors.kafka.topics import TIMEOUT_S
 
-#: The settings that say what is removed, and by which clock.
+#: The settings that determine which records are removed, and by which clock.
 SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
 _DAY_MS, _HOUR_MS = 86_400_000, 3_600_000
 
 
 def retention_of(admin: AdminClient, topic: str) -> dict[str, str]:
-    """The settings of an existing topic about what it removes."""
+    """The retention settings of an existing topic."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     with translated(f'reading the settings of topic "{topic}"'):
         entries = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
@@ -23,9 +23,9 @@ def retention_of(admin: AdminClient, topic: str) -> dict[str, str]:
 
 
 def too_short(settings: Mapping[str, str]) -> str | None:
-    """What a topic removes before its time; None where that cannot be. Records are promised to be read whatever
-    instants they have, and lost state to be rebuilt from them. Retention by the time of arrival gives both for as long
-    as it says, so it is a choice; by the records' own timestamps it gives nothing to records about the past.
+    """Which records a topic removes too early; None if it cannot. The system promises to read records whatever their
+    instants, and to rebuild lost state from them. Retention by arrival time allows both for the configured time, so it
+    is the user's choice. Retention by the records' own timestamps may remove records about the past at once.
 
     >>> week = {"cleanup.policy": "delete", "retention.ms": "604800000", "message.timestamp.type": "CreateTime"}
     >>> too_short(week)
@@ -40,7 +40,7 @@ def too_short(settings: Mapping[str, str]) -> str | None:
     return f"it removes records that are {_time(keeps_ms)} old by their own timestamps (retention.ms = {keeps_ms})"
 
 
-#: What to do about it.
+#: What to do if a topic removes records too early.
 REMEDY = (
     "set retention.ms of the topic to -1, or message.timestamp.type to LogAppendTime where no instant is read from "
     "the record's timestamp"
@@ -48,7 +48,7 @@ REMEDY = (
 
 
 def _time(milliseconds: int) -> str:
-    """A time in words.
+    """A duration in words.
 
     >>> _time(604800000), _time(86400000), _time(7200000), _time(1500)
     ('7 days', '1 day', '2 hours', '1500 ms')

@@ -1,5 +1,7 @@
-"""The shed log: the rates at which a query's input is kept, with the offsets from which they apply. The owner of a
-fragment writes a rate before it plans the batch that uses it; the next owner replays the log."""
+"""The shed log: the rates at which a query's input is kept, with the offsets from which they apply.
+
+The owner of a fragment writes a rate before it plans the batch that uses it; the next owner replays the log.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ Place = tuple[str, int]
 
 
 class ShedLog:
-    """The rates of a fragment. Creating the log fences all older owners, then reads what they have written."""
+    """The rates of a fragment. Creating the log fences all older owners, then reads their records."""
 
     def __init__(self, settings: KafkaSettings, cluster: str, fragment: str, alarms: Alarms) -> None:
         self._log = InternalLog(settings, cluster, SHED, alarms, fragment)
@@ -41,7 +43,7 @@ class ShedLog:
             self._learn(query, place, decision)
 
     def close(self) -> None:
-        """Closes its producer."""
+        """Closes the log's producer."""
         self._writer.close()
 
     def _learn(self, query: str, place: Place, decision: Decision) -> None:
@@ -49,12 +51,12 @@ class ShedLog:
 
 
 def logged_decisions(settings: KafkaSettings, cluster: str, alarms: Alarms) -> Iterator[tuple[str, Place, Decision]]:
-    """All that the fragments of a cluster have decided, by query and place; fences nobody."""
+    """All decisions of a cluster's fragments, with their query and source partition. Does not fence their owners."""
     return InternalLog(settings, cluster, SHED, alarms).read(read_decision)
 
 
 def read_decision(entry: Entry) -> tuple[str, Place, Decision]:
-    """The query, the place and the decision of a record. Versions before wrote no instants. Raises Broken.
+    """The query, source partition and decision in a record. Older versions wrote no instants. Raises Broken if invalid.
 
     >>> read_decision(Entry(b"o4/o1/0", b"[7,0.5,900,901]", 0, 0))
     ('o4', ('o1', 0), Decision(offset=7, fraction=0.5, frontier=900, high=901))

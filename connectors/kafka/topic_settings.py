@@ -1,4 +1,4 @@
-"""The settings of a topic, compared with those that it was made with."""
+"""Compares the settings of a topic with those that it was created with, and restores them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from connectors.kafka.errors import translated
 from connectors.kafka.topics import TIMEOUT_S
 
-#: Of these a greater value does no harm.
+#: Settings that may be greater than wanted without harm.
 _AT_LEAST = ("max.message.bytes",)
 
 

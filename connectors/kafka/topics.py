@@ -24,34 +24,34 @@ TIMEOUT_S = 10.0
 _LARGEST = "max.message.bytes"
 _LARGE = {_LARGEST: str(LARGEST_RECORD)}
 COMPACTED = {"cleanup.policy": "compact", **_LARGE}
-#: For the system's own logs: compacted soon, so that reading a whole log stays quick.
+#: For the system's own logs: compacted early, so that reading a whole log stays fast.
 COMPACTED_SOON = {
     **COMPACTED,
     "segment.bytes": "16777216",
     "segment.ms": "600000",
     "min.cleanable.dirty.ratio": "0.1",
 }
-#: Of topics for sources. Kafka's own default removes records that are seven days old by their own timestamps: records
-#: about the past at once, and with them what lost state is rebuilt from.
+#: For topics of sources. Kafka's default removes records that are seven days old by their own timestamps. It would
+#: remove records about the past at once, and with them the data from which lost state is rebuilt.
 SOURCE = {"retention.ms": "-1", "retention.bytes": "-1"}
-#: Kept for ever: replays need them.
+#: Kept for ever, since replays need the records.
 KEPT = {**SOURCE, **_LARGE}
 
-#: The client's metadata are outdated, as they are just after a topic was created or a broker came back.
+#: The client's metadata is outdated, for example just after a topic was created or a broker came back.
 _MOVING = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
 )
-#: The id of topics in brokers that have none.
+#: The topic id that brokers without topic ids return.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 #: A topic and a partition of it.
 Partition = tuple[str, int]
 
 
 def partitions_of(admin: AdminClient, topic: str) -> list[int]:
-    """The partitions of a topic; [] when it does not exist."""
+    """The partitions of a topic; [] if it does not exist."""
     with translated(f'looking up topic "{topic}"'):
         metadata = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
     if metadata.error is not None:
@@ -69,8 +69,8 @@ def partition_counts(admin: AdminClient) -> dict[str, int]:
 
 
 def topic_ids(admin: AdminClient, topics: Iterable[str]) -> dict[str, str]:
-    """The ids of topics: a topic that was deleted and made anew has another one. Unknown topics are left out, and those
-    of brokers that give no ids."""
+    """The ids of topics; a topic that was deleted and re-created has another id. Unknown topics are left out, as are
+    all topics of brokers without topic ids."""
     names = sorted(set(topics))
     if not names:
         return {}
@@ -106,7 +106,7 @@ def ensure_topic(admin: AdminClient, topic: str, partitions: int, config: Mappin
 
 
 def admit_large_records(admin: AdminClient, topic: str) -> None:
-    """Raises the maximal record size of an existing topic to that of our own records; changes nothing else."""
+    """Raises the maximum record size of an existing topic to LARGEST_RECORD; changes nothing else."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     with translated(f'reading the settings of topic "{topic}"'):
         entries = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
@@ -128,7 +128,7 @@ _until_it_holds = retry(
 
 @_until_it_holds
 def _await_known(admin: AdminClient, topic: str) -> None:
-    """The controller refuses a name as soon as somebody else has taken it; the brokers learn of the topic later."""
+    """Waits until the brokers know an existing topic; the controller knows it earlier."""
     if not partitions_of(admin, topic):
         raise ExternalError(f'topic "{topic}" exists, but no broker knows it yet')
 
@@ -156,7 +156,7 @@ def written(admin: AdminClient, wanted: Iterable[Partition]) -> dict[Partition, 
 
 
 class _Moving(ExternalError):
-    """The client does not know the leader of a partition, as just after it was made."""
+    """The client does not know the leader of a partition yet, for example just after its creation."""
 
 
 @retry(
@@ -212,7 +212,7 @@ def delete_topic(admin: AdminClient, topic: str) -> None:
     reraise=True,
 )
 def _await_gone(admin: AdminClient, topic: str, known: str | None) -> None:
-    """Waits until a topic is gone, or another one has its name."""
+    """Waits until a topic is gone, or another topic has its name."""
     there = partitions_of(admin, topic) if known is None else topic_ids(admin, [topic]).get(topic) == known
     if there:
         raise ExternalError(f'kafka is still deleting topic "{topic}"', retryable=True)

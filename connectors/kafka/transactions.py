@@ -1,13 +1,13 @@
-"""The transactions of one transactional id, as their coordinator sees them: begun, told their partitions, ended.
+"""Begins and commits the transactions of one transactional id, and adds partitions to them.
 
-A request whose answer is lost is sent again, and the first one may arrive much later, in a transaction that it was not
-meant for. Two protocols keep that from doing harm:
+A request whose answer is lost is sent again, and the first one may arrive much later, during another transaction. Two
+protocols prevent harm from this:
 
-- Where the cluster has `transaction.version` 2 (KIP-890), each end of a transaction begins a new epoch, and the leaders
-  of partitions add them to the transaction themselves. A late request has an old epoch and is refused.
-- Elsewhere the epoch stays the same, and the coordinator is told each partition before records go there. Once an answer
-  was lost, a new epoch is asked for before the next transaction, under the own id and epoch (KIP-360), so that an owner
-  who was replaced meanwhile replaces nobody.
+- If the cluster has `transaction.version` 2 (KIP-890), each end of a transaction begins a new producer epoch, and the
+  leaders of partitions add them to the transaction themselves. A late request has an old epoch and is refused.
+- Otherwise the epoch stays the same, and each partition is added at the transaction coordinator before records are sent
+  to it. After a lost answer, a new epoch is requested before the next transaction, with the present id and epoch
+  (KIP-360), so that an owner that was fenced in the meantime does not fence its successor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_TRANSACTIONS = 1
 _FEATURE, _EPOCH_A_TRANSACTION = "transaction.version", 2
 _NOBODY = Producer(-1, -1)
 _Part = TypeVar("_Part")
-#: The coordinator moves, or is still ending the last transaction.
+#: The transaction coordinator moves, or is still ending the last transaction.
 _BUSY = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -39,12 +39,12 @@ _BUSY = {
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NETWORK_EXCEPTION,
 }
-#: What a coordinator answers for partitions that it does not know yet, or that it did not look at for others' sake.
+#: A coordinator's answers for partitions that it does not know yet, or skipped because of an error of another one.
 _PARTITIONS_BUSY = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.OPERATION_NOT_ATTEMPTED}
 
 
 class Transactions:
-    """Creating them fences older owners of the id and ends their transactions."""
+    """The transactions of one id. Creating this fences older owners of the id and aborts their open transactions."""
 
     def __init__(self, connections: BrokerConnections, attempts: Attempts, transactional_id: str) -> None:
         self._connections, self._attempts, self._id = connections, attempts, transactional_id
@@ -52,26 +52,26 @@ class Transactions:
         self._added: set[Partition] = set()
         #: Whether each end of a transaction begins a new epoch.
         self.new_epochs = connections.finalized(_FEATURE) >= _EPOCH_A_TRANSACTION
-        #: The id and epoch under which records are written now. Sequences begin at 0 under each.
+        #: The present id and epoch of the producer. Sequence numbers begin at 0 under each.
         self.producer = self._start(_NOBODY)
         attempts.lost = False
 
     def begin(self) -> None:
-        """Begins a transaction, under a new epoch where an answer was lost."""
+        """Begins a transaction, under a new epoch if an answer was lost."""
         self._added = set()
         if self._attempts.lost and not self.new_epochs:
             self.producer = self._start(self.producer)
         self._attempts.lost = False
 
     def add(self, places: Iterable[Partition]) -> None:
-        """Notes partitions that records go to; tells the coordinator where their leaders do not."""
+        """Adds partitions to the transaction: at the coordinator, unless their leaders add them themselves."""
         new = [place for place in dict.fromkeys(places) if place not in self._added]
         if new and not self.new_epochs:
             self._tell(new)
         self._added.update(new)
 
     def commit(self) -> None:
-        """Ends the transaction, if it has any partition."""
+        """Commits the transaction, if it has any partition."""
         if not self._added:
             return
         version = 5 if self.new_epochs else 3
@@ -92,7 +92,7 @@ class Transactions:
             self.producer = Producer(answer.producer_id, answer.producer_epoch)
 
     def _start(self, before: Producer) -> Producer:
-        """A new epoch: that of a new owner, or of this one if it still is the owner; raises Fenced if not."""
+        """A new epoch for a new owner, or for this one if it is still the owner. Raises Fenced if it is not."""
         started = self._asked(
             lambda: InitProducerIdRequest(
                 transactional_id=self._id,
@@ -127,7 +127,7 @@ class Transactions:
         )
 
     def _asked(self, request: Callable[[], Any], doing: str, codes: Callable[[Any], list[int]]) -> Any:
-        """The coordinator's answer to a request, which is sent again while the coordinator moves or is busy."""
+        """The coordinator's answer to a request, which is retried while the coordinator moves or is busy."""
 
         def attempt(last: int | None) -> Any:
             if self._coordinator is None or last not in (None, KafkaError.CONCURRENT_TRANSACTIONS):
@@ -156,7 +156,7 @@ class Transactions:
 
 
 def by_topic(pairs: Iterable[tuple[str, _Part]]) -> dict[str, list[_Part]]:
-    """What belongs to each topic, in order.
+    """Groups pairs by topic, in order.
 
     >>> by_topic([("a", 1), ("b", 2), ("a", 3)])
     {'a': [1, 3], 'b': [2]}

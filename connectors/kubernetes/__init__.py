@@ -1,4 +1,4 @@
-"""Kubernetes: the Lease by which the leader is elected, and the number of executors."""
+"""Kubernetes: the Lease object for leader election, and the number of executor pods."""
 
 from connectors.kubernetes.lease import Lease
 

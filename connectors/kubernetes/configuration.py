@@ -1,4 +1,4 @@
-"""How to reach Kubernetes: as the service account of this pod, else as the user."""
+"""The client configuration for Kubernetes: as the service account of this pod, else as the user."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from connectors.kubernetes.errors import translated
 
 
 def configuration() -> Any:
-    """The configuration of the pod, else that of the user; calls are not repeated. Raises ConfigError if there is
-    none."""
+    """The configuration of the pod, else that of the user; failed calls are not retried. Raises ConfigError if there
+    is neither."""
     made = client.Configuration()
     with translated("reading its configuration"):
         try:

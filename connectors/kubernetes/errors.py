@@ -1,4 +1,4 @@
-"""Translates the Kubernetes client's errors into ours; the only place that knows its classes."""
+"""Translates the Kubernetes client's errors into this project's errors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _UNAUTHORIZED, _FORBIDDEN, _INVALID = 401, 403, 422
 
 
 class Conflict(ExternalError):
-    """Another client has changed the object in the meantime: nothing was written."""
+    """Another client has changed the object in the meantime; nothing was written."""
 
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Raises our errors in place of the client's."""
+    """Raises this project's errors in place of the client's."""
     try:
         yield
     except ApiException as error:

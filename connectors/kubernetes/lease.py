@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Lease:
-    """The holder (empty if there is none), the seconds from a renewal to its expiry, and how often the holder changed.
+    """The holder (empty without one), the seconds from a renewal to its expiry, and how often the holder changed.
 
     `version` changes with every write; a write names the version that it replaces, None creates the object.
     """

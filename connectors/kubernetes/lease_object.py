@@ -14,7 +14,7 @@ from connectors.kubernetes.lease import Lease
 
 
 class KubernetesLease:
-    """A Lease object, which may not exist. Every call ends within the time-out, and is tried once."""
+    """A Lease object, which need not exist. Every call ends within the time-out, and is not retried."""
 
     def __init__(self, namespace: str, name: str, timeout_s: float) -> None:
         self._api: Any = client.CoordinationV1Api(client.ApiClient(configuration()))
@@ -33,7 +33,7 @@ class KubernetesLease:
         return self._known(stored)
 
     def write(self, lease: Lease) -> Lease:
-        """Writes the lease and returns it with its new version; raises Conflict if its version is outdated. Labels and
+        """Writes the lease and returns it with its new version. Raises Conflict if its version is outdated. Labels and
         other metadata are kept."""
         spec = client.V1LeaseSpec(
             holder_identity=lease.holder,

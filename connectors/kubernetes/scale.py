@@ -11,7 +11,7 @@ from connectors.kubernetes.errors import translated
 
 
 class KubernetesScale:
-    """The `scale` of a StatefulSet, which must exist. Every call ends within the time-out, and is tried once."""
+    """The `scale` of a StatefulSet, which must exist. Every call ends within the time-out, and is not retried."""
 
     def __init__(self, namespace: str, name: str, timeout_s: float = 5.0) -> None:
         self._api: Any = client.AppsV1Api(client.ApiClient(configuration()))
@@ -19,7 +19,7 @@ class KubernetesScale:
         self._read: Any = None
 
     def count(self) -> int:
-        """How many pods are asked for. Raises ExternalError if that cannot be read."""
+        """The desired number of pods. Raises ExternalError if it cannot be read."""
         with translated(f'reading the scale of "{self._name}"'):
             self._read = self._api.read_namespaced_stateful_set_scale(
                 self._name, self._namespace, _request_timeout=self._timeout_s
@@ -27,7 +27,7 @@ class KubernetesScale:
         return int(self._read.spec.replicas or 0)
 
     def ask_for(self, count: int) -> None:
-        """Asks for so many pods; raises Conflict if another client has changed the scale since `count` was read."""
+        """Sets the desired number of pods. Raises Conflict if another client has changed the scale since `count`."""
         self._read.spec.replicas = count
         with translated(f'changing the scale of "{self._name}"'):
             self._api.replace_namespaced_stateful_set_scale(

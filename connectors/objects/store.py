@@ -1,4 +1,4 @@
-"""Objects in a directory or in an object store, through fsspec: named bytes, each written whole or not at all."""
+"""Stores objects, which are named bytes, in a directory or an object store through fsspec. Writes are atomic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import fsspec
 from operators.core.errors import ConfigError, ExternalError
 
 _PIECE = 16 * 1024 * 1024
-#: S3 takes parts of at least 5 MB; a part is in memory while it is sent.
+#: S3 requires parts of at least 5 MB; a part is in memory while it is sent.
 _PART = 32 * 1024 * 1024
 _S3 = {"connect_timeout": 5, "read_timeout": 60}
 _FORMS = "/a/directory, file:///a/directory, s3://bucket/prefix"
@@ -58,7 +58,7 @@ class ObjectStore:
         self._local = "file" in self._files.protocol
 
     def write(self, name: str, pieces: Iterable[bytes]) -> Stored:
-        """Writes an object, replacing one of that name; until this returns there is the old one or none."""
+        """Writes an object, replacing one of that name. Until this returns, readers see the old object or none."""
         digest, size = hashlib.sha256(), 0
         with self._translated(f'writing "{name}"'), self._writing(self._path(name)) as out:
             for piece in pieces:
@@ -68,14 +68,14 @@ class ObjectStore:
         return Stored(size, digest.hexdigest())
 
     def read(self, name: str) -> Iterator[bytes]:
-        """The pieces of an object. Raises ExternalError, not retryable, if there is none of that name."""
+        """The pieces of an object. Raises ExternalError, not retryable, if the object does not exist."""
         with self._translated(f'reading "{name}"'), self._files.open(self._path(name), "rb") as source:
             while piece := source.read(_PIECE):
                 yield piece
 
     def names(self, prefix: str) -> dict[str, int]:
-        """The names of all objects below a prefix, with their sizes in bytes. A bucket that is not there is an error
-        that may pass, not an empty store."""
+        """The names of all objects below a prefix, with their sizes in bytes. A missing bucket is a retryable error,
+        not an empty store."""
         with self._translated(f'listing "{prefix}"'):
             try:
                 found = self._files.find(self._path(prefix), detail=True)
@@ -85,7 +85,7 @@ class ObjectStore:
         return {path[cut:]: int(entry["size"]) for path, entry in found.items() if not path.endswith(_UNFINISHED)}
 
     def delete(self, names: Iterable[str]) -> None:
-        """Removes objects; those that are gone already do not matter."""
+        """Removes objects; those that do not exist are ignored."""
         for name in names:
             with self._translated(f'removing "{name}"'):
                 try:
@@ -115,14 +115,14 @@ class ObjectStore:
             out.close()
         except BaseException:
             out.discard()
-            out.closed = True  # else its finaliser would begin another upload
+            out.closed = True  # otherwise its finaliser would begin another upload
             raise
         out.commit()
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
-        """Raises our errors in place of those of the file system. A directory that is not there is one that is not
-        mounted, not an empty store."""
+        """Raises this project's errors in place of the file system's. A missing directory is an error, since it may be
+        not mounted; it is not an empty store."""
         if self._local and not Path(self._root).is_dir():
             raise ExternalError(f'{doing} failed: directory "{self._root}" is not there', hint="create or mount it")
         try:
@@ -138,7 +138,7 @@ _UNFINISHED = ".unfinished"
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Any]:
-    """A file that takes its name once it is complete and on disk."""
+    """A file that gets its name once it is complete and on disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
     try:
@@ -152,7 +152,7 @@ def _replacing(path: Path) -> Iterator[Any]:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """The errors of the clients that are loaded; S3's is imported only where it is used."""
+    """The errors of the loaded clients; the S3 client is imported only if it is used."""
     botocore, aiohttp = sys.modules.get("botocore.exceptions"), sys.modules.get("aiohttp")
     of_s3 = (botocore.BotoCoreError, botocore.ClientError) if botocore else ()
     return (OSError, *of_s3, *((aiohttp.ClientError,) if aiohttp else ()))

@@ -1,4 +1,4 @@
-"""Makes a Redis client from a URL, with time-outs and retries."""
+"""Creates a Redis client from a URL, with time-outs and retries."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _FORMS = "redis://HOST:PORT/0, redis+sentinel://HOST:PORT,HOST:PORT/MASTER, redi
 def connect(url: str) -> redis.Redis:
     """A client; it connects on first use and reconnects after a failure.
 
-    `redis://`, `rediss://` and `unix://` are one server; `redis+sentinel://a:26379,b:26379/mymaster/0` is the master
-    that the Sentinels name, `redis+cluster://a:7000,b:7000` a Redis Cluster, of which any nodes may be given. With
-    `rediss+…` they use TLS. User and password are those of the Redis servers; parameters are those of redis-py.
+    `redis://`, `rediss://` and `unix://` address one server, `redis+sentinel://a:26379,b:26379/mymaster/0` the master
+    that the Sentinels name, and `redis+cluster://a:7000,b:7000` a Redis Cluster, given by any of its nodes. `rediss+…`
+    uses TLS. User and password are those of the Redis servers; parameters are those of redis-py.
 
     >>> connect("redis+sentinel://a:26379/")
     Traceback (most recent call last):
@@ -57,7 +57,7 @@ class _Places:
         user, _, password = login.partition(":")
         credentials = {"username": unquote(user) or None, "password": unquote(password) or None}
         tls = parts.scheme.startswith("rediss+")
-        # redis-py reads the types of its parameters from URLs of one server
+        # redis-py parses the typed parameters only of single-server URLs
         read = redis.connection.parse_url(  # type: ignore[no-untyped-call]
             f"{'rediss' if tls else 'redis'}://host?{parts.query}"
         )
@@ -77,7 +77,7 @@ def _hosts(text: str, shown: str) -> Iterator[tuple[str, int]]:
 
 
 def _by_sentinels(places: _Places) -> redis.Redis:
-    """A client that asks the Sentinels for the master whenever it connects."""
+    """A client that asks the Sentinels for the master at each connection."""
     if not places.path:
         raise _wrong("no master", places.shown)
     tls = {name: value for name, value in places.options.items() if name.startswith("ssl")}
@@ -88,7 +88,7 @@ def _by_sentinels(places: _Places) -> redis.Redis:
 
 
 def _of_cluster(places: _Places) -> redis.Redis:
-    """A client of a Redis Cluster, which is asked for its nodes at once; a cluster has one database."""
+    """A client of a Redis Cluster; it asks for the cluster's nodes at once. A cluster has only one database."""
     nodes = [ClusterNode(host, port) for host, port in places.hosts]  # type: ignore[no-untyped-call]
     with translated("looking for the nodes of its cluster"):
         return cast(redis.Redis, redis.RedisCluster(startup_nodes=nodes, retry=_retry(), **_WAITING, **places.options))
@@ -103,7 +103,7 @@ def _retry() -> Retry:
 
 
 def key(cluster: str, fragment: str, *parts: str) -> str:
-    """A key of a fragment; all keys of one fragment live in one slot of a Redis Cluster.
+    """A key of a fragment. All keys of one fragment are in one slot of a Redis Cluster.
 
     >>> key("main", "f1", "manifest")
     'dsms:{main/f1}:manifest'

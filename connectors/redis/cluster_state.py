@@ -1,5 +1,7 @@
-"""The documents that coordinator and executors exchange through Redis: the catalog copy, assignments, signs of life,
-reports and settings."""
+"""The documents that coordinator and executors exchange through Redis.
+
+They are the catalog copy, assignments, signs of life, reports and settings.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,15 @@ from connectors.redis.client import connect
 from connectors.redis.errors import translated
 from operators.core.alarms import Alarms
 
-#: An executor without a sign of life for this long counts as dead.
+#: An executor without a sign of life for this long is considered dead.
 LEASE_MS = 4_000
-#: What Redis answers for a key that never expires.
+#: Redis's answer for the time to live of a key that never expires.
 _NEVER = -1
 
 
 class ClusterState:
-    """The documents of a cluster. They may be lost: the coordinator restores them from Kafka. What stands in the place
-    of one and cannot be one, such as a list, or a sign of life that never ends, does not count."""
+    """The documents of a cluster. They may be lost: the coordinator restores them from Kafka. A key that cannot be
+    such a document is ignored: one of another type, such as a list, or a sign of life that never expires."""
 
     def __init__(self, url: str, cluster: str, alarms: Alarms | None = None) -> None:
         self.name = cluster
@@ -50,7 +52,7 @@ class ClusterState:
             self._set("assignments", body)
 
     def beat(self, executor: str, body: bytes) -> None:
-        """Writes a sign of life of an executor, which expires with its lease."""
+        """Writes a sign of life of an executor; it expires with the executor's lease."""
         with translated("writing a sign of life"):
             self._set(f"executor:{executor}", body, LEASE_MS)
 
@@ -64,7 +66,7 @@ class ClusterState:
         return self._all("executor:", "reading signs of life")
 
     def tell(self, fragment: str, body: bytes) -> None:
-        """Writes the report of a fragment, which expires unless it is followed by others."""
+        """Writes the report of a fragment; it expires with the lease time unless it is renewed."""
         with translated("writing a report"):
             self._set(f"report:{fragment}", body, LEASE_MS)
 
@@ -73,7 +75,7 @@ class ClusterState:
         return self._all("report:", "reading reports")
 
     def tuning(self, executor: str) -> bytes | None:
-        """The settings that were made by hand for an executor."""
+        """The settings of an executor that ALTER EXECUTOR has set."""
         return self._get(f"tuning:{executor}")
 
     def set_tuning(self, executor: str, body: bytes) -> None:
@@ -82,16 +84,16 @@ class ClusterState:
             self._set(f"tuning:{executor}", body)
 
     def search(self, fragment: str) -> bytes | None:
-        """The search of a fragment for the query that ends its workers."""
+        """The state of a fragment's search for the query that crashes its workers."""
         return self._get(f"search:{fragment}")
 
     def keep_search(self, fragment: str, body: bytes) -> None:
-        """Replaces the search of a fragment."""
+        """Replaces the state of a fragment's search."""
         with translated("writing the search of a fragment"):
             self._set(f"search:{fragment}", body)
 
     def checkpoint_request(self) -> int:
-        """The number of the last request for checkpoints; 0 if there is none."""
+        """The number of the last request for checkpoints; 0 without one."""
         body = self._get("checkpoint-request")
         return int(body) if body and body.isdigit() and len(body) < 19 else 0
 
@@ -105,7 +107,7 @@ class ClusterState:
         return self._prefix + name
 
     def _all(self, kind: str, doing: str) -> dict[str, bytes]:
-        """The documents of a kind that expire, by what they are about."""
+        """The expiring documents of a kind, by the name of their subject."""
         prefix = (self._prefix + kind).encode()
         with translated(doing):
             keys = sorted(cast("Iterable[bytes]", self._client.scan_iter(match=prefix + b"*", count=1000)))
@@ -123,7 +125,7 @@ class ClusterState:
         return dict(sound)
 
     def _is_sound(self, key: bytes, life_ms: int) -> bool:
-        """Whether a document has a name, and ends by itself if nobody writes it again."""
+        """Whether a document's key is UTF-8 and expires, as the key of every valid one does."""
         text, place = key.decode(errors="ignore"), key.decode(errors="replace")
         if text.encode() == key and life_ms != _NEVER:
             self._alarms.clear(place)
@@ -137,10 +139,10 @@ class ClusterState:
             self._client.ping()
 
     def _set(self, name: str, body: bytes, lasts_ms: int = 0) -> None:
-        """Writes a document, even if Redis is full of state: documents are small, and some help to free memory."""
+        """Writes a document even if Redis is full: documents are small, and some of them help to free memory."""
         self._replace(keys=[self._prefix + name], args=[body, lasts_ms])
 
     def _get(self, name: str) -> bytes | None:
         with translated(f"reading the {name}"):
-            # unlike GET, MGET gives nothing for what is no text
+            # unlike GET, MGET returns None for a key that is not a string
             return cast("list[bytes | None]", self._client.mget([self._prefix + name]))[0]

@@ -1,4 +1,4 @@
-"""Damage of stored runs: workers that find it report it here, and the driver of the fragment raises the alarms."""
+"""Reports of damaged runs: workers that find damage report it here, and the fragment's driver raises the alarms."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from connectors.redis.client import key
 from connectors.redis.errors import translated
 from operators.core.errors import ExternalError
 
-#: The most findings that wait to be heard, in a worker and in Redis.
+#: The most pending reports in a worker and in Redis.
 _MOST = 1000
 
 
 class DamageReports:
-    """What was found damaged in the state of a fragment and not yet heard of: by place, why it does not count."""
+    """The pending reports of damaged state of a fragment: the reason by place, which is a file or a key of Redis."""
 
     def __init__(self, client: redis.Redis, cluster: str, fragment: str) -> None:
         self._client, self._key = client, key(cluster, fragment, "damage")
-        #: What could not be written yet, since Redis is away or full.
+        #: Reports that could not be written yet, since Redis is unavailable or full.
         self._waiting: dict[str, str] = {}
 
     def report(self, place: str, reason: str) -> None:
-        """Notes damage at a place; where Redis refuses it, the note is written with the next one."""
+        """Reports damage at a place. If Redis refuses the report, it is written with the next one."""
         self._waiting = dict([*self._waiting.items(), (place, reason)][-_MOST:])
         with suppress(ExternalError), translated("reporting damaged state"):
             if self._client.hlen(self._key) < _MOST:
@@ -32,7 +32,7 @@ class DamageReports:
             self._waiting = {}
 
     def take(self) -> dict[str, str]:
-        """The reports, which are removed."""
+        """Returns and removes the reports."""
         with translated("reading reports of damaged state"):
             if self._client.type(self._key) != b"hash":
                 return {}

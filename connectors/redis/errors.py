@@ -1,4 +1,4 @@
-"""Translates redis-py's errors into ours; the only place that knows its classes."""
+"""Translates redis-py's errors into this project's errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROOM = "raise its maxmemory, or keep less state in it: ALTER EXECUTOR … SET (
 
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
-    """Raises our errors in place of redis-py's; all are retryable, since all may be transient."""
+    """Raises this project's errors in place of redis-py's. All are retryable, since all may be transient."""
     try:
         yield
     except redis.exceptions.OutOfMemoryError as error:

@@ -1,4 +1,4 @@
-"""What stands in Redis under the keys of a cluster, for checks: nothing here trusts it."""
+"""Lists the keys of a cluster in Redis for checks, without trusting their content."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from connectors.redis.errors import translated
 
 @dataclass(frozen=True)
 class Found:
-    """A key: the name of the document, its kind in Redis ("string", "hash", …), whether it ends by itself, and its
-    body, None if it is no string."""
+    """A key: the name of the document, its type in Redis ("string", "hash", …), whether it never expires (`lasts`),
+    and its body, None if it is not a string."""
 
     key: bytes
     name: str
@@ -34,11 +34,11 @@ class Inspection:
 
     @property
     def client(self) -> redis.Redis:
-        """The client."""
+        """The Redis client."""
         return self._client
 
     def documents(self) -> list[Found]:
-        """The documents of the cluster, but for answers of calls, which end by themselves."""
+        """The documents of the cluster, except answers of calls, which expire."""
         with translated("looking at the documents"):
             keys = sorted(cast("Iterable[bytes]", self._client.scan_iter(match=self._prefix + b"*", count=1000)))
             return [self._found(each) for each in keys if not each.startswith(self._prefix + b"answer")]
@@ -59,7 +59,7 @@ class Inspection:
         return {each[len(prefix) :].decode(errors="replace"): each for each in keys}
 
     def fields(self, key_: bytes) -> dict[bytes, bytes] | None:
-        """The fields of a key; None if it is no hash."""
+        """The fields of a key; None if it is not a hash."""
         with translated("reading state"):
             if self._client.type(key_) != b"hash":
                 return None

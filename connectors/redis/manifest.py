@@ -1,4 +1,4 @@
-"""The manifest of a fragment: its last complete epoch, with all positions and the state of that epoch."""
+"""Stores the manifest of a fragment: its last complete epoch, with the positions and the state of that epoch."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from connectors.redis.client import key
 from connectors.redis.errors import translated
 from operators.core.errors import Fenced
 
-#: Leases and tokens are times; no clock is so far ahead.
+#: Leases and tokens are times; a valid one is never this far ahead of the clock.
 AHEAD_MS = 10 * 24 * 3600 * 1000
 
 
 class Claim(NamedTuple):
-    """The claim of an incarnation on a fragment; the greatest claim holds. `lease` is that of the executor, `token`
-    grows with every recovery under one lease.
+    """The claim of an incarnation on a fragment; the greatest claim is the owner's. `lease` is that of the executor;
+    `token` grows with every recovery under one lease.
 
     >>> Claim(lease=8, token=1) > Claim(lease=7, token=2) > Claim(lease=7, token=1)
     True
@@ -41,7 +41,7 @@ class ManifestStore:
     def read(self) -> tuple[Claim, bytes | None]:
         """The greatest claim and the manifest; the least possible claim and None if there are none.
 
-        What stands there and is neither does not count. The next claim replaces it; older owners are fenced by Kafka.
+        Any other content of the key is ignored, and replaced by the next claim; Kafka fences older owners.
         """
         with translated("reading the manifest"):
             if self._client.type(self.key) != b"hash":
@@ -60,7 +60,7 @@ class ManifestStore:
 
     def commit(self, claim: Claim, body: bytes) -> None:
         """Replaces the manifest by `body`. Raises Fenced if there is a newer incarnation. A request whose answer was
-        lost is sent again, and changes nothing where it comes after a later one."""
+        lost is resent; if a copy arrives after a later request, it changes nothing."""
         with translated("writing the manifest"):
             self._commits += 1
             done = self._hold(keys=[self.key], args=[*claim, body, self._commits])
@@ -69,10 +69,10 @@ class ManifestStore:
 
 
 def _number(text: bytes | None) -> int:
-    """The number of a claim, as Lua reads it; 0 for what is none."""
+    """A number of a claim, as the Lua script reads it; 0 if it is not a number."""
     return int(text) if text is not None and len(text) < 16 and text.isdigit() else 0
 
 
 def _latest() -> int:
-    """The latest lease or token that can have been given, in milliseconds since 1970, as Lua sees it."""
+    """The greatest valid lease or token now, in milliseconds since 1970, as the Lua script computes it."""
     return int(time.time()) * 1000 + AHEAD_MS

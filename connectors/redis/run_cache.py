@@ -1,7 +1,7 @@
-"""The file cache of runs on a host: uncompressed Arrow files with check sums, which are mapped into memory.
+"""The file cache of runs (pieces of operator state) on a host: memory-mapped, uncompressed Arrow files with check sums.
 
-A process compares a file with its check sums when it first uses it, and again when the file was written since. Versions
-before this one wrote no check sums: their files are read as they are, and get check sums from `check`.
+A process verifies the check sums of a file when it first uses it, and again if the file was written since. Older
+versions wrote no check sums: their files are read without verification, and `check` adds check sums.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from operators.core.durable import flush_to_disk
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import map_checked, map_frame
 
-#: How an Arrow file ends, and so the file of a run that a version without check sums wrote.
+#: The end of an Arrow file, and so of the file of a run from a version without check sums.
 _FORMER_END = b"ARROW1"
-#: Of how many files a process remembers that it has compared them.
+#: For how many files a process remembers that it has verified them.
 _REMEMBERED = 100_000
 _UNREADABLE = (pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError)
-#: What tells whether a file was written since: its inode, the time of its last change, and its size.
+#: Shows whether a file was written again: its inode, the time of its last change, and its size.
 _Version = tuple[int, int, int]
 
 
@@ -44,7 +44,7 @@ class RunCache:
     """
 
     def __init__(self, directory: Path, on_damage: Callable[[str, str], None] = lambda _name, _reason: None) -> None:
-        """`on_damage` hears the name of a run whose file is damaged, and why, before the file is removed."""
+        """`on_damage` is called with the name of a run and the reason before its damaged file is removed."""
         self._directory, self._on_damage = directory, on_damage
         self._compared: dict[str, _Version] = {}
 
@@ -67,7 +67,7 @@ class RunCache:
 
     @contextmanager
     def receiving(self, name: str, *, lasting: bool = False) -> Iterator[IO[bytes]]:
-        """A file to write the Arrow stream of a run to; the run is there once the block ends without an error."""
+        """A file for the Arrow stream of a run; the run exists once the block ends without an error."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self._directory, suffix=".tmp") as stream:
@@ -96,9 +96,9 @@ class RunCache:
         return None
 
     def check(self, name: str) -> int | None:
-        """Compares the file of a run with its check sums, whether or not this process has done so before, and writes
-        one without them anew. Returns its size in bytes; None if this host does not have it, or no longer, because it
-        was damaged."""
+        """Verifies the check sums of a run's file, even if this process has already done so; rewrites a file without
+        check sums. Returns its size in bytes; None if this host does not have the file, or it was damaged and is
+        removed."""
         self._compared.pop(name, None)
         frame = self.read(name)
         if frame is not None and name not in self._compared:
@@ -161,7 +161,7 @@ def _is_former(path: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """Removes a file, or a directory that somebody else made in the place of one."""
+    """Removes a file, or a directory that someone else has put in its place."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -1,7 +1,7 @@
 """Runs of traces: immutable Arrow blobs in Redis up to a limit, with a memory-mapped file cache on every host.
 
-A run is in Redis or, beyond the limit, only on this host's disk. Its place is not recorded: it is read from wherever it
-is. If it is lost, recovery rebuilds its lanes from Kafka, so results are the same under every limit.
+A run is in Redis or, beyond the limit, only on this host's disk. Its place is not recorded: a reader looks in both. If
+it is lost, recovery rebuilds its lanes from Kafka, so results are the same under every limit.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from operators.core.decoding import Broken
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, untrusted_frame
 
-#: A Redis string holds 512 MB; pieces of this size keep every command short.
+#: A Redis string holds up to 512 MB; pieces of this size keep every command short.
 CHUNK = 48 * 1024 * 1024
-#: The end of the name of a run that is being restored.
+#: The suffix of the name of a run that is being restored.
 _UNFINISHED = "/unfinished"
 #: The field of the check sum.
 CHECK = "crc32"
@@ -34,14 +34,14 @@ CHECK = "crc32"
 
 @dataclass(frozen=True)
 class RunLocations:
-    """The places of runs: the sizes in bytes of those in Redis and of those only on disk, by name."""
+    """Where runs are: the sizes in bytes, by name, of those in Redis and of those only on disk."""
 
     resident: dict[str, int]
     disk: dict[str, int]
 
 
 def run_fields(blob: bytes) -> dict[str, bytes]:
-    """The fields under which a run is in Redis: its pieces by number, and the check sum of the whole.
+    """The fields of a run's hash in Redis: its pieces by number, and the check sum of the whole.
 
     >>> run_fields(b"abc")
     {'0': b'abc', 'crc32': b'891568578'}
@@ -51,8 +51,8 @@ def run_fields(blob: bytes) -> dict[str, bytes]:
 
 
 def frame_of_run(fields: Mapping[bytes, bytes]) -> pl.DataFrame:
-    """The run in the fields of Redis. Raises Broken for what is none. Versions before this one wrote no check sum:
-    their runs are checked by Arrow."""
+    """The run in the fields of a hash in Redis. Raises Broken if it is damaged. Older versions wrote no check sum:
+    Arrow validates their runs."""
     pieces = {name: piece for name, piece in fields.items() if name != CHECK.encode()}
     blob = b"".join(pieces[number] for number in (str(at).encode() for at in range(len(pieces))) if number in pieces)
     if len(blob) != sum(map(len, pieces.values())):
@@ -68,8 +68,8 @@ def frame_of_run(fields: Mapping[bytes, bytes]) -> pl.DataFrame:
 class RunStore:
     """Writes a run once under its name and reads it from anywhere.
 
-    A name is a path-like text (`incarnation/epoch/…`) and never changes its content. `limit` is how many bytes the
-    runs of the fragment may take in Redis; None means any number.
+    A name is a path-like text (`incarnation/epoch/…`), and the content of a name never changes. `limit` is how many
+    bytes the fragment's runs may take in Redis; None means no limit.
     """
 
     def __init__(self, client: redis.Redis, cluster: str, fragment: str, cache: Path, limit: int | None = None) -> None:
@@ -96,7 +96,7 @@ class RunStore:
             self._cache.write(name, frame, lasting=name not in admitted)
 
     def read(self, name: str) -> pl.DataFrame:
-        """A run, from the file cache or else from Redis. Raises ExternalError when it is gone: recovery rebuilds it."""
+        """A run, from the file cache or else from Redis. Raises ExternalError if it is lost; recovery rebuilds it."""
         frame = self._cache.read(name)
         if frame is None:
             frame = self._fetch(name)
@@ -120,8 +120,8 @@ class RunStore:
             ) from error
 
     def check(self, name: str) -> int | None:
-        """Compares the file of a run with its check sums. A damaged one is replaced by the copy in Redis. Returns the
-        size of the file in bytes, None if this host has none. Raises ExternalError if it was damaged and there is no
+        """Verifies the check sums of a run's file. A damaged file is replaced by the copy in Redis. Returns the size of
+        the file in bytes, None if this host has none. Raises ExternalError if the file was damaged and there is no
         copy."""
         if self._cache.size(name) is None:
             return None
@@ -130,14 +130,14 @@ class RunStore:
         return self._cache.size(name)
 
     def damage(self) -> dict[str, str]:
-        """What was found damaged since the last call, by any process: by file or key of Redis, the reason."""
+        """The damage that any process has found since the last call: the reason by file or key of Redis."""
         return self._reports.take()
 
     def _file_damaged(self, name: str, reason: str) -> None:
         self._report(str(self._cache.path(name)), reason)
 
     def _redis_damaged(self, name: str, reason: str) -> None:
-        """Removes a run from Redis, as a damaged file is removed, so that recovery finds that it is lost."""
+        """Removes a damaged run from Redis, as damaged files are removed, so that recovery detects its loss."""
         self._report(self._memory.run(name), reason)
         self._memory.release([name])
 
@@ -148,9 +148,8 @@ class RunStore:
         return self._client.type(key_) in (b"hash", b"none")
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The blob of a run, piece by piece. Raises ExternalError when it is gone, also where it leaves Redis
-        meanwhile: then it is on this host, and is read from there when asked for again. Likewise, after the last piece,
-        where it is damaged in Redis."""
+        """The blob of a run, piece by piece. Raises ExternalError if the run is lost, if it leaves Redis in the
+        meantime (a second call then reads it from this host), or, after the last piece, if it is damaged in Redis."""
         with translated("reading state"):
             count = self._client.hlen(self._memory.run(name))
             wanted = cast("bytes | None", self._client.hget(self._memory.run(name), CHECK)) if count else None
@@ -173,9 +172,9 @@ class RunStore:
             raise ExternalError(f'run "{name}" is damaged in redis: the check sum differs')
 
     def restore(self, name: str, size: int, pieces: Iterable[bytes]) -> None:
-        """Stores a run again from its blob of `size` bytes: in Redis if the limit allows, else on disk. It is there
-        once `pieces` has ended without an error; what a crash leaves behind is removed by `sweep`. This host, which
-        is about to read all runs, gets its file at once."""
+        """Stores a run again from its blob of `size` bytes: in Redis if the limit allows, else on disk. The run exists
+        once `pieces` has ended without an error; `sweep` removes the remains of a crash. This host gets the run's file
+        at once, since it is about to read all runs."""
         admitted = bool(self._memory.admit({name: size}, self._limit))
         with self._cache.receiving(name, lasting=not admitted) as file:
             if admitted:
@@ -184,7 +183,7 @@ class RunStore:
                 file.writelines(pieces)
 
     def _send(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Writes a run to Redis, where it has its name once it is whole."""
+        """Writes a run to Redis; it gets its name once it is complete."""
         unfinished = self._memory.run(name + _UNFINISHED)
         with translated("writing state"):
             self._client.delete(unfinished)
@@ -215,8 +214,8 @@ class RunStore:
         return not self.missing(names)
 
     def spill(self, names: set[str], limit: int | None, parts: Iterable[Part] = ()) -> RunLocations:
-        """Removes those of the named runs from Redis that exceed the limits, once they are flushed to disk; returns the
-        places of all."""
+        """Removes the runs that exceed the limits from Redis, once they are flushed to disk. Returns the locations of
+        all named runs."""
         resident = {name: size for name, size in self._memory.resident().items() if name in names}
         gone = leaving(resident, limit, parts)
         for name in gone:
@@ -234,7 +233,7 @@ class RunStore:
 
     def sweep(self, kept: set[str]) -> int:
         """Removes every run of the fragment that is not in `kept`, such as those of a crashed epoch, from Redis and
-        from this host; returns the number of those that were in Redis."""
+        from this host. Returns how many of them were in Redis."""
         prefix = key(self._cluster, self._fragment, "run", "")
         with translated("removing state"):
             written = {
@@ -248,7 +247,7 @@ class RunStore:
 
 
 def _written(pieces: Iterable[bytes], file: IO[bytes]) -> Iterator[bytes]:
-    """The pieces, each of which is written to the file before it is passed on."""
+    """The pieces; each is written to the file before it is yielded."""
     for piece in pieces:
         file.write(piece)
         yield piece

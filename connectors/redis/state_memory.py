@@ -1,4 +1,4 @@
-"""The memory that a fragment's state takes in Redis: which runs must leave it (a pure decision), and its account."""
+"""Accounts for the memory of a fragment's state in Redis, and decides which runs must leave Redis."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from connectors.redis.errors import translated
 
 #: The bytes that Redis takes for a run in addition to its content.
 OVERHEAD = 256
-#: New runs are written before those that they replace are removed: one half of the limit is for each.
+#: New runs are written before those that they replace are removed, so each of the two gets half of the limit.
 _SETTLED = 2
 
 
 def overflow(resident: Mapping[str, int], limit: int | None) -> list[str]:
-    """The runs to be kept only on disk, given their bytes in Redis: the largest, which are rewritten least often, until
-    the others take at most half of the limit.
+    """The runs to keep only on disk, given the bytes of each in Redis: the largest, which are rewritten least often,
+    until the others take at most half of the limit.
 
     >>> overflow({"a": 70, "b": 20, "c": 40}, 130), overflow({"a": 70, "b": 20}, 200), overflow({"a": 70}, None)
     (['a'], [], [])
@@ -38,14 +38,14 @@ def overflow(resident: Mapping[str, int], limit: int | None) -> list[str]:
 
 @dataclass(frozen=True)
 class Part:
-    """Some runs of a fragment, and the limit of the bytes that they may take."""
+    """Some runs of a fragment, and how many bytes they may take in Redis."""
 
     names: frozenset[str]
     limit: int
 
 
 def leaving(resident: Mapping[str, int], limit: int | None, parts: Iterable[Part]) -> set[str]:
-    """The runs to be kept only on disk: those of each part that exceed its limit, and of the others those that exceed
+    """The runs to keep only on disk: those of each part that exceed its limit, and then those of the rest that exceed
     the limit of all.
 
     >>> sorted(leaving({"a": 70, "b": 20, "c": 40}, 100, [Part(frozenset("bc"), 50)]))
@@ -68,7 +68,7 @@ class StateMemory:
         self._release = client.register_script(scripts.joinpath("release_runs.lua").read_text())
 
     def admit(self, sizes: Mapping[str, int], limit: int | None) -> set[str]:
-        """Enters the runs that may be written, smallest first while the total is within the limit, and returns them."""
+        """Enters and returns the runs that may be written: smallest first, while the total is within the limit."""
         ordered = sorted(sizes, key=lambda name: (sizes[name], name))
         entries = [part for name in ordered for part in (name, sizes[name] + OVERHEAD)]
         with translated("accounting for state"):

@@ -14,7 +14,7 @@ from operators.core.errors import DsmsError, ExternalError, UserError
 from operators.core.masking import MASK
 
 BATCH_ROWS = 10_000
-#: What a query of sqlite may do.
+#: The actions that a query of sqlite may perform.
 _READING = frozenset({
     sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE,
     sqlite3.SQLITE_TRANSACTION,
@@ -61,7 +61,7 @@ def unusable(error: Exception) -> UserError:
 
 
 def _sqlite_engine(url: sa.URL) -> sa.Engine:
-    """An engine that reads a file, which it neither makes nor changes; without a file it has no tables."""
+    """An engine that reads a file, and never creates or changes one; without a file it has no tables."""
     if url.get_driver_name() != "pysqlite":
         raise UserError("the only driver of sqlite is pysqlite", hint="use sqlite:////path/of/the/file")
     if url.database is None or url.database == ":memory:":
@@ -74,14 +74,14 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
 
 
 def _reading_only(name: str) -> sqlite3.Connection:
-    """A connection that runs queries and nothing else: ATTACH and VACUUM INTO could make other files."""
+    """A connection that runs queries only: ATTACH and VACUUM INTO could create other files."""
     connection = sqlite3.connect(name, uri=True, check_same_thread=False)
     connection.set_authorizer(_authorized)
     return connection
 
 
 def _authorized(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    """Whether a step of a query is allowed. SQLAlchemy itself asks for one setting."""
+    """Whether an action of a query is allowed. SQLAlchemy itself reads one setting."""
     asks = action == sqlite3.SQLITE_PRAGMA and first == "read_uncommitted" and second is None
     return sqlite3.SQLITE_OK if asks or action in _READING else sqlite3.SQLITE_DENY
 
@@ -95,10 +95,10 @@ def _table(names: list[str], rows: list[tuple[object, ...]]) -> pa.Table:
 
 
 def translated(error: SQLAlchemyError, password: str | None, what: str) -> DsmsError:
-    """Our error for one of a database that was asked for `what`, without the password."""
+    """This project's error, without the password, for a database error in `what`, such as a query."""
     reason = str(getattr(error, "orig", None) or type(error).__name__).splitlines()[0]
-    reason = reason.replace(str(password), MASK) if password else reason  # some drivers repeat how they connect
-    # sqlite reports an error of the query itself, such as an unknown table, in the class of failures
+    reason = reason.replace(str(password), MASK) if password else reason  # some drivers repeat the password
+    # sqlite reports an error in the query, such as an unknown table, as an OperationalError
     wrong_query = getattr(getattr(error, "orig", None), "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
     if isinstance(error, OperationalError) and not wrong_query:
         return ExternalError(f"the database failed to run {what}: {reason}")

@@ -27,7 +27,7 @@ class CsvLayout:
 def file_batches(path: Path, form: str, layout: CsvLayout | None = None) -> Iterator[pa.Table]:
     """The rows of a file in batches of up to about 65 000. All columns of CSV are text: the table declares the types.
 
-    Raises UserError when the file is not in this format.
+    Raises UserError if the file is not in this format.
     """
     if form not in FORMATS:
         raise UserError(f'unknown file format "{form}" of "{path.name}"', hint="have: " + ", ".join(FORMATS))

@@ -1,4 +1,4 @@
-"""Where the changes of a result are kept, each once: together with the position up to which they were taken."""
+"""Sinks: they keep each change of a result exactly once, by storing changes together with the position after them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from operators.core.errors import UserError
 
-#: What a change says besides its row; no column of a result may be called so where it is kept.
+#: The columns of a change in addition to its row; a kept result must not have columns with these names.
 OP, INSTANT = "dsms_op", "dsms_ts"
 
 
 @dataclass(frozen=True)
 class SinkResult:
-    """A result to be kept: its name, the columns, and those of its key, if it has one."""
+    """A result to keep: its name, its columns, and the columns of its key, if it has one."""
 
     name: str
     schema: pa.Schema
@@ -29,8 +29,8 @@ class SinkResult:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some changes of a result: the operation (+, u, -) and the instant of each, and the rows, of which a removal has
-    the key alone."""
+    """Some changes of a result: the operation (+, u, -), the instant and the row of each. The row of a removal has only
+    the key."""
 
     ops: Sequence[str]
     instants: Sequence[int | None]
@@ -55,37 +55,37 @@ class Batch:
 
 
 class Position(NamedTuple):
-    """Up to where a result was taken, and when a sink was last there, in seconds since 1970."""
+    """The position up to which a result was taken, and when the sink last confirmed it, in seconds since 1970."""
 
     token: str
     seen: float
 
 
 class Sink(Protocol):
-    """Keeps changes. What `take` has taken outlives a crash, with its token or not at all."""
+    """Keeps changes. Changes given to `take` are stored durably, either together with their token or not at all."""
 
     def position(self) -> Position | None:
-        """Up to where changes were taken; None before the first."""
+        """The position up to which changes were taken; None before the first."""
         ...
 
     def take(self, changes: Batch, token: str) -> None:
-        """Takes changes; `token` is the position after them. Raises UserError, and takes nothing, where another one has
-        taken some meanwhile."""
+        """Stores changes; `token` is the position after them. Raises UserError, and stores nothing, if another process
+        has stored some in the meantime."""
         ...
 
     def touch(self) -> None:
-        """Notes that there was nothing to take until now."""
+        """Records that there were no further changes until now."""
         ...
 
     def empty(self) -> None:
-        """Forgets all that was taken."""
+        """Deletes all stored changes and the position."""
         ...
 
     def close(self) -> None:
-        """Gives back what it holds."""
+        """Releases the sink's resources."""
         ...
 
 
 def taken_by_another(what: str) -> UserError:
-    """The error where two processes keep the same."""
+    """The error if two processes write the same result to the same target."""
     return UserError(f"another process has written to {what} meanwhile", hint="run one sink for each result and target")

@@ -1,5 +1,7 @@
-"""The rows of a result in a table of a SQL database: each step writes its changes and the position in one
-transaction."""
+"""Keeps the rows of a result in a table of a SQL database.
+
+Each step writes its changes and the position in one transaction.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ from connectors.tables.sink import INSTANT, Batch, Position, SinkResult, taken_b
 from operators.core.errors import UserError
 
 POSITIONS = "dsms_positions"
-#: The longest text that some databases take in a primary key.
+#: The longest text that some databases allow in a primary key.
 _SHORT_TEXT = 255
 _Row = tuple[Any, ...]
 
 
 class DatabaseSink:
-    """Keeps a table like a result. With a key the table has its rows as of the last change; a result without a key, to
-    which rows are only added, is kept with the instant of each.
+    """Keeps a table equal to a result. With a key, the table has the rows as of the last change. A result without a key
+    must be append-only; its rows are kept with the instant of each.
 
     >>> sink = DatabaseSink("sqlite://", "hot", SinkResult("hot", pa.schema([("room", pa.string())]), ("room",)))
     >>> sink.take(Batch(["+", "-", "+"], [1, 2, 2], pa.table({"room": ["a", "a", "b"]})), "o3:3")
@@ -35,7 +37,7 @@ class DatabaseSink:
     """
 
     def __init__(self, url: str, table: str, result: SinkResult) -> None:
-        """Makes the table unless it is there. Errors do not contain the url, which may have a password."""
+        """Creates the table if it does not exist. Errors do not contain the url, which may have a password."""
         self._result = result
         if table.lower() == POSITIONS:
             raise UserError(f'table "{table}" is that of positions', hint="choose another one by --table")
@@ -45,7 +47,7 @@ class DatabaseSink:
             self._engine = sa.create_engine(sa.make_url(url), json_serializer=_json)
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError, TypeError) as error:
             raise unusable(error) from None
-        self._texts = self._engine.dialect.name == "sqlite"  # it has no decimals
+        self._texts = self._engine.dialect.name == "sqlite"  # sqlite has no decimals
         metadata = sa.MetaData()
         self._table = sa.Table(table, metadata, *self._columns())
         if result.key:
@@ -63,11 +65,11 @@ class DatabaseSink:
         self._position = self._read_position()
 
     def position(self) -> Position | None:
-        """Up to where changes were taken."""
+        """The position up to which changes were taken."""
         return self._position
 
     def take(self, changes: Batch, token: str) -> None:
-        """Writes the changes and the position. Raises UserError, and nothing is written, for a removal from a result
+        """Writes the changes and the position. Raises UserError, and writes nothing, for a removal from a result
         without a key."""
         rows = changes.values()
         with self._reported(), self._engine.begin() as transaction:
@@ -79,7 +81,7 @@ class DatabaseSink:
         self._position = after
 
     def touch(self) -> None:
-        """Notes in the position that there was nothing to take until now."""
+        """Records in the position that there were no further changes until now."""
         if self._position is not None:
             after = Position(self._position.token, time.time())
             with self._reported(), self._engine.begin() as transaction:
@@ -94,7 +96,7 @@ class DatabaseSink:
         self._position = None
 
     def rows(self) -> list[_Row]:
-        """What the table has."""
+        """The rows of the table."""
         with self._reported(), self._engine.connect() as connection:
             return [tuple(row) for row in connection.execute(sa.select(self._table))]
 
@@ -103,18 +105,18 @@ class DatabaseSink:
         self._engine.dispose()
 
     def _advance(self, transaction: sa.Connection, after: Position) -> None:
-        """Moves the position on, from where this sink has read it: then no other one has written meanwhile."""
+        """Advances the position. Raises UserError if it is not the known one, as another sink has written."""
         known, values = self._positions.c, {"token": after.token, "seen": after.seen}
         if self._position is None:
             given = {"table_name": self._table.name, "result": self._result.name, **values}
-            transaction.execute(sa.insert(self._positions), [given])  # the key refuses a second one
+            transaction.execute(sa.insert(self._positions), [given])  # the primary key refuses a second row
             return
         own = (known.table_name == self._table.name) & (known.token == self._position.token)
         if transaction.execute(sa.update(self._positions).where(own).values(**values)).rowcount != 1:
             raise taken_by_another(f'table "{self._table.name}"')
 
     def _replace(self, transaction: sa.Connection, ops: Any, rows: list[_Row]) -> None:
-        """The last change of each key counts: its row goes, and the new one comes."""
+        """Applies the last change of each key: deletes the old row and inserts the new one."""
         names, key = self._result.schema.names, self._result.key
         places = [names.index(name) for name in key]
         last = {tuple(row[at] for at in places): (op, row) for op, row in zip(ops, rows, strict=True)}
@@ -141,7 +143,7 @@ class DatabaseSink:
         return dict(zip(names, values, strict=True))
 
     def _columns(self) -> Iterator[sa.Column[Any]]:
-        """No column is the primary key: those of a result's key may be NULL, and texts of any length."""
+        """The columns. None is a primary key, since key columns of a result may be NULL or texts of any length."""
         short = self._engine.dialect.name in ("mysql", "mariadb")  # an index there needs to know the length
         for field in self._result.schema:
             kind = _type_of(field.type)

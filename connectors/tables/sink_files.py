@@ -1,4 +1,4 @@
-"""The changes of a result as Parquet files: each file has some of them, and in its metadata the position after them."""
+"""Keeps the changes of a result as Parquet files; each file's metadata has the position after its changes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _FILES, _DIGITS = "changes-*.parquet", 12
 
 
 class ParquetSink:
-    """A directory of files `changes-000000000001.parquet`, …, in the order of the changes. A file is there as a whole
-    or not at all.
+    """A directory of files `changes-000000000001.parquet`, …, in the order of the changes. Files appear
+    atomically.
 
     >>> import tempfile
     >>> import pyarrow as pa
@@ -30,7 +30,7 @@ class ParquetSink:
     """
 
     def __init__(self, directory: Path, result: str) -> None:
-        """UserError for a directory with files of another result."""
+        """Raises UserError if the directory has files of another result."""
         self._directory, self._result = directory, result
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -42,11 +42,11 @@ class ParquetSink:
             raise ExternalError(f'"{directory}" cannot be used: {error.strerror}', retryable=False) from error
 
     def position(self) -> Position | None:
-        """Up to where changes were taken."""
+        """The position up to which changes were taken."""
         return self._position
 
     def take(self, changes: Batch, token: str) -> None:
-        """Writes a file of these changes."""
+        """Writes a file with these changes. Raises UserError if another process has written the next file."""
         described = {_TOKEN: token.encode(), _RESULT: self._result.encode()}
         table, file = changes.table().replace_schema_metadata(described), self._file(self._number + 1)
         part = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}")
@@ -54,7 +54,7 @@ class ParquetSink:
             with part.open("wb") as opened:
                 parquet.write_table(table, opened, compression="zstd")
             flush_to_disk(part)
-            os.link(part, file)  # unlike a renamed one it never takes the place of another
+            os.link(part, file)  # unlike renaming, linking never replaces an existing file
             flush_to_disk(self._directory)
         except FileExistsError as error:
             raise taken_by_another(f'"{self._directory}"') from error
@@ -65,22 +65,22 @@ class ParquetSink:
         self._number, self._position = self._number + 1, self._position_of(file)
 
     def touch(self) -> None:
-        """Notes in the time of the last file that there was nothing to take until now."""
+        """Records in the last file's modification time that there were no further changes until now."""
         if self._number:
             os.utime(self._file(self._number))
 
     def empty(self) -> None:
-        """Deletes the files, the last one first, which says what is there."""
+        """Deletes the files, the last one first, so that the position is always that of the remaining files."""
         for file in reversed(self._files()):
             file.unlink()
         self._number, self._position = 0, None
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there are no resources to release."""
 
     def _remove_parts(self) -> None:
-        """What a process that was killed has left of files that are there by now. That of the next one may be being
-        written, by a process that goes on until it sees that it was overtaken."""
+        """Removes the temporary files of killed processes. Temporary files of the next file to be written are kept: a
+        process that has been superseded, but has not noticed it yet, may still be writing one."""
         for part in self._directory.glob(f".{_FILES}.*"):
             if part.name[1:] < self._file(self._number + 1).name:
                 part.unlink(missing_ok=True)

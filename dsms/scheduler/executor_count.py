@@ -1,4 +1,4 @@
-"""How many executors there should be: a pure decision over how far queries are behind."""
+"""Decides, as a pure function, how many executors there should be, by how far queries are behind."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-#: Fewer executors are tried again once records come at this part of the rate at which they once fell behind.
+#: A number of executors is tried again once the arrival rate is at most this part of that at which it was too small.
 _LESS = 0.7
-#: How long a query that falls behind may seem to catch up, and for how long it is remembered that one did.
+#: How long a query that falls behind may seem to catch up. How long a rate at which queries fell behind is remembered.
 _MOMENT_S, _DAY_S = 10.0, 86_400.0
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """The bounds of the number of executors, for how many seconds a query has to fall behind before there are more of
-    them, and for how many none must be before there are fewer."""
+    """The bounds of the number of executors. It grows after a query has fallen behind for `up_s` seconds, and shrinks
+    after all queries have been caught up for `down_s` seconds."""
 
     least: int
     most: int
@@ -25,9 +25,9 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Load:
-    """What is known of the executors at one moment: how many are asked for and ready, how many fragments there are for
-    them to run, whether a query falls behind or all have read what there is (neither holds while one catches up), how
-    many records come for all queries a second, and which queries these are."""
+    """The load at one moment: how many executors are requested (`asked`) and ready, how many fragments they run, the
+    pace of the queries, how many records arrive for all queries a second, and the queries. The pace is "behind" if a
+    query falls behind, "caught up" if all have read their sources to the end, and "catching up" otherwise."""
 
     asked: int
     ready: int
@@ -39,25 +39,25 @@ class Load:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What is remembered between two moments: the pace, since when it has been that (None: not yet) and when it last
-    was; and for each number of executors the least rate at which these queries fell behind, with the time."""
+    """The memory between two decisions: the pace, since when it has lasted (None: not yet) and when it was last seen;
+    and for each number of executors the least arrival rate at which these queries fell behind, with the time."""
 
     pace: str = ""
     since: float | None = None
     last: float = 0.0
     fell_behind_at: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     queries: frozenset[str] = frozenset()
-    #: How many there were before there was one fewer; 0 after there were more.
+    #: The number of executors before it was last reduced by one; 0 after an increase.
     before: int = 0
 
 
 def wanted(load: Load, scaling: Scaling, past: Outlook, now: float) -> tuple[int, Outlook]:
-    """The number of executors to ask for, and what to remember.
+    """The number of executors to request, and the new outlook.
 
-    Twice as many where a query has fallen behind for `up_s`, since each step takes the time in which an executor
-    starts, or as many as before if there was just one fewer. One fewer where all have been caught up for `down_s`,
-    unless so few fell behind at nearly the present rate. Never more than there are fragments, which are what executors
-    share. While executors start or end there are not more of them.
+    If a query has fallen behind for `up_s`, the number doubles, since each increase costs the start time of an
+    executor; if the last change was a decrease by one, that is undone instead. If all queries have been caught up for
+    `down_s`, the number decreases by one, unless that number fell behind at nearly the present rate. It never exceeds
+    the number of fragments, the units that executors run, and does not grow while executors start or end.
 
     >>> scaling, load = Scaling(1, 4, up_s=10, down_s=60), Load(1, 1, 8, "behind", arriving=900.0)
     >>> count, past = wanted(load, scaling, Outlook(), now=0.0)
@@ -80,12 +80,12 @@ def wanted(load: Load, scaling: Scaling, past: Outlook, now: float) -> tuple[int
 
 
 def _of_these_queries(load: Load, past: Outlook) -> Outlook:
-    """What was remembered of other queries says nothing of these."""
+    """Drops the remembered rates if the queries have changed."""
     return past if past.queries == load.queries else replace(past, queries=load.queries, fell_behind_at={})
 
 
 def _seen(load: Load, past: Outlook, now: float) -> Outlook:
-    """The outlook after this moment: a query that catches up for a moment, between two batches, still falls behind."""
+    """The outlook after this moment. A query that catches up briefly, between two batches, still falls behind."""
     if past.since is not None and past.pace == load.pace:
         return replace(past, last=now)
     if past.since is not None and (past.pace, load.pace) == ("behind", "catching up") and now - past.last <= _MOMENT_S:
@@ -112,6 +112,6 @@ def _fewer(load: Load, scaling: Scaling, past: Outlook, now: float) -> tuple[int
 
 
 def _known(past: Outlook, count: int, now: float) -> float | None:
-    """The rate at which so many executors fell behind in the last day."""
+    """The rate at which this number of executors fell behind in the last day; None if it did not."""
     rate, at = past.fell_behind_at.get(count, (None, 0.0))
     return rate if now - at <= _DAY_S else None

@@ -1,4 +1,4 @@
-"""The queues that are served in the next batch."""
+"""Decides which queues the next batch serves, and how much of each."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dsms.scheduler.policies import Policy
 from dsms.scheduler.ready import Moment, Past, Ready
 from operators.core.errors import InternalError
 
-#: The relative difference below which sizes and times count as equal: costs are measured, and sums are rounded.
+#: The relative difference below which sizes and times are considered equal: costs are measured, and sums are rounded.
 NEARLY = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """An amount to be served from the head of a queue."""
+    """An amount to serve from the head of a queue."""
 
     ready: Ready
     size: float
@@ -27,11 +27,11 @@ class Grant:
 
 
 def grants(policy: Policy, past: Past, ready: Sequence[Ready], moment: Moment) -> tuple[tuple[Grant, ...], Past]:
-    """The next grants in order, and the past if each takes as long as expected. Callers that measure the durations use
-    `Past.after` instead.
+    """The next grants in order, and the past after them if each takes as long as expected. Callers that measure the
+    durations use `Past.after` instead.
 
-    Queues are served whole in the order of the policy, the last one as far as the budget allows, so that the batch
-    fills the budget unless there is less work. The output of these grants is ready for the next batch. Raises
+    Queues are served whole in the order of the policy, except that the last one is served as far as the budget allows:
+    the batch fills the budget unless there is less work. The output of these grants is ready for the next batch. Raises
     InternalError unless the budget is positive.
 
     >>> from dsms.scheduler.policies import Fifo

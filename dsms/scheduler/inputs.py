@@ -1,4 +1,4 @@
-"""Random inputs of simulations. The same seed gives the same inputs."""
+"""Random inputs for simulations. The same seed gives the same inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Input:
 
 
 def poisson(seed: int, rate: float, until_s: float, *, size: float = 1.0, path: int = 0) -> tuple[Input, ...]:
-    """A Poisson process: independent inputs, `rate` of them a second on average.
+    """The inputs of a Poisson process: independent, `rate` of them a second on average.
 
     >>> abs(len(poisson(1, 2.0, 10_000.0)) - 20_000) < 500
     True

@@ -1,4 +1,4 @@
-"""Assignment of fragments to executors, as a pure decision over leases."""
+"""Assigns fragments to executors, as a pure function of leases, and defines the statuses that executors report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsms.scheduler.tuning import Bounds
 from operators.core.alarms import Alarm, Alarms
 from operators.core.decoding import Broken, Int64, Natural, decoded
 
-#: States of an executor: it cannot run anything yet; has nothing to run; runs; is trying to run.
+#: States of an executor: it cannot run fragments yet; has none to run; runs them; is trying to run them.
 STARTING: Final = "starting"
 IDLE: Final = "idle"
 RUNNING: Final = "running"
@@ -22,15 +22,16 @@ RECOVERING: Final = "recovering"
 
 class Assignment(msgspec.Struct, frozen=True):
     """The executor that owns a fragment. `lease` is a fencing token that grows with every change of owner, even if
-    Redis has lost the last one: the time of the change in milliseconds, or a later one."""
+    Redis has lost the last token: it is the time of the change in milliseconds, or greater."""
 
     executor: str
     lease: Natural = 1
 
 
 class LaneStatus(msgspec.Struct, frozen=True):
-    """The status of a query: its frontier (None: none yet), the next offset by partition, why it failed, the share of
-    its input that it keeps (`stays`), the rows that were shed, and whether its bound on the error makes it late."""
+    """The status of a query: its frontier (None: none yet), the next offset by partition, why it failed, the fraction
+    of its input that it keeps (`stays`), how many rows were shed (`left_out`), and whether it is late because its bound
+    on the error allows no more shedding."""
 
     frontier: Int64 | None = None
     offsets: dict[str, Int64] = {}
@@ -38,23 +39,23 @@ class LaneStatus(msgspec.Struct, frozen=True):
     stays: float = 1.0
     left_out: Natural = 0
     late: bool = False
-    #: The instants that it has passed in its sources, by source id.
+    #: The instants that the query has passed in its sources, by source id.
     reached: dict[str, int] = {}
-    #: What records of its sources wait for, such as an unknown schema: it goes on with the other partitions alone.
+    #: What records of its sources wait for, such as an unknown schema; the query continues with the other partitions.
     waits: tuple[str, ...] = ()
-    #: The sizes of its windows as a fraction of their ranges (None: they have none), and whether its memory holds them.
+    #: The sizes of its windows as a fraction of their ranges (None: there are none), and whether they fit in memory.
     size: float | None = None
     fits: bool = True
-    #: Of a query that is changing to another plan: whether that builds its state, has it, or has failed.
+    #: If the query is changing to another plan: whether that plan builds its state, has built it, or has failed.
     next_plan: Literal["", "building", "ready", "failed"] = ""
-    #: The orders in which that plan joins.
+    #: The join orders of the next plan.
     next_orders: JoinOrders | None = None
-    #: Why it has failed.
+    #: Why the next plan has failed.
     next_error: str = ""
 
     @property
     def shed(self) -> str:
-        """How its input is shed or its windows are smaller, in a few words.
+        """A short text that says how input is shed or windows are reduced.
 
         >>> LaneStatus(stays=0.25, left_out=300).shed, LaneStatus(late=True).shed, LaneStatus(left_out=300).shed
         ('shed to 25 %, 300 rows left out', 'late: max_error allows no more shedding', '300 rows left out')
@@ -68,8 +69,8 @@ class LaneStatus(msgspec.Struct, frozen=True):
 
 
 class CheckpointStatus(msgspec.Struct, frozen=True):
-    """The checkpoints of a fragment: the newest one and when it was made (in seconds since 1970), the number of the
-    last request that was served, and why none can be made at the moment."""
+    """The checkpoints of a fragment: the newest one and when it was created (in seconds since 1970), the number of the
+    last request that was served, and why no checkpoint can be created at present."""
 
     id: str = ""
     created: float = 0.0
@@ -80,7 +81,7 @@ class CheckpointStatus(msgspec.Struct, frozen=True):
 
 class FragmentStatus(msgspec.Struct, frozen=True):
     """The status of a fragment on its executor, and of its queries. `dead_letters` counts the refused records of each
-    source: late, undecodable or with a fault in a query."""
+    source: they were late, undecodable, or had a fault (an expression without a value) in a query."""
 
     state: str = RECOVERING
     reason: str = ""
@@ -94,7 +95,7 @@ class FragmentStatus(msgspec.Struct, frozen=True):
     #: The bytes of its state in Redis, and only on disk.
     redis_bytes: int = 0
     disk_bytes: int = 0
-    #: None where no checkpoints are made.
+    #: None if no checkpoints are made.
     checkpoint: CheckpointStatus | None = None
 
 
@@ -116,9 +117,9 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     #: The bytes of its state in Redis, and only on disk.
     redis_bytes: int = 0
     disk_bytes: int = 0
-    #: The checkpoints of its fragments, where such are made.
+    #: The checkpoints of its fragments, if any are made.
     checkpoints: dict[str, CheckpointStatus] = {}
-    #: What it has read and does not count, and whether it marks what it writes to internal topics, and results.
+    #: The alarms for invalid data that it has read; whether it marks its records in internal topics, and its results.
     alarms: tuple[Alarm, ...] = ()
     marks: bool = False
     marks_results: bool = False
@@ -160,10 +161,13 @@ def assign(
     now_ms: int,
     idle: Collection[str] = (),
 ) -> dict[str, Assignment]:
-    """The executor of each fragment now. A fragment stays while its executor is alive; otherwise the live executor with
-    the fewest fragments takes it over. A restarted executor has lost what it ran, so one that is ready is preferred. If
-    an executor has two fragments with queries more than another, one of them moves, and only one at a time, since it
-    starts anew there; else one of `idle`, which have no queries, if it has two fragments more.
+    """The new executor of each fragment. A fragment stays while its executor is alive; otherwise the live executor with
+    the fewest fragments takes it over. Executors that are starting are used only if there are no others: a restarted
+    one has lost its fragments.
+
+    If an executor has at least two fragments with queries more than another, one of them moves; only one at a time,
+    since a moved fragment must recover. Otherwise, if an executor has at least two fragments more than another in all,
+    one of its `idle` fragments, which have no queries, moves.
 
     >>> alone = assign({}, {"a": ExecutorStatus()}, ["0", "1"], 900)
     >>> alone
@@ -186,7 +190,7 @@ def assign(
 def _loads(
     assigned: Mapping[str, Assignment], able: Collection[str], idle: Collection[str]
 ) -> dict[str, tuple[int, int]]:
-    """How many fragments with queries, and how many in all, each executor has."""
+    """How many fragments with queries, and how many fragments in all, each executor has."""
     names = [(assignment.executor, fragment in idle) for fragment, assignment in assigned.items()]
     with_queries, all_ = Counter(name for name, without in names if not without), Counter(name for name, _ in names)
     return {name: (with_queries[name], all_[name]) for name in able}
@@ -199,7 +203,7 @@ def _moved(before: Assignment | None, executor: str, now_ms: int) -> Assignment:
 def _rebalanced(
     assigned: Mapping[str, Assignment], able: Collection[str], idle: Collection[str], now_ms: int
 ) -> dict[str, Assignment]:
-    """The new assignment of the fragment that moves, if one does."""
+    """The new assignment of the fragment that moves, if one moves."""
     loads = _loads(assigned, able, idle)
     for kind, movable in enumerate(([*assigned.keys() - set(idle)], [*assigned.keys() & set(idle)])):
         least = min(able, key=lambda name: loads[name][kind])
@@ -210,13 +214,13 @@ def _rebalanced(
 
 
 def read_assignments(body: bytes | None) -> dict[str, Assignment]:
-    """The assignments that a document holds; none if there is no document. Raises Broken."""
+    """The assignments in a document; empty if there is no document. Raises Broken if it is invalid."""
     assigned: dict[str, Assignment] = decoded(body, dict[str, Assignment]) if body else {}
     return assigned
 
 
 def read_statuses(bodies: Mapping[str, bytes], alarms: Alarms) -> dict[str, ExecutorStatus]:
-    """The signs of life of executors by name. What is none does not count, with an alarm."""
+    """The statuses in the executors' signs of life, by name. An invalid one is left out, with an alarm."""
     statuses: dict[str, ExecutorStatus] = {}
     for name, body in bodies.items():
         place = f"executor:{name}"

@@ -1,4 +1,4 @@
-"""Scheduling policies: which queue is served first. Pure decisions, given time, sizes and the past."""
+"""Scheduling policies: pure functions that decide which queue is served first, given time, sizes and the past."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Policy(Protocol):
     """An immutable value. `parse_policy` reads its text back."""
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
-        """All ready queues, the one to serve first in front."""
+        """All ready queues, in the order in which to serve them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Fifo:
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """The operator first that by itself frees the most memory a second.
+    """The operator first that frees the most memory a second, considered alone.
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(1, 1))
@@ -79,19 +79,19 @@ class Greedy:
 
 @dataclass(frozen=True, slots=True)
 class SteepestChain:
-    """Chain scheduling (Babcock et al., SIGMOD 2003): the steepest chain of the lower envelope first, and of equal ones
-    the oldest input.
+    """Chain scheduling (Babcock et al., SIGMOD 2003): the steepest chain of the lower envelope first; among equal
+    chains, the oldest input.
 
     With unit inputs, operators that each take one second for one input, and arrivals at whole seconds, memory at a
     whole second is at most the minimum over all schedules, plus for each path the sum, over its chains, of the greatest
     height of the progress chart above the chain. If no selectivity is above 1, that sum is at most 1.
 
-    Under a bound on latency, queues that would exceed it go first, by age. A queue would exceed it if it left too late
-    when served by age from the end of this batch on; a queue is as old as its head. So the bound is kept whenever
-    serving by age keeps it, if each batch is one input at one operator. With longer batches it is kept to within the
-    budget of one batch for each queue.
+    With a bound on latency, queues that would exceed it are served first, by age. A queue would exceed it if it
+    finished too late when queues are served by age from the end of this batch on; a queue is as old as its head. So the
+    bound is kept whenever serving by age keeps it, if each batch is one input at one operator. With longer batches it
+    is kept to within the budget of one batch for each queue.
 
-    The first operator of `a` frees little, but leads to the second:
+    The first operator of `a` frees little, but it leads to the second one, which frees much:
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path = (Operator(1, 0.9), Operator(1, 0.1), Operator(10, 1))
@@ -117,7 +117,7 @@ class SteepestChain:
 
 @dataclass(frozen=True, slots=True)
 class WeightedFair:
-    """The owner first that has received the least service in proportion to its weight; the queues of an owner by age.
+    """The owner with the least service in proportion to its weight first; the queues of an owner by age.
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> path, weights = (Operator(1, 1),), {"a": 1, "b": 3}
@@ -128,7 +128,7 @@ class WeightedFair:
     """
 
     def order(self, ready: Sequence[Ready], past: Past, moment: Moment) -> list[Ready]:
-        """When the next queue is chosen, those before it count as served."""
+        """By tag and age; each next queue is chosen as if those before it had been served."""
         waiting: dict[str, deque[Ready]] = defaultdict(deque)
         for queue in sorted(ready, key=by_age):
             waiting[queue.owner].append(queue)

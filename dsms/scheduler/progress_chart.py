@@ -1,4 +1,4 @@
-"""Progress charts: how the size of an input falls on its way through the operators of a path.
+"""Progress charts: how the size of an input decreases on its way through the operators of a path.
 
 All paths that are compared measure sizes in the same unit, rows or bytes; costs are per unit.
 Babcock, Babu, Datar, Motwani: Chain, SIGMOD 2003.
@@ -19,7 +19,7 @@ from operators.core.errors import InternalError
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """`cost` is in seconds a unit of its input, `selectivity` the size of its output a unit of its input."""
+    """`cost` is in seconds per unit of input, `selectivity` the size of the output per unit of input."""
 
     cost: float
     selectivity: float
@@ -29,12 +29,12 @@ class Operator:
             raise InternalError(f"an operator cannot have the cost {self.cost} and the selectivity {self.selectivity}")
 
 
-#: Operators in the order in which an input goes through them; the output of the last one leaves the system.
+#: Operators in the order in which an input passes through them; the output of the last one leaves the system.
 Path = tuple[Operator, ...]
 
 
 class Point(NamedTuple):
-    """What is left of a unit of input (`size`) after `time` seconds of work on it."""
+    """The `size` that a unit of input has after `time` seconds of work on it."""
 
     time: float
     size: float
@@ -62,9 +62,9 @@ def progress_chart(path: Path) -> tuple[Point, ...]:
 
 def lower_envelope(points: Sequence[Point]) -> tuple[Chain, ...]:
     """The greatest convex curve below a progress chart, as chains from the steepest to the flattest. Each chain ends at
-    the point to which the descent from its start is steepest, the last one if there are several.
+    the point to which the descent from its start is steepest; at the last one if there are several.
 
-    An operator that frees little is in one chain with the one after it that frees much:
+    An operator that frees little is in one chain with the next operator if that frees much:
 
     >>> lower_envelope((Point(0, 1), Point(1, 0.9), Point(2, 0.2), Point(4, 0)))
     (Chain(operators=range(0, 2), slope=-0.4), Chain(operators=range(2, 3), slope=-0.1))
@@ -115,7 +115,7 @@ def chain_slopes(path: Path) -> tuple[float, ...]:
 
 @lru_cache(maxsize=4096)
 def remaining(path: Path) -> tuple[float, ...]:
-    """For each operator the remaining seconds of work of a unit that waits there: its own and all that follows.
+    """For each operator, the remaining seconds of work for a unit that waits there: at it and all later operators.
 
     >>> remaining((Operator(1, 0.5), Operator(4, 1)))
     (3.0, 4)

@@ -1,4 +1,4 @@
-"""The queues that a scheduler chooses from, and the past that it remembers."""
+"""The queues that a scheduler chooses from, and the history that it remembers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Key = tuple[str | int, ...]
 class Ready:
     """A queue with input that waits before an operator of a path.
 
-    `oldest_s` is the arrival time of the input that its head comes from. `owner` is for whom the work is done: a query,
-    or all queries of a lane, whose weights are then added up.
+    `oldest_s` is the arrival time of the input that its head comes from. `owner` is what the work is done for: a query,
+    or all queries of a lane, whose weights are then summed.
     """
 
     key: Key
@@ -38,7 +38,7 @@ class Ready:
 
     @property
     def cost(self) -> float:
-        """Seconds a unit, at its operator."""
+        """Seconds per unit, at its operator."""
         return self.path[self.operator].cost
 
     @property
@@ -49,7 +49,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The time at which a batch is decided, and its budget in seconds of work."""
+    """The time at which a batch is planned, and its budget in seconds of work."""
 
     now_s: float
     budget_s: float
@@ -57,11 +57,11 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The common memory of all policies, so that policies can be exchanged while running: the queue that was served
+    """The history that all policies share, so that the policy can be changed at run time: the queue that was served
     last, and the service that each owner has received.
 
-    Service is a *tag* for each owner: seconds of service divided by weight. An owner that was idle starts at the tag of
-    the owner that was served last: it is owed nothing for that time. So only tags above that one are stored.
+    Service is stored as a *tag* for each owner: seconds of service divided by weight. An owner that was idle starts at
+    the tag of the owner that was served last, without credit for the idle time. So only greater tags are stored.
 
     >>> from dsms.scheduler.progress_chart import Operator
     >>> line = Ready(("a",), (Operator(1, 1),), 0, 1, 0.0, owner="a", weight=2)

@@ -23,7 +23,7 @@ _LATENCY = re.compile(r"\s*latency\s*=\s*(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([a-z]+
 
 
 def parse_policy(text: str) -> Policy:
-    """The policy that a text names; `str` gives the text back. Raises UserError.
+    """The policy that a text names; `str` returns its text. Raises UserError if there is no such policy.
 
     >>> parse_policy("Fifo"), parse_policy("chain(latency = 500 ms)")
     (Fifo(), SteepestChain(latency_s=0.5))

@@ -1,9 +1,9 @@
-"""The share of its input that each query keeps: the one with the least weighted error that the load allows.
+"""Decides which fraction of its input each query keeps, so that the largest weighted error is minimal under the load.
 
-After "Load Shedding for Aggregation Queries over Data Streams" (Babcock, Datar, Motwani, ICDE 2004): where an
-aggregate keeps its input with probability p, the square of its relative error is C (1 - p) / p, where C depends on the
-number of rows and their spread. The largest weighted error is minimal when all weighted errors are equal, except for
-queries that have reached their bound on the error.
+Follows "Load Shedding for Aggregation Queries over Data Streams" (Babcock, Datar, Motwani, ICDE 2004): if an aggregate
+keeps its input with probability p, the square of its relative error is C (1 - p) / p, where C depends on the number of
+rows and their spread. The largest weighted error is minimal when all weighted errors are equal, except for queries that
+have reached their bound on the error.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass
 
 #: Rates are positive multiples of this, so a query never loses all of its input.
 STEP = 1 / 64
-#: The part of the time that is planned; the rest is a reserve.
+#: The part of the time that is planned for work; the rest is a reserve.
 _USED = 0.85
-#: If the bounds on the error do not fit the budget, rates are chosen whose cost is at most this multiple of the least.
+#: If the bounds on the error do not fit the budget, the cost of the chosen rates is at most this multiple of the least.
 _NEARLY = 1.05
 _HALVINGS = 60
 
 
 @dataclass(frozen=True)
 class Demand:
-    """A query whose input may be shed: its cost, the seconds a record if it keeps all, and its `spread`, the C above.
+    """A query whose input may be shed: `cost` is its seconds per record without shedding, `spread` the C above.
 
     >>> demand = Demand("q", cost=1.0, spread=0.0004, max_error=0.02)
     >>> demand.rate(0.02), demand.error(0.5)
@@ -55,8 +55,8 @@ class Demand:
 
 @dataclass(frozen=True)
 class Load:
-    """The load: records that wait, records that arrive a second, and the seconds that each costs besides the queries
-    that may be shed."""
+    """The load: how many records wait, how many arrive a second, and the seconds that each record costs (`base`) in
+    addition to the queries that may be shed."""
 
     unread: float
     arrivals: float
@@ -85,8 +85,8 @@ class Decision:
 
 
 def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> Decision:
-    """The rates from now on: all 1 if no query will miss its deadline. While shedding, it goes on until the lag is
-    small.
+    """The rates from now on: all 1 if no query is about to miss its deadline. Once shedding has begun, it continues
+    until the lag is small.
 
     >>> queries = [Demand("a", 0.01, 1e-4, 0.1), Demand("b", 0.01, 1e-4, 0.1, weight=4.0)]
     >>> decide(queries, Load(unread=0, arrivals=40)).rates

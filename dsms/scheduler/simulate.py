@@ -17,7 +17,7 @@ from dsms.scheduler.ready import Moment, Past, Ready
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The paths, the seconds of work in a batch, and the weight of each path (default: equal)."""
+    """The paths, the seconds of work in a batch, and the weight of each path (default: all equal)."""
 
     paths: tuple[Path, ...]
     budget_s: float
@@ -30,10 +30,10 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result. `memory` is the total size of all queues from each time on, after all events at that time."""
+    """The result. `memory` has the total size of all queues from each time on, after all events at that time."""
 
     memory: tuple[tuple[float, float], ...]
-    #: For each input the seconds from its arrival until its last part has left.
+    #: For each input, the seconds from its arrival until its last part has left.
     latencies_s: tuple[float, ...]
     #: The grants with the times at which they began.
     served: tuple[tuple[float, Grant], ...]
@@ -58,7 +58,7 @@ class Outcome:
 
 
 def simulate(policy: Policy, setup: Setup, inputs: Sequence[Input]) -> Outcome:
-    """Serves all inputs. What a grant serves stays in its queue until the grant ends.
+    """Serves all inputs. The amount that a grant serves stays in its queue until the grant ends.
 
     >>> from dsms.scheduler.policies import Fifo
     >>> from dsms.scheduler.progress_chart import Operator
@@ -84,7 +84,7 @@ class _Queue:
     size: float = 0
 
     def put(self, part: _Part) -> bool:
-        """Appends a part; True if it was merged with an earlier part of the same input."""
+        """Appends a part. Returns True if it was merged with an earlier part of the same input."""
         self.size += part.size
         if self.parts and self.parts[-1].number == part.number:
             self.parts[-1].size += part.size

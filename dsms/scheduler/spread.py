@@ -1,4 +1,4 @@
-"""The distribution of rows, groups and values that a query's Shed operator saw, from which its error is estimated."""
+"""Collects the rows, groups and values that a query's Shed operator saw, and estimates the query's error from them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from operators.streams.shed import Seen, Spread
 #: The two-sided 98 % quantile of the normal distribution: more than the promised 95 %, because spreads are estimated
 #: from samples, and windows differ.
 _QUANTILE = 2.33
-#: Groups with fewer faded rows than this are forgotten.
+#: Groups with fewer decayed rows than this are forgotten.
 _LEAST = 0.01
 
 
 @dataclass(frozen=True)
 class Observed:
-    """The input of a query, in which older rows count less. `total` and `kept` count from the beginning.
+    """The input of a query; older rows weigh less. `total` and `kept` are exact counts from the beginning.
 
     >>> seen = Seen(100, 50, 0, 99, {7: Spread(100.0)})
     >>> observed = Observed().after(1.0, 0, seen)
@@ -44,16 +44,16 @@ class Observed:
 
     @property
     def rate(self) -> float:
-        """The share of recent rows that were kept."""
+        """The fraction of recent rows that were kept."""
         return self.stayed / self.recent if self.recent else 1.0
 
     @property
     def part(self) -> float:
-        """The share of recent rows that may be shed."""
+        """The fraction of recent rows that may be shed."""
         return self.open / self.recent if self.recent else 1.0
 
     def after(self, at: float, partition: int, seen: Seen) -> Observed:
-        """With the rows that were seen at a time."""
+        """The observations with the rows that were seen at a time added."""
         fade = 0.5 ** (max(at - self.at, 0.0) / HALF_LIFE_S)
         rows, span = self.spans.get(partition, (0.0, 0.0))
         faded = {key: _faded(group, fade) for key, group in self.groups.items()} if fade < 1 else dict(self.groups)
@@ -71,14 +71,14 @@ class Observed:
         )
 
     def rows_in(self, window: int | None) -> float:
-        """The number of rows in a window of that many instants; None: all rows so far."""
+        """The expected number of rows in a window of `window` instants; None: all rows so far."""
         if window is None:
             return float(self.total)
         return sum(rows / span for rows, span in self.spans.values() if span) * window
 
     def spread(self, window: int | None) -> float:
         """C: at rate p the square of the relative error of the worst result, at 98 % confidence, is C (1 - p) / p. The
-        worst result is that of the smallest group, or of the one whose values vary most."""
+        worst result is usually that of the smallest group, or of the group whose values vary most."""
         rows = self.rows_in(window)
         whole = sum(group.rows for group in self.groups.values())
         if not rows or not whole:
@@ -87,8 +87,8 @@ class Observed:
 
 
 def _relative(group: Spread) -> float:
-    """The largest n Σx² / (Σx)² of a group's values, with the squares over the rows that may be shed. If these are all
-    rows it is at least 1, as for counts, since all of the group might be shed."""
+    """The largest n Σx² / (Σx)² of a group's values, where Σx² covers only the rows that may be shed. If all rows may
+    be shed it is at least 1, as for counts, since the whole group might be shed."""
     if not group.part:
         return 0.0
     ratios = [group.rows * squares / (plain * plain) if plain else math.inf for plain, squares in group.sums]

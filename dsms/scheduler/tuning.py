@@ -1,5 +1,7 @@
-"""Settings of an executor that can be changed while it runs: the size of its batches, its scheduling policy, and the
-limit of its state in Redis."""
+"""Settings of an executor that can be changed at run time.
+
+They are the size of its batches, its scheduling policy, and the limit of its state in Redis.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _MOST_RECORDS, _LEAST_S, _MOST_S = 100_000_000, 0.01, 600.0
 
 class Bounds(msgspec.Struct, frozen=True):
     """The least and the most records of a batch, its target duration, the scheduling policy, and the most bytes of
-    state in Redis (None: no limit), which needs all workers on one host."""
+    state in Redis (None: no limit). A limit needs all workers on one host."""
 
     min_batch_records: int
     max_batch_records: int
@@ -27,7 +29,7 @@ class Bounds(msgspec.Struct, frozen=True):
     one_host: bool = True
 
     def among(self, fragments: int) -> Bounds:
-        """The bounds of each of an executor's fragments, which share its memory.
+        """The bounds for one of an executor's fragments, which divide its memory among them.
 
         >>> Bounds(10, 100, 1.0, state_memory=900).among(2).state_memory
         450
@@ -45,7 +47,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings changed by ALTER EXECUTOR; None keeps the value that the executor was started with."""
+    """The settings changed by ALTER EXECUTOR; None keeps the value with which the executor was started."""
 
     min_batch_records: int | None = None
     max_batch_records: int | None = None
@@ -90,7 +92,7 @@ BATCHES = ("min_batch_records", "max_batch_records", "target_batch_seconds")
 
 
 def read_option(name: str, text: str) -> str | int | float:
-    """The value of an option from its text in a statement. Raises UserError.
+    """The value of an option from its text in a statement. Raises UserError if it is not a number but must be one.
 
     >>> read_option("max_batch_records", "500"), read_option("policy", "chain")
     (500, 'chain')

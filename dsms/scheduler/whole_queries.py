@@ -1,4 +1,4 @@
-"""The state of queries that several fragments run, put together from those of their parts."""
+"""Combines the statuses of the parts of a query that several fragments run into the status of the query."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dsms.scheduler.leases import ExecutorStatus, LaneStatus
 
 
 def with_whole_queries(statuses: Mapping[str, ExecutorStatus]) -> dict[str, ExecutorStatus]:
-    """The statuses in which a query stands for its parts, under its own id with the executor of its first share. A
-    query of which a share runs nowhere has none."""
+    """The statuses with whole queries in place of their parts: under the query's own id, at the executor of its first
+    shard (`share`). A query has no status if one of its shards runs nowhere."""
     parts: dict[str, dict[str, LaneStatus]] = {}
     homes: dict[str, dict[Share, str]] = {}
     for executor, status in statuses.items():
@@ -36,7 +36,7 @@ def with_whole_queries(statuses: Mapping[str, ExecutorStatus]) -> dict[str, Exec
 
 
 def _together(parts: Mapping[str, LaneStatus]) -> LaneStatus:
-    """The state of a query: as far as the least of its shares, with what all of them have read of its sources."""
+    """The status of a query: the least frontier of its shards, and the offsets of all of its parts in its sources."""
     results = [lane.frontier for id, lane in parts.items() if share_of(id) is not None]
     read = {place: at for lane in parts.values() for place, at in lane.offsets.items() if not is_link(place)}
     return msgspec.structs.replace(
@@ -50,7 +50,7 @@ def _together(parts: Mapping[str, LaneStatus]) -> LaneStatus:
 
 
 def _greatest(reached: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The greatest instant that any part has passed in each source: what is added to the source counts from there."""
+    """The greatest instant that any part has passed in each source: partitions added to the source begin there."""
     greatest: dict[str, int] = {}
     for passed in reached:
         for source, at in passed.items():

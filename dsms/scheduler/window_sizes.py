@@ -1,5 +1,7 @@
-"""The sizes of windows with a range, as a pure decision: the greatest that memory allows (PIPES, Krämer's thesis,
-section 23.3)."""
+"""Decides, as a pure function, the sizes of windows with a range: the greatest that memory allows.
+
+Source: PIPES, Krämer's thesis, section 23.3.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,19 @@ from collections.abc import Callable
 
 #: Fractions of a range are multiples of this.
 STEP = 1 / 64
-#: The part of the memory that is used; the rest is a reserve, as a smaller size has its effect only when rows of the
-#: former size have left (thesis, section 23.1).
+#: The part of the memory that is used; the rest is a reserve, since a smaller size takes effect only when the rows of
+#: the former size have left (thesis, section 23.1).
 _USED = 0.8
-#: A size grows by no less than this, so that it does not follow every little change of the rates.
+#: A size grows by at least this much, so that it does not follow every small change of the rates.
 _LEAST_GROWTH = 1 / 8
 
 
 def fraction(memory: Callable[[float], float], bound: float, before: float) -> float:
-    """The fraction of the range that the sizes of a query's windows have next, given the memory that its state is
-    expected to take for each fraction, which grows with it.
+    """The next size of a query's windows, as a fraction of their range. `memory` gives the expected memory of the
+    query's state for a fraction, and must grow with it.
 
-    It is the one before as long as that is within the bound, unless a much greater one is within the used part of it.
-    It is 0 where even the least sizes are too large.
+    The fraction stays as before while its memory is within the bound, unless a much greater fraction fits in the used
+    part of the bound. It is 0 if even the least sizes are too large.
 
     >>> [fraction(lambda f: 100 * f, bound, before=1.0) for bound in (200, 100, 50)]
     [1.0, 1.0, 0.390625]

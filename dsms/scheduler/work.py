@@ -1,8 +1,8 @@
-"""Measured work of operators: rows in and out, time and state, summed over runs, and the rates that follow.
+"""Measures the work of operators: rows in and out, time and state, summed over runs, and rates derived from them.
 
 Sums are kept twice: since the beginning, and with exponential decay by a half-life. Rates, cost and selectivity are
-those of the last seconds; for an operator without recent input, those since the beginning. An operator also runs
-without rows, when time passes: that is load, but no row's cost.
+those of the last seconds, or since the beginning for an operator without recent input. An operator also runs without
+rows, when time passes: that time is part of the load, but not of the cost of a row.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from operators.core.operator import Step
 from operators.state.key_trace import KeyTrace
 
 HALF_LIFE_S = 10.0
-#: A lane, and the key of a vertex in it.
+#: A lane, and the key of a vertex (an operator in a dataflow) in it.
 Place = tuple[str, str]
 #: Sums of rows in, rows out, nanoseconds, bytes in, instants, and the nanoseconds of runs that had rows.
 _Sums = tuple[float, float, float, float, float, float]
 _NOTHING: _Sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-#: With fewer recent rows than this a ratio to them would say nothing: the one since the beginning counts.
+#: With fewer recent rows than this, a ratio to them is meaningless: the ratio since the beginning is used.
 _FEWEST_ROWS = 1.0
 
 
 class Work(msgspec.Struct, frozen=True, array_like=True):
     """One run of a vertex, or several (`runs`) together: the rows by input, the rows out, the duration, and the rows
-    and bytes of its state afterwards. `bytes_in` is known only for records, as are `instants`: by how much the records
-    moved the greatest instant of their source on, as a mean over its partitions."""
+    and bytes of its state afterwards. `bytes_in` and `instants` are known only for records of a source: `instants` is
+    by how much the records advanced the greatest instant of their source, as a mean over its partitions."""
 
     rows_in: tuple[int, ...]
     rows_out: int
@@ -44,16 +44,16 @@ class Work(msgspec.Struct, frozen=True, array_like=True):
     #: How well all input so far kept a promise, if the vertex checks one.
     adherence: Adherence | None = None
     instants: float = 0.0
-    #: About how many different keys each of its traces by key holds, if it read anything.
+    #: The approximate number of distinct keys in each of its traces by key, if it read anything.
     keys: tuple[float, ...] = ()
 
 
-#: The work of a lane's vertices on a target, by their places in the dataflow.
+#: The work of a lane's vertices on a target, by their indices in the dataflow.
 Works = dict[int, Work]
 
 
 def work_of(given: Sequence[Delta], step: Step, busy_ns: int) -> Work:
-    """The work of a step. The state is not scanned: its runs know their rows, and estimate their bytes."""
+    """The work of a step. The state is not scanned: its runs (immutable pieces) have row counts and byte estimates."""
     rows = size = 0
     for trace in step.traces:
         for run in trace.runs:
@@ -88,11 +88,11 @@ class Measured(msgspec.Struct, frozen=True):
     state: dict[int, tuple[int, int]] = {}
     #: How well a promise was kept on each target.
     adherence: dict[int, Adherence] = {}
-    #: About how many different keys its traces by key hold on each target.
+    #: The approximate number of distinct keys in its traces by key, on each target.
     keys: dict[int, tuple[float, ...]] = {}
 
     def after(self, at: float, target: int, work: Work) -> Measured:
-        """The measurements after one more run on a target. A time before the last one counts as the last one."""
+        """The measurements after one more run on a target. A time before the last one is treated as the last one."""
         now, came = max(at, self.at), sum(work.rows_in)
         fade = _faded(now - self.at)
         rows_ns = work.busy_ns if came else 0
@@ -118,7 +118,7 @@ class Measured(msgspec.Struct, frozen=True):
         )
 
     def with_past_of(self, other: Measured) -> Measured:
-        """With the sums of the same vertex in another lane, but without its state, which exists only once."""
+        """Adds the sums of the same vertex in another lane, but not its state, which exists only once."""
         now = max(self.at, other.at)
         fade, other_fade = _faded(now - self.at), _faded(now - other.at)
         return msgspec.structs.replace(
@@ -153,7 +153,7 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def gap(self) -> float | None:
-        """The instants between two rows that a source gives; None if unknown, as of any other vertex."""
+        """The mean number of instants between two rows of a source; None if unknown, as for any other vertex."""
         return _ratio(self.recent[4], self.recent[1], self.instants, self.rows_out) if self.instants else None
 
     @property
@@ -168,12 +168,12 @@ class Measured(msgspec.Struct, frozen=True):
 
     @property
     def distinct_keys(self) -> tuple[float, ...]:
-        """About how many different keys each of its traces by key holds, on all targets."""
+        """The approximate number of distinct keys in each of its traces by key, on all targets."""
         return tuple(sum(each) for each in zip(*self.keys.values(), strict=False))
 
     def rates(self, now: float) -> tuple[float, float, float]:
         """Rows in, rows out and busy seconds a second. The weight of a past second halves every `HALF_LIFE_S`, and the
-        weights of all seconds since the beginning add up to one, so a steady rate is right from the first second on.
+        weights of all seconds since the beginning add up to one, so a steady rate is correct from the first second on.
 
         >>> steady = Measured(since=0.0, at=0.0)
         >>> for second in range(1, 4):
@@ -193,7 +193,7 @@ VertexWork = tuple[str, str, int, Work]
 
 @dataclass(frozen=True)
 class Measures:
-    """The measurements of all vertices of a fragment, by lane and key. They survive a recompilation of the lanes.
+    """The measurements of all vertices of a fragment, by lane and key. They survive recompilation of the lanes.
 
     >>> begun = Measures(since=0.0).after(1.0, [("o3", "a", 0, Work((5,), 5, 10)), ("o3", "a", 1, Work((2,), 1, 10))])
     >>> begun.of("o3", "a").rows_in, begun.of("o3", "b").rows_in
@@ -216,15 +216,15 @@ class Measures:
         return Measures(self.since, by_vertex)
 
     def beside(self, other: Measures) -> Measures:
-        """Merged with those of a lane that is merged into this one; if both have state, it is equal."""
+        """Merges the measurements of a lane that is merged into this one; if both have state, it is equal."""
         by_vertex = dict(self.by_vertex)
         for place, measured in other.by_vertex.items():
             by_vertex[place] = measured if place not in by_vertex else by_vertex[place].with_past_of(measured)
         return Measures(min(self.since, other.since), by_vertex)
 
     def kept(self, lanes: Mapping[str, Collection[str]]) -> Measures:
-        """The measurements for the current lanes and their keys. The sums of a lane that is gone pass to another lane
-        with the same vertex, if there is one; others are forgotten."""
+        """The measurements for the current lanes and their keys. The sums of a removed lane pass to another lane with
+        the same vertex, if there is one; otherwise they are dropped."""
         if all(lane in lanes and key in lanes[lane] for lane, key in self.by_vertex):
             return self
         by_vertex = {

@@ -1,4 +1,4 @@
-"""What a coordinator measures of the cluster: the states of queries and executors, and how far queries are behind."""
+"""The metrics of a coordinator: the states of queries and executors, and how far queries are behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def observe_states(telemetry: Telemetry, queries: Documents, status: Callable[[]
 
 
 def _present(read: Callable[[], Iterable[_Value]]) -> list[_Value]:
-    """What can be read now; nothing while Kafka or Redis is away, of which `/readyz` tells."""
+    """The values that can be read now; none while Kafka or Redis is unavailable, which `/readyz` reports."""
     try:
         return list(read())
     except DsmsError:

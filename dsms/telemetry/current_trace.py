@@ -1,10 +1,10 @@
-"""The trace of what runs now, without an import that processes which trace nothing would pay for."""
+"""The id of the current trace, without importing OpenTelemetry in processes that do not trace."""
 
 import sys
 
 
 def current_trace() -> str | None:
-    """The id of the current trace, 32 hexadecimal digits; None outside of any.
+    """The id of the current trace, 32 hexadecimal digits; None outside a trace.
 
     >>> current_trace()
     """

@@ -1,4 +1,4 @@
-"""What an executor measures: its epochs, and the operators and queues that it reports on."""
+"""The metrics of an executor: its epochs, and the operators and queues that it reports on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dsms.scheduler.work import VertexWork
 from dsms.telemetry import instruments as i
 from dsms.telemetry.telemetry import Attributes, Part, Telemetry
 
-#: The most operators of an epoch that have a span.
+#: How many operators of an epoch get a span at most.
 _MOST_OPERATORS = 20
 Reports = Callable[[], Iterable[Report]]
 _Values = Iterator[tuple[float, Attributes]]
@@ -30,11 +30,11 @@ class EpochMetrics:
         self._epochs = telemetry.counter(i.EPOCHS)
         self._durations = telemetry.histogram(i.EPOCH_DURATION)
         self._steps = telemetry.histogram(i.STEP_DURATION)
-        #: The records that wait, by fragment; those of fragments that ran here once are outdated.
+        #: The waiting records, by fragment. Entries of fragments that no longer run here are outdated.
         self.behind: dict[str, int] = {}
 
     def committed(self, fragment: str, epoch: Epoch, steps: Sequence[StepTime]) -> None:
-        """Counts an epoch."""
+        """Records the metrics and the spans of a committed epoch."""
         of = {"fragment": fragment}
         changes = sum(written.changes.height for written in epoch.written)
         self._read.add(epoch.measured.records, of)
@@ -52,7 +52,7 @@ class EpochMetrics:
 
 
 def busiest(work: Iterable[VertexWork]) -> list[Part]:
-    """The operators that took most of an epoch's time, summed over all cores, the busiest first.
+    """The operators that took the most time in an epoch, summed over all cores, the busiest first.
 
     >>> from dsms.scheduler.work import Work
     >>> done = [("q", "Join", 0, Work((3,), 1, 10**9)), ("q", "Join", 1, Work((2,), 4, 10**9))]

@@ -10,7 +10,7 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 @dataclass(frozen=True)
 class Instrument:
-    """A metric: its name, kind and unit, its attributes, what it means, and what to do where it grows."""
+    """A metric: its name, kind, unit and attributes, its meaning, and what to do if it grows."""
 
     name: str
     kind: Kind
@@ -21,7 +21,7 @@ class Instrument:
 
     @property
     def in_prometheus(self) -> str:
-        """Its name for Prometheus.
+        """The name of the metric in Prometheus.
 
         >>> Instrument("dsms.commit.duration", "histogram", "s", (), "").in_prometheus
         'dsms_commit_duration_seconds'
@@ -130,7 +130,7 @@ EXECUTORS = Instrument(
     "fewer than there should be: see their logs",
 )
 
-#: Those of executors, and those of the coordinator.
+#: The metrics of executors, and those of the coordinator.
 EXECUTOR = (
     RECORDS_READ,
     RESULTS_WRITTEN,

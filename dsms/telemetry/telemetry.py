@@ -1,8 +1,8 @@
 """Metrics and traces of a process, by OpenTelemetry.
 
-Prometheus reads the metrics by HTTP, always. Where OTEL_EXPORTER_OTLP_ENDPOINT is set, metrics and traces also go to
+Prometheus can always read the metrics by HTTP. If OTEL_EXPORTER_OTLP_ENDPOINT is set, metrics and traces also go to
 that collector; the other variables of OpenTelemetry (OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, headers, intervals)
-count as its documentation says. Exporting never holds up or fails what is measured.
+have their documented meaning. Exporting never delays the measured work and never makes it fail.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from dsms.runtime.epoch.observer import StepTime
 from dsms.telemetry.instruments import Instrument
 
 Attributes = Mapping[str, str | int]
-#: The values of a gauge or counter that are read when they are exported.
+#: Returns the values of a gauge or counter, at each export.
 Read = Callable[[], Iterable[tuple[float, Attributes]]]
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-#: The most sets of attributes of an observed instrument: names of queries and operators come and go.
+#: The most attribute sets of an observed instrument; names of queries and operators appear and disappear.
 _MOST_SETS = 20_000
 _LIMITS: dict[Any, int] = {ObservableCounter: _MOST_SETS, ObservableGauge: _MOST_SETS}
-#: How long the end of a process waits for a collector.
+#: How long a process that ends waits for a collector.
 _LAST_S = 2.0
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 class Part(NamedTuple):
-    """What took some of the seconds of a step."""
+    """A part of a step, with its duration in seconds."""
 
     name: str
     attributes: Attributes
@@ -50,7 +50,7 @@ class Part(NamedTuple):
 
 
 class Telemetry:
-    """The meters and the tracer of a process; `service` and `instance` name it. `readers` and `spans` are further
+    """The meters and the tracer of a process; `service` and `instance` name it. `readers` and `spans` are additional
     receivers, for tests."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Telemetry:
         self._meters = MeterProvider([prometheus, *periodic, *readers], resource, shutdown_on_exit=False)
         self._meter = self._meters.get_meter("dsms")
         exporters = [exporter for exporter in (otlp[1] if otlp else None, spans) if exporter is not None]
-        #: Whether spans go anywhere.
+        #: Whether spans are exported.
         self.traces = bool(exporters)
         self._tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
         for exporter in exporters:
@@ -79,17 +79,17 @@ class Telemetry:
         self._tracer = self._tracers.get_tracer("dsms")
 
     def counter(self, instrument: Instrument) -> Counter:
-        """A counter that is added to."""
+        """A counter to add to."""
         return self._meter.create_counter(instrument.name, instrument.unit, instrument.meaning)
 
     def histogram(self, instrument: Instrument) -> Histogram:
-        """A histogram that durations are recorded in."""
+        """A histogram to record durations in."""
         return self._meter.create_histogram(
             instrument.name, instrument.unit, instrument.meaning, explicit_bucket_boundaries_advisory=_BUCKETS_S
         )
 
     def observe(self, instrument: Instrument, read: Read) -> None:
-        """Lets a gauge or counter be read whenever it is exported."""
+        """Registers a gauge or counter whose values are read at each export."""
 
         def callback(_: CallbackOptions) -> Iterator[Observation]:
             return (Observation(value, dict(attributes)) for value, attributes in read())
@@ -103,7 +103,7 @@ class Telemetry:
 
     @contextmanager
     def span(self, name: str, attributes: Attributes, carrier: Mapping[str, str] | None = None) -> Iterator[Span]:
-        """A span around what is done in the block, within the trace that `carrier` names by `traceparent`, if any."""
+        """A span around the block, within the trace that `carrier` names by `traceparent`, if any."""
         around = TraceContextTextMapPropagator().extract(carrier or {})
         with self._tracer.start_as_current_span(
             name, around, kind=SpanKind.SERVER, attributes=dict(attributes), record_exception=False
@@ -121,8 +121,8 @@ class Telemetry:
         steps: Sequence[StepTime],
         parts: Mapping[str, Sequence[Part]] = MappingProxyType({}),
     ) -> None:
-        """A span over some steps that have ended, with one for each of them, and within these one for each of the parts
-        of a step. Parts begin with their step, and end with it at the latest: it is not known when they ran."""
+        """Exports a span over finished steps, with a child span for each step and, within it, for each of its parts. It
+        is not known when parts ran, so their spans begin with their step, and end with it at the latest."""
         if not self.traces or not steps:
             return
         shift = time.time() - time.monotonic()
@@ -146,7 +146,7 @@ class Telemetry:
         return generate_latest(self._registry)
 
     def close(self) -> None:
-        """Sends what is not sent yet, unless the collector is away: nothing waits for it for long."""
+        """Sends unsent metrics and spans; waits at most 2 s, in case the collector is unavailable."""
         closing = threading.Thread(target=self._shut_down, name="closing-telemetry", daemon=True)
         closing.start()
         closing.join(_LAST_S)
@@ -157,7 +157,7 @@ class Telemetry:
 
 
 def _otlp() -> tuple[MetricExporter, SpanExporter]:
-    """The exporters to a collector, which are imported only where there is one."""
+    """The exporters to a collector, which are imported only if there is one."""
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 

@@ -1,7 +1,7 @@
-"""The native part: record batches of Kafka's protocol from and to columns, in C without the interpreter's lock.
+"""The native part: converts between Kafka's record batches and columns, in C without the interpreter lock.
 
-`python -m connectors.kafka.native.library` builds it with the C compiler that is there; without one everything works,
-over confluent-kafka's messages.
+`python -m connectors.kafka.native.library` builds it with the installed C compiler. Without one everything works, over
+confluent-kafka's messages.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _FLAGS = ("-O2", "-std=c11", "-shared", "-fPIC")
 _TIMEOUT_S = 300.0
 #: The environment variable that names another library, or `off`.
 SWITCH = "DSMS_NATIVE_LIBRARY"
-#: Codes of errors that records.c returns.
+#: Error codes that records.c returns.
 OLD_FORMAT, NO_ROOM = -4, -5
 
 _POINTER, _LONG = ctypes.c_void_p, ctypes.c_int64
 
 
 class GrowingColumn(ctypes.Structure):
-    """`column_t`: a column that rows are appended to. Without `ends` it is not wanted."""
+    """`column_t`: a column that rows are appended to. A column without `ends` is not decoded."""
 
     _fields_ = [
         ("data", _POINTER),
@@ -74,14 +74,14 @@ def _built_file() -> Path:
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL | None:
-    """The library, if it was built from the source that is here; None otherwise. The environment variable
-    DSMS_NATIVE_LIBRARY names another file; with `off` it is not used."""
+    """The library, if it was built from the present source; None otherwise. The environment variable
+    DSMS_NATIVE_LIBRARY names another file, or is `off` to use none."""
     file = os.environ.get(SWITCH) or str(_built_file())
     return None if file == "off" else load(file)
 
 
 def load(file: str) -> ctypes.CDLL | None:
-    """The library in a file; None if there is none that can be loaded."""
+    """The library in a file; None if it cannot be loaded."""
     try:
         loaded = ctypes.CDLL(file)
     except OSError:
@@ -105,8 +105,8 @@ def compiler() -> list[str] | None:
 
 
 def build(flags: tuple[str, ...] = _FLAGS, file: Path | None = None) -> str:
-    """Builds the library unless it is there, in its place or in a file; returns a line about what was done. Never
-    fails: without the library all works, more slowly."""
+    """Builds the library unless it exists, at its default path or in `file`; returns a line that says what was done.
+    Never raises: without the library everything works, more slowly."""
     target = file or _built_file()
     if target.exists():
         return f"the native part is built: {target.name}"
@@ -127,4 +127,4 @@ def build(flags: tuple[str, ...] = _FLAGS, file: Path | None = None) -> str:
 
 
 if __name__ == "__main__":
-    print(build())  # noqa: T201 what `make setup` shows
+    print(build())  # noqa: T201 `make setup` shows it
