@@ -1,7 +1,8 @@
 """A distributed data stream management system for Kafka.
 
-Threads of Polars call functions of ours that follow deep documents, so they get the stacks that our own threads have.
-Polars reads this when it is imported, hence before all else; processes that are started from here inherit it.
+Polars calls our functions from its own threads, and these functions recurse deeply into nested documents. The variable
+set here gives Polars' threads the same stack size as our own. Polars reads it on import, so it is set first; child
+processes inherit it.
 """
 
 import os

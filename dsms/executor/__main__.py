@@ -148,14 +148,14 @@ def main(  # noqa: PLR0913 one parameter an option
         alarms=logged_alarms(),
     )
     Tuning().over(settings.bounds)  # refuses bounds that contradict each other
-    os.environ[SWITCH] = mode_of({SWITCH: python_sandbox})  # which Spark's workers inherit
+    os.environ[SWITCH] = mode_of({SWITCH: python_sandbox})  # Spark's workers inherit it
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     set_worker_limit(worker_memory_mb, master, os.environ)
     with scratch_directory(settings.scratch), ThreadPoolExecutor(1, "spark-session") as beside:
         session = beside.submit(spark_session, master, settings.scratch, partitions, driver_host)
-        # imported only here, because it takes as long as the start of the JVM, which has begun
+        # imported only here: this import takes as long as the start of the JVM, which runs in the other thread
         from dsms.executor.process import ExecutorProcess
         from dsms.telemetry.executor_metrics import EpochMetrics, observe_reports
         from dsms.telemetry.telemetry import Telemetry

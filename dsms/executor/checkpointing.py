@@ -1,4 +1,4 @@
-"""The thread that makes the checkpoints of a fragment: beside its commits, and never in their way."""
+"""The thread that makes the checkpoints of a fragment. It runs concurrently with the commits and never blocks them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from dsms.scheduler.leases import CheckpointStatus
 from operators.core.errors import DsmsError
 
 log = structlog.get_logger()
-#: After a failure it is tried again after this long, then twice as long, up to the period.
+#: The pause before the first retry after a failure; it doubles with every further failure, up to the period.
 _RETRY_S = 5.0
 
 
 class Running(Protocol):
-    """A fragment."""
+    """The parts of a running fragment that its checkpoints need."""
 
     name: str
     state: FragmentState
@@ -38,13 +38,13 @@ class Running(Protocol):
 def checkpoints_of(
     fragment: Running, committer: Committer, runs: RunStore, settings: ExecutorSettings
 ) -> Checkpoints | None:
-    """The checkpoints of a fragment; None if none are wanted."""
+    """The checkpoints of a fragment; None if checkpoints are not configured."""
     return Checkpoints(fragment, committer, runs, settings) if settings.checkpoints is not None else None
 
 
 class Checkpoints:
-    """Makes a checkpoint every period and when one is asked for. A failure is logged and reported, and tried again; the
-    fragment goes on meanwhile."""
+    """Makes a checkpoint once a period and on request. If that fails, it logs and reports the error and retries; the
+    fragment keeps running."""
 
     def __init__(self, fragment: Running, committer: Committer, runs: RunStore, settings: ExecutorSettings) -> None:
         assert settings.checkpoints is not None
@@ -55,27 +55,27 @@ class Checkpoints:
         self._stopping, self._wake = threading.Event(), threading.Event()
         self._requested = 0
         self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
-        #: What is reported of them.
+        #: The status that the executor reports.
         self.status = CheckpointStatus()
 
     def restore_for(self, plan: FragmentPlan) -> Restore:
-        """The recovery of the fragment with a plan."""
+        """The function that restores the fragment's state from a checkpoint, for a plan."""
         recovery = Recovery(self._store, self._runs, self._kafka, self._fragment.name)
         needs = Needs(plan.queries.keys(), _topics(plan).keys())
         return lambda lacking, published: recovery.restore(lacking, published, plan.partitions, needs)
 
     def start(self) -> None:
-        """Starts to make checkpoints."""
+        """Starts the thread."""
         self._thread.start()
 
     def request(self, number: int) -> None:
-        """Asks for a checkpoint, unless this request, or a later one, was heard already."""
+        """Requests a checkpoint, unless this request or a later one has been received already."""
         if number > self._requested:
             self._requested = number
             self._wake.set()
 
     def close(self) -> None:
-        """Makes no further checkpoint; one that is being made is abandoned."""
+        """Stops making checkpoints, and abandons one that is being made."""
         self._stopping.set()
         self._wake.set()
 
@@ -89,7 +89,7 @@ class Checkpoints:
             pause = self._attempt(pause)
 
     def _attempt(self, pause: float) -> float:
-        """Makes a checkpoint; returns after how many seconds the next one is due."""
+        """Makes a checkpoint; returns the seconds until the next attempt."""
         requested = self._requested
         try:
             made = self._make()
@@ -125,7 +125,7 @@ class Checkpoints:
 
 
 def _topics(plan: FragmentPlan) -> dict[str, str]:
-    """The topics of the sources that a plan reads, by the source's id."""
+    """The topics of the sources that a plan reads, by source id."""
     read = [source for planned in plan.queries.values() for source in planned.sources]
     former = [planned.former for planned in plan.queries.values() if planned.former is not None]
     read += [source for node in former for source in properties.sources(node)]

@@ -1,4 +1,4 @@
-"""How far other fragments have read a source of which each reads some partitions, as their executors report it."""
+"""How far other fragments have read a source whose partitions are divided among them, as their executors report it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from operators.core.errors import ExternalError
 
 
 def greatest_elsewhere(settings: ExecutorSettings) -> Callable[[str], int]:
-    """The greatest instant that any fragment has passed in the partitions of a source that it reads, by the source's
-    id. A share whose partitions are idle goes on with it; the decision is logged before it counts, so that it may rest
-    on a report. Nothing is known while Redis is away."""
+    """A function that gives, for a source id, the greatest instant that any fragment has passed in the source's
+    partitions; BEGINNING while Redis cannot be reached.
+
+    A shard of a query advances to this instant while all its own partitions are idle. The reports may be out of date;
+    results stay reproducible, because the decision is logged as heartbeats before it takes effect.
+    """
     cluster = ClusterState(settings.redis_url, settings.cluster, settings.alarms)
 
     def reached(source: str) -> int:

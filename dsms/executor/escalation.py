@@ -1,7 +1,7 @@
-"""What is done about a fragment that fails in the same way again and again: pure decisions.
+"""What to restart when a fragment keeps failing in the same way: the fragment, the Spark session or the process.
 
-Most failures pass by themselves, so a fragment is started again. What a fragment shares with others does not heal by
-that: a Spark session whose files are gone, or a process in which something else is broken.
+Most failures are transient, so restarting the fragment is enough. It does not repair what fragments share: a Spark
+session whose files are gone, or a process in which something else is broken. The decisions are pure functions.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-#: What is to be done after a failure: start the fragment again, the Spark session, or the process.
+#: What to restart after a failure.
 Remedy = Literal["fragment", "session", "process"]
-#: The session starts again after so many failures in one way, and the process after as many more.
+#: After this many equal failures in a row the session is restarted; after as many again, the process.
 PATIENCE = 3
-#: Failures that are further apart than this many seconds have nothing to do with each other.
+#: Failures that are further apart than this many seconds are treated as unrelated.
 APART_S = 120.0
-#: What differs between two failures of one kind: numbers, ids and times.
+#: The parts of a message that differ between two failures of one kind: numbers, ids and times.
 _VARYING = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{2}(?=/)|[0-9a-f]{8,}|\d+")
 
 
 @dataclass(frozen=True)
 class Series:
-    """Consecutive failures of Spark in one way, without an epoch that was committed between them.
+    """Consecutive failures of Spark with the same message, with no epoch committed between them.
 
     >>> from itertools import accumulate
     >>> failures = [(f"NoSuchFileException: blockmgr-{at}", float(at)) for at in range(6)]
@@ -39,14 +39,14 @@ class Series:
     last: float = 0.0
 
     def after(self, reason: str, now: float) -> Series:
-        """The series after one more failure, at a time in seconds."""
+        """The series after one more failure; `now` is in seconds."""
         way = _VARYING.sub("#", reason)
         goes_on = way == self.way and now - self.last <= APART_S
         return Series(way, self.count + 1, self.first, now) if goes_on else Series(way, 1, now, now)
 
     @property
     def remedy(self) -> Remedy:
-        """What is to be done after the last of them."""
+        """What to restart after the last failure."""
         if self.count >= 2 * PATIENCE:
             return "process"
         return "session" if self.count == PATIENCE else "fragment"

@@ -1,5 +1,7 @@
-"""A running fragment: the events of a Structured Streaming query and of its commits, and the instructions they
-cause."""
+"""A running fragment: its threads, its Structured Streaming query and its commits.
+
+What it does next is decided by pure functions over its state, in `dsms.runtime.fragment.state`.
+"""
 
 from __future__ import annotations
 
@@ -75,14 +77,14 @@ log = structlog.get_logger()
 
 
 class Fragment:
-    """Runs a plan until it is stopped or fails. An instance is an incarnation: after a failure, make a new one.
+    """Runs a plan until it is stopped or fails. An instance is one incarnation: after a failure, create a new one.
 
-    Events come from several threads: plans and bounds from the executor's, computed epochs from Spark's or from that of
-    epochs, committed epochs from the commit thread. Each replaces the frozen `state` under a lock, which is held until
-    its instructions are carried out; none of them waits for a batch or a commit.
+    Events come from several threads: plans and bounds from the executor's thread, computed epochs from Spark's thread
+    or the epoch thread, committed epochs from the commit thread. Each event replaces the frozen `state` under a lock.
+    The lock is held until the event's instructions are carried out; no instruction waits for a batch or a commit.
 
-    Where records wait, a batch is read while the epoch of the one before is computed, and that while the one before it
-    is committed; otherwise a batch is read and computed as one Spark job.
+    With a backlog, the fragment is a pipeline: it reads batch n + 1, computes the epoch of batch n and commits that of
+    batch n - 1 at the same time. Without a backlog, one Spark job reads and computes a batch.
     """
 
     _planner_input: PlannerInput
@@ -116,7 +118,7 @@ class Fragment:
             cut_logs=read_cut_logs(settings.kafka, settings.cluster, plan, settings.alarms),
         )
         self._scrubbing = Scrubbing(name, stores[1], settings.alarms, lambda: self.state.computed.names())
-        # made last, so that a constructor that is fenced or fails leaves no directory behind
+        # created last, so that a constructor that is fenced or fails leaves no directory behind
         make_directories(settings.scratch)
         self._scratch = settings.scratch / f"{name}-{self._token}"
         self._scratch.mkdir(parents=True)
@@ -124,9 +126,9 @@ class Fragment:
         self._lane_files = LaneFiles(self._scratch / "lanes" if settings.one_machine else None)
         self._state_lock = threading.Lock()
         self._epochs, self._commits = InOrder("epochs"), InOrder("commits")
-        #: The input of a batch that is planned while an epoch is computed.
+        #: The planner input of a batch that is read ahead, while an epoch is computed.
         self._ahead: PlannerInput | None = None
-        #: Whether the last batch was read ahead in vain; when the last epoch was computed.
+        #: Whether the last batch was read ahead but could not be used; when the last epoch was computed.
         self._read_in_vain, self._ended = False, 0.0
         self._topics = TopicWatch(settings.kafka)
         self._planner = BatchPlanner(lambda: self._planner_input, settings.alarms, greatest_elsewhere(settings))
@@ -134,8 +136,8 @@ class Fragment:
         self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
 
     def start(self, failures: Mapping[str, str], trial: Collection[str] | None = None) -> Self:
-        """Starts the streaming query at the positions of the manifest. `failures` says why queries do not run, by
-        query, as former incarnations have found out; of the others only those on trial run, if there is a trial."""
+        """Starts the streaming query at the positions of the manifest. `failures` gives, by query, why queries do not
+        run; former incarnations have found these reasons. If there is a `trial`, only the queries on trial run."""
         self.state = replace(self.state, failures=failures, trial=None if trial is None else frozenset(trial))
         self._apply(PlanChanged(self.state.plan, time.monotonic()))
         self._stream.start(self._plans.address)
@@ -164,15 +166,15 @@ class Fragment:
 
     @property
     def idle(self) -> bool:
-        """Whether all that there is to do has been computed."""
+        """Whether all available input has been computed."""
         return self._planner.idle and not self._epochs.outstanding
 
     def set_plan(self, plan: FragmentPlan) -> None:
-        """Sets the plan for the next batch on; running lanes are not disturbed."""
+        """Sets the plan from the next batch on; running lanes are not disturbed."""
         self._apply(PlanChanged(plan, time.monotonic()))
 
     def tune(self, bounds: Bounds) -> None:
-        """Sets the bounds of batches and of state for the next batch on."""
+        """Sets the bounds of batches and of state from the next batch on."""
         if bounds != self.state.bounds:
             self._apply(BoundsChanged(bounds))
 
@@ -188,7 +190,7 @@ class Fragment:
         return self._committer.replaced()
 
     def stop(self) -> None:
-        """Stops the query. A running batch and a running commit are finished."""
+        """Stops the streaming query, after a running batch and a running commit have finished."""
         self._stream.stop()
         self._scrubbing.close()
         self._epochs.close()
@@ -249,8 +251,8 @@ class Fragment:
         )
 
     def _run(self, batch: Batch) -> None:
-        """Computes the epoch of a batch. Where records wait it returns while the epoch is computed, so that the next
-        batch is read meanwhile."""
+        """Computes the epoch of a batch. With a backlog it returns while the epoch is still being computed, so that the
+        next batch is read in the meantime."""
         started, planned = time.monotonic(), self._planner.planned
         assert planned is not None
         goes_on = self._planner.leaves_unread and can_read_ahead(planned, self.state.revision)
@@ -272,8 +274,8 @@ class Fragment:
             self._epochs.wait()
 
     def _revision_for(self, planned: PlannerInput) -> Revision | None:
-        """The revision that runs a batch, with the number under which it was planned; None if what was read ahead
-        cannot be used."""
+        """The revision that runs a batch, with the number under which the batch was planned; None if the batch was read
+        ahead and cannot be used."""
         if (revision := _numbered(self.state.revisions).get(planned.revision)) is not None:
             return revision
         revision, now = self.state.revision, self._planner_input_of(self.state)
@@ -281,8 +283,8 @@ class Fragment:
         return replace(revision, number=planned.revision) if holds else None
 
     def _plan_from(self, ahead: PlannerInput | None) -> None:
-        """Lets the next batch be planned from an input while the epoch of this one is computed; if it is None, from the
-        state."""
+        """Has the next batch planned from `ahead`, while the epoch of this batch is computed, or from the state if it
+        is None."""
         with self._state_lock:
             if ahead is not None and self._frames is not None:
                 log.debug("reads ahead", revision=ahead.revision)
@@ -291,8 +293,8 @@ class Fragment:
             self._carry_out(PlanBatches())
 
     def _compute(self, batch: Batch, frames: Path | None, revisions: tuple[Revision, ...], started: float) -> None:
-        """Computes an epoch of one of the revisions while the last one is being committed, then submits it for its
-        commit."""
+        """Computes an epoch, which runs one of the revisions, and submits it for its commit. The previous epoch may be
+        committed at the same time."""
         state, numbered = self.state, _numbered(revisions)
         messages = list(batch.run(self._stages(state, revisions, frames), state.plan.partitions))
         computed = time.monotonic()
@@ -321,7 +323,7 @@ class Fragment:
         )
 
     def _stages(self, state: FragmentState, revisions: tuple[Revision, ...], frames: Path | None) -> list[TargetTask]:
-        """As many target stages as the lane with the most stages has; lanes with fewer skip the rest."""
+        """The target stages, as many as the lane with the most stages has; lanes with fewer skip the rest."""
         settings = self._settings
         context = stage_context(
             revisions,

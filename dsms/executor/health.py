@@ -1,6 +1,6 @@
-"""Whether an executor is alive and ready, over HTTP, which costs less than probes that start a process.
+"""Liveness and readiness of an executor over HTTP, which costs less than probes that start a process.
 
-Neither depends on Kafka, Redis or the coordinator: restarting an executor would not bring those back.
+Neither depends on Kafka, Redis or the coordinator, because restarting an executor would not bring those back.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-#: The longest turn of the main loop, which includes recovery; a longer one counts as hung.
+#: After this many seconds in one turn, which may include recovery, the main loop is considered hung.
 HUNG_S = 900.0
 
 
 @dataclass(frozen=True)
 class Health:
-    """The state that the process reports, and the seconds since the last turn of its main loop.
+    """The state that the process reports, and the seconds since its main loop last finished a turn.
 
     >>> Health("starting", 3.0).answer("/readyz")
     (503, 'starting')
@@ -40,8 +40,8 @@ class Health:
 def serve_health(
     host: str, port: int, health: Callable[[], Health], metrics: Callable[[], bytes] = lambda: b""
 ) -> ThreadingHTTPServer:
-    """A running server, whose threads end with the process or with `shutdown`. It also serves the `metrics` for
-    Prometheus."""
+    """A running server for the probes and for `metrics`, in Prometheus' format. Its threads end with the process or
+    with `shutdown`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

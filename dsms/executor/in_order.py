@@ -1,4 +1,4 @@
-"""Work that is done one after the other in a thread of its own, while its owner goes on."""
+"""Functions that run one after the other in a thread of their own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 
 class InOrder:
-    """Calls functions in the order in which they are submitted. One thread submits and waits: it waits for the last
-    function before it submits another that depends on it, so that none is called after one that has failed.
+    """Calls functions in the order in which they are submitted.
+
+    Only one thread may submit and wait. It must `wait` before it submits a function that depends on an earlier one: a
+    failed function does not stop those that are already submitted.
 
     >>> done = []
     >>> work = InOrder("example")
@@ -22,25 +24,25 @@ class InOrder:
 
     @property
     def outstanding(self) -> bool:
-        """Whether nobody has waited for the last function, or it has failed."""
+        """Whether the last function has not been waited for, or has failed."""
         return self._last is not None
 
     def submit(self, function: Callable[[], None]) -> None:
-        """Calls a function after those before it."""
+        """Calls a function after those submitted before it."""
         self._last = self._thread.submit(function)
 
     def wait(self) -> None:
-        """Waits until all have been called; raises the error of the last one, again at each call."""
+        """Waits until all functions have ended; raises the error of the last one, at every call again."""
         if self._last is not None:
             self._last.result()
             self._last = None
 
     def check(self) -> None:
-        """Raises the error of the last one, if it has failed, without waiting."""
+        """Raises the error of the last function, if it has failed; does not wait."""
         last = self._last
         if last is not None and last.done():
             last.result()
 
     def close(self) -> None:
-        """Waits for the last one, whether it succeeds or fails."""
+        """Waits for the last function, whether it succeeds or fails."""
         self._thread.shutdown(wait=True)

@@ -1,4 +1,4 @@
-"""The executor process: signs of life in one thread, the assigned fragments in another."""
+"""The executor process: one thread sends signs of life, another runs the assigned fragments."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
 _POLL_S = 0.2
-#: After this many turns without a fragment an executor stands by, and warms up.
+#: After this many turns without a fragment, an executor is considered a standby and warms up.
 _IDLE_TURNS = 25
-#: A sign of life is small.
+#: The most alarms in a sign of life, so that it stays small.
 _MOST_ALARMS = 20
 
 
@@ -41,7 +41,7 @@ class ExecutorProcess:
         renew_session: Callable[[SparkSession], SparkSession],
         stopping: threading.Event,
     ) -> None:
-        """`renew_session` stops a session that fails and makes another one."""
+        """`renew_session` stops a failing session and creates another one."""
         self._settings = settings
         self._make_session, self._renew_session = make_session, renew_session
         self._alarms = settings.alarms
@@ -79,7 +79,7 @@ class ExecutorProcess:
             reporting.join()
 
     def health(self) -> Health:
-        """The state that it reports, and the time since the last turn of its loop."""
+        """The state that the process reports, and the time since the last turn of its main loop."""
         return Health(self._status().state, time.monotonic() - self._turned_at)
 
     def reports(self) -> tuple[Report, ...]:
@@ -87,7 +87,7 @@ class ExecutorProcess:
         return self._reporter.last
 
     def _turn(self, spark: SparkSession, runners: dict[str, Runner]) -> None:
-        """Follows the assignments and the catalog. While these cannot be read, running fragments go on."""
+        """Follows the assignments and the catalog. While these cannot be read, running fragments keep running."""
         try:
             leases = self._leases()
             catalog = self._catalog() if leases else None
@@ -123,8 +123,8 @@ class ExecutorProcess:
         return self._held
 
     def _catalog(self) -> Catalog | None:
-        """The catalog, decoded again only if its copy has changed. The last good copy holds as long as there is another
-        one that does not count: the coordinator writes it anew."""
+        """The catalog, decoded again only if its copy in Redis has changed. If the new copy is damaged, the last good
+        one stays in use until the coordinator has written the copy again."""
         body = self._cluster.catalog()
         if body == self._copy[0]:
             return self._copy[1]
@@ -163,8 +163,10 @@ class ExecutorProcess:
 def healed(
     spark: SparkSession, runners: Mapping[str, Runner], renew: Callable[[SparkSession], SparkSession]
 ) -> SparkSession:
-    """The session that fragments run in: another one where a fragment fails again and again in this one. Raises
-    ExternalError, which ends the process, where that did not help either: its supervisor starts it again."""
+    """The session to run fragments in: `spark`, or a new one if a fragment keeps failing in `spark`.
+
+    Raises ExternalError if a new session did not help either. This ends the process, which its supervisor restarts.
+    """
     remedies = {runner.remedy: name for name, runner in runners.items() if not runner.fails_alone(runners.values())}
     if (name := remedies.get("process")) is not None:
         reason = runners[name].status.reason

@@ -1,4 +1,4 @@
-"""Reports of an executor on its fragments, about once a second: control tables in Redis, and samples in Kafka."""
+"""Reports of an executor on its fragments, about once a second: control tables in Redis and samples in Kafka."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PERIOD_S = 1.0
 
 
 class Reporter:
-    """Reports on the fragments once a second. Nothing waits for it, and its failures affect nothing else."""
+    """Reports on the fragments once a second. Nothing waits for the reports, and their failures affect nothing else."""
 
     def __init__(
         self, settings: ExecutorSettings, cluster: ClusterState, runners: Callable[[], Mapping[str, Runner]]
@@ -58,14 +58,14 @@ class Reporter:
         return tuple(self._last.values())
 
     def _tune(self) -> None:
-        """Reads the bounds that were set by hand."""
+        """Reads the bounds of batches and state that users have set for this executor."""
         try:
             self.bounds = read_tuning(self._cluster.tuning(self._settings.executor_id)).over(self._settings.bounds)
         except DsmsError as error:
             log.debug("bounds are as they were", reason=str(error))
 
     def _request_checkpoints(self) -> None:
-        """Passes on the last request for checkpoints."""
+        """Passes the last request for checkpoints on to the fragments."""
         number = self._cluster.checkpoint_request()
         for runner in self._runners().values() if number else ():
             runner.request_checkpoint(number)

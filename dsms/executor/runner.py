@@ -1,4 +1,4 @@
-"""A fragment on an executor: started and stopped by its assignment, and restarted after failures."""
+"""Starts and stops a fragment as it is assigned to this executor, and restarts it after failures."""
 
 from __future__ import annotations
 
@@ -33,25 +33,26 @@ _BACKOFF_S = (0.2, 0.5, 1.0, 2.0)
 
 
 class Runner:
-    """Keeps a fragment running under its leases, but never again under a lease under which a newer executor fenced it.
-    After a failure it is started again a little later; other fragments are not disturbed."""
+    """Keeps a fragment running under its leases. A lease under which a newer executor has fenced the fragment is never
+    used again. A failed fragment is restarted after a short pause; other fragments are not disturbed."""
 
     def __init__(
         self, name: str, settings: ExecutorSettings, spark: SparkSession, bounds: Bounds, notes: Notes | None = None
     ) -> None:
-        """`notes` keep what is known of queries that end workers for other processes."""
+        """`notes` store what is known about queries that kill their workers, so that other processes can use it."""
         self.name, self._settings, self._spark = name, settings, spark
         self.status = FragmentStatus()
         self._fragment: Fragment | None = None
         self._bounds = bounds
         self._fenced_lease: int | None = None
         self._failures, self._not_before = 0, 0.0
-        #: Failures of Spark since the last epoch that was committed, and what is to be done about them.
+        #: Failures of Spark since the last committed epoch, and what to restart because of them.
         self._series = Series()
         self.remedy: Remedy = "fragment"
         #: When the last epoch was committed.
         self._committed = 0.0
-        #: Why queries cannot write their topics, by query: found out by commits, which cannot be taken apart.
+        #: Why queries cannot write to their topics, by query. Only a commit finds out, and it commits all queries or
+        #: none, so the fragment restarts without these queries.
         self._refused: dict[str, str] = {}
         self._deaths = WorkerDeaths(name, settings.alarms, notes)
 
@@ -72,12 +73,12 @@ class Runner:
             fragment.tune(self._deaths.bounds(bounds))
 
     def request_checkpoint(self, number: int) -> None:
-        """Asks for a checkpoint, where such are made; a request is served once."""
+        """Requests a checkpoint, if checkpoints are configured; a request is served once."""
         if (fragment := self._fragment) is not None and fragment.checkpoints is not None:
             fragment.checkpoints.request(number)
 
     def running(self) -> tuple[Mapping[str, Lane], Manifest, Measures] | None:
-        """The lanes, the manifest that they go on from, and their measurements; None while nothing runs."""
+        """The lanes, the manifest that they continue from, and their measurements; None while nothing runs."""
         fragment = self._fragment
         if fragment is None or self.status.state != RUNNING:
             return None
@@ -85,11 +86,11 @@ class Runner:
         return state.revision.lanes, state.revision.manifest, state.measures
 
     def fails_alone(self, others: Iterable[Runner]) -> bool:
-        """Whether other fragments have committed since this one began to fail: then what they share is sound."""
+        """Whether other fragments have committed since this one began to fail: if so, what they share is sound."""
         return any(other._committed > self._series.first for other in others if other is not self)
 
     def use(self, spark: SparkSession) -> None:
-        """Halts the fragment, and starts it in another session from now on."""
+        """Stops the fragment; its next start uses another session."""
         self.halt()
         self._spark, self.remedy = spark, "fragment"
 
@@ -116,7 +117,7 @@ class Runner:
             self._failures += 1
 
     def _is_of_a_query(self, error: SparkFailed) -> bool:
-        """Whether workers died of what they ran, which is searched for, rather than of what fragments share."""
+        """Whether workers died of a query, which is then searched for, and not of something that fragments share."""
         if self._fragment is None or not isinstance(error, WorkerDied):
             return False
         running = {query: self._fragment.names[query] for query in self._fragment.runs}
@@ -142,7 +143,8 @@ class Runner:
                 self._fragment.set_plan(plan)
 
     def _start_anew(self, lease: int, catalog: Catalog) -> None:
-        """Starts the fragment again, which reads how far other fragments have published queries that it takes over."""
+        """Restarts the fragment. It then reads how far other fragments have published the queries that it takes
+        over."""
         self.halt()
         self._start(lease, catalog)
 
@@ -165,8 +167,8 @@ class Runner:
         return plan
 
     def _fenced(self, error: Fenced) -> None:
-        """Handles fencing. If a newer owner has replaced the fragment, its lease is not used again; the executor may
-        have got a later one already. If the transaction only took too long, the fragment recovers."""
+        """Handles fencing. If a newer owner has taken the fragment over, the lease is not used again; this executor may
+        already have a later one. If the transaction only took too long, the fragment recovers."""
         fragment = self._fragment
         try:
             replaced = fragment is not None and fragment.replaced()
@@ -188,15 +190,15 @@ class Runner:
             self.status = self._with_checkpoint(status)
 
     def _with_checkpoint(self, status: FragmentStatus) -> FragmentStatus:
-        """A status with that of the checkpoints."""
+        """The status, completed by that of the checkpoints."""
         fragment = self._fragment
         made = fragment.checkpoints.status if fragment is not None and fragment.checkpoints is not None else None
         return msgspec.structs.replace(status, checkpoint=made)
 
 
 def refused_by(error: DsmsError, plan: FragmentPlan) -> dict[str, str]:
-    """Why queries fail, by query, whose topics do not take their results, or were made anew. Other errors are none of a
-    query."""
+    """Why queries fail, by query: their topics refuse their results, or were deleted and created again. Empty for other
+    errors, which are not the fault of a query."""
     match error:
         case TopicMadeAnew(queries=queries):
             return dict(queries)

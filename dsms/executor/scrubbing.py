@@ -1,7 +1,7 @@
-"""The thread that compares the files of a fragment's state with their check sums, slowly, while the fragment runs.
+"""The thread that slowly verifies the checksums of a fragment's state files while the fragment runs.
 
-A file that is not used for long may rot unseen, and the copy that could replace it may go meanwhile. The thread also
-raises the alarms for damage that the workers have found.
+A file that is rarely read may decay on disk unnoticed, and by the time it is read, the copy in Redis that could replace
+it may be gone. The thread also raises the alarms for damage that the workers have found.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
-#: At most so many bytes are compared in a second: about one hundredth of a core.
+#: The most bytes that are verified per second: this takes about one hundredth of a core.
 RATE = 32 << 20
 #: A pass over all files begins at most this often.
 PERIOD_S = 600.0
@@ -28,17 +28,17 @@ class CheckedRuns(Protocol):
     """The stored runs of a fragment."""
 
     def check(self, name: str) -> int | None:
-        """Compares the file of a run with its check sums; returns its size, None if there is none."""
+        """Verifies the checksums of a run's file; returns its size, None if the run has no file."""
         ...
 
     def damage(self) -> dict[str, str]:
-        """What was found damaged since the last call: by place, the reason."""
+        """The damage that was found since the last call: the reason, by location."""
         ...
 
 
 class Scrubbing:
-    """Checks the files of the runs that `names` gives, pass after pass. A damaged file is replaced by its copy in
-    Redis; if there is none, `check` raises, so that the fragment starts again and recovers its state."""
+    """Verifies the files of the runs that `names` returns, pass after pass. A damaged file is replaced by its copy in
+    Redis. If there is no copy, `check` raises, so that the fragment restarts and recovers its state."""
 
     def __init__(self, fragment: str, runs: CheckedRuns, alarms: Alarms, names: Callable[[], set[str]]) -> None:
         self._fragment, self._runs, self._alarms, self._names = fragment, runs, alarms, names
@@ -47,16 +47,16 @@ class Scrubbing:
         self._thread = threading.Thread(target=self._run, name="scrub", daemon=True)
 
     def start(self) -> None:
-        """Starts to check."""
+        """Starts the thread."""
         self._thread.start()
 
     def check(self) -> None:
-        """Raises the error if a part of the state is lost."""
+        """Raises ExternalError if a part of the state is lost."""
         if self._lost is not None:
             raise self._lost
 
     def close(self) -> None:
-        """Checks nothing further."""
+        """Stops the thread."""
         self._stopping.set()
 
     def _run(self) -> None:
@@ -80,7 +80,7 @@ class Scrubbing:
             self._alarms.raise_at(place, reason)
 
     def _passes(self) -> Iterator[float]:
-        """Checks one file after the other; gives after each of them how many seconds to wait."""
+        """Verifies one file after the other; yields after each the seconds to wait."""
         while True:
             waited = 0.0
             for name in sorted(self._names()):
@@ -90,7 +90,7 @@ class Scrubbing:
             yield max(PERIOD_S - waited, _TURN_S)
 
     def _checked(self, name: str) -> int:
-        """Checks a run; returns how many bytes were read."""
+        """Verifies a run; returns the number of bytes read."""
         try:
             return self._runs.check(name) or 0
         except ExternalError as error:

@@ -1,5 +1,8 @@
-"""What an executor does about workers that die of a fragment's queries: it carries out the search for the culprit
-(`dsms.runtime.fragment.culprit`) and keeps it in Redis, so that another process goes on with it."""
+"""Handles Spark workers that die because of a query: searches for the query.
+
+The decisions of the search are in `dsms.runtime.fragment.culprit`. The search is stored in Redis, so that another
+process can continue it.
+"""
 
 from __future__ import annotations
 
@@ -20,26 +23,26 @@ from operators.core.decoding import Broken, decoded
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
-#: A trial is passed after so many epochs, even if there is more to do.
+#: A trial is passed after this many committed epochs, even if there is more to do.
 _EPOCHS = 3
 _SEARCHES = "workers died: queries run in parts until the one is found that ends them"
 
 
 class Notes(Protocol):
-    """Where the searches of fragments are kept."""
+    """The store of the fragments' searches."""
 
     def search(self, fragment: str) -> bytes | None:
-        """The search of a fragment as it was kept."""
+        """The stored search of a fragment."""
         ...
 
     def keep_search(self, fragment: str, body: bytes) -> None:
-        """Keeps the search of a fragment."""
+        """Stores the search of a fragment."""
         ...
 
 
 class WorkerDeaths:
-    """The search of a fragment. The thread of its runner calls all methods but `committed`, which that of commits
-    calls. Without `notes` the search lasts as long as this process."""
+    """The search of a fragment. The commit thread calls `committed`, the runner's thread all other methods. Without
+    `notes` the search is lost when this process ends."""
 
     def __init__(self, fragment: str, alarms: Alarms, notes: Notes | None = None) -> None:
         self._fragment, self._alarms, self._notes = fragment, alarms, notes
@@ -48,22 +51,22 @@ class WorkerDeaths:
 
     @property
     def failed(self) -> Mapping[str, str]:
-        """Why the culprits do not run, by query."""
+        """The queries that kill their workers, which therefore do not run, with the reason."""
         return self._known.failed
 
     @property
     def trial(self) -> tuple[str, ...] | None:
-        """The queries that run alone; None: all run."""
+        """The queries on trial, which run alone; None if there is no trial, so that all run."""
         trial = self._known.trial
         return None if trial is None else trial.queries
 
     @property
     def reason(self) -> str | None:
-        """What is said of the fragment during a search."""
+        """The reason in the fragment's status during a search."""
         return None if self._search is None or self._search.trial is None else _SEARCHES
 
     def bounds(self, bounds: Bounds) -> Bounds:
-        """The bounds of batches, smaller where the search says so."""
+        """The bounds of batches, made smaller if the search requires it."""
         search = self._known
         steps = search.smaller if search.trial is None else search.trial.smaller
         if not steps:
@@ -72,14 +75,14 @@ class WorkerDeaths:
         return msgspec.structs.replace(bounds, min_batch_records=least, max_batch_records=most)
 
     def begins(self, plan: FragmentPlan) -> None:
-        """Follows the plan of a fragment that starts."""
+        """Follows the plan of a fragment that starts, and counts its epochs from zero."""
         self.follow(plan)
         with self._counting:
             self._epochs = 0
 
     def follow(self, plan: FragmentPlan) -> bool:
-        """Follows a plan: what is dropped or paused is forgotten. Whether the fragment has to start again, because a
-        trial is over."""
+        """Follows a plan: forgets the queries that were dropped or paused. Returns whether the fragment has to restart,
+        because that has ended a trial."""
         before = self._known
         after = before.released(query for query, planned in plan.queries.items() if not planned.still)
         if before.failed and not after.failed:
@@ -88,8 +91,8 @@ class WorkerDeaths:
         return before.trial != after.trial
 
     def died(self, running: Mapping[str, str], live: Callable[[], bool]) -> bool:
-        """Notes that the workers died while these queries ran, given by id with their names. `live` says whether
-        workers live that run no query: if they do not, no query is to blame, and the answer is False."""
+        """Records that the workers died while these queries, given as names by id, ran. `live` returns whether workers
+        that run no query survive; if they do not, no query is to blame, and the result is False."""
         if not running:
             return False
         before = self._known
@@ -106,13 +109,13 @@ class WorkerDeaths:
         return True
 
     def committed(self) -> None:
-        """Counts an epoch."""
+        """Counts a committed epoch."""
         with self._counting:
             self._epochs += 1
 
     def trial_passed(self, running: Mapping[str, str], *, idle: bool) -> bool:
-        """Whether the trial has ended well, because its queries have nothing left to do or have done a fair part of it:
-        then the search goes on. `running` are all queries of the plan, by id with their names."""
+        """Whether the queries on trial have passed: they have computed all available input or `_EPOCHS` epochs. If so,
+        the search goes on to its next step. `running` are the names of all queries of the plan, by id."""
         before = self._known
         if before.trial is None or not (idle or self._epochs >= _EPOCHS):
             return False
@@ -130,8 +133,8 @@ class WorkerDeaths:
 
     @property
     def _known(self) -> Search:
-        """The search, as this process or another one has left it. Batches are smaller only in the process that found
-        that they have to be: another one may have more memory."""
+        """The search, as this process or another one has stored it. Only the process that found that batches have to be
+        smaller makes them smaller, because another one may have more memory."""
         if self._search is None:
             assert self._notes is not None
             body = self._notes.search(self._fragment)
@@ -139,7 +142,7 @@ class WorkerDeaths:
                 found = decoded(body, Search) if body else Search()
                 self._search = msgspec.structs.replace(found, smaller=0)
             except Broken:
-                self._search = Search()  # it is found out again
+                self._search = Search()  # the search starts again
         return self._search
 
     def _keep(self, search: Search) -> None:

@@ -32,10 +32,10 @@ class CheckpointSettings:
 
 @dataclass(frozen=True)
 class ExecutorSettings:
-    """Where the services are, and how fragments run.
+    """The addresses of the services, and how fragments run.
 
-    `partitions` is the number of targets of every exchange. `target_batch_s` is what a batch should take: its size
-    adapts; a single lane that lags behind may take `behind_batches` times as long.
+    `partitions` is the number of targets of every exchange. The size of batches adapts so that a batch takes
+    `target_batch_s` seconds; a batch of a single lane that lags behind may take `behind_batches` times as long.
     """
 
     kafka: KafkaSettings
@@ -52,7 +52,7 @@ class ExecutorSettings:
     max_batch_records: int = 1_000_000
     target_batch_s: float = 1.0
     behind_batches: float = 3.0
-    #: The policy: what is served first where a batch cannot hold all input.
+    #: The scheduling policy: which input is processed first if a batch cannot hold all of it.
     policy: str = "fifo"
     #: The most bytes that the runs of all fragments may take in Redis; None for no limit.
     state_memory: int | None = None
@@ -62,9 +62,9 @@ class ExecutorSettings:
     checkpoints: CheckpointSettings | None = None
     #: A fault point for crash tests, such as `begun:3`; empty in production.
     faults: str = ""
-    #: Where it is noted that something in a log or in Redis does not count.
+    #: Receives the alarms about invalid records in logs or invalid values in Redis.
     alarms: Alarms = field(default_factory=Alarms, compare=False, repr=False)
-    #: Who is told of committed epochs.
+    #: Called for each committed epoch.
     observer: EpochObserver = field(default_factory=Unobserved, compare=False, repr=False)
 
     @property
@@ -79,7 +79,7 @@ class ExecutorSettings:
 
     @property
     def bounds(self) -> Bounds:
-        """The bounds of batches and of state, unless others are set while the executor runs."""
+        """The initial bounds of batches and of state; others may be set while the executor runs."""
         return Bounds(
             self.min_batch_records,
             self.max_batch_records,

@@ -1,4 +1,4 @@
-"""Spark's errors as errors of `operators.core.errors`: those of planning and of workers come as text."""
+"""Translates Spark's errors to those of `operators.core.errors`. Errors of planning and of workers arrive as text."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from operators.core.errors import DsmsError, ExternalError, Fenced
 
 
 class SparkFailed(ExternalError):
-    """Spark itself failed, or Python in its workers, and not a system that our code called."""
+    """Spark itself or Python in its workers failed, and not a system that our code called."""
 
 
 class WorkerDied(SparkFailed):
-    """A worker ended in the middle of its task, or had not the memory for it. Which query's rows those were is not
-    known."""
+    """A worker ended in the middle of its task, or did not have enough memory for it. It is not known which query was
+    the cause."""
 
 
-#: What Spark 4 says of a worker that has ended, what Python, Arrow and Polars raise that get no memory, and the JVM.
+#: Spark 4's message about a worker that has ended, and the errors of Python, Arrow, Polars and the JVM if memory runs
+#: out.
 _DIED = re.compile(
     r"Python worker exited unexpectedly|^(?:\w+\.)*(?:Arrow)?MemoryError\b|memory allocation of \d+ bytes failed"
     r"|java\.lang\.OutOfMemoryError",
     re.MULTILINE,
 )
-#: One of our errors in the text of Spark's.
+#: One of our errors within the text of Spark's error.
 _OURS = re.compile(rf"^{re.escape(DsmsError.__module__)}\.\w+: (.+)$", re.MULTILINE)
 
 
 def reason_of(error: BaseException | None) -> DsmsError:
-    """Why Spark ended the query. Our errors are recognised by their names in the text.
+    """The reason why Spark ended the query. Our own errors are recognised by their names in the text.
 
     >>> str(reason_of(RuntimeError("[STREAM_FAILED] …\\noperators.core.errors.ExternalError: redis is full\\n at …")))
     'redis is full'

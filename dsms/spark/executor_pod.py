@@ -1,6 +1,7 @@
-"""A Spark executor in a pod of its own: `python -m dsms.spark.executor_pod executor`.
+"""The entry point of a Spark executor in a pod of its own: `python -m dsms.spark.executor_pod executor`.
 
-Spark calls it as it calls the entry point of its own image: with that argument, and a description in the environment.
+Spark calls it like the entry point of its own image: with this argument, and with environment variables that describe
+the executor.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _BACKEND = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
-#: The options of the backend, and the variables that hold their values.
+#: The options of the backend, and the environment variables with their values.
 _OPTIONS = {
     "--driver-url": "SPARK_DRIVER_URL",
     "--executor-id": "SPARK_EXECUTOR_ID",
@@ -27,7 +28,7 @@ _JAVA_OPTION = re.compile(r"SPARK_JAVA_OPT_(\d+)")
 
 
 def command(environ: Mapping[str, str], jars: Path) -> list[str]:
-    """The JVM of the executor that the variables describe.
+    """The command line of the JVM for the executor that the environment variables describe.
 
     >>> described = dict.fromkeys(_OPTIONS.values(), "x") | {"SPARK_JAVA_OPT_0": "-Da=b"}
     >>> command({**described, "SPARK_EXECUTOR_MEMORY": "512m"}, Path("/jars"))[:6]
@@ -43,7 +44,7 @@ def command(environ: Mapping[str, str], jars: Path) -> list[str]:
 
 
 def main() -> None:
-    """Becomes the JVM."""
+    """Replaces this process by the JVM."""
     spark = find_spec("pyspark")
     assert spark is not None
     assert spark.origin is not None

@@ -1,7 +1,6 @@
-"""The client of the plan server, for the process in which Spark asks a source for plans: it asks the driver over a
-socket.
+"""The client of the plan server, with which Spark's planning process asks the driver over a socket.
 
-That process lives as long as the stream and needs no more than this, so nothing else is imported here.
+This process lives as long as the stream and needs nothing else, so this module imports nothing else.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from operators.core.errors import DsmsError
 
 
 def ask(address: str, question: str, *arguments: object) -> Any:
-    """The answer of the planner at an address; raises the error that it answers with."""
+    """The answer of the planner at an address. If the answer is a DsmsError, raises it."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
         with connection.makefile("rwb") as stream:

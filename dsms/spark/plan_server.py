@@ -1,7 +1,8 @@
-"""Access to a fragment's batch planner, which is in the driver: Spark asks a source for plans in a process of its own,
-which asks this server. So that process needs neither the planner's code nor its state.
+"""A server in the driver that gives another process access to a fragment's batch planner.
 
-Both processes are on one host and trust each other: no other user can enter the directory of the socket.
+Spark plans a source in a process of its own. That process asks this server, so it needs neither the code nor the state
+of the planner. Both processes are on one host and trust each other: no other user can enter the directory of the
+socket.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ log = structlog.get_logger()
 
 
 class PlanServer:
-    """Answers questions by name, one at a time, until it is closed. `directory` has a path of at most 64 bytes.
+    """Answers named questions, one at a time, until it is closed. The path of `directory` has at most 64 bytes.
 
     >>> from dsms.spark.plan_client import ask
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -39,7 +40,7 @@ class PlanServer:
         threading.Thread(target=self._server.serve_forever, name="plans", daemon=True).start()
 
     def close(self) -> None:
-        """Stops answering. It does not wait for a running answer, which may wait for Kafka."""
+        """Stops answering, without waiting for an answer in progress, which may be waiting for Kafka."""
         threading.Thread(target=self._end, name="closing-plans", daemon=True).start()
 
     def _end(self) -> None:
@@ -54,7 +55,7 @@ class _Server(socketserver.UnixStreamServer):
         self.answers = answers
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """The asking process may end before it is answered."""
+        """Logs the error at debug level, because the client may end before it is answered."""
         log.debug("a plan was not taken", exc_info=True)
 
 
@@ -66,7 +67,7 @@ class _Question(socketserver.StreamRequestHandler):
         pickle.dump(self._answer(question, arguments), self.wfile)
 
     def _answer(self, question: str, arguments: tuple[object, ...]) -> object:
-        """The answer, or the error that the client raises; otherwise it would see only a closed connection."""
+        """The answer, or an error for the client to raise; without it the client would see only a closed connection."""
         try:
             return self.server.answers[question](*arguments)
         except DsmsError as error:

@@ -1,6 +1,6 @@
-"""The directory of the files that one run of an executor needs and that are removed after it.
+"""The scratch directory: files that one run of an executor needs and that are removed after it.
 
-Spark's temporary files are here too, so all files that a killed executor leaves are removed by its next start.
+It also has Spark's temporary files, so the next start of an executor that was killed removes all that it has left.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: A socket's path has at most 106 bytes in Java, of which Spark's name for it takes 43.
+#: The most bytes of the directory's path: a socket's path has at most 106 bytes in Java, and Spark's name takes 43.
 _LONGEST = 63
 
 
 @contextmanager
 def scratch_directory(scratch: Path) -> Iterator[None]:
-    """Makes the scratch directory and that of temporary files, empty even after a run that was killed; at the end
-    removes both."""
+    """Creates the scratch directory and that of temporary files, and removes both at the end. They are empty at first,
+    even after a run that was killed."""
     _remove(scratch)
     make_directories(scratch)
     try:
@@ -29,14 +29,14 @@ def scratch_directory(scratch: Path) -> Iterator[None]:
 
 
 def make_directories(scratch: Path) -> None:
-    """Makes the scratch directory and that of temporary files, where somebody has removed them."""
+    """Creates the scratch directory and that of temporary files, unless they exist."""
     for directory in _both(scratch):
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def temporary_directory(scratch: Path) -> Path:
-    """The directory of the JVM's temporary files, among them the sockets between it and Python: the scratch directory
-    itself or, if its path is too long for sockets, one with a short path that belongs to it.
+    """The directory of the JVM's temporary files, including the sockets between the JVM and Python: the scratch
+    directory itself or, if its path is too long for sockets, a directory with a short path that is derived from it.
 
     >>> temporary_directory(Path("/data/scratch/executor-1"))
     PosixPath('/data/scratch/executor-1')

@@ -24,16 +24,17 @@ from dsms.spark.source import StreamSource
 
 __all__ = ["SparkSession", "renewed_session", "spark_session"]
 
-#: The JVM needs little memory, but a heap that begins at a share of the machine's memory would fill it.
+#: The JVM needs little memory. By default its heap begins with a fraction of the machine's memory, and it would fill
+#: that.
 _HEAP = "-Xms64m -Xmn16m"
-#: The environment of workers. Each task has one core, so more threads of Polars would only take memory.
+#: The environment of workers. Each task has one core, so more Polars threads would only take memory.
 _WORKERS = {**allocators.ENVIRONMENT, **worker_limit.ENVIRONMENT, "POLARS_MAX_THREADS": "1"}
 log = structlog.get_logger()
 
 
 def renewed_session(old: SparkSession, master: str, scratch: Path, targets: int, host: str) -> SparkSession:
-    """A session in the place of one that fails. It has files of its own, and what was removed of the scratch directory
-    is made again; the JVM stays. No stream of the old session may run."""
+    """A session that replaces a failing one. It has files of its own, and missing parts of the scratch directory are
+    re-created; the JVM stays the same. No stream of the old session may be running."""
     try:
         old.stop()
     except (PySparkException, Py4JError) as error:
@@ -45,8 +46,8 @@ def renewed_session(old: SparkSession, master: str, scratch: Path, targets: int,
 
 
 def spark_session(master: str, scratch: Path, targets: int, host: str = "127.0.0.1") -> SparkSession:
-    """A session tuned for small batches of few, large rows. `scratch` is from `scratch_directory`, `host` the address
-    by which Spark's executors reach this process, where they are not in it."""
+    """A session tuned for small batches of few, large rows. `scratch` is the directory that `scratch_directory` has
+    created; `host` is the address at which Spark's executors reach this process, if they are not in it."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     for name, value in _WORKERS.items():
         os.environ.setdefault(name, value)

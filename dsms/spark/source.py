@@ -1,6 +1,6 @@
 """Our Spark streaming data source: batches are planned in the driver and read in the workers.
 
-Spark imports this module in five processes, but only the workers read, so what reading needs is imported there.
+Spark imports this module in five processes. Only the workers read, so the modules for reading are imported only there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StreamSource(DataSource):  # type: ignore[misc]
         return ENVELOPE
 
     def streamReader(self, schema: object) -> FragmentReader:  # noqa: N802 Spark's name
-        """The reader of the fragment whose planner is at the address."""
+        """The reader of the fragment whose plan server is at the address."""
         return FragmentReader(self.options[ADDRESS_OPTION])
 
 
@@ -55,7 +55,7 @@ class FragmentReader(DataSourceStreamReader):  # type: ignore[misc]
         return [InputPartition(task) for task in ask(self._address, "tasks", start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Runs a task, in a worker."""
+        """Runs a task; called in a worker."""
         from dsms.runtime.stages.source_task import run_source_task
 
         return run_source_task(pickle.loads(partition.value))

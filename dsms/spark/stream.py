@@ -1,4 +1,4 @@
-"""A fragment as a Structured Streaming query over our source; each batch is passed to a function."""
+"""Runs a fragment as a Structured Streaming query over our source, and passes each batch to a function."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ log = structlog.get_logger()
 
 
 class Batch:
-    """The messages of the source stage of a batch; they are computed by `run`, or before it by `read`."""
+    """The messages of the source stage of a batch. They are computed by `run`, or earlier by `read`."""
 
     def __init__(self, sent: DataFrame, read: Iterable[Envelope] = ()) -> None:
         self._sent, self._read = sent, read
 
     def read(self) -> tuple[list[Envelope], Batch]:
-        """Runs the source stage as a Spark job of its own: its messages to the driver, and the batch to be `run`."""
+        """Runs the source stage as a Spark job of its own; returns its messages to the driver, and the batch to `run`
+        next."""
         table = _collected(self._sent)
         to_driver = pc.equal(table.column("stage"), pa.scalar(DRIVER, pa.int32()))
         read = list(envelopes(table.filter(to_driver)))
         return read, Batch(self._sent.sparkSession.createDataFrame(table.filter(pc.invert(to_driver))), read)
 
     def run(self, stages: Sequence[TargetTask], targets: int) -> Iterator[Envelope]:
-        """Runs an exchange and each of `stages` in turn, as one Spark job, and gives the messages to the driver. A
-        stage passes on the messages that are not for it."""
+        """Runs each of `stages` in turn, each after an exchange, as one Spark job, and yields the messages to the
+        driver. A stage passes on the messages that are not for it."""
         rows = self._sent
         for stage in stages:
             exchanged = rows.repartitionById(targets, rows.target)
@@ -49,7 +50,7 @@ class Batch:
 
 
 def _collected(rows: DataFrame) -> pa.Table:
-    """The rows; raises the DsmsError that a worker has raised, or one with Spark's reason."""
+    """Runs the job and returns its rows. Raises the DsmsError that a worker has raised, or one with Spark's reason."""
     try:
         collected: pa.Table = rows.toArrow()
         return collected
@@ -58,8 +59,8 @@ def _collected(rows: DataFrame) -> pa.Table:
 
 
 class FragmentStream:
-    """Runs until it is stopped or `on_batch` raises. Nothing in `checkpoint` is needed later: recovery reads the
-    manifest."""
+    """Runs until it is stopped or `on_batch` raises. The files in the directory `checkpoint` are not needed later,
+    because recovery reads the manifest."""
 
     def __init__(self, spark: SparkSession, name: str, checkpoint: Path, on_batch: Callable[[Batch], None]) -> None:
         self._spark, self._name, self._checkpoint, self._on_batch = spark, name, checkpoint, on_batch
@@ -73,11 +74,12 @@ class FragmentStream:
             rows = self._spark.readStream.format(FORMAT).option(ADDRESS_OPTION, planner).load()
             writer = rows.writeStream.foreachBatch(self._batch).queryName(self._name)
             self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
-        except (PySparkException, Py4JJavaError) as error:  # PySpark wraps most errors of the JVM, not all
+        except (PySparkException, Py4JJavaError) as error:  # PySpark wraps most errors of the JVM, but not all
             raise reason_of(error) from error
 
     def check(self) -> None:
-        """Raises the error that ended the query, if there is one: ours as it was raised, others from Spark's text."""
+        """Raises the error that ended the query, if there is one: our own errors unchanged, others from Spark's
+        text."""
         if self._failed is not None:
             raise self._failed
         assert self._query is not None
@@ -85,7 +87,7 @@ class FragmentStream:
             raise reason_of(self._query.exception())
 
     def stop(self) -> None:
-        """Stops the query. A running `on_batch` is finished."""
+        """Stops the query, after a running `on_batch` has finished."""
         if self._query is not None:
             try:
                 self._query.stop()

@@ -1,4 +1,4 @@
-"""Warming up a Spark session that has nothing to run yet, so that it takes over a fragment quickly."""
+"""Warms up a Spark session that has nothing to run yet, so that it can take over a fragment quickly."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ log = structlog.get_logger()
 
 
 def warm_up(spark: SparkSession, tasks: int) -> None:
-    """Runs an empty job like those of epochs: it loads the JVM's classes, and starts Python workers that import our
-    modules."""
+    """Runs a trivial job similar to those of epochs, which loads the JVM's classes and starts Python workers that
+    import our modules."""
     rows = spark.range(tasks, numPartitions=tasks).repartition(tasks, "id")
     rows.mapInArrow(_import_tasks, rows.schema).toArrow()
 
 
 def workers_live(spark: SparkSession, tasks: int) -> bool:
-    """Whether workers live that run an empty job."""
+    """Whether the workers survive a trivial job."""
     try:
         warm_up(spark, tasks)
     except (PySparkException, Py4JError) as error:

@@ -1,4 +1,4 @@
-"""The size of batches follows the time that they take, so that a burst makes larger batches, not later results."""
+"""Adapts the size of batches to a target time, so that a burst of records makes batches larger and not slower."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _GROWTH = 2.0
 
 
 def equal_part(waiting: int, most: int) -> int:
-    """The size of the equal batches, as few as possible, into which a backlog is divided: a small last batch would cost
-    half as much as a large one.
+    """The batch size that divides a backlog of `waiting` records into as few equal batches as possible. Without this
+    the last batch may be small, and a small batch costs half as much as a large one.
 
     >>> equal_part(1_040, most=1_000), equal_part(900, most=1_000)
     (520, 900)
@@ -23,8 +23,8 @@ def equal_part(waiting: int, most: int) -> int:
 class BatchSize:
     """How many records the next batch may hold, so that it takes about `target_s`.
 
-    If everything that runs lags behind, a batch may take `behind_s`: its results are late in any case, and larger
-    batches cost less per record. That holds only once a batch has been measured.
+    If all running lanes lag behind, a batch may take `behind_s`: its results are late in any case, and larger batches
+    cost less per record. That applies only after a batch has been measured.
 
     >>> BatchSize(100, 10, 1000, 1.0, 3.0).after(records=100, seconds=0.25).batch_records
     200
@@ -45,12 +45,12 @@ class BatchSize:
 
     @property
     def behind_records(self) -> int:
-        """The most records of a batch that lags behind."""
+        """The most records of a batch while all running lanes lag behind."""
         larger = int(self.batch_records * self.behind_s / self.target_s)
         return min(larger, self.most) if self.measured else self.batch_records
 
     def within(self, bounds: Bounds) -> BatchSize:
-        """The same within other bounds.
+        """The size adapted to other bounds.
 
         >>> BatchSize(500, 10, 1000, 1.0, 3.0).within(Bounds(10, 100, 0.5))
         BatchSize(batch_records=100, least=10, most=100, target_s=0.5, behind_s=1.5, measured=False)
@@ -60,7 +60,7 @@ class BatchSize:
         return replace(self, batch_records=size, least=least, most=most, target_s=target_s, behind_s=behind_s)
 
     def after(self, *, records: int, seconds: float) -> BatchSize:
-        """The size after a batch. A quick batch of few records says nothing about larger ones."""
+        """The size after a batch. A quick batch of few records is ignored: it says nothing about larger ones."""
         if records < self.batch_records // 2 and seconds < self.target_s:
             return self
         fitting = max(records, self.batch_records) * self.target_s / max(seconds, 1e-3)

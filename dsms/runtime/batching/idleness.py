@@ -24,8 +24,8 @@ Group = frozenset[str]
 
 @dataclass(frozen=True)
 class Silence:
-    """A source at a moment: the positions of its leading lane, the ends of its partitions, and how long each is
-    silent."""
+    """A source at a moment: the positions of the lane that has read most of it, the ends of its partitions, and for how
+    long each partition has had no record."""
 
     source: Source
     positions: Mapping[int, Position]
@@ -76,9 +76,12 @@ def may_be_idle(source: Source, silent_ms: Iterable[float]) -> bool:
 
 
 def read_together(lanes: Iterable[Lane]) -> Collection[Group]:
-    """The sources that each query reads. All parts of a query that several fragments run count as one query, and a
-    table that a query here fills counts as the sources of that query. Other tables do not count: their time is that of
-    the clock, and a stream that pauses may lag behind it."""
+    """The sources that each query reads.
+
+    The parts of a query that several fragments run are treated as one query. A table filled by a query of these lanes
+    is replaced by the sources of that query. Other tables are left out: their instants come from the clock, and a
+    stream that pauses may lag behind the clock.
+    """
     sources: dict[str, Source] = {}
     read: dict[str, set[str]] = defaultdict(set)
     filling: dict[str, str] = {}
@@ -86,7 +89,7 @@ def read_together(lanes: Iterable[Lane]) -> Collection[Group]:
         sources |= {source.id: source for source in lane.sources.values()}
         for output in lane.outputs:
             if output.sink is None and output.link is None:
-                continue  # it is no query: it is read for its dead letters, say, and nobody waits for it
+                continue  # not a query: it is read only for its dead letters, say, and no results wait for it
             query = query_of(output.id)
             read[query] |= lane.ids_read(output)
             if output.sink is not None and output.sink.fills is not None:
@@ -101,11 +104,13 @@ def read_together(lanes: Iterable[Lane]) -> Collection[Group]:
 
 
 def heartbeats_due(seen: Mapping[str, Silence], groups: Iterable[Group]) -> dict[str, dict[int, Heartbeat]]:
-    """The heartbeats to log now, which advance idle partitions, by source. `groups` are the sources of each query.
+    """The heartbeats to log now, by source; they advance idle partitions. `groups` are the sources of each query.
 
-    While other partitions of its source have records, an idle one advances to the greatest instant of them less the
-    slack. A silent source holds back no query: it advances to the least frontier of the query's sources that are not
-    silent, or beyond the greatest instant of all of them where all are silent; of several queries the furthest counts.
+    If other partitions of the source have records, an idle partition advances to the source's greatest instant minus
+    the slack. If all its partitions are idle, the source is silent, and must not hold back any query. For a query, a
+    silent source advances to the least frontier of those of the query's sources that are not silent; if all are silent,
+    past the greatest instant of all of them. If several queries read the source, the greatest of these instants
+    applies.
     """
     times = {source: each.elsewhere if each.silent else each.high - each.source.slack for source, each in seen.items()}
     for group in groups:

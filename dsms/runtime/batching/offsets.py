@@ -1,7 +1,8 @@
-"""The ranges of a batch, as pure functions over Spark's offset documents.
+"""The offset ranges of a batch, as pure functions over Spark's offset documents.
 
 An offset document is `{"plan": version, "at": {lane: {"source/partition": [offset, heartbeats]}}}`: the offset up to
-which each lane has read each partition of its sources, and how many of the partition's logged heartbeats it has taken.
+which each lane (queries that read at the same positions) has read each partition of its sources, and how many of the
+partition's logged heartbeats it has taken.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Decisions = Mapping[str, Mapping[SourcePartition, Sequence[Setting]]]
 #: The positions of lanes, by lane.
 Positions = Mapping[str, Mapping[SourcePartition, Position]]
 Offsets = dict[str, Any]
-#: The mean number of rows of the records of links, by source partition.
+#: The mean number of rows in a record of a link, by source partition.
 LinkRows = Mapping[SourcePartition, float]
 NO_LINKS: LinkRows = {}
 #: The committed ends of source partitions.
@@ -43,7 +44,8 @@ class Slice:
     clock: PartitionClock
     heartbeats: tuple[Heartbeat, ...]
     lanes: tuple[str, ...]
-    #: For the queries whose input is shed, the part of the records that stays from an offset on.
+    #: The settings that hold within the range, by query. For a query whose input is shed, a setting is the fraction of
+    #: the records that stays from an offset on.
     settings: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
     #: The offsets of records that statements have skipped.
     skipped: tuple[int, ...] = ()
@@ -52,7 +54,7 @@ class Slice:
 @dataclass(frozen=True)
 class SourceTask:
     """The slices that a task reads, and the lanes that need them. `wakes` are lanes that work on their queues; `behind`
-    has the number of records that each lane has still to read after this batch."""
+    is the number of records that each lane still has to read after this batch."""
 
     slices: tuple[Slice, ...]
     lanes: dict[str, Lane]
@@ -63,8 +65,8 @@ class SourceTask:
 
 
 def offsets_at(version: int, positions: Positions, beats: Beats) -> Offsets:
-    """The document of some positions. Heartbeats at a position itself count as not yet taken, because taking one twice
-    changes nothing."""
+    """The offset document of positions. Heartbeats at a position itself are counted as not yet taken, because taking
+    one twice changes nothing."""
     at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
     for lane, place, position in _places(positions):
         at[lane][_text(place)] = [position.offset, _beats_before(place, position.offset, beats)]
@@ -80,11 +82,11 @@ def next_offsets(  # noqa: PLR0913 all that decides how far a batch reads
     reads: Collection[str] | None = None,
     link_rows: LinkRows = NO_LINKS,
 ) -> Offsets:
-    """The document up to which a batch may read: to the committed ends, or of each range a fair share of `limit`
-    records.
+    """The offset document up to which a batch may read: to the committed ends, or, if they are more than `limit`
+    records away, a proportional part of each range.
 
-    Lanes at equal positions of a partition share a range, so they stay together. `reads` are the lanes that read, None
-    for all.
+    Lanes at equal positions of a partition share a range, so they stay together. `reads` are the lanes that read; None:
+    all.
     """
     readers, waits = positions.keys() if reads is None else reads, waiting(positions, ends, reads, link_rows)
     at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
@@ -98,8 +100,8 @@ def next_offsets(  # noqa: PLR0913 all that decides how far a batch reads
 def waiting(
     positions: Positions, ends: Ends, reads: Collection[str] | None = None, link_rows: LinkRows = NO_LINKS
 ) -> int:
-    """How many records are to be read; a range that several lanes share counts once. Records of links count as the rows
-    that they have had so far."""
+    """The number of records to be read. A range that several lanes share is counted once. A record of a link counts as
+    many times as it has rows, by the mean so far."""
     ranges = {
         (place, position.offset, max(ends.get(place, 0), position.offset))
         for lane, place, position in _places(positions)
@@ -109,7 +111,7 @@ def waiting(
 
 
 def unread(positions: Positions, ends: Ends, upto: Offsets) -> dict[str, int]:
-    """How many records each lane has still to read after a document."""
+    """The number of records that each lane still has to read after an offset document."""
     unread_records = dict.fromkeys(positions, 0)
     for lane, place, position in _places(positions):
         read = upto["at"].get(lane, {}).get(_text(place), (position.offset, 0))[0]
@@ -141,8 +143,8 @@ def slices(
     beats: Beats,
     again: Collection[SourcePartition] = (),
 ) -> list[Slice]:
-    """The ranges between two documents. A lane that is new in `end` starts at its position, and so do those in the
-    places of `again`, where the last batch was not read to its end, or was not used."""
+    """The slices between two offset documents. A lane that is new in `end` starts at its position. So do all lanes in
+    the partitions of `again`, where the last batch was not read to its end or was not used."""
     lanes_at: dict[tuple[object, ...], list[str]] = {}
     for lane, place, position in _places(positions):
         upto, beats_upto = end["at"].get(lane, {}).get(_text(place), (position.offset, 0))
@@ -167,7 +169,7 @@ def _slice(lane: Lane, key: tuple[Any, ...], lanes: tuple[str, ...], beats: Beat
 
 
 def with_skipped(planned: Sequence[Slice], skipped: Mapping[SourcePartition, tuple[int, ...]]) -> list[Slice]:
-    """The slices with the records in them that statements have skipped."""
+    """The slices, each with the offsets of those of its records that statements have skipped."""
     return [replace(slice_, skipped=_skipped_in(slice_, skipped)) for slice_ in planned] if skipped else list(planned)
 
 
@@ -177,7 +179,7 @@ def _skipped_in(slice_: Slice, skipped: Mapping[SourcePartition, tuple[int, ...]
 
 
 def with_settings(planned: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisions) -> list[Slice]:
-    """The slices with the settings of the queries that read them."""
+    """The slices, each with the settings of the queries that read it."""
     return [_with_settings(slice_, lanes, decided) for slice_ in planned]
 
 
@@ -191,14 +193,14 @@ def _with_settings(slice_: Slice, lanes: Mapping[str, Lane], decided: Decisions)
 
 
 def _settings_within(slice_: Slice, settings: Sequence[Setting]) -> tuple[Setting, ...]:
-    """The setting at the start of a slice, and those that begin within it."""
+    """The setting in force at the start of a slice, and those that begin within the slice."""
     first = max(bisect_right(settings, slice_.start, key=lambda setting: setting[0]) - 1, 0)
     return tuple(settings[first : bisect_left(settings, slice_.end, key=lambda setting: setting[0])])
 
 
 def distribute(planned: Sequence[Slice], tasks: int) -> list[list[Slice]]:
-    """The slices of at most `tasks` tasks. Slices are dealt out in the order of their sizes, the largest first, each to
-    the task with the fewest records."""
+    """Distributes slices over at most `tasks` tasks. The largest slices are assigned first, each to the task with the
+    fewest records so far."""
     loads: list[tuple[int, list[Slice]]] = [(0, []) for _ in range(min(tasks, len(planned)))]
     for slice_ in sorted(planned, key=lambda slice_: (slice_.start - slice_.end, slice_.source_id, slice_.partition)):
         least = min(range(len(loads)), key=lambda index: loads[index][0])

@@ -1,4 +1,4 @@
-"""Planning of batches: which offsets the next one covers, and its tasks."""
+"""Planning of batches: the offsets that the next batch covers, and its tasks."""
 
 from __future__ import annotations
 
@@ -45,21 +45,24 @@ from operators.core.errors import ExternalError
 
 #: The functions that other processes may call in a planner, by name.
 Answers = Mapping[str, Callable[..., Any]]
-#: In an offset document: the last revision in which lanes worked on their queues. Spark runs a batch where the document
-#: has changed, so a change of this entry makes one although nothing is read.
+#: The key, in an offset document, of the last revision whose lanes worked on their queues. Spark runs a batch if the
+#: document has changed, so a change of this entry causes a batch even if nothing is read.
 TURN = "turn"
 _AHEAD = (
     'source "{}": a record is at instant {}, more than a day ahead of the clock, so all records below it are late: '
     "drop the source and register it again with AHEAD"
 )
-#: The longest pause between two tries of a record that waits for its schema.
+#: The longest pause between two attempts to read a record that waits for its schema.
 _LONGEST_PAUSE_S = 15.0
 
 
 class BatchPlanner:
-    """Plans batches from its input, the ends of the topics and the heartbeat log, in one thread; another thread may
-    close it. `current_input` gives the input that holds now, `elsewhere` the greatest instant that other fragments have
-    passed in a source of which each reads some partitions."""
+    """Plans batches from its input, the ends of the topics and the heartbeat log. It is used by one thread; another
+    thread may close it.
+
+    `current_input` returns the current input. `elsewhere` returns, for a source whose partitions are divided among
+    fragments, the greatest instant that other fragments have passed.
+    """
 
     def __init__(
         self,
@@ -70,20 +73,20 @@ class BatchPlanner:
         self._current_input, self._alarms, self._elsewhere = current_input, alarms, elsewhere
         self._log: HeartbeatLog | None = None
         self._sheds: ShedLog | None = None
-        #: Opening a log fences its former owner, so after `close` no log is opened.
+        #: Opening a log fences its former owner, so no log may be opened after `close`.
         self._opening, self._closed = threading.Lock(), False
-        #: The ends of the logs when a query was first seen: its settings begin at or above them.
+        #: The ends of the logs when a query was first seen, by query: its settings begin at or above them.
         self._floors: dict[str, Ends] = {}
         self._topics: TopicWatch | None = None
-        #: How often records that wait were tried again, and when last.
+        #: How often waiting records were tried again, and when last.
         self._tries, self._tried_at = 0, 0.0
         self._latest: Callable[[set[Partition]], dict[Partition, int]] | None = None
         #: The last known end of each source partition, and since when it has not changed.
         self._grown: dict[SourcePartition, tuple[int, float]] = {}
         self._ends_read_at = 0.0
-        #: When it was last looked whether sources are far ahead of the clock, in milliseconds.
+        #: When sources were last checked for instants far ahead of the clock, in milliseconds.
         self._warned = 0
-        #: What the last batch was planned from, and up to where.
+        #: The input and the end of the last planned batch.
         self.planned: PlannerInput | None = None
         self._upto: Offsets = {}
         self._known: Ends = {}
@@ -98,10 +101,10 @@ class BatchPlanner:
         return offsets_at(control.plan_version, control.positions, self._heartbeats(control).known)
 
     def latest(self, start: Offsets) -> Offsets:
-        """The end of the next batch. Before that, heartbeats of idle partitions are logged.
+        """The end of the next batch. First logs the heartbeats of idle partitions.
 
-        What other fragments have logged is read after the ends: so what is read up to there is read under the same
-        heartbeats by all fragments.
+        The heartbeats of other fragments are read after the ends of the topics. This way all fragments apply the same
+        heartbeats to the records below these ends.
         """
         control = self.planned = self._current_input()
         positions = control.positions
@@ -141,8 +144,8 @@ class BatchPlanner:
 
     @property
     def answers(self) -> Answers:
-        """The questions of other processes that it answers. Tasks are pickled: a process that passes them on does not
-        import what is in them."""
+        """The functions that other processes may call. Tasks are returned pickled, so that a process that only passes
+        them on does not import the modules that they need."""
 
         def tasks(start: Offsets, end: Offsets) -> list[bytes]:
             tasks = self.tasks(start, end)
@@ -162,7 +165,7 @@ class BatchPlanner:
 
     @contextmanager
     def _opening_log(self) -> Iterator[None]:
-        """Held while a log is opened; raises if the planner is closed."""
+        """Holds the lock under which logs are opened; raises ExternalError if the planner is closed."""
         with self._opening:
             if self._closed:
                 raise ExternalError("the fragment was stopped")
@@ -175,7 +178,7 @@ class BatchPlanner:
         return self._log
 
     def _followed(self, control: PlannerInput, positions: Positions) -> HeartbeatLog:
-        """The heartbeat log up to now, with the heartbeats that are due."""
+        """The heartbeat log, read to its end, after the heartbeats that are due have been added."""
         log, sources = self._heartbeats(control), _sources(control, positions)
         log.follow(source_id for source_id, source in sources.items() if not (source.table or is_link(source_id)))
         silences = self._silences(control, positions)
@@ -188,8 +191,8 @@ class BatchPlanner:
         return log
 
     def _warn(self, silences: Iterable[Silence]) -> None:
-        """Raises an alarm for partitions whose records have gone far ahead of the clock: all later ones are late. It
-        looks once a second."""
+        """Raises an alarm for partitions with an instant far ahead of the clock, because all records below it are late.
+        Checks at most once a second."""
         now = time.time_ns() // 1_000_000
         if now < self._warned + 1_000:
             return
@@ -217,7 +220,7 @@ class BatchPlanner:
         return self._sheds
 
     def _due(self, control: PlannerInput) -> bool:
-        """Whether records that wait are tried again by the next batch: first after a second, then ever less often."""
+        """Whether the next batch tries waiting records again: first after a second, then after ever longer pauses."""
         if not control.waits:
             self._tries, self._tried_at = 0, time.monotonic()
             return False
@@ -229,12 +232,13 @@ class BatchPlanner:
         return True
 
     def _lost(self, control: PlannerInput, positions: Positions) -> AbstractSet[str]:
-        """The sources whose topics were made anew; a batch that reads nothing of them lets their queries fail."""
+        """The sources whose topics were deleted and created again. The next batch reads nothing from them, and fails
+        their queries."""
         self._topics = self._topics or TopicWatch(control.kafka)
         return self._topics.glance(_sources(control, positions).values()).keys()
 
     def _ends(self, control: PlannerInput, positions: Positions, lost: AbstractSet[str]) -> dict[SourcePartition, int]:
-        """The committed ends of all source partitions that exist and can be read; also notes which have grown."""
+        """The committed ends of all source partitions that exist and can be read. Records when each has last grown."""
         sources = _sources(control, positions)
         places = {place for parts in positions.values() for place in parts if place[0] not in lost}
         ends = self._ends_of(control, sources, places)
@@ -254,7 +258,8 @@ class BatchPlanner:
         return {place: by_topic[topic] for place, topic in topics.items() if topic in by_topic}
 
     def _silences(self, control: PlannerInput, positions: Positions) -> dict[str, Silence]:
-        """How silent the sources are, by id. A record that waits for its schema is unread."""
+        """How long the sources have been silent, by id. A partition with a record that waits for its schema is not
+        idle, since the record is unread."""
         silences: dict[str, Silence] = {}
         for source_id, source in _sources(control, positions).items():
             leader = leading(source_id, positions)

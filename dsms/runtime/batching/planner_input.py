@@ -14,8 +14,8 @@ from dsms.runtime.lanes.manifest import Position, SourcePartition
 
 @dataclass(frozen=True)
 class PlannerInput:
-    """The lanes of a revision, the positions of those that run, which of them read, how many records the next batch may
-    hold, and which lanes work on their queues even if nothing is read."""
+    """The lanes of a revision; the positions of the lanes that run; in `reads` the lanes that read; the most records of
+    the next batch; in `wakes` the lanes that work on their queues even if nothing is read."""
 
     revision: int
     plan_version: int
@@ -25,7 +25,7 @@ class PlannerInput:
     positions: dict[str, dict[SourcePartition, Position]]
     reads: frozenset[str]
     batch_records: int
-    #: The most records of a batch that lags behind.
+    #: The most records of a batch while all running lanes lag behind.
     behind_records: int
     wakes: tuple[str, ...]
     source_tasks: int
@@ -35,27 +35,27 @@ class PlannerInput:
     fragment: str
     #: The wanted settings of queries: the rates of shedding, and the sizes of windows.
     settings: Mapping[str, float] = field(default_factory=dict)
-    #: The sources of which nothing is read for now.
+    #: The sources from which nothing is read for now.
     held: frozenset[str] = frozenset()
     #: The records that statements have skipped, as offsets by source partition.
     skipped: Mapping[SourcePartition, tuple[int, ...]] = field(default_factory=dict)
-    #: The source partitions whose next record waits, with its offset.
+    #: The source partitions whose next record waits, for its schema for example, with its offset.
     waits: Mapping[SourcePartition, int] = field(default_factory=dict)
-    #: The mean number of rows of the records of links.
+    #: The mean number of rows in a record of a link, by source partition.
     link_rows: Mapping[SourcePartition, float] = field(default_factory=dict)
     #: The directory of large frames, if all workers are on one machine.
     frames: Path | None = None
-    #: The last batch was read, but not used: this one begins where that one began.
+    #: Whether the last batch was read but not used, so that this one begins where that one began.
     again: bool = False
 
     @property
     def read_again(self) -> frozenset[SourcePartition]:
-        """The places in which the last batch was not read to its end, or was not used."""
+        """The partitions in which the last batch was not read to its end, or was not used."""
         every = (place for places in self.positions.values() for place in places) if self.again else ()
         return frozenset((*self.waits, *every))
 
     def limit(self, waiting: int) -> int:
-        """How many of the unread records the next batch may hold."""
+        """How many of the `waiting` unread records the next batch may hold."""
         if waiting <= self.batch_records:
             return self.batch_records
         return equal_part(waiting, self.behind_records)

@@ -1,8 +1,8 @@
-"""Reading ahead: while the target stages work on a batch, the source stage of the next one runs.
+"""Reading ahead: while the target stages work on a batch, the source stage of the next batch runs.
 
-What the source stage has read of a batch decides from where the next one goes on, unless a query fails or the plan
-changes meanwhile; then what was read ahead is not used, and read again. A batch is read ahead only where records wait
-that the one before could not hold: at the end of the logs it would gain nothing, and delay results.
+The positions that the source stage has reached in a batch are where the next batch begins. If a query fails or the plan
+changes in the meantime, the batch that was read ahead is discarded and read again. A batch is read ahead only if the
+previous one could not hold all unread records: at the end of the logs it would gain nothing and delay results.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from dsms.runtime.stages.wire import Envelope, ShedSeen, SlicePosition, SourceFa
 
 
 def can_read_ahead(planned: PlannerInput, revision: Revision) -> bool:
-    """Whether the batch after one that was planned from `planned` may be read ahead: all that is read goes through
-    all stages, no record waits, and none is shed. Frames have to be in files, since they pass through the driver."""
+    """Whether the batch after one that was planned from `planned` may be read ahead. All that is read has to go through
+    all stages, no record may wait, and none may be shed. Frames have to be in files, since they pass through the
+    driver.
+    """
     simple = not (planned.waits or planned.settings or planned.wakes or any(revision.takes.values()))
     return simple and planned.frames is not None
 
 
 def input_after(planned: PlannerInput, sent: Iterable[Envelope]) -> PlannerInput | None:
-    """The input of the batch after one whose source stage has sent these messages; None if they do not decide it."""
+    """The planner input of the batch after one whose source stage has sent these messages; None if it also depends on
+    the target stages."""
     positions = {lane: dict(places) for lane, places in planned.positions.items()}
     for envelope in sent:
         match envelope.message:
@@ -36,9 +39,10 @@ def input_after(planned: PlannerInput, sent: Iterable[Envelope]) -> PlannerInput
 
 
 def still_holds(planned: PlannerInput, now: PlannerInput) -> bool:
-    """Whether a batch that was planned ahead is what would be planned now, but for the number of records it holds.
+    """Whether a batch that was planned ahead equals the one that would be planned now, except for its number of
+    records.
 
-    The lanes have to be the same objects: equal plans are compiled once.
+    The lanes are compared by identity, because equal plans are compiled once.
     """
     same = replace(
         planned,

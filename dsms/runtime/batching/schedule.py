@@ -1,8 +1,9 @@
 """The decision for the next batch: which lanes read and how much, and which stages work on their queues.
 
-A lane is a path: reading, with the operators of the source stage, then its target stages. Its queues are its unread
-records in Kafka and the segments before its stages. If a batch can hold all queued input, all of it goes through the
-whole path, as under `fifo`; otherwise the policy decides what is served.
+A lane is scheduled as a path of operators: first reading, which includes the source stage, then its target stages. Its
+queues are its unread records in Kafka and the segments that wait before its target stages. If a batch can hold all
+queued input, all of it goes through the whole path, as under `fifo`; otherwise the policy decides which queues are
+served.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from dsms.scheduler.progress_chart import Operator, Path, remaining
 from dsms.scheduler.ready import Moment, Past, Ready
 from dsms.scheduler.work import Measured, VertexWork, Work
 
-#: A lane and a stage of it; stage 0 reads.
+#: A lane and the number of one of its stages; stage 0 reads.
 Place = tuple[str, int]
-#: A path of one operator, for a queue of which only the key matters.
+#: A path of one operator, for a queue whose key is all that matters.
 _ANY: Path = (Operator(0.0, 0.0),)
-#: The most work, in batches, that a segment may cause in later stages, during which nothing is read.
+#: The most work, in batches, that a segment may cause in later stages; nothing is read during this work.
 _AHEAD = 1.0
 
 
@@ -43,7 +44,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What has been measured when a batch is decided. Sizes are bytes; times such as `at` are of one clock."""
+    """The measurements from which a batch is decided. Sizes are in bytes; times such as `at` are of one clock."""
 
     policy: Policy = field(default_factory=Fifo)
     past: Past = field(default_factory=Past)
@@ -87,8 +88,8 @@ class Schedule:
         return Decision(takes, frozenset(lanes) - unread, max(1, *reading) if reading else records)
 
     def _granted(self, ready: list[Ready], moment: Moment) -> Iterator[Grant]:
-        """The grants of the policy. A read segment is worked on as a whole, so a grant to read is cut to what later
-        stages can work on in `_AHEAD` batches; nothing is then granted after it."""
+        """The grants of the policy. A segment that was read is processed as a whole, so a grant to read is limited to
+        what later stages can process in `_AHEAD` batches. After a grant that was limited, nothing more is granted."""
         for grant in grants(self.policy, self.past, ready, moment)[0]:
             after = grant.ready.work_s / grant.ready.size - grant.ready.cost
             most = _AHEAD * moment.budget_s / after if grant.ready.operator == 0 and after > 0 else grant.size
@@ -97,14 +98,14 @@ class Schedule:
                 return
 
     def _through(self, lane: str, path: Path, moment: Moment) -> int:
-        """How many records of a lane can go through its whole path in a batch."""
+        """The number of records of a lane that can go through its whole path in a batch."""
         return max(1, int(moment.budget_s / max(remaining(path)[0] * self._record_bytes(lane), 1e-9)))
 
     def _records(self, grant: Grant) -> int:
         return int(grant.size / self._record_bytes(_place(grant.ready)[0]))
 
     def _past(self, did: Mapping[Place, Work], revision: Revision) -> Past:
-        """The past after the service of all stages, reading included, in the order of round robin."""
+        """The past, with the service of all stages, including reading, added in round-robin order."""
         past, last = self.past, self.past.last or ()
         for lane, stage in sorted(did, key=lambda place: (place <= last, place)):
             served = Ready((lane, stage), _ANY, 0, 1.0, 0.0, lane, _weight(lane, revision))
@@ -151,12 +152,12 @@ class Schedule:
 
 
 def _one_segment_each(revision: Revision, lane: str) -> dict[int, int]:
-    """One segment of each queue, so that the cost is measured."""
+    """One segment of each queue, so that the costs of the stages are measured."""
     return dict.fromkeys(revision.manifest.lanes[lane].queues, 1)
 
 
 def _stage_work(epoch: Epoch, revision: Revision) -> dict[Place, Work]:
-    """The work of the stages that did any in an epoch; instead of rows it counts bytes."""
+    """The work of the stages that did any in an epoch, counted in bytes instead of rows."""
     by_lane: dict[str, list[VertexWork]] = defaultdict(list)
     for vertex_work in epoch.measured.work:
         by_lane[vertex_work[0]].append(vertex_work)
@@ -195,6 +196,6 @@ def _place(ready: Ready) -> Place:
 
 
 def _weight(lane: str, revision: Revision) -> float:
-    """The weights of a lane's queries together."""
+    """The sum of the weights of a lane's queries."""
     sinks = (output.sink for output in revision.lanes[lane].outputs)
     return sum(sink.weight for sink in sinks if sink is not None) or 1.0

@@ -1,4 +1,4 @@
-"""Topics that were deleted and made anew under a running source: what they hold now is not what was read before."""
+"""Detects source topics that were deleted and created again: their records do not continue those read before."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _GLANCE_S = 1.0
 
 
 class TopicWatch:
-    """Asks Kafka for the ids of topics. Records that were read before an id was asked for, and found unchanged, are
-    those of the registered topic: a topic that was deleted never comes back under its id."""
+    """Asks Kafka for the ids of topics. If an id is unchanged, all records read before the request are those of the
+    registered topic, because a topic that was deleted never gets the same id again."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka
@@ -24,7 +24,7 @@ class TopicWatch:
         self._asked_at = -_GLANCE_S
 
     def made_anew(self, sources: Iterable[Source]) -> dict[str, str]:
-        """Why sources whose topics were made anew cannot be read, by source id."""
+        """Why sources cannot be read, by source id, because their topics were deleted and created again."""
         known = [source for source in sources if source.topic_id is not None]
         self._ids = self._ids or partial(topic_ids, self._kafka.admin())
         self._last = made_anew(known, self._ids(source.topic for source in known))
@@ -32,12 +32,12 @@ class TopicWatch:
         return self._last
 
     def glance(self, sources: Iterable[Source]) -> dict[str, str]:
-        """The same, by an answer that is at most a second old."""
+        """The same, from an answer of Kafka that is at most a second old."""
         return self.made_anew(sources) if time.monotonic() - self._asked_at >= _GLANCE_S else self._last
 
 
 def made_anew(sources: Iterable[Source], ids: Mapping[str, str]) -> dict[str, str]:
-    """Why sources cannot be read any more, by source id: their topics have other ids than at their registration.
+    """Why sources cannot be read any more, by source id: the ids of their topics differ from those at registration.
 
     >>> source = Source(name="s", id="o1", sql="", columns=(), topic="t", topic_id="a")
     >>> made_anew([source], {"t": "a"}), made_anew([source], {}), list(made_anew([source], {"t": "b"}))

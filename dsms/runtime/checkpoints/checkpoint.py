@@ -1,8 +1,9 @@
-"""A checkpoint of a fragment: the manifest of a committed epoch, and what tells whether it fits later. Pure decisions.
+"""A checkpoint of a fragment, and the pure decision whether the fragment can resume from it.
 
-A checkpoint may be used when what follows it in the logs is what followed it then: the same Kafka cluster and topics,
-positions within the logs, and at least as much published as when it was made. Output is a function of the logs, so from
-any such checkpoint the same records are computed; the progress log says which of them are published already.
+A checkpoint holds the manifest of a committed epoch. It is usable if the logs after it are still those that followed it
+when it was made: the Kafka cluster and the topics are the same, its positions are within the logs, and at least as much
+is published as at that time. Output is a function of the logs, so every usable checkpoint leads to the same records;
+the progress log says which of them are already published.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ FORMAT = 1
 
 
 class Copy(msgspec.Struct, frozen=True, array_like=True):
-    """An object of the store: its name, its size in bytes and its checksum."""
+    """A copy in the object store: its name, its size in bytes and its checksum."""
 
     name: str
     bytes: int
@@ -32,16 +33,17 @@ class Copy(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """The topic of a source when the checkpoint was made; the id is "" where brokers give none."""
+    """The topic of a source when the checkpoint was made; the id is "" if the brokers give topics no ids."""
 
     name: str
     id: str
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A manifest with the copies of its runs, by name. `id` grows with every checkpoint of a fragment, also where
-    epochs begin anew. `published` has the frontiers of the results, `dead` the offsets up to which dead letters were
-    written, by owner and partition. `catalog` is a copy of the catalog's log, not older than the manifest."""
+    """A manifest with the copies of its runs, by name. `id` grows with every checkpoint of a fragment, even if epochs
+    are numbered from the beginning again. `published` has the frontiers of the results; `dead` has the offsets up to
+    which dead letters were written, by owner and partition. `catalog` is a copy of the catalog's log, not older than
+    the manifest."""
 
     id: str
     cluster: str
@@ -49,7 +51,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     #: When it was made, in seconds since 1970.
     created: float
     kafka: str
-    #: The topics of the sources that are read, by the source's id.
+    #: The topics of the sources that are read, by source id.
     topics: dict[str, Topic]
     #: As `Manifest.encode` writes it; another version of dsms may not be able to read it.
     manifest: msgspec.Raw
@@ -66,7 +68,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bytes(self) -> int:
-        """The size of its runs."""
+        """The total size of its runs."""
         return sum(run.bytes for run in self.runs.values())
 
 
@@ -97,7 +99,8 @@ def unsealed(document: bytes, name: str) -> Checkpoint:
 
 
 def checkpoint_id(token: int, epoch: int) -> str:
-    """The id of the checkpoint of an epoch. Epochs may begin anew, tokens of incarnations only grow.
+    """The id of the checkpoint of an epoch. The token of the incarnation comes first: epochs may be numbered from the
+    beginning again, but tokens only grow.
 
     >>> checkpoint_id(1795579734721, 42) < checkpoint_id(1795579734722, 1)
     True
@@ -107,7 +110,8 @@ def checkpoint_id(token: int, epoch: int) -> str:
 
 @dataclass(frozen=True)
 class Logs:
-    """The logs as they are now: the id of the Kafka cluster, those of the topics by name, and their ends."""
+    """The current logs: the id of the Kafka cluster, the ids of the topics by name, and the ends of their
+    partitions."""
 
     kafka: str
     topics: Mapping[str, str]
@@ -116,15 +120,15 @@ class Logs:
 
 @dataclass(frozen=True)
 class Needs:
-    """The queries that are to go on from a checkpoint, and the sources that they read, by id. What others had read and
-    published does not matter: they were dropped."""
+    """The queries that have to resume from a checkpoint, and the sources that they read, by id. Other queries in the
+    checkpoint do not matter, because they were dropped."""
 
     queries: Collection[str]
     sources: Collection[str]
 
 
 def misfit(checkpoint: Checkpoint, logs: Logs, published: Published, targets: int, needs: Needs) -> str | None:
-    """Why a checkpoint cannot be gone on from; None if it can."""
+    """Why the fragment cannot resume from a checkpoint; None if it can."""
     state = checkpoint.state
     if state is None:
         return "another version of dsms stored it, in a format that this one cannot read"
@@ -155,8 +159,9 @@ def _beyond(topics: Mapping[str, Topic], state: Manifest, logs: Logs) -> Iterato
 
 
 def _unpublished(checkpoint: Checkpoint, published: Published, needs: Needs) -> Iterator[str]:
-    """What the checkpoint takes for published and the progress log does not have: it would be missing for ever. Of a
-    query that was dropped or replaced the log keeps nothing once another one writes its topic."""
+    """Reasons why results or dead letters would be missing for ever: the checkpoint records them as published, and the
+    progress log does not. Only the needed queries are checked: of a query that was dropped or replaced, the progress
+    log keeps nothing once another query writes its topic."""
     for query, frontier in checkpoint.published.items():
         if query in needs.queries and published.upto(query) < frontier:
             yield f"the progress log has lost what query {query} published: its results would have a gap"
@@ -178,15 +183,15 @@ def reached(manifest: Manifest, queries: Collection[str]) -> dict[str, dict[tupl
 
 
 def behind(manifest: Manifest, other: Manifest, queries: Collection[str]) -> bool:
-    """Whether a manifest has a query, or a partition of it, further back than another one. It is that of a fragment
-    that is still computing again what the other holds."""
+    """Whether a manifest has any of these queries at an earlier offset of a partition than another manifest. If so, its
+    fragment is still recomputing what the other one holds."""
     mine, theirs = reached(manifest, queries), reached(other, queries)
     places = ((query, place, offset) for query, offsets in theirs.items() for place, offset in offsets.items())
     return any(mine.get(query, {}).get(place, 0) < offset for query, place, offset in places)
 
 
 def best_first(checkpoints: Iterable[Checkpoint], queries: Collection[str]) -> list[Checkpoint]:
-    """Checkpoints by how little is left to be read after them, then the newest first."""
+    """The checkpoints, those that leave the fewest records to read first; of equal ones, the newest first."""
 
     def progress(checkpoint: Checkpoint) -> tuple[int, str]:
         state = checkpoint.state

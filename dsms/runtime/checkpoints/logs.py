@@ -1,4 +1,4 @@
-"""Looks at the logs that a checkpoint depends on."""
+"""Reads from Kafka what a checkpoint depends on: identities and ends of topics, and the catalog's log."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from connectors.kafka.topics import latest, partitions_of, topic_ids
 from dsms.runtime.checkpoints.checkpoint import Logs
 from operators.core.alarms import Alarms
 
-#: The log of a catalog: its last entries by key.
+#: The log of a catalog: the last value of each key.
 CatalogLog = dict[bytes, bytes]
 
 
 def look(kafka: KafkaSettings, topics: Iterable[str]) -> Logs:
-    """The cluster, and the given topics as they are now."""
+    """The id of the Kafka cluster, and the ids and ends of the given topics."""
     admin, listed = kafka.admin(), sorted(set(topics))
     ends = latest(admin, [(topic, partition) for topic in listed for partition in partitions_of(admin, topic)])
     return Logs(cluster_id(admin), topic_ids(admin, listed), ends)
@@ -32,5 +32,5 @@ def read_catalog_log(kafka: KafkaSettings, cluster: str) -> bytes:
 
 
 def catalog_log(copy: bytes) -> CatalogLog:
-    """The log in a copy."""
+    """Decodes a copy of the catalog's log."""
     return msgspec.msgpack.decode(copy, type=CatalogLog)

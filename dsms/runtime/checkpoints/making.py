@@ -1,4 +1,7 @@
-"""Makes checkpoints of a fragment beside its commits. Runs are copied once: they are immutable and keep their names."""
+"""Makes checkpoints of a fragment while it commits epochs.
+
+Each run, an immutable piece of state under a name of its own, is copied once, however many checkpoints contain it.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,8 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Subject:
-    """What a checkpoint is about: a committed epoch, the token of its incarnation, the queries that make progress, and
-    the topics of the sources, by id."""
+    """The state to make a checkpoint of: a committed epoch, the token of its incarnation, the queries that make
+    progress, and the topics of the sources, by source id."""
 
     committed: Committed
     token: int
@@ -42,8 +45,8 @@ class Subject:
 
 
 class CheckpointMaker:
-    """Makes the checkpoints of one incarnation of a fragment. `owned` tells whether no newer incarnation has taken the
-    fragment over, which would then make them."""
+    """Makes the checkpoints of one incarnation of a fragment. `owned` returns whether this incarnation still owns the
+    fragment; if a newer one has taken it over, that one makes them."""
 
     def __init__(
         self,
@@ -58,8 +61,9 @@ class CheckpointMaker:
         self._place, self._retention, self._owned = place, retention, owned
 
     def make(self, subject: Subject) -> Checkpoint | None:
-        """The checkpoint of an epoch, the newest one if it is of that epoch already. None while the fragment still
-        computes again what a checkpoint holds: that one is worth more."""
+        """Makes the checkpoint of an epoch and removes expired ones; returns the newest checkpoint if it is already of
+        this epoch. Returns None while the fragment is still recomputing what an existing checkpoint holds, because that
+        one is more useful. Raises Fenced if a newer incarnation has taken the fragment over."""
         found, body = self._store.find(), subject.committed.manifest.encode()
         if found.checkpoints and bytes(found.checkpoints[0].manifest) == body:
             return found.checkpoints[0]
@@ -76,7 +80,7 @@ class CheckpointMaker:
         return checkpoint
 
     def _copies(self, subject: Subject, found: Found) -> dict[str, Copy]:
-        """The copies of all runs of an epoch; those that are not there yet are made."""
+        """The copies of all runs of an epoch; makes those that do not exist yet."""
         there = self._store.copied(found.checkpoints)
         names = sorted(subject.committed.manifest.names())
         return {name: there.get(name) or self._copy(name) for name in names}
@@ -87,7 +91,7 @@ class CheckpointMaker:
         except ExternalError:
             if self._runs.missing([name]):
                 raise
-            return self._store.copy_run(name, self._runs.pieces(name))  # it has left Redis for the disk meanwhile
+            return self._store.copy_run(name, self._runs.pieces(name))  # it was moved from Redis to disk meanwhile
 
     def _document(self, subject: Subject, logs: Logs, runs: dict[str, Copy]) -> Checkpoint:
         manifest, published = subject.committed.manifest, subject.committed.published
@@ -115,7 +119,7 @@ class CheckpointMaker:
 
 
 def _ahead(subject: Subject, found: Found, logs: Logs) -> str | None:
-    """A checkpoint that fits, and in which a query has read further than in the epoch."""
+    """The id of a usable checkpoint in which a query has read further than in the epoch; None if there is none."""
     manifest, published = subject.committed.manifest, subject.committed.published
     needs = Needs(subject.queries, subject.topics.keys())
     for checkpoint in found.checkpoints:

@@ -1,4 +1,4 @@
-"""Recovery of a fragment from its checkpoints, where Redis has lost its state."""
+"""Recovery of a fragment from its checkpoints, after Redis has lost its state."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from dsms.runtime.lanes.manifest import Manifest
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
-#: How many runs are copied back at a time.
+#: How many runs are copied back concurrently.
 _THREADS = 4
 
 
 class Recovery:
-    """Puts the state of checkpoints back into Redis. While the store cannot be reached it raises, so that the fragment
-    waits: a failure that passes must not cost the state."""
+    """Puts the state of checkpoints back into Redis. Raises ExternalError while the object store cannot be reached, so
+    that the fragment waits: a transient failure must not cost the state."""
 
     def __init__(self, store: CheckpointStore, runs: RunStore, kafka: KafkaSettings, fragment: str) -> None:
         self._store, self._runs, self._kafka, self._fragment = store, runs, kafka, fragment
 
     def restore(self, lacking: Manifest | None, published: Published, targets: int, needs: Needs) -> Manifest | None:
-        """The manifest to go on from, with its runs in place: `lacking`, a manifest that only lacks runs, if copies of
-        these are there, else that of the checkpoint that fits best. None if none does."""
+        """The manifest to resume from, after its runs have been put in place. This is `lacking`, a manifest that is
+        valid except for missing runs, if copies of these exist; otherwise that of the best usable checkpoint. None if
+        no checkpoint is usable."""
         found = self._store.find()
         for name, reason in found.damaged.items():
             log.warning("a checkpoint cannot be used", fragment=self._fragment, checkpoint=name, reason=reason)
@@ -57,7 +58,7 @@ class Recovery:
         return self._restored({name: copies[name] for name in missing}, "of several") is None
 
     def _restored(self, copies: dict[str, Copy], checkpoint: str) -> str | None:
-        """Copies the runs back that are not there; returns why that is not possible, None when it is done."""
+        """Copies missing runs back; returns why that is not possible, or None on success."""
         began = time.monotonic()
         missing = self._runs.missing(copies)
         try:

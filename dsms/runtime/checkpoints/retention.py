@@ -1,4 +1,4 @@
-"""Which checkpoints are kept. Nothing is imported here that the start of an executor would wait for."""
+"""Which checkpoints are kept. This module imports nothing heavy, because the start of an executor waits for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 
 class Dated(Protocol):
-    """A checkpoint: ids grow, `created` is in seconds since 1970."""
+    """A checkpoint. Ids grow with time; `created` is in seconds since 1970."""
 
     @property
     def id(self) -> str:

@@ -1,7 +1,7 @@
 """The checkpoints of a fragment in an object store.
 
-<cluster>/<fragment>/checkpoints/<id>.json   a checkpoint; written last, so what it names is there
-<cluster>/<fragment>/runs/<run>              a run, as it is in Redis; copied once, named by many checkpoints
+<cluster>/<fragment>/checkpoints/<id>.json   a checkpoint; written last, so the objects that it names exist
+<cluster>/<fragment>/runs/<run>              a run, byte for byte as in Redis; copied once, named by many checkpoints
 <cluster>/catalogs/<sha256>                  a copy of the catalog's log
 """
 
@@ -23,7 +23,7 @@ _DOCUMENT = ".json"
 
 @dataclass(frozen=True)
 class Found:
-    """The checkpoints that could be read, the newest first, and why others could not, by name."""
+    """The readable checkpoints, the newest first, and the reasons why others cannot be read, by name."""
 
     checkpoints: tuple[Checkpoint, ...]
     damaged: dict[str, str]
@@ -37,7 +37,7 @@ class CheckpointStore:
         self._folder = f"{cluster}/{fragment}"
 
     def find(self) -> Found:
-        """All checkpoints."""
+        """All checkpoints of the fragment."""
         found, damaged = list[Checkpoint](), dict[str, str]()
         for name in sorted(self._objects.names(f"{self._folder}/checkpoints"), reverse=True):
             short = name.rpartition("/")[2].removesuffix(_DOCUMENT)
@@ -47,12 +47,12 @@ class CheckpointStore:
                 if error.retryable:
                     raise
                 if name not in self._objects.names(f"{self._folder}/checkpoints"):
-                    continue  # an executor removed it meanwhile, since it has newer ones
+                    continue  # an executor has removed it meanwhile, after making newer ones
                 damaged[short] = str(error)
         return Found(tuple(found), damaged)
 
     def copied(self, checkpoints: Iterable[Checkpoint]) -> dict[str, Copy]:
-        """The copies of runs that these checkpoints name and that are there with their size, by run."""
+        """The copies of runs that these checkpoints name and that exist with the right size, by run."""
         there = self._objects.names(f"{self._folder}/runs")
         named = {run: copy for checkpoint in checkpoints for run, copy in checkpoint.runs.items()}
         return {run: copy for run, copy in named.items() if there.get(copy.name) == copy.bytes}
@@ -68,7 +68,7 @@ class CheckpointStore:
         return Copy(name, written.bytes, written.sha256)
 
     def copy_catalog(self, body: bytes) -> Copy:
-        """Copies the catalog's log, unless an equal copy is there."""
+        """Copies the catalog's log, unless an equal copy exists."""
         checksum = hashlib.sha256(body).hexdigest()
         name = f"{self._cluster}/catalogs/{checksum}"
         if self._objects.names(f"{self._cluster}/catalogs").get(name) != len(body):
@@ -76,11 +76,11 @@ class CheckpointStore:
         return Copy(name, len(body), checksum)
 
     def write(self, checkpoint: Checkpoint) -> None:
-        """Writes a checkpoint, whose copies are there."""
+        """Writes a checkpoint. All copies that it names must exist."""
         self._objects.write(f"{self._folder}/checkpoints/{checkpoint.id}{_DOCUMENT}", [sealed(checkpoint)])
 
     def read(self, copy: Copy) -> Iterator[bytes]:
-        """The pieces of a copy. Raises ExternalError, after the last one, if they are not what was written."""
+        """Yields the pieces of a copy. Raises ExternalError after the last one if they are not what was written."""
         digest, size = hashlib.sha256(), 0
         for piece in self._objects.read(copy.name):
             digest.update(piece)
@@ -90,8 +90,8 @@ class CheckpointStore:
             raise ExternalError(f'"{copy.name}" is damaged: its checksum differs', retryable=False)
 
     def clean(self, expired: Iterable[Checkpoint]) -> None:
-        """Removes checkpoints, and the copies of runs that no other one names, such as those of an owner that died
-        while it copied. While a document cannot be read, which may be that of another version, all copies stay."""
+        """Removes checkpoints, and the copies of runs that no remaining checkpoint names, such as those of an executor
+        that died while copying. If a document cannot be read, all copies stay: another version may have written it."""
         self._objects.delete(f"{self._folder}/checkpoints/{old.id}{_DOCUMENT}" for old in expired)
         left = self.find()
         if left.damaged:
@@ -100,7 +100,7 @@ class CheckpointStore:
         self._objects.delete(sorted(self._objects.names(f"{self._folder}/runs").keys() - kept))
 
     def verify(self, checkpoint: Checkpoint) -> list[str]:
-        """What is wrong with the copies of a checkpoint; every one is read."""
+        """Reads every copy of a checkpoint; returns what is wrong with them."""
         wrong = []
         for copy in _copies(checkpoint):
             try:

@@ -2,23 +2,23 @@
 
 The steps; after each of them there is a fault point for the crash tests:
 
-    computed          the stages have written the epoch's new runs to Redis; nothing names them yet
+    computed          the stages have written the epoch's new runs to Redis; no manifest names them yet
     begun             the Kafka transaction is open
-    half_written      some records are in it; no reader sees them
-    written           results, dead letters and progress are in it; brokers have yet to say that they took all of them
-    committed         a read-committed reader sees all of them; they were read back where Kafka's answer was lost
-    manifest_written  the manifest names the epoch's runs; old runs are deleted, and large ones moved from Redis to disk
+    half_written      some records are in the transaction; no reader sees them
+    written           results, dead letters and progress are in the transaction; brokers may not have acknowledged all
+    committed         a read-committed reader sees all of them; if Kafka's answer was lost, they were read back
+    manifest_written  the manifest names the epoch's runs; next, old runs are deleted and large ones moved to disk
 
 Recovery
 
-1. claims the manifest in Redis, which refuses a claim with an older lease than the owner's: that executor read its
-   assignment long ago. A committer that Kafka fences looks there whether it was replaced;
+1. claims the manifest in Redis. Redis refuses a claim whose lease is older than the owner's: the executor that makes it
+   acts on an outdated assignment. A committer that Kafka fences checks this claim to find out whether it was replaced;
 2. fences older owners by starting the transactional producer;
 3. reads the published frontiers from Kafka and the manifest from Redis;
-4. if Redis has lost the manifest or a part of its runs, restores them from the checkpoint that fits best, if any does;
+4. if Redis has lost the manifest or runs, restores them from the best usable checkpoint, if there is one;
 5. removes runs that no manifest names;
-6. goes on from the manifest, or from the beginning of the logs. What is computed again is equal by the log law, and
-   what is published already is left out.
+6. resumes from the manifest, or from the beginning of the logs. Output is a function of the logs (the log law), so the
+   recomputed records equal the first ones; those that are already published are left out.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ from dsms.runtime.lanes.manifest import Manifest, read_manifest
 log = structlog.get_logger()
 
 
-#: Puts the state of a checkpoint into the stores, given a manifest that only lacks runs, and what is published. Returns
-#: the manifest to go on from; None if no checkpoint fits.
+#: Restores the state of a checkpoint into the stores. The arguments are a manifest that is valid except for missing
+#: runs, if there is one, and what is published. Returns the manifest to resume from; None if no checkpoint is usable.
 Restore = Callable[[Manifest | None, Published], Manifest | None]
 
 
 @dataclass
 class Recovered:
-    """The state from which a fragment goes on."""
+    """The state from which a fragment resumes."""
 
     manifest: Manifest
     published: Published
 
 
 class Committer:
-    """Commits the epochs of one fragment, in order. The constructor fences older owners, and raises Fenced if there is
-    an owner with a newer lease; its claim has a greater token than the last owner's.
+    """Commits the epochs of one fragment, in order. The constructor fences older owners, and claims the fragment with a
+    token greater than the last owner's. Raises Fenced if there is an owner with a newer lease.
     """
 
     def __init__(
@@ -99,12 +99,12 @@ class Committer:
 
     @property
     def claim(self) -> Claim:
-        """Its claim on the fragment."""
+        """The claim of this committer on the fragment."""
         return self._claim
 
     def recover(self, plan: FragmentPlan, restore: Restore | None = None) -> Recovered:
-        """The state after the last committed epoch, or that of a checkpoint, which `restore` puts into the stores, of
-        a fragment that is to run a plan."""
+        """The state from which the fragment resumes with a plan: that after the last committed epoch, or, if it is
+        lost, that of a checkpoint, which `restore` puts into the stores."""
         targets, published = plan.partitions, self._read_progress(plan)
         body = self._manifests.read()[1]
         manifest = read_manifest(body)
@@ -127,14 +127,15 @@ class Committer:
         return Recovered(manifest, published)
 
     def _read_progress(self, plan: FragmentPlan) -> Published:
-        """What is published. What others have covered in the topic is written again, before it may be removed."""
+        """What is published. Entries that invalid records have overwritten are written again, before compaction may
+        remove them."""
         reading = read_progress(self._progress, plan.result_places, plan.divided_places)
         if reading.again:
             self._progress.append(self._writer, list(reading.again), list(reading.again.values()))
         return reading.published
 
     def _unusable(self, manifest: Manifest | None, targets: int) -> str | None:
-        """Why the state that a manifest names cannot be used; None if it can."""
+        """Why the state that a manifest names is unusable; None if it is usable."""
         if manifest is None:
             return "it is damaged, or another version of dsms or somebody else stored it, in a form that cannot be read"
         misfit = manifest.misfit(targets)
@@ -145,8 +146,8 @@ class Committer:
         self._writer.close()
 
     def replaced(self) -> bool:
-        """Whether a newer incarnation has recovered the fragment. Kafka also fences producers that were silent for too
-        long."""
+        """Whether a newer incarnation has taken the fragment over. Being fenced by Kafka does not imply this: Kafka
+        also fences producers that were silent for too long."""
         return self._manifests.read()[0] > self._claim
 
     def commit(
@@ -157,8 +158,8 @@ class Committer:
         limit: int | None = None,
         parts: Iterable[Part] = (),
     ) -> Published:
-        """Commits an epoch, and returns what is published after it. `sources` are those that it read, by name. `limit`
-        is the most bytes that the runs may take in Redis; `parts` are runs with limits of their own."""
+        """Commits an epoch, and returns what is published after it. `sources` are the sources that it read, by name.
+        `limit` is the most bytes that runs may take in Redis; `parts` are runs with limits of their own."""
         times = [time.monotonic()]
         self._faults.hit("computed")
         self._publish(epoch, sources, published)
@@ -180,7 +181,7 @@ class Committer:
 
     @contextmanager
     def held(self) -> Iterator[Committed | None]:
-        """The last committed epoch, whose runs are kept meanwhile; None if there is none yet."""
+        """The last committed epoch; None if there is none yet. Its runs are not deleted while it is held."""
         try:
             yield self._held.hold()
         finally:
@@ -209,8 +210,9 @@ class Committer:
             self._read_back(epoch, progress)
 
     def _read_back(self, epoch: Epoch, progress: Records) -> None:
-        """Returns once an epoch can be read, as the answer to its commit was lost: no transaction is open on its
-        topics, and its progress is there, which is in the same transaction as the rest. ExternalError if it is not."""
+        """Verifies a commit whose answer was lost: waits until no transaction is open on the epoch's topics, then looks
+        for the epoch's progress, which is in the same transaction as the rest. Raises ExternalError if it is
+        missing."""
         for topic in _topics(epoch):
             settled(self._progress.admin, topic)
         self._progress.check(progress)
@@ -218,7 +220,7 @@ class Committer:
 
 
 def _sinks(epoch: Epoch, published: Published) -> dict[str, Query]:
-    """The queries whose results or progress an epoch publishes, by the ids of their results."""
+    """The queries whose results or progress an epoch publishes, by output id."""
     changed = (output for written in epoch.written if written.changes.height for output in written.outputs.values())
     moved = (result.output for query, result in epoch.results.items() if result.frontier > published.upto(query))
     outputs = (output for output in chain(changed, moved) if output.link is None)
@@ -226,6 +228,7 @@ def _sinks(epoch: Epoch, published: Published) -> dict[str, Query]:
 
 
 def _topics(epoch: Epoch) -> list[str]:
-    """The topics that get results in an epoch, and those of the families of queries that do."""
+    """The topics that may get results in an epoch: those of all queries that are written together with one that has
+    changes."""
     outputs = (output for written in epoch.written if written.changes.height for output in written.outputs.values())
     return [output.sink.topic for output in outputs if output.sink is not None]

@@ -1,8 +1,8 @@
-"""Internal logs that have lost records: which queries cannot go on without these.
+"""Which queries cannot continue after an internal log has lost records.
 
-The logs of heartbeats and rates are kept for ever, and the progress log is compacted, so their first offset is 0 unless
-somebody removed records or set a retention. What was published must be computed from the same decisions again: a query
-that would have to, and whose decisions may be gone, stops.
+The logs of heartbeats and of rates are kept for ever, and the progress log is compacted. So they begin at offset 0
+unless somebody removed records or set a retention. Results that are already published can be recomputed only from the
+same logged decisions; a query that would have to recompute some without these decisions stops.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from operators.core.errors import ExternalError
 
 @dataclass(frozen=True)
 class CutLog:
-    """A log that has lost the records before the offset `first` of a partition; `kept` are the first offsets of sources
-    that what is left of it decides about."""
+    """A log that has lost the records before the offset `first` of a partition. `kept` is, by source partition, the
+    least source offset about which the remaining records decide."""
 
     topic: str
     partition: int
@@ -31,14 +31,14 @@ class CutLog:
 
     @property
     def error(self) -> ExternalError:
-        """The error of those who need what is gone."""
+        """The error of a query that needs the lost records."""
         return gone(self.topic, self.partition, 0, self.first)
 
 
 @dataclass(frozen=True)
 class CutLogs:
-    """The internal logs that have lost records; None where all are there. `written` are the topics of results with
-    records, which only matter if the progress log is cut."""
+    """The internal logs that have lost records; None for a complete log. `written` are the result topics that have
+    records, needed only if the progress log is cut."""
 
     progress: CutLog | None = None
     heartbeats: CutLog | None = None
@@ -47,8 +47,8 @@ class CutLogs:
 
 
 def stopped(revision: Revision, published: Published, cut: CutLogs) -> dict[str, str]:
-    """Why queries cannot go on from a revision's manifest, by query: they may have published what is no longer known,
-    or would publish again what depended on decisions that are gone."""
+    """Why queries cannot resume from a revision's manifest, by query: it is unknown how far they have published, or
+    they would recompute published results that depended on lost decisions."""
     if cut == CutLogs():
         return {}
     listed = queries_in_lanes(revision, revision.manifest)
@@ -70,8 +70,8 @@ def _reasons(query: tuple[Output, Lane, LaneManifest], published: Published, cut
 
 
 def _may_lack(output: Output, lane: Lane, at: LaneManifest, log: CutLog) -> bool:
-    """Whether a partition may have had heartbeats, from the position of the lane on, that the log has lost. Those of a
-    partition ascend, so none is lost above the first that is kept."""
+    """Whether the log may have lost heartbeats from the lane's position on, in any partition that the query reads. The
+    heartbeats of a partition are logged in ascending order, so none after the first remaining one is lost."""
     read = (lane.sources[leaf] for leaf in lane.leaves(output))
     idle = {source.id for source in read if source.idle_ms is not None}
     return any(

@@ -17,7 +17,8 @@ from operators.core.alarms import Alarms
 
 
 def read_cut_logs(kafka: KafkaSettings, cluster: str, plan: FragmentPlan, alarms: Alarms) -> CutLogs:
-    """The internal logs of a cluster that have lost records, with what `plan` needs to know of the others."""
+    """The internal logs of a cluster that have lost records, with what the queries of `plan` need to know about
+    them."""
     admin = kafka.admin()
     topics = {purpose: internal_topic(cluster, purpose) for purpose in ("progress", "heartbeats", "shed")}
     first = earliest(admin, [(topic, 0) for topic in topics.values()])
@@ -38,7 +39,7 @@ def read_cut_logs(kafka: KafkaSettings, cluster: str, plan: FragmentPlan, alarms
 
 
 def _first_beats(log: InternalLog) -> dict[SourcePartition, int]:
-    """The first offset of each source partition about which what is left of the log promises something."""
+    """By source partition, the offset of the first heartbeat that the log still has."""
     left = Heartbeats()
     for said in log.read(read_heartbeat):
         left.take(said)

@@ -1,4 +1,4 @@
-"""Dead letters of an epoch: which of them are new, and which are written after it."""
+"""The dead letters of an epoch: which are new, and the marks up to which they are written after it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dsms.runtime.stages.wire import DeadLetters
 from operators.core.delta import BEGINNING, FROM, ORDER
 from operators.core.operator import FAULT, FAULT_ROW
 
-#: Of a row in fault that is there before any record, such as an aggregate of nothing.
+#: Added to the reason if the row in fault exists before any record, as the row of an aggregate over no rows does.
 NO_RECORD = "(of a row that no record has caused)"
 
 
 @dataclass(frozen=True)
 class DeadRecord:
-    """A dead letter ready to be written, with the source and the position of the refused record."""
+    """A dead letter ready to be written, with the source, partition and offset of the refused record."""
 
     source: str
     partition: int
@@ -33,15 +33,16 @@ class DeadRecord:
     query: str | None
 
     def refused_late_by(self, source: str) -> bool:
-        """Whether the source of this name refused it because it was late."""
+        """Whether the source of this name refused the record because it was late."""
         return self.source == source and self.query is None and self.reason.startswith(LATE)
 
 
 def dead_letters(
     slices: Iterable[DeadLetters], published: DeadMarks, foreign: Collection[tuple[str, int]] = ()
 ) -> tuple[list[DeadRecord], dict[tuple[str, int], DeadMark]]:
-    """The new letters of all slices, each once, and the marks after them: lanes that read a range at different times
-    refuse the same records. Those of `foreign` owners and partitions are written by another fragment."""
+    """The new dead letters of all slices, each once, and the marks after them. Lanes that read a range at different
+    times refuse the same records. The dead letters of `foreign` owners and partitions are left out, because another
+    fragment writes them."""
     upto = dict(published)
     dead: list[DeadRecord] = []
     for slice_ in sorted(slices, key=lambda letters: (letters.partition, letters.start, letters.owner)):
@@ -62,8 +63,8 @@ def dead_letters(
 def fault_records(
     output: Output, lane: Lane, rows_in_fault: Iterable[tuple[int, pl.DataFrame]], published: int
 ) -> list[tuple[str, DeadRecord]]:
-    """The dead letters of a query's rows in fault, given by vertex, from the instant `published` on, each with its
-    owner."""
+    """The dead letters of a query's rows in fault from the instant `published` on, each with its owner. The rows are
+    given by vertex."""
     below = lane.reported[output.id]
     records = []
     for vertex, rows in rows_in_fault:
@@ -79,7 +80,8 @@ def fault_records(
 
 
 def count_faults(faults: Sequence[tuple[str, DeadRecord]], upto: DeadMarks) -> dict[tuple[str, int], DeadMark]:
-    """The marks after a query's faults. Which of them are new depends on their instants, so they change only counts."""
+    """The marks after a query's faults. Only the counts change: whether a fault is new depends on its instant, not on
+    an offset."""
     counts = Counter((owner, fault.partition) for owner, fault in faults)
     marks = {key: (upto.get(key, DeadMark()), count) for key, count in counts.items()}
     return {key: DeadMark(mark.offset, mark.count + count) for key, (mark, count) in marks.items()}

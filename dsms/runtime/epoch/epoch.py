@@ -1,4 +1,4 @@
-"""An epoch, assembled in the driver: a pure function of the messages of its stages and of what was published before."""
+"""Assembles an epoch in the driver: a pure function of its stages' messages and of what was published before."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ from operators.core.delta import BEGINNING, FOREVER, FROM, Delta, partition_of
 from operators.core.operator import MEMBER
 from operators.streams.shed import Seen
 
-#: Above the instant of every change: nothing is published of a member that is no longer in the lane.
+#: Above the instant of every change, so that nothing is published for a family member that has left the lane.
 _NEVER = 2**63 - 1
 _Kind = TypeVar("_Kind", bound=Message)
 
 
 def with_replaced_queries(published: Published, plan: FragmentPlan) -> Published:
-    """`published` with the frontiers of queries that replaced others: each goes on from the instant of the replacement,
-    below which its predecessor has published."""
+    """`published` with the frontiers of queries that replaced others. Each continues from the instant of the
+    replacement, below which its predecessor has published."""
     since = {
         query: planned.sink.since
         for query, planned in plan.queries.items()
@@ -66,8 +66,8 @@ def with_replaced_queries(published: Published, plan: FragmentPlan) -> Published
 
 
 def late_replacements(published: Published, plan: FragmentPlan) -> dict[str, str]:
-    """Why queries fail whose predecessors have published beyond the instant of the replacement, by query: an executor
-    that was cut off had not heard of it. The relations of these queries would be wrong."""
+    """Why queries fail, by query: their predecessors have published beyond the instant of the replacement, so their
+    relations would be wrong. This happens if an executor that was cut off did not learn of the replacement in time."""
     sinks = ((query, planned.sink) for query, planned in plan.queries.items() if planned.sink is not None)
     return {
         query: f"the query before it has published up to {at}, after {sink.since}: CREATE OR REPLACE it again"
@@ -86,8 +86,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Written:
-    """Unpublished changes of results that are encoded in the same way, in no order. `outputs` are the results: those of
-    a family by member, a single one under None."""
+    """Unpublished changes of results that are encoded together, in no order. `outputs` are the results: of a family
+    (queries that run as one plan) by member number, a single result under None."""
 
     changes: pl.DataFrame
     outputs: Mapping[int | None, Output]
@@ -96,24 +96,25 @@ class Written:
 @dataclass(frozen=True)
 class Measured:
     """The measurements of an epoch: the records read, the work of the vertices, the input and work of the stages by
-    lane, the unread records by lane, and the input of each query's Shed by source partition."""
+    lane (`served`), the unread records by lane (`behind`), and the input of each query's Shed operator by source
+    partition (`seen`)."""
 
     records: int = 0
     work: tuple[VertexWork, ...] = ()
     served: Mapping[str, list[StageServed]] = field(default_factory=dict)
     behind: Mapping[str, int] = field(default_factory=dict)
     seen: tuple[tuple[str, int, Seen], ...] = ()
-    #: The source partitions whose next record waits, and up to which offsets partitions were read.
+    #: The source partitions whose next record waits, and the offset up to which each partition was read.
     waits: tuple[SourceWaits, ...] = ()
     read: Mapping[SourcePartition, int] = field(default_factory=dict)
-    #: The mean number of rows of the records that were read of links.
+    #: The mean number of rows in the records read from a link, by source partition.
     link_rows: Mapping[SourcePartition, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """An epoch ready to be committed: the manifest after it, what each query's result has reached, the changes and dead
-    letters to be published, and why queries failed, by query."""
+    """An epoch ready to be committed: the manifest after it, each query's result with its frontier, the changes and
+    dead letters to be published, and why queries failed, by query."""
 
     manifest: Manifest
     results: Mapping[str, Result]
@@ -123,7 +124,7 @@ class Epoch:
     dead_upto: DeadMarks
     failures: Mapping[str, str] = field(default_factory=dict)
     measured: Measured = Measured()
-    #: When its steps so far ran.
+    #: The times of its steps before the commit.
     steps: tuple[StepTime, ...] = ()
 
 
@@ -161,15 +162,15 @@ class Messages:
         return messages
 
     def of_lane(self, lane_id: str) -> LaneMessages:
-        """The messages about a lane; for NO_LANE those about sources."""
+        """The messages about a lane; for NO_LANE, those about sources."""
         return self._by_lane[lane_id]
 
 
 def assemble(
     envelopes: Iterable[Envelope], revision: Revision, published: Published, lost: Mapping[str, str] | None = None
 ) -> Epoch:
-    """The epoch that follows a revision's manifest. Results that are published already are left out, so a replay writes
-    nothing twice. `lost` says why what was read of some sources, by id, does not count."""
+    """The epoch that follows a revision's manifest. Results that are already published are left out, so a replay writes
+    nothing twice. `lost` gives, by source id, why the records read from a source are invalid."""
     messages, published, lost = Messages.of(envelopes), with_replaced_queries(published, revision.plan), lost or {}
     failures = _failures(revision, messages) | dict(_without_source(revision, lost))
     failures |= late_replacements(published, revision.plan)
@@ -225,7 +226,7 @@ def _read_upto(revision: Revision, lanes: Mapping[str, LaneMessages]) -> dict[So
 
 
 def _link_rows(revision: Revision, lanes: Mapping[str, LaneMessages]) -> Iterator[tuple[SourcePartition, float]]:
-    """The mean number of rows of the records that were read of each partition of a link."""
+    """The mean number of rows in the records that were read, for each partition of a link."""
     for lane_id, sent in lanes.items():
         before, sources = revision.manifest.lanes[lane_id].places, revision.lanes[lane_id].sources
         for at in sent.of(SlicePosition):
@@ -235,8 +236,8 @@ def _link_rows(revision: Revision, lanes: Mapping[str, LaneMessages]) -> Iterato
 
 
 def _failures(revision: Revision, messages: Messages) -> dict[str, str]:
-    """Why queries failed, by query: those that depend on a failed vertex or on a source that could not be read, and
-    those whose result could not be encoded."""
+    """Why queries failed, by query: they depend on a failed vertex or on a source that could not be read, or their
+    result could not be encoded."""
     failures: dict[str, str] = {}
     for lane_id, lane in revision.lanes.items():
         lane_messages = messages.of_lane(lane_id)
@@ -250,7 +251,7 @@ def _failures(revision: Revision, messages: Messages) -> dict[str, str]:
 
 
 def _without_source(revision: Revision, lost: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Why queries fail, by query, that read one of the lost sources."""
+    """Why the queries that read a lost source fail, by query."""
     for lane in revision.lanes.values():
         for leaf, source in lane.sources.items():
             if source.id in lost:
@@ -269,7 +270,8 @@ def _works(lane: Lane, lane_messages: LaneMessages) -> Iterator[VertexWork]:
 
 
 def _lane_after(lane: Lane, lane_messages: LaneMessages, before: LaneManifest, run: tuple[int, Takes]) -> LaneManifest:
-    """The progress of a lane after an epoch; `run` is the number of the epoch, and what stages take of their queues."""
+    """The progress of a lane after an epoch. `run` is the number of the epoch, and the number of segments that stages
+    take from their queues."""
     stored = lane_messages.with_targets(StateStored)
     if not stored:
         return before
@@ -307,13 +309,13 @@ def _written(
         listed = (lane.outputs[output] for output in lane.endings[number].numbers)
         outputs = {output.member: output for output in listed if output.id not in failed}
         if outputs:
-            # one chunk: records are gathered from it piece by piece, which is quicker than from many chunks
+            # one chunk: gathering records from it piece by piece is faster than from many chunks
             changes = pl.concat([part.frame.rows for part in parts], rechunk=True)
             yield _unpublished(changes, outputs, published)
 
 
 def _unpublished(changes: pl.DataFrame, outputs: Mapping[int | None, Output], published: Published) -> Written:
-    """The changes at or above the published frontier; of a family, above that of each member."""
+    """The changes at or above the published frontier of the result; for a family, of each member."""
     if None in outputs and outputs[None].link is not None:
         return Written(from_instant(changes, published.upto(outputs[None].id)), outputs)
     if None in outputs:
@@ -325,8 +327,8 @@ def _unpublished(changes: pl.DataFrame, outputs: Mapping[int | None, Output], pu
 
 
 def _above_floors(changes: pl.DataFrame, output: Output, published: Published) -> pl.DataFrame:
-    """The changes at or above the frontier of their result partition, where others have published these unequally
-    far."""
+    """The changes at or above the frontier of their own result partition, if former owners have published the
+    partitions up to different frontiers."""
     floors = published.floors.get(output.id)
     if floors is None or output.sink is None or not changes.height:
         return changes
@@ -340,6 +342,6 @@ def _above_floors(changes: pl.DataFrame, output: Output, published: Published) -
 
 
 def _reported_upto(output: Output, published: Published) -> int:
-    """The instant below which an output's rows in fault are dead letters already: the parts of a query that its
-    fragments were given anew go on from what the query had published."""
+    """The instant below which an output's rows in fault are already dead letters. After a query was divided again among
+    fragments, its new parts continue from what the whole query had published."""
     return max(published.upto(output.id), published.upto(query_of(output.id)))

@@ -1,4 +1,4 @@
-"""Fault points: places in the commit protocol where a crash test kills the process; off by default."""
+"""Fault points: steps of the commit protocol at which a crash test kills the process; off by default."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ POISON = "poison"
 
 
 def poisoned(spec: str) -> str | None:
-    """The query that fails on purpose: `poison:NAME` stands for any unknown defect.
+    """The query that fails on purpose, as `poison:NAME` asks; this simulates an unknown defect.
 
     >>> poisoned("poison:Q3"), poisoned("begun:2")
     ('Q3', None)
@@ -20,7 +20,7 @@ def poisoned(spec: str) -> str | None:
 
 
 class FaultPoints:
-    """`point:n` kills the process with SIGKILL when `point` is passed for the n-th time; "" never does.
+    """`point:n` kills the process with SIGKILL when it passes `point` for the n-th time; "" never does.
 
     >>> FaultPoints("").hit("begun")
     """
@@ -32,7 +32,7 @@ class FaultPoints:
             raise ValueError(f'unknown fault point "{self._point}"; have: {", ".join(POINTS)}')
 
     def hit(self, point: str) -> None:
-        """Passes a point, or kills the process there."""
+        """Passes a point, or kills the process."""
         assert point in POINTS
         if point != self._point:
             return

@@ -1,5 +1,4 @@
-"""The last committed epoch, and its runs while they are being copied: these are not removed when a later epoch no
-longer names them."""
+"""Keeps the runs of the last committed epoch while a checkpoint copies them, even if later epochs do not name them."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ class Committed:
 
 
 class HeldRuns:
-    """One thread commits, another one holds.
+    """The runs that must not be removed yet. One thread commits, another holds runs and releases them.
 
     >>> from dsms.runtime.lanes.manifest import LaneManifest
     >>> runs, lane = HeldRuns(), LaneManifest(("q",), {}, [{"v": [["1/a"]]}])
@@ -39,7 +38,8 @@ class HeldRuns:
         self._waiting: set[str] = set()
 
     def commit(self, committed: Committed, gone: Iterable[str]) -> set[str]:
-        """Makes an epoch the last one; returns those of the runs that it no longer names that may be removed."""
+        """Records an epoch as the last one. `gone` are the runs that it does not name any more; returns those that may
+        be removed now."""
         with self._lock:
             self._last = committed
             listed = set(gone)
@@ -47,14 +47,14 @@ class HeldRuns:
             return listed - self._held
 
     def hold(self) -> Committed | None:
-        """The last epoch, whose runs stay until they are released; None if there is none."""
+        """Holds the runs of the last epoch until `release`; returns the epoch, None if there is none."""
         with self._lock:
             if self._last is not None:
                 self._held = frozenset(self._last.manifest.names())
             return self._last
 
     def release(self) -> set[str]:
-        """Holds nothing any more; returns the runs that may now be removed."""
+        """Releases the held runs; returns those that may be removed now."""
         with self._lock:
             waiting, self._waiting, self._held = self._waiting, set(), frozenset()
             return waiting

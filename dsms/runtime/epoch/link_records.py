@@ -1,4 +1,7 @@
-"""The elements of links as Kafka records: each is a frame for one receiver."""
+"""The elements of links (internal topics between the parts of a query) as Kafka records.
+
+Each record is a frame of elements for one receiver.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from dsms.runtime.stages.link_frames import FRAME
 
 
 def link_records(frames: pl.DataFrame, target: LinkTarget) -> Iterator[RecordColumns]:
-    """The records for each receiver, in a partition of their own."""
+    """The records for each receiver, which has a partition of its own."""
     for receiver, partition in enumerate(target.partitions):
         own = frames.filter(pl.col(RECEIVER) == receiver)
         if own.height:

@@ -1,4 +1,4 @@
-"""Who is told of committed epochs, to measure them."""
+"""Observers of committed epochs, which measure them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class StepTime(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration of the step."""
         return self.end - self.start
 
 
 class EpochObserver(Protocol):
-    """Is told of each epoch of the fragments of an executor, after its commit, by the thread that commits."""
+    """Called by the commit thread after the commit of each epoch of an executor's fragments."""
 
     def committed(self, fragment: str, epoch: Epoch, steps: Sequence[StepTime]) -> None:
         """An epoch was committed; `steps` are in the order in which they began."""
@@ -38,4 +38,4 @@ class Unobserved:
     """Measures nothing."""
 
     def committed(self, fragment: str, epoch: Epoch, steps: Sequence[StepTime]) -> None:
-        """Nothing."""
+        """Does nothing."""

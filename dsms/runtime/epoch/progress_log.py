@@ -1,4 +1,7 @@
-"""The progress topic: which results and dead letters of a fragment are in Kafka already."""
+"""The progress topic: which results and dead letters of a fragment are already in Kafka.
+
+Its records are written in the same transactions as the results. The topic is compacted.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ _LOWEST = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class DeadMark:
-    """The dead letters that an owner has written for a partition: all below `offset`, `count` in number."""
+    """The dead letters that an owner has written for a partition: those of all records below `offset`, `count` in
+    number."""
 
     offset: int = 0
     count: int = 0
@@ -28,13 +32,13 @@ DeadMarks = Mapping[tuple[str, int], DeadMark]
 
 @dataclass(frozen=True)
 class Published:
-    """What is in Kafka already: the results of each query below its frontier, and the dead letters of each owner and
+    """What is already in Kafka: the results of each query below its frontier, and the dead letters of each owner and
     partition below an offset."""
 
     frontiers: Mapping[str, int]
     dead: DeadMarks
-    #: Of results whose partitions are not equally far: the frontier of each, by query and partition. They were written
-    #: by several fragments, before others took them over.
+    #: The frontier of each partition, by query, for results whose partitions have different frontiers. Several
+    #: fragments wrote such a result before other fragments took it over.
     floors: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     def furthest(self, query: str) -> int:
@@ -50,8 +54,9 @@ class Published:
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The progress record of a result partition: every result of `query` below `frontier` is in it. `apart` says that
-    its writer's partitions are not equally far, so each record counts for its own partition alone."""
+    """The progress record of a result partition: every result of `query` below `frontier` is in the partition. `apart`
+    says that the partitions of its writer have different frontiers, so the record is valid for its own partition only.
+    """
 
     query: str
     frontier: Int64
@@ -59,20 +64,20 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     apart: bool = False
 
 
-#: A result partition by its record's key, or the owner and the partition of a source whose dead letters are marked.
+#: The key of a result partition's record, or the owner of dead letters and the source partition.
 _Key = bytes | tuple[str, int]
 
 
 @dataclass(frozen=True)
 class ProgressEntry:
-    """What a record of the topic says; None: nothing any more."""
+    """A decoded record of the topic. `says` is None if the record deletes its key."""
 
     key: _Key
     says: Progress | DeadMark | None
 
 
 def read_entry(entry: Entry) -> ProgressEntry:
-    """What a record says. Raises Broken.
+    """Decodes a record. Raises Broken if it is invalid.
 
     >>> read_entry(Entry(b"dead/o1/0", b"[5,2]", 0, 0)).says
     DeadMark(offset=5, count=2)
@@ -92,17 +97,17 @@ Entries = Mapping[_Key, Progress | DeadMark | None]
 
 
 def published_of(entries: Iterable[ProgressEntry]) -> Published:
-    """What is published of every query that the topic still knows, since no id is used twice, from the entries of the
-    topic in their order."""
+    """What is published, from the entries of the topic in their order. It includes dropped queries that the topic still
+    has; these do no harm, since no id is used twice."""
     return _published({entry.key: entry.says for entry in entries})
 
 
-#: The greatest instant in result partitions, by the keys of their progress, where this does not count.
+#: The greatest instant found in result partitions whose progress record is invalid, by the key of that record.
 Told = Mapping[bytes, int]
 
 
 def published_for(last: Entries, results: Mapping[str, ResultPlaces], told: Told | None = None) -> Published:
-    """What is published, for those who publish in some places, by id."""
+    """What is published, as queries need it that publish into the result partitions `results`, given by query id."""
     published = _published(last)
     frontiers, floors = dict(published.frontiers), {}
     for query, places in results.items():
@@ -117,16 +122,16 @@ def published_for(last: Entries, results: Mapping[str, ResultPlaces], told: Told
 
 
 def _upto(query: str, key: bytes, last: Entries, told: Told) -> int | None:
-    """The instant below which a query, or others that were parts of it, have published into a partition: as the
-    progress says, and the partition itself where the progress does not count."""
+    """The instant below which a query, or parts of it, have published into a partition: according to the progress
+    record, or, if that is invalid, to the records in the partition itself."""
     found = _progress_of(query, key, last)
     known = [found.frontier] if found is not None else []
     return max([*known, *([told[key] + 1] if key in told else [])], default=None)
 
 
 def _equally_far(query: str, keys: Iterable[bytes], last: Entries) -> bool:
-    """Whether all partitions were published in the same transactions, so one tells the frontier of all. Those that
-    other fragments have published before need not be equally far."""
+    """Whether all partitions were published in the same transactions, so that the record of one gives the frontier of
+    all. Partitions that other fragments have published before may have different frontiers."""
     found = [says for key in keys if (says := _progress_of(query, key, last)) is not None]
     return bool(found) and all(says.query == query and not says.apart for says in found)
 
@@ -146,8 +151,8 @@ def _published(last: Entries) -> Published:
 
 
 def with_whole_queries(published: Published, results: Iterable[str]) -> Published:
-    """With the frontiers of the queries that several fragments run: the least of those of all shares, once all are
-    known."""
+    """Adds the frontiers of whole queries that several fragments run: the least frontier of all shards of the query,
+    once all are known."""
     shares: dict[str, dict[Share, int]] = {}
     for id in results:
         if (found := share_of(id)) is not None and id in published.frontiers:
@@ -158,7 +163,7 @@ def with_whole_queries(published: Published, results: Iterable[str]) -> Publishe
 
 @dataclass(frozen=True)
 class ProgressReading:
-    """What is published, and the records to write again: others that do not count have taken their places."""
+    """What is published, and the records to write again, because invalid records have overwritten them."""
 
     published: Published
     again: Mapping[bytes, bytes]
@@ -171,11 +176,11 @@ def read_progress(
     *,
     decided: bool = False,
 ) -> ProgressReading:
-    """What is published. `results` are the topics of the queries that it is wanted for, by id; `wholes` those of the
-    queries of which these are parts.
+    """What is published. `results` are the result partitions of the queries for which it is needed, by id; if these are
+    parts of queries, `wholes` are the result partitions of the whole queries.
 
-    A record that does not count may have taken the place of one that did, since the topic is compacted: of such a
-    partition the result topic itself tells how far it goes. So nothing is published twice.
+    Since the topic is compacted, an invalid record may have removed a valid one with the same key. For such a partition
+    the frontier is read from the result topic itself, so nothing is published twice.
     """
     findings, results = Findings(), results or {}
     last = {entry.key: entry.says for entry in log.read(read_entry, decided=decided, findings=findings)}
@@ -185,7 +190,7 @@ def read_progress(
 
 
 def _told(log: InternalLog, places: Iterable[ResultPlaces], left_out: Collection[bytes]) -> Iterator[tuple[bytes, int]]:
-    """How far the partitions are whose progress does not count."""
+    """The greatest instants in the partitions whose progress records are invalid."""
     wanted = {(topic, part) for topic, parts in places for part in parts if result_key(topic, part) in left_out}
     for topic, part in wanted:
         if (at := log.last_instant(topic, {part})) is not None:
@@ -206,8 +211,8 @@ def _again(
 
 
 def progress_of(query: str, partition: int, frontier: int, epoch: int, published: Published) -> Progress:
-    """The progress of a result partition after an epoch that publishes a query's results below a frontier: what was
-    published before stays so."""
+    """The progress record of a result partition after an epoch that publishes a query's results below a frontier. A
+    partition that was published further before keeps its greater frontier."""
     floors = published.floors.get(query, {})
     apart = any(floor > frontier for floor in floors.values())
     return Progress(query, max(frontier, floors.get(partition, frontier)), epoch, apart)
@@ -216,7 +221,7 @@ def progress_of(query: str, partition: int, frontier: int, epoch: int, published
 def read_published(
     log: InternalLog, results: Mapping[str, ResultPlaces] | None = None, *, decided: bool = False
 ) -> Published:
-    """What is published, as `read_progress` says."""
+    """What is published, as `read_progress` finds it."""
     return read_progress(log, results, decided=decided).published
 
 
@@ -226,5 +231,5 @@ def result_key(topic: str, partition: int) -> bytes:
 
 
 def dead_key(owner: str, partition: int) -> bytes:
-    """The key of the mark of an owner's dead letters."""
+    """The key of the record that marks an owner's dead letters."""
     return f"dead/{owner}/{partition}".encode()

@@ -23,21 +23,21 @@ from operators.core.operator import MEMBER
 from operators.streams.stream_output import DELETE, INSERT, OP
 
 _PARTITION = "__partition"
-#: Who marks results: not the executor, since the log does not depend on which one wrote it.
+#: The writer's name in the mark of results. It names no executor, since the log must not depend on which one wrote it.
 _RESULTS = "results"
 #: The index of a row in the changes.
 _AT = "__at"
-#: How many rows become records at a time.
+#: The number of rows that are turned into records at a time.
 PIECE_ROWS = 20_000
 
 
 def result_records(written: Written) -> Iterator[RecordColumns]:
-    """The changes of each result in the order of its log. The header `dsms-ts` has the instant, `dsms-op` the operation
+    """The changes of each result, in the order of its log. The header `dsms-ts` is the instant, `dsms-op` the operation
     unless it is `+`, and `dsms-by` the mark of the cluster.
 
-    Rows without a key go to the result partition of their source partition, which keeps their order; they are written
-    partition by partition, since their order across partitions does not matter and this is faster. Only the indices of
-    rows are sorted as a whole; the records are cut out in pieces, to bound their memory.
+    Rows without a key go to the result partition of their source partition, which keeps their order. They are written
+    partition by partition, which is faster; their order across partitions does not matter. Only the indices of rows are
+    sorted as a whole; the records are taken in pieces, to bound their memory.
     """
     if (output := written.outputs.get(None)) is not None and output.link is not None:
         yield from link_records(written.changes, output.link)
@@ -50,8 +50,8 @@ def result_records(written: Written) -> Iterator[RecordColumns]:
 
 
 def _parts(written: Written) -> Iterator[pl.DataFrame]:
-    """The rows (instant, order, index) that are sorted together: all of them, but without a key those of a result
-    partition, unless there are several results."""
+    """The rows (instant, order, index) that are sorted together: those of each result partition if there is a single
+    result without a key, otherwise all."""
     changes = written.changes
     places = changes.select(FROM, ORDER, *([MEMBER] if MEMBER in changes.columns else [])).with_row_index(_AT)
     if KEY in changes.columns:
@@ -64,7 +64,7 @@ def _parts(written: Written) -> Iterator[pl.DataFrame]:
 
 
 def _ordered(places: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
-    """The rows in the order of each result log: (instant, order, `-` first, key, value)."""
+    """The rows in the order of each result's log: (instant, order, `-` first, key, value)."""
     ordered = in_time_order(places)
     tied = (pl.col(FROM) == pl.col(FROM).shift(1)) & (pl.col(ORDER) == pl.col(ORDER).shift(1))
     if ordered.select(tied.any()).item():
@@ -79,7 +79,7 @@ def _ordered(places: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
 def _records(
     outputs: Mapping[int | None, Output], piece: pl.DataFrame, partition: pl.Series | None
 ) -> Iterator[RecordColumns]:
-    """The records of each result, whose rows are consecutive."""
+    """The records of each result. The rows of a result are consecutive."""
     headers = _headers(piece, next(filter(None, map(_mark, outputs.values())), None))
     records = RecordColumns("", piece[VALUE], piece.get_column(KEY, default=None), headers, partition)
     start = 0
@@ -96,7 +96,7 @@ def _members(piece: pl.DataFrame) -> Sequence[tuple[int, int | None]]:
 
 
 def _mark(output: Output) -> bytes | None:
-    """How the records of a result say that the cluster has written them; None where they do not."""
+    """The mark by which the records of a result name the cluster that wrote them; None if they have no mark."""
     marked_by = None if output.sink is None else output.sink.marked_by
     return None if marked_by is None else dict(mark(marked_by, _RESULTS))[BY_HEADER]
 
@@ -113,7 +113,8 @@ def _headers(changes: pl.DataFrame, marked: bytes | None) -> dict[str, pl.Series
 
 
 def dead_records(dead: tuple[DeadRecord, ...], sources: Mapping[str, Source]) -> Iterator[Records]:
-    """The dead letters by source, given by name: the value as it came, with its origin in headers."""
+    """The dead letters as records, source by source: the original value, with its origin in headers. `sources` are
+    given by name."""
     for source in dict.fromkeys(letter.source for letter in dead):
         letters = [letter for letter in dead if letter.source == source]
         keys = [f"{letter.partition}/{letter.offset}".encode() for letter in letters]
@@ -139,8 +140,8 @@ def _provenance(letter: DeadRecord, source: Source) -> Headers:
 
 
 def progress_entries(epoch: Epoch, published: Published) -> dict[bytes, bytes]:
-    """The progress that the transaction makes, by the keys of its records: the frontier of each result partition, the
-    mark of each owner of dead letters."""
+    """The progress records of the transaction, by key: the frontier of each result partition, and the mark of each
+    owner of dead letters."""
     entries: dict[bytes, bytes] = {}
     for query, result in epoch.results.items():
         if result.output.places and result.frontier > published.upto(query):
@@ -154,8 +155,8 @@ def progress_entries(epoch: Epoch, published: Published) -> dict[bytes, bytes]:
 
 
 def promises(epoch: Epoch, published: Published) -> Iterator[Records]:
-    """What the transaction promises to the readers of links and of tables that queries fill: nothing below the frontier
-    follows."""
+    """The heartbeats for the readers of links and of tables that queries fill: no later record is below the
+    frontier."""
     for query, result in epoch.results.items():
         output = result.output
         awaited = output.link is not None or (output.sink is not None and output.sink.fills is not None)

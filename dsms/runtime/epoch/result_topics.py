@@ -1,10 +1,11 @@
-"""The topics of results by their ids, so that a query never publishes into the topic of a later one of its name.
+"""Checks the ids of result topics, so that a query never publishes into the topic of a later query with the same name.
 
-Kafka's producers name topics. An executor that stands still between two requests of a transaction may go on after its
-query was dropped and another one was created under the name: its records are then in the topic of that one, and its
-progress has taken the place of that one's. A topic that was deleted never comes back under its id. So if all topics of
-a transaction have the ids that they were made with once all records are written, then all records are in these topics,
-whatever happens until the transaction ends.
+Kafka's producers address topics by name. Suppose an executor pauses between two requests of a transaction, and its
+query is dropped and another one created under the same name. After the pause its records would go to the topic of the
+new query, and its progress would overwrite that of the new query.
+
+A deleted topic never gets the same id again. So if all topics of a transaction still have their first ids after all
+records are written, the records are in the right topics, whatever happens until the transaction ends.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from connectors.kafka.errors import TopicMadeAnew
 from dsms.model.objects import Query
 
-#: Kafka's ids of topics, by name; those that do not exist are left out.
+#: Asks Kafka for the ids of topics, by name; topics that do not exist are left out.
 AskIds = Callable[[Iterable[str]], Mapping[str, str]]
 
 
@@ -31,12 +32,13 @@ drop the query, and create it again
 
     def __init__(self, ask: AskIds) -> None:
         self._ask = ask
-        #: The ids that the topics of queries had at first, by query: versions of dsms before this one stored none.
+        #: The first known topic ids, by query, for queries whose catalog entry has no topic id: earlier versions of
+        #: dsms stored none.
         self._first: dict[str, str] = {}
 
     def check(self, written: Mapping[str, Query]) -> None:
-        """Raises TopicMadeAnew where the topic of a query, given by the id of its result, is not the one that it was
-        created with. A topic that does not exist has no reader who could be misled."""
+        """Raises TopicMadeAnew if the topic of a query, given by output id, is not the one that it was created with. A
+        topic that does not exist is accepted: no reader can be misled."""
         ids = self._ask({query.topic for query in written.values()}) if written else {}
         wrong = {id: _reason(query) for id, query in written.items() if self._made_anew(query, ids.get(query.topic))}
         if wrong:

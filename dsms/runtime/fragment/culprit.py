@@ -1,7 +1,8 @@
-"""Which query ends the workers that run it: a search by halves, as one frozen value and its transitions.
+"""Finds the query that kills its Spark workers: a binary search, as one frozen value and its transitions.
 
-Workers that die take the batch of all queries with them, and nothing says whose rows took the memory. So halves of the
-queries run alone, until one query has failed alone. Who runs them, the executor, tells how each trial ended.
+A dying worker takes the batch of all queries with it, and nothing shows which query's rows used up the memory. So
+halves of the queries run alone, until one query has failed alone. The executor runs them and reports how each trial
+ended (`dsms.executor.worker_deaths`).
 """
 
 from __future__ import annotations
@@ -10,29 +11,29 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-#: A death this many seconds after a search has nothing to do with it.
+#: A death more than this many seconds after a search is treated as unrelated to it.
 APART_S = 120.0
-#: By what batches are divided at each step, and how many steps there are.
+#: The divisor of the batch size at each step, and the most steps.
 _SMALLER, _STEPS = 16, 4
-#: So many times a query has to end its workers alone, each time in smaller batches: one death may be an accident.
+#: How often a query has to kill its workers alone, each time in smaller batches, because one death may be an accident.
 _ALONE = 2
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """Queries that run alone, in batches that are `smaller` by so many steps."""
+    """Queries that run alone, in batches that are `smaller` by this number of steps."""
 
     queries: tuple[str, ...]
     smaller: int = 0
 
 
 class Search(msgspec.Struct, frozen=True):
-    """A search, or the rest between two: then all queries run. A culprit that is found is in `failed` with the reason,
-    by query, until it is `released`.
+    """A search, or the pause between two searches, in which all queries run. `failed` has the culprits found so far
+    with the reasons, by query, until they are `released`.
 
     >>> search = Search().died(("a", "b", "c"), 0.0, "no memory")
 
-    The newest queries are tried first, since older ones have run before; a single one in smaller batches, so that none
-    fails that needs only these.
+    The newest queries are tried first, since older ones have run without deaths. A single query is tried in smaller
+    batches, so that it does not fail if these are enough for it.
 
     >>> search.trial, search.died(("c", "b"), 5.0, "no memory").trial
     (Trial(queries=('c', 'b'), smaller=0), Trial(queries=('c',), smaller=1))
@@ -42,8 +43,8 @@ class Search(msgspec.Struct, frozen=True):
     >>> search.died(("b",), 7.0, "no memory").died(("b",), 8.0, "no memory").failed
     {'b': 'no memory'}
 
-    If each part lives, it may have been an accident; the second time the queries are too much only together, and
-    batches are smaller from then on.
+    If the workers survive every part, the death may have been an accident. If that happens a second time, the queries
+    need too much memory only together, and batches are smaller from then on.
 
     >>> search = search.passed(9.0)
     >>> search.trial, search.smaller
@@ -55,27 +56,28 @@ class Search(msgspec.Struct, frozen=True):
 
     #: The parts of the suspects that are to be tried; the first one is on trial.
     parts: tuple[tuple[str, ...], ...] = ()
-    #: Whether the last search found nobody, and when it ended or began, in seconds.
+    #: Whether the last search found no culprit, and when it ended or began, in seconds.
     missed: bool = False
     at: float = 0.0
     failed: dict[str, str] = {}
     #: By how many steps batches are smaller.
     smaller: int = 0
-    #: The queries whose workers died last while they ran together.
+    #: The queries that last ran together when workers died.
     together: tuple[str, ...] = ()
-    #: How often the query on trial has ended its workers alone.
+    #: How often the query on trial has killed its workers alone.
     alone: int = 0
 
     @property
     def trial(self) -> Trial | None:
-        """What runs alone; None if there is no search."""
+        """The queries that run alone now; None if there is no search."""
         if not self.parts:
             return None
         single = len(self.parts[0]) == 1
         return Trial(self.parts[0], min(self.smaller + single * (1 + self.alone), _STEPS))
 
     def died(self, running: Collection[str], now: float, reason: str) -> Search:
-        """The search after the workers of these queries have died; `reason` becomes that of the culprit."""
+        """The search after the workers of these queries have died. If this identifies the culprit, it fails with
+        `reason`."""
         if not running:
             return self
         if not self.parts:
@@ -88,22 +90,22 @@ class Search(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self.ended(), failed={**self.failed, self.parts[0][0]: reason})
 
     def passed(self, now: float) -> Search:
-        """The search after the queries on trial have done all there was to do, or a fair part of it."""
+        """The search after the queries on trial have survived: they have computed all input, or enough of it."""
         if len(self.parts) > 1:
             return msgspec.structs.replace(self, parts=self.parts[1:], alone=0)
         smaller = min(self.smaller + self.missed, _STEPS)
         return msgspec.structs.replace(self, parts=(), missed=True, at=now, smaller=smaller, alone=0)
 
     def released(self, queries: Iterable[str]) -> Search:
-        """The search when these are the queries that there are: those that were dropped, paused or replaced are neither
-        failed nor suspects, so a search among them ends."""
+        """The search when these are all queries that should run. Queries that were dropped, paused or replaced are no
+        longer failed; if one of them is a suspect, the search ends."""
         kept = set(queries)
         failed = {query: reason for query, reason in self.failed.items() if query in kept}
         suspects = {query for part in self.parts for query in part}
         return msgspec.structs.replace(self if suspects <= kept else self.ended(), failed=failed)
 
     def ended(self) -> Search:
-        """Without a search."""
+        """This value with no search in progress; known failures stay."""
         return msgspec.structs.replace(self, parts=(), missed=False, together=(), alone=0)
 
     def _among(self, suspects: tuple[str, ...]) -> Search:
@@ -113,7 +115,7 @@ class Search(msgspec.Struct, frozen=True):
 
 
 def smaller_batches(records: int, steps: int) -> int:
-    """A number of records, made smaller by some steps.
+    """A number of records, reduced by a number of steps.
 
     >>> smaller_batches(400_000, 1), smaller_batches(10, 4)
     (25000, 1)
@@ -123,5 +125,5 @@ def smaller_batches(records: int, steps: int) -> int:
 
 
 def _newest_first(queries: Collection[str]) -> tuple[str, ...]:
-    """Queries by their ids, the last one that was created first."""
+    """The ids of queries, that of the most recently created query first."""
     return tuple(sorted(queries, key=lambda query: (len(query.split("@")[0]), query), reverse=True))

@@ -1,7 +1,7 @@
-"""The state of a fragment between its epochs, as one frozen value, and its transitions: a pure function of events.
+"""The state of a fragment between its epochs, as one frozen value, and its transitions.
 
-`advance(event, state)` gives the state after an event and the instructions that follow from it. The owner of the state,
-an executor or a test, replaces it and carries out the instructions in their order.
+The pure function `advance(event, state)` returns the state after an event and the instructions that follow from it. The
+owner of the state, an executor or a test, replaces the state and carries out the instructions in order.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from dsms.scheduler.registry import parse_policy
 from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
 
-#: How many revisions are kept after a change of the plan: the batch that is running or was planned may be of any of
-#: them. Spark plans no batch between the end of one and `BatchEnded`, so after it only the newest is needed.
+#: How many revisions (plans with their lanes) are kept after a change of the plan: the running or planned batch may
+#: have been planned with any of them. Spark plans no batch between the end of a batch and its `BatchEnded`, so after
+#: that event only the newest revision is needed.
 _REVISIONS = 4
 
 
 @dataclass(frozen=True)
 class FragmentState:
-    """`computed` is the manifest of the last computed epoch, `published` and `run_locations` are those of the last
-    committed one. `failures` has the reasons of the failed queries, which do not run, by query."""
+    """`computed` is the manifest of the last computed epoch; `published` and `run_locations` are those of the last
+    committed epoch. `failures` gives the reasons why queries failed, by query; these do not run."""
 
     plan: FragmentPlan
     computed: Manifest
@@ -44,16 +45,16 @@ class FragmentState:
     bounds: Bounds
     batch_size: BatchSize
     measures: Measures
-    #: The newest revision at the end, and before it those that the running batch may be of.
+    #: Last the newest revision; before it, those with which the running batch may have been planned.
     revisions: tuple[Revision, ...] = ()
     #: What the next batch reads and works on.
     decision: Decision = field(default_factory=lambda: Decision({}, frozenset(), 0))
     failures: Mapping[str, str] = field(default_factory=dict)
-    #: The queries on trial, which run alone; None: there is no trial, and all run.
+    #: The queries on trial, which run alone; None if there is no trial, so that all run.
     trial: frozenset[str] | None = None
     #: The source partitions whose next record waits.
     waits: Mapping[SourcePartition, SourceWaits] = field(default_factory=dict)
-    #: The mean number of rows of the records of links that were read last.
+    #: The mean number of rows in the records last read from a link, by source partition.
     link_rows: Mapping[SourcePartition, float] = field(default_factory=dict)
     schedule: Schedule = field(default_factory=Schedule)
     shedding: Shedding = field(default_factory=Shedding)
@@ -68,7 +69,8 @@ class FragmentState:
 
     @property
     def resting(self) -> frozenset[str]:
-        """The queries that do not run for now: those that have failed, and during a trial all that are not on it."""
+        """The queries that do not run for now: those that have failed, and during a trial, all that are not on
+        trial."""
         others = self.plan.queries.keys() - self.trial if self.trial is not None else ()
         return frozenset([*self.failures, *others])
 
@@ -85,8 +87,8 @@ class FragmentState:
 
     @property
     def behind_records(self) -> int:
-        """The most records of a batch that cannot hold all unread ones. It is larger than others where only one lane
-        runs, so that no lane waits for another, and neither a deadline nor a policy bounds what is read."""
+        """The most records of a batch that cannot hold all unread records. It exceeds the size of other batches if only
+        one lane runs, so that no other lane waits for it, and neither a deadline nor a policy limits what is read."""
         paced = self.shedding.batch_records is None and self.decision.records == self.batch_size.batch_records
         alone = len(running_lanes(self.revision, self.resting)) == 1
         return self.batch_size.behind_records if paced and alone else self.decision.records
@@ -122,7 +124,7 @@ class EpochComputed:
 
 @dataclass(frozen=True)
 class BatchEnded:
-    """A batch took from `started` to `ended`. It follows the event `EpochComputed` of its epoch. `logged` are the
+    """A batch took from `started` to `ended`. This event follows the `EpochComputed` of its epoch. `logged` are the
     settings of queries that were logged last."""
 
     epoch: Epoch
@@ -150,7 +152,7 @@ class PlanBatches:
 
 @dataclass(frozen=True)
 class Commit:
-    """Commit an epoch of a revision, after those before it."""
+    """Commit an epoch of a revision, after the epochs before it."""
 
     epoch: Epoch
     revision: Revision
@@ -158,8 +160,8 @@ class Commit:
 
 @dataclass(frozen=True)
 class KeepLanes:
-    """Remove the files of all other lanes: no stage runs them, not even one that reads ahead, and the next batch is
-    planned from the new state."""
+    """Remove the files of all other lanes: no stage, not even one that reads ahead, needs them any more, and the next
+    batch is planned from the new state."""
 
     lanes: tuple[Lane, ...]
 
@@ -235,21 +237,23 @@ def _(event: BatchEnded, state: FragmentState) -> tuple[FragmentState, tuple[Ins
     after, reports = _revised(measured, (), event.ended)
     keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in after.revision.lanes.items()}
     after = replace(after, measures=after.measures.after(event.ended, epoch.measured.work).kept(keys))
-    lanes = (*after.revision.lanes.values(), *revision.lanes.values())  # those of `revision` may be reading ahead
+    # the lanes of `revision` may be reading ahead
+    lanes = (*after.revision.lanes.values(), *revision.lanes.values())
     return after, (PlanBatches(), KeepLanes(lanes), *reports)
 
 
 def _waits_after(
     before: Mapping[SourcePartition, SourceWaits], measured: Measured
 ) -> dict[SourcePartition, SourceWaits]:
-    """What waits after an epoch: what it found, and what it has not read past."""
+    """The partitions that wait after an epoch: those that it found waiting, and those that waited before and have not
+    been read past the waiting record."""
     still = {place: wait for place, wait in before.items() if measured.read.get(place, 0) <= wait.offset}
     return still | {(wait.source, wait.partition): wait for wait in measured.waits}
 
 
 def tried_again(failures: Mapping[str, str], plan: FragmentPlan) -> dict[str, str]:
-    """The failures that hold under a plan: queries that are paused or dropped have none, so those that are resumed are
-    tried again."""
+    """The failures that remain under a plan: those of paused or dropped queries are forgotten, so a query that is
+    resumed is tried again."""
     return {
         query: reason for query, reason in failures.items() if query in plan.queries and not plan.queries[query].still
     }

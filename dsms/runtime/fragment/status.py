@@ -22,7 +22,8 @@ from operators.core.delta import BEGINNING
 
 
 def status_after(manifest: Manifest, revision: Revision, state: FragmentState) -> FragmentStatus:
-    """The status of a fragment with a manifest, that of a committed epoch of a revision or the one it starts from."""
+    """The status of a fragment with a manifest: that of a committed epoch of a revision, or that from which the
+    fragment starts."""
     locations, queries = state.run_locations, list(queries_in_lanes(revision, manifest))
     following = {plan.next_of: plan for plan in revision.plan.queries.values() if plan.next_of is not None}
     ready = ready_next_plans(revision)
@@ -44,8 +45,8 @@ def status_after(manifest: Manifest, revision: Revision, state: FragmentState) -
 
 
 def dead_letters(state: FragmentState) -> dict[str, int]:
-    """The number of written dead letters by source. Those of a source that has its home in another fragment are counted
-    there, and those of parts of a query that other fragments run, there."""
+    """The number of written dead letters, by source. Another fragment counts the dead letters of sources that have
+    their home there, and of the parts of queries that it runs."""
     names: dict[str, str] = {}
     places: set[tuple[str, int]] = set()
     for lane in state.revision.lanes.values():
@@ -94,7 +95,7 @@ def _waits(state: FragmentState) -> dict[str, str]:
 
 
 def _shown(wait: SourceWaits, state: FragmentState) -> str:
-    """What a partition of a source waits for, with the place of the record."""
+    """What a partition of a source waits for, with the topic, partition and offset of the record."""
     lanes = state.revision.lanes.values()
     topics = {source.id: source.topic for lane in lanes for source in lane.sources.values()}
     place = f"{topics.get(wait.source, wait.name)}/{wait.partition}/{wait.offset}"
@@ -104,7 +105,7 @@ def _shown(wait: SourceWaits, state: FragmentState) -> str:
 def _with_next(
     status: LaneStatus, following: Planned | None, ready: Collection[str | None], state: FragmentState
 ) -> LaneStatus:
-    """The status of a query with how far the plan is that it is changing to."""
+    """The status of a query, completed by the state of the next plan, to which it is changing."""
     if following is None:
         return status
     error = state.failures.get(following.id, "")
@@ -114,5 +115,5 @@ def _with_next(
 
 
 def _since(output: Output) -> int:
-    """The instant below which a replaced query has published the result."""
+    """The instant below which the query that this one replaced has published the result."""
     return BEGINNING if output.sink is None or output.sink.since is None else output.sink.since

@@ -1,4 +1,8 @@
-"""Lanes that begin beside another one, in the middle of their logs."""
+"""Lanes that begin at the current positions of another lane instead of at the beginning of the logs.
+
+Such a lane runs the next plan of a query. Only state in time windows is missing at first, so after a while its state is
+what it would be from the beginning of the logs ("exact").
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,19 @@ from dsms.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.stages.stored_state import Names
 
-#: A lane waits until the source partitions of the other one are no further apart than so many times as long as it takes
-#: to become exact: that would take longer by as much.
+#: A lane does not begin while the source partitions of the other lane are further apart in time than this many times
+#: the duration that it takes to become exact: becoming exact would take longer by the difference.
 _APART = 4
 
 
 def going_on_beside(lane: Lane, progress: LaneManifest, duration: int) -> LaneManifest | None:
-    """The progress of a lane that goes on from the positions of another one, with the state of the vertices that both
-    have. It is exact `duration` instants after the last one that was read: no result depends then on what the other
-    vertices have not seen. None as long as the other lane has elements that wait or is not exact itself, or one of its
-    source partitions is far ahead of another."""
+    """The progress of a lane that begins at the positions of another lane, with the state of the vertices that both
+    have. `progress` is that of the other lane.
+
+    The new lane is exact `duration` instants after the last instant that was read: from then on no result depends on
+    records that its other vertices have not seen. None as long as the other lane has queued elements or is not exact
+    itself, or one of its source partitions is far ahead of another.
+    """
     flow = lane.flow
     positions = {source.id: progress.positions.get(source.id, {}) for source in lane.sources.values()}
     places = [place for partitions in positions.values() for place in partitions.values()]

@@ -1,4 +1,4 @@
-"""The manifest of an epoch: all that recovery needs beside the logs."""
+"""The manifest of an epoch: all that recovery needs in addition to the logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from operators.core.delta import BEGINNING
 from operators.core.ordering import Ordering
 from operators.core.run import hashing
 
-#: The version of the stored form and of its names. State of another version is rebuilt from the logs.
+#: The version of the stored format and of the names in it. State of another version is rebuilt from the logs.
 FORMAT = 6
 _CHECK = re.compile(rb',"check":"([0-9a-f]{8})"}$')
 
@@ -44,7 +44,8 @@ Positions = dict[str, dict[int, Position]]
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
-    """The elements that an epoch put into a queue: the positions up to which they go, and their size on all targets."""
+    """The elements that an epoch has put into a queue: the positions up to which they were read, and their total size
+    on all targets."""
 
     epoch: Natural
     upto: Positions
@@ -53,21 +54,22 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Queue(msgspec.Struct, frozen=True):
-    """The segments that wait before a stage, the oldest first, and the positions up to which the stage has worked."""
+    """The segments that wait before a stage, the oldest first, and the positions up to which the stage has processed
+    its input."""
 
     done: Positions
     segments: list[Segment]
 
 
 class LaneManifest(msgspec.Struct, frozen=True):
-    """The progress of a lane after an epoch: its queries, its positions, the names of its runs on each target, and the
-    queues of its stages. Queued elements are among the runs."""
+    """The progress of a lane after an epoch: its queries, its positions, the names of its runs (stored pieces of state)
+    on each target, and the queues of its stages. Queued elements are stored as runs, too."""
 
     queries: tuple[str, ...]
     positions: Positions
     runs: list[Names]
     queues: dict[int, Queue] = {}
-    #: The instant from which on its state is what it would be from the beginning of the logs; None: it is already.
+    #: The instant from which on the state is what it would be from the beginning of the logs; None: it already is.
     exact_from: int | None = None
 
     @property
@@ -76,17 +78,18 @@ class LaneManifest(msgspec.Struct, frozen=True):
         return {(source, partition): at for source, parts in self.positions.items() for partition, at in parts.items()}
 
     def done(self, stage: int) -> Positions:
-        """The positions up to which a stage has worked: those of the last stage with a queue, up to this one."""
+        """The positions up to which a stage has processed its input: those of the last stage with a queue, at or before
+        this stage."""
         queue = max((number for number in self.queues if number <= stage), default=None)
         return self.positions if queue is None else self.queues[queue].done
 
     def frontiers(self, sources: Mapping[int, Source], stage: int = 0) -> dict[int, int]:
-        """The frontiers of the sources, by number, up to which a stage has worked; stage 0 reads."""
+        """The frontiers of the sources, by number, up to which a stage has processed its input; stage 0 reads."""
         return frontiers_of(self.done(stage), sources)
 
     @property
     def exact(self) -> bool:
-        """Whether its state is what it would be from the beginning of the logs."""
+        """Whether the state is what it would be from the beginning of the logs."""
         return self.exact_from is None or all(at.frontier >= self.exact_from for at in self.places.values())
 
     def names(self) -> set[str]:
@@ -100,8 +103,8 @@ def frontiers_of(positions: Positions, sources: Mapping[int, Source]) -> dict[in
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """A fragment after an epoch. State depends on the number of targets and on the hash function of the Polars
-    version."""
+    """The progress of a fragment after an epoch. State is usable only with the same number of targets and the hash
+    function of the same Polars version."""
 
     epoch: Natural = 0
     plan_version: Natural = 0
@@ -115,7 +118,7 @@ class Manifest(msgspec.Struct, frozen=True):
         return {name for lane in self.lanes.values() for name in lane.names()}
 
     def misfit(self, targets: int) -> str | None:
-        """Why its state cannot be used for so many targets, so that it is rebuilt from the logs; None if it can.
+        """Why the state is not usable with this number of targets, so that it is rebuilt from the logs; None if it is.
 
         >>> Manifest(targets=2).misfit(2), Manifest(targets=2).misfit(3)
         (None, 'it was stored for 2 targets, not 3')
@@ -133,15 +136,14 @@ class Manifest(msgspec.Struct, frozen=True):
         return None
 
     def encode(self) -> bytes:
-        """As JSON, whose last member is a check sum of what stands before it."""
+        """As JSON. The last member is a checksum of all text before it."""
         body = msgspec.json.encode(self)[:-1]
         return body + b',"check":"%08x"}' % crc32(body)
 
 
 def read_manifest(body: bytes | None) -> Manifest | None:
-    """The manifest that `encode` wrote; it is empty if there is none yet. None if it cannot be read, since it is
-    damaged, or another version of dsms or somebody else wrote it: state is then rebuilt. Versions before this one wrote
-    no check sum.
+    """Decodes a manifest; an empty one if `body` is empty. None if it is unreadable, because it is damaged or because
+    another version of dsms or another program wrote it; the state is then rebuilt. Earlier versions wrote no checksum.
 
     >>> read_manifest(b'{"epoch": "?"}'), read_manifest(None) == Manifest()
     (None, True)
@@ -157,14 +159,14 @@ def read_manifest(body: bytes | None) -> Manifest | None:
 
 
 def first_position(source: Source, partition: int) -> Position:
-    """The position of who has read nothing of a partition; one that joined later begins at the instant from which it
-    counts."""
+    """The position of a lane that has read nothing of a partition. A partition that was added to the topic later begins
+    at the instant from which on its records are accepted."""
     return Position(source.start.get(partition, 0), source.joined.get(partition, BEGINNING))
 
 
 def with_joined(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneManifest:
-    """The progress with the partitions that have joined the sources since. They do not hold back what was reached: all
-    that a lane has passed is below the instants from which they count."""
+    """The progress, completed by the partitions that were added to the sources' topics since. They do not hold back any
+    frontier: all instants that the lane has passed are below the instants at which these partitions begin."""
     if all(len(parts) >= len(sources[name].places) for name, parts in progress.positions.items() if name in sources):
         return progress
 

@@ -1,4 +1,4 @@
-"""Which lanes become one: those at equal positions, where equal vertices have equal state."""
+"""Which lanes are merged: those at equal positions, because there equal vertices have equal state."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.lanes.manifest import LaneManifest
 from dsms.runtime.stages.stored_state import merge_traces
 
-#: Which traces of a lane hold a part for each member of a family.
+#: By vertex key, which traces of a lane are divided by family member.
 Members = dict[str, tuple[bool, ...]]
 
 
 @dataclass(frozen=True)
 class Apart:
-    """Which queries run apart from others: those that stand still, by id, and those that share nothing, with the query
-    whose plan each is."""
+    """Which queries have lanes of their own: failed and paused ones (`still`), and those that share no state with
+    others (`unshared`), each with the id of the query whose plan it is; for a next plan this is the id of its query."""
 
     still: frozenset[str]
     unshared: Mapping[str, str]
 
     @staticmethod
     def of(plan: FragmentPlan, failed: Collection[str]) -> Apart:
-        """Those of a plan, of which some have failed."""
+        """The queries of a plan that run in lanes of their own; `failed` are the failed queries."""
         still = {query for query, planned in plan.queries.items() if planned.still}
         unshared = {query: planned.query for query, planned in plan.queries.items() if not planned.shared}
         return Apart(frozenset({*failed, *still}), unshared)
 
     def allow(self, queries: Sequence[str]) -> bool:
-        """Whether some queries may run together: one that shares nothing may with its own next plan."""
+        """Whether queries may run together. A query that shares nothing may still run with its own next plan."""
         if not self.still.isdisjoint(queries):
             return False
         return self.unshared.keys().isdisjoint(queries) or len({self.unshared.get(query) for query in queries}) == 1
@@ -38,7 +38,7 @@ class Apart:
 def merged_lanes(
     groups: list[LaneManifest], apart: Apart, members: Callable[[LaneManifest], Members]
 ) -> list[LaneManifest]:
-    """The lanes after as many as can have become one."""
+    """The lanes after merging as many as possible."""
     merged: list[LaneManifest] = []
     for progress in groups:
         at = next((at for at, other in enumerate(merged) if _can_merge(other, progress, apart)), None)
@@ -50,8 +50,8 @@ def merged_lanes(
 
 
 def _can_merge(first: LaneManifest, second: LaneManifest, apart: Apart) -> bool:
-    """Whether two lanes have equal positions in the sources that both read, exact state, and nothing waits in either.
-    Inexact state of equal operators need not be equal."""
+    """Whether two lanes have equal positions in the sources that both read, exact state and no queued elements. If the
+    state is not exact, equal operators may have different state."""
     if first.queues or second.queues or not apart.allow((*first.queries, *second.queries)):
         return False
     if first.exact_from is not None or second.exact_from is not None:

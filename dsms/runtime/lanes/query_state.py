@@ -1,4 +1,4 @@
-"""The state of queries that limit how much of it is in Redis."""
+"""The state of queries with a limit on how much of it is in Redis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsms.runtime.stages.stored_state import all_names
 
 
 def limited_parts(revision: Revision, manifest: Manifest) -> Iterator[Part]:
-    """For each query with a limit, the runs that it shares with no other query, after an epoch of the revision."""
+    """For each query with a limit, the stored runs that no other query uses, after an epoch of the revision."""
     for output, lane, at in queries_in_lanes(revision, manifest):
         if output.sink is not None and output.sink.state_memory is not None:
             keys = _own(lane, output)

@@ -1,8 +1,9 @@
 """Queues between the stages of a lane.
 
-The input of a stage in an epoch is a *segment*: elements by exchange, and the positions up to which they go. A stage
-that is not granted its turn queues the segment; when it is, it works on the oldest segments as if they had just
-arrived. This only cuts the input into other batches, so by the log law the results are the same.
+The input of a stage in an epoch is a *segment*: elements by exchange, and the positions up to which they were read. If
+the scheduler does not let a stage run in an epoch, the segment is queued. Later the stage processes its oldest segments
+in the same way as elements that have just arrived. This only divides the input into batches differently. Since output
+does not depend on batches (the log law), the results are the same.
 """
 
 from __future__ import annotations
@@ -19,22 +20,23 @@ from dsms.runtime.stages.stored_state import Names
 from dsms.runtime.stages.wire import StageServed
 from operators.core.delta import Delta, union_all
 
-#: How many segments of its queue each stage of a lane works on. A stage that is not in it works on all of them and on
-#: what arrives.
+#: How many segments of its queue each stage of a lane processes. A stage that is not listed processes its whole queue
+#: and what arrives.
 Takes = Mapping[int, int]
 
 
 @dataclass(frozen=True)
 class Turn:
-    """The part of a stage in an epoch. `before` are the frontiers up to which it has worked, `waiting` those after each
-    segment of its queue. It works on `take` of the segments; if that is None, on all of them and on what arrives."""
+    """What a stage processes in an epoch: `take` segments of its queue, or, if `take` is None, the whole queue and what
+    arrives. `before` are the frontiers up to which it has processed its input; `waiting` are the frontiers after each
+    queued segment."""
 
     before: Frontiers
     waiting: tuple[Frontiers, ...] = ()
     take: int | None = None
 
     def moves(self, arrived: Frontiers) -> tuple[Frontiers, Frontiers]:
-        """The frontiers before and after; `arrived` are those after what arrives.
+        """The frontiers before and after the epoch; `arrived` are those after the arriving elements.
 
         >>> Turn({0: 1}, ({0: 4}, {0: 6}), 1).moves({0: 9})
         ({0: 1}, {0: 4})
@@ -48,7 +50,8 @@ class Turn:
 
 @dataclass(frozen=True)
 class Taken:
-    """The input that a stage works on, and what stays queued: the names of its runs, and the runs to be written."""
+    """The input that a stage processes, and what stays queued: the names of the queued runs, and those that have to be
+    written (`fresh`)."""
 
     inputs: Mapping[int, Delta]
     names: Names = field(default_factory=dict)
@@ -61,7 +64,7 @@ def turns(lane: Lane, progress: LaneManifest, takes: Takes) -> dict[int, Turn]:
 
 
 def has_queued_work(progress: LaneManifest, takes: Takes) -> bool:
-    """Whether a stage of a lane works on its queue, even if nothing is read."""
+    """Whether a stage of a lane has to process its queue, even if nothing is read."""
     return any(takes.get(stage) != 0 for stage in progress.queues)
 
 
@@ -81,8 +84,8 @@ class Waiting:
     read: Callable[[str], pl.DataFrame]
 
     def taken(self, turn: Turn, arrived: Mapping[int, Delta], prefix: str) -> Taken:
-        """What the stage works on and what stays queued, of the queue and of the elements that arrived, by exchange.
-        The names of new runs begin with `prefix`."""
+        """Divides the queue and the arrived elements, given by exchange, into what the stage processes and what stays
+        queued. The names of new runs begin with `prefix`."""
         queues, edges = self.lane.flow.queues, self.lane.flow.exchanges_into.get(self.stage, ())
         queued = {edge: self.names.get(queues[edge]) or [[] for _ in turn.waiting] for edge in edges}
         oldest = {edge: list(self._elements(segments[: turn.take])) for edge, segments in queued.items()}
@@ -99,7 +102,7 @@ class Waiting:
 
 
 def served(stage: int, arrived: Mapping[int, Delta], taken: Taken) -> StageServed:
-    """The sizes of what arrived at a stage on a target, and of what it works on."""
+    """The sizes of what arrived at a stage on a target, and of what the stage processes."""
     rows = sum(len(delta) for delta in arrived.values())
     return StageServed(stage, rows, _bytes(arrived), _bytes(taken.inputs))
 

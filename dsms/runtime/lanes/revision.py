@@ -1,4 +1,4 @@
-"""Which queries run together: pure decisions over the plan and the last manifest.
+"""Which queries run together in a lane: pure decisions over the plan and the last manifest.
 
 A new query begins in a lane of its own, at the beginning of its logs. When it has reached the positions of another
 lane, the two lanes are merged: at equal positions, equal vertices have equal state. A query that failed leaves its lane
@@ -26,24 +26,25 @@ from operators.core.delta import BEGINNING
 
 @dataclass(frozen=True)
 class Revision:
-    """A plan with its queries assigned to lanes, and the manifest from which these go on. Every epoch runs one
+    """A plan with its queries assigned to lanes, and the manifest from which these continue. Every epoch runs one
     revision."""
 
     number: int
     plan: FragmentPlan
     lanes: Mapping[str, Lane]
     manifest: Manifest
-    #: What the stages of each lane take of their queues.
+    #: How many segments of their queues the stages of each lane process.
     takes: Mapping[str, Takes] = field(default_factory=dict)
-    #: The queries that start again from their logs: their stored state does not fit what they run now.
+    #: The queries that start again from the beginning of their logs, because their stored state does not fit their
+    #: current plan.
     rebuilt: frozenset[str] = frozenset()
 
 
 def revised(
     plan: FragmentPlan, manifest: Manifest, failed: Collection[str], before: Revision | None = None
 ) -> Revision:
-    """The revision of a plan that goes on from a manifest. Failed, paused and unshared queries get lanes of their own;
-    `before` is the last revision, of which compiled lanes are reused."""
+    """The revision of a plan that continues from a manifest. Failed, paused and unshared queries get lanes of their
+    own. `before` is the last revision; its compiled lanes are reused."""
     present = [_without_dropped(progress, plan) for progress in manifest.lanes.values()]
     kept = [with_joined(progress, _sources(progress, plan)) for progress in present]
     groups = [part for progress in kept if progress.queries for part in _split(progress, plan, failed)]
@@ -72,9 +73,9 @@ def revised(
 def without_failed(
     before: LaneManifest, after: LaneManifest, failed: Collection[str], members: Collection[str] = ()
 ) -> list[LaneManifest]:
-    """The lanes that a lane becomes by an epoch in which some of its queries failed. Each failed query keeps its
-    progress of `before`, in a lane of its own. A failed one of `members`, the queries in families, starts again: its
-    state cannot be separated from that of the other members."""
+    """The lanes into which a lane is divided after an epoch in which some of its queries failed. Each failed query
+    keeps its progress from `before`, in a lane of its own. A failed query among `members`, the members of families,
+    starts again, because its state cannot be separated from that of the other members."""
     good = tuple(query for query in after.queries if query not in failed)
     alone = [_alone(before, query, members) for query in before.queries if query in failed]
     return [*([msgspec.structs.replace(after, queries=good)] if good else []), *alone]
@@ -98,13 +99,13 @@ def queries_in_lanes(revision: Revision, manifest: Manifest) -> Iterator[QueryIn
 
 
 def query_frontier(output: Output, lane: Lane, at: LaneManifest) -> int:
-    """The instants below which a query's result is final."""
+    """The instant below which a query's result is final."""
     return frontier(lane.leaves(output), at.frontiers(lane.sources, lane.flow.vertices[output.vertex].stage))
 
 
 def ready_next_plans(revision: Revision) -> dict[str, JoinOrders]:
-    """The queries whose next plan runs in the same lane, so that it can take their place, with the orders in which that
-    joins."""
+    """The queries whose next plan runs in the same lane, so that it can replace their plan, each with the join orders
+    of its next plan."""
     queries = revision.plan.queries
     together = ([queries[query] for query in progress.queries] for progress in revision.manifest.lanes.values())
     return {
@@ -116,7 +117,7 @@ def ready_next_plans(revision: Revision) -> dict[str, JoinOrders]:
 
 
 def lanes_to_wake(revision: Revision, running: Iterable[str]) -> tuple[str, ...]:
-    """Those of the running lanes in which a stage works on its queue, even if nothing is read."""
+    """The running lanes in which a stage has to process its queue, even if nothing is read."""
     lanes, takes = revision.manifest.lanes, revision.takes
     return tuple(lane for lane in running if has_queued_work(lanes[lane], takes.get(lane, {})))
 
@@ -127,9 +128,9 @@ def running_lanes(revision: Revision, failed: Collection[str]) -> dict[str, Lane
     return {lane: at for lane, at in revision.manifest.lanes.items() if still.isdisjoint(at.queries)}
 
 
-#: What identifies the plans of the queries of a lane.
+#: Identifies the plans of the queries of a lane.
 Parts = tuple[tuple[str, bool, bool, int, JoinOrders], ...]
-#: Compiled lanes, by that.
+#: Compiled lanes, by the plans of their queries.
 Compiled = dict[Parts, Lane]
 
 
@@ -155,12 +156,13 @@ def _parts(queries: Iterable[str], plan: FragmentPlan) -> Parts:
 
 
 def _partitions(query: Planned) -> int:
-    """How many partitions its sources have together: they only ever become more."""
+    """The total number of partitions of the query's sources. It changes whenever a source changes its partitions,
+    because partitions are only ever added."""
     return sum(len(source.places) for source in query.sources)
 
 
 def _sources(progress: LaneManifest, plan: FragmentPlan) -> dict[str, Source]:
-    """What the queries of a lane read, by id. Other lanes may read other partitions of the same sources."""
+    """The sources that the queries of a lane read, by id. Other lanes may read other partitions of the same sources."""
     return {source.id: source for query in progress.queries for source in plan.queries[query].sources}
 
 
@@ -172,8 +174,10 @@ def _without_dropped(progress: LaneManifest, plan: FragmentPlan) -> LaneManifest
 def _first_progress(
     query: str, groups: Iterable[LaneManifest], plan: FragmentPlan, compiled: Compiled
 ) -> LaneManifest | None:
-    """The progress from which a query begins that has none: nothing read. The next plan of a query begins beside that
-    one if it can do without what was read before; None: it waits until it can begin."""
+    """The progress from which a new query begins: that of a lane that has read nothing. The next plan of a query begins
+    at that query's positions, if it needs nothing that was read before; None if it has to wait until it can begin
+    there.
+    """
     lane, planned = _lane((query,), plan, compiled), plan.queries[query]
     beside = next((progress for progress in groups if planned.next_of in progress.queries), None)
     if beside is None or all(place.high == BEGINNING for place in beside.places.values()):
@@ -185,8 +189,8 @@ def _first_progress(
 
 
 def _split(progress: LaneManifest, plan: FragmentPlan, failed: Collection[str]) -> list[LaneManifest]:
-    """A lane without its paused and failed queries, and one for each of these with its state: it will go on from
-    there."""
+    """A lane without its paused and failed queries, and a lane for each of these with its state, from which it will
+    continue."""
     still = [query for query in progress.queries if plan.queries[query].still or query in failed]
     return [progress] if len(progress.queries) == 1 else without_failed(progress, progress, still)
 
@@ -194,8 +198,8 @@ def _split(progress: LaneManifest, plan: FragmentPlan, failed: Collection[str]) 
 def _with_restarts(
     progress: LaneManifest, restarted: Collection[str], lane: Callable[[str], Lane], targets: int
 ) -> Iterator[LaneManifest]:
-    """The lane of the queries whose stored state is complete, and a lane at the beginning for each of the others:
-    another version of dsms stored another state, or they have left their family."""
+    """The lane of the queries whose stored state is complete, and a lane at the beginning of the logs for each other
+    query. State is incomplete if another version of dsms stored it or the query has left its family."""
     if kept := tuple(query for query in progress.queries if query not in restarted):
         yield msgspec.structs.replace(progress, queries=kept)
     for query in progress.queries:
@@ -226,12 +230,12 @@ def _lacking_state(progress: LaneManifest, lane: Lane, targets: int) -> set[str]
 
 
 def _moved(done: Positions, begun: Positions, lane: Lane) -> set[int]:
-    """The sources of which something has been read."""
+    """The sources from which something has been read."""
     return {leaf for leaf, source in lane.sources.items() if done.get(source.id) != begun[source.id]}
 
 
 def _trimmed(progress: LaneManifest, lane: Lane) -> LaneManifest:
-    """Without positions and state that no query of the lane needs."""
+    """The progress without positions and state that no query of the lane needs."""
     keys = {*lane.flow.keys, *(queue for queue in lane.flow.queues if progress.queues)}
     return LaneManifest(
         progress.queries,

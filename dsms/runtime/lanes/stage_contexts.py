@@ -1,4 +1,4 @@
-"""The context of the target stages in an epoch: the revisions that may still have messages on their way."""
+"""The context of the target stages in an epoch: the revisions for which messages may still arrive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def stage_context(
     *,
     sent_as: Callable[[Lane], Lane] = lambda lane: lane,
 ) -> StageContext:
-    """The context for some revisions. `sent_as` gives a lane the form in which it is sent to other processes."""
+    """The context for revisions. `sent_as` converts a lane to the form in which it is sent to other processes."""
     numbered = {revision.number: revision for revision in revisions}
     lanes = {
         number: {lane_id: sent_as(lane) for lane_id, lane in revision.lanes.items()}

@@ -1,8 +1,8 @@
-"""Returning freed memory to the system: memory that one allocator keeps cannot be used by another.
+"""Returns freed memory to the system, because memory that one allocator keeps cannot be used by another.
 
-Polars allocates with jemalloc; NumPy, Python and librdkafka with the C library, as does Arrow here, which by default
-would use a third allocator. Reading, computing and encoding mostly use different ones, so without this their peaks
-would add up.
+Polars allocates with jemalloc; NumPy, Python and librdkafka use the C library. So does Arrow with the settings below;
+by default it would use a third allocator. Reading, computing and encoding mostly use different allocators, so their
+peaks would add up if freed memory were not returned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENVIRONMENT = {
 
 
 def return_freed_memory() -> None:
-    """Returns freed memory that the C library keeps. It takes some milliseconds after a large batch, else less than
+    """Returns freed memory that the C library keeps. Takes some milliseconds after a large batch, otherwise less than
     one."""
     if (trim := _trim()) is not None:
         trim(0)

@@ -1,9 +1,9 @@
-"""The limit of a Spark worker's memory: a worker that passes it ends itself, before the machine runs out of memory.
+"""The memory limit of a Spark worker: a worker that exceeds it exits, before the machine runs out of memory.
 
-The limit is on resident memory: how much address space allocators reserve depends on the machine and its processors. A
-thread looks at it, because most of what takes memory, in Polars, Arrow and NumPy, lets other threads run meanwhile. Two
-walls stand behind it: the system refuses an allocation far above the limit, and its killer of processes takes a worker
-before the executor or the JVM.
+The limit is on resident memory, because the address space that allocators reserve depends on the machine and its
+processors. A thread checks it periodically; this works because the operations of Polars, Arrow and NumPy that take much
+memory mostly let other threads run. There are two further safeguards: the system refuses allocations far above the
+limit, and its out-of-memory killer ends a worker before the executor or the JVM.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from pathlib import Path
 
 from dsms.runtime.settings import on_one_machine
 
-#: The variable with the limit of each worker, in MiB.
+#: The environment variable with the limit of each worker, in MiB.
 VARIABLE = "DSMS_WORKER_MEMORY_MB"
-#: For workers, set before they start: a panic of Rust that gets no memory while it prints its backtrace waits for ever.
+#: For workers, set before they start: a Rust panic that gets no memory while it prints its backtrace hangs for ever.
 ENVIRONMENT = {"RUST_BACKTRACE": "0"}
-#: What a worker may take at least, in MiB: its modules, and a batch of honest queries.
+#: The least default limit, in MiB: enough for a worker's modules and a batch of ordinary queries.
 LEAST_MB = 1_024
-#: How a worker ends that has passed its limit.
+#: The exit code of a worker that has exceeded its limit.
 EXIT_CODE = 77
 _PERIOD_S = 0.05
-#: How far above the limit the system refuses allocations, in MiB: it counts address space that is only reserved.
+#: By how many MiB the system's own limit is higher, because the system also counts address space that is only reserved.
 _RESERVED_MB = 8_192
-#: How much likelier than the executor a worker is killed where the machine runs out of memory (0 to 1000).
+#: A worker's `oom_score_adj` (up to 1000): the greater it is, the sooner the system kills it when memory runs out.
 _KILLED_FIRST = 500
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _guarded: set[int] = set()
 
 
 def default_limit_mb(memory_bytes: int, tasks: int) -> int:
-    """The limit of a worker where none is set: half of the memory of the machine or container is for the tasks that run
-    at once, the rest for the JVM, the driver and others; but not less than a worker needs.
+    """The limit of a worker if none is set: half of the memory of the machine or container divided by the tasks that
+    run at once, but not less than a worker needs. The other half is for the JVM, the driver and other processes.
 
     >>> default_limit_mb(24 << 30, 2), default_limit_mb(6 << 30, 2), default_limit_mb(2 << 30, 8)
     (6144, 1536, 1024)
@@ -48,8 +48,8 @@ def default_limit_mb(memory_bytes: int, tasks: int) -> int:
 
 
 def set_worker_limit(limit_mb: int | None, master: str, environ: MutableMapping[str, str]) -> None:
-    """Sets the limit of an executor's workers in the environment that they get. Without one, workers on this machine
-    have that of `default_limit_mb`; the machines of others are not known.
+    """Sets the limit of an executor's workers in the environment that they inherit. If `limit_mb` is None, workers on
+    this machine get `default_limit_mb`, and workers on other machines get no limit, since their memory is unknown.
 
     >>> environ: dict[str, str] = {}
     >>> set_worker_limit(None, "spark://10.0.0.1:7077", environ); environ
@@ -64,8 +64,8 @@ def set_worker_limit(limit_mb: int | None, master: str, environ: MutableMapping[
 
 
 def most_to_driver(targets: int, environ: Mapping[str, str] = os.environ) -> int | None:
-    """The most bytes that the task of one of so many targets may send to the driver, which holds those of all of them:
-    together as much as a worker may take; None without a limit.
+    """The most bytes that the task of one target may send to the driver; None without a limit. The driver holds the
+    bytes of all targets; together they may be as large as a worker's limit.
 
     >>> most_to_driver(4, {"DSMS_WORKER_MEMORY_MB": "1000"}), most_to_driver(4, {})
     (262144000, None)
@@ -93,7 +93,7 @@ def _tasks(master: str) -> int:
 
 
 def limit_text(environ: Mapping[str, str] = os.environ) -> str:
-    """What a message says of the limit.
+    """The limit as messages show it.
 
     >>> limit_text({"DSMS_WORKER_MEMORY_MB": "1500"}), limit_text({})
     ('DSMS_WORKER_MEMORY_MB, 1500 MiB', 'DSMS_WORKER_MEMORY_MB, not set')
@@ -109,8 +109,8 @@ def memory_of_machine() -> int:
 
 
 def limit_memory(environ: Mapping[str, str] = os.environ) -> None:
-    """Called by each task in a worker: the first one starts the thread that looks at its memory. Without the variable
-    there is no limit."""
+    """Limits the memory of this worker, if the variable is set. To be called by each task: the first call starts the
+    thread that checks the memory."""
     limit = _limit(environ)
     if limit is None or os.getpid() in _guarded:
         return
@@ -121,8 +121,7 @@ def limit_memory(environ: Mapping[str, str] = os.environ) -> None:
 
 
 def resident() -> int | None:
-    """The memory in bytes that this process holds for itself, without mapped files; None where the system does not
-    tell."""
+    """The resident memory of this process in bytes, without mapped files; None if the system does not provide it."""
     try:
         fields = Path("/proc/self/statm").read_bytes().split()
     except OSError:
@@ -146,11 +145,11 @@ def _raise_walls(limit: int) -> None:
     try:
         Path("/proc/self/oom_score_adj").write_text(str(_KILLED_FIRST))
     except OSError:
-        return  # another system, or it is not allowed: the limit holds without it
+        return  # not Linux, or not permitted: the limit works without this
 
 
 def _number(path: Path) -> int | None:
-    """The number in a file of the system; None where there is none, or no limit."""
+    """The number in a system file; None if there is no such file, or no limit in it."""
     try:
         text = path.read_text().strip()
     except OSError:

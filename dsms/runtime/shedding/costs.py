@@ -1,4 +1,4 @@
-"""The seconds that epochs take, as lines over the work of their vertices: a fixed part and a part per unit of work."""
+"""The time that epochs take, as linear functions of the work of their vertices: a fixed part and a part per unit."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _ORIGIN = 0.2
 
 @dataclass(frozen=True)
 class Line:
-    """y = start + slope · x by weighted least squares. Older points count less; the origin counts a little, so that
-    from equal points alone y is taken to be proportional to x.
+    """y = start + slope · x by weighted least squares. Older points weigh less. The origin has a small weight, so that
+    y is taken to be proportional to x as long as all points are equal.
 
     >>> line = Line().after(1.0, 100.0, 2.0).after(1.0, 900.0, 3.0)
     >>> round(line.slope, 4), round(line.start, 2)
@@ -37,7 +37,7 @@ class Line:
 
     @property
     def slope(self) -> float:
-        """The growth of y with x: at least 0, at most the ratio of their sums."""
+        """The growth of y with x: at least 0, at most the ratio of the sums of y and x."""
         points = self.points + _ORIGIN
         spread = self.squares / points - (self.x / points) ** 2
         slope = (self.products / points - self.x * self.y / points**2) / spread if spread > 0 else 0.0
@@ -55,8 +55,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Above:
-    """The work above a query's Shed: the busy seconds of an epoch over the rows that the Shed let through, and the rows
-    that came to it."""
+    """The work above a query's Shed, the operator that leaves out input: `busy` is the line of busy seconds over the
+    rows that the Shed let through, `rows` are the rows that reached the Shed."""
 
     busy: Line = field(default_factory=Line)
     rows: float = 0.0
@@ -66,17 +66,17 @@ class Above:
         return Above(self.busy.after(fade, kept, busy), self.rows * fade + rows)
 
 
-#: In an epoch: the busy seconds above a query's Shed, the rows that came to the Shed, and those that it let through.
+#: In an epoch: the busy seconds above a query's Shed, the rows that reached the Shed, and those that it let through.
 ShedWork = tuple[float, int, int]
 
 
 @dataclass(frozen=True)
 class Costs:
-    """The lines of epochs: `seconds` over the busy seconds of all vertices on all targets; busy seconds `below` the
-    Sheds over records; and the work `above` them by query.
+    """The lines of epochs: `seconds` is the duration over the busy seconds of all vertices on all targets; `below` is
+    the busy seconds below the Sheds over the records; `above` is the work above the Sheds, by query.
 
-    What an operator such as a group-by takes even for few rows is the fixed part of its line. As a cost per row it
-    would seem to grow when rows are shed.
+    The time that an operator such as a group-by takes even for few rows is the fixed part of its line. If it were part
+    of the cost per row, this cost would seem to grow when rows are shed.
 
     >>> costs = Costs(2).after(1.0, 0.5, (10, 0.2), {}).after(1.0, 2.3, (90, 2.0), {})
     >>> round(costs.factor, 2), round(costs.fixed, 2), round(costs.base, 3)
@@ -106,14 +106,14 @@ class Costs:
 
     @property
     def factor(self) -> float:
-        """The seconds of an epoch per busy second: at least as if all targets work at once, at most their ratio so
-        far."""
+        """The seconds of an epoch per busy second: at least the value for all targets working in parallel, at most the
+        ratio measured so far."""
         line = self.seconds
         return min(max(line.slope, 1 / self.targets), line.y / line.x) if line.x else 0.0
 
     @property
     def fixed(self) -> float:
-        """The seconds of an epoch without records."""
+        """The seconds that an epoch without records takes."""
         starts = self.below.start + sum(shed.busy.start for shed in self.above.values())
         return self.seconds.start_with(self.factor) + self.factor * starts
 

@@ -1,5 +1,7 @@
-"""The load of a fragment and the input of its sheddable queries, measured from epoch to epoch. The rates that follow
-from them are decided in `dsms.scheduler.shedding`."""
+"""Measures the load of a fragment and the input of its sheddable queries from epoch to epoch.
+
+The rates, the fractions of their input that queries keep, are decided in `dsms.scheduler.shedding`.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +19,29 @@ from dsms.scheduler.shedding import STEP, Decision, Demand, Load, decide
 from dsms.scheduler.spread import Observed
 from operators.streams.shed import Shed
 
-#: The half-life of an epoch's weight in the costs, whose lines need long and short epochs; and of the arrival rate when
-#: it falls. When it rises, the new rate holds at once.
+#: The half-life of an epoch's weight in the costs, whose lines need both long and short epochs; and the half-life of
+#: the arrival rate when it falls. When the arrival rate rises, the new one is used at once.
 _COST_HALF_LIFE_S, _ARRIVALS_HALF_LIFE_S = 30.0, 1.0
-#: A rate that would change by no more than this is kept.
+#: A rate is kept if it would change by no more than this.
 _NEGLIGIBLE = 2 * STEP
-#: A batch may take this part of the least deadline, or this many times its fixed part, up to another part of the
-#: deadline: a result waits for two batches.
+#: A batch may take the first fraction of the least deadline or, if that is longer, the given multiple of its fixed
+#: time, but never more than the last fraction of the deadline. The fractions are below 0.5 because a result waits for
+#: two batches.
 _DEADLINE_PART, _FIXED_TIMES, _DEADLINE_MOST = 0.35, 2.0, 0.42
-#: The least part of a batch's time that counts as usable for records.
+#: The least fraction of a batch's time that is assumed to be usable for records.
 _LEAST_USABLE = 0.1
-#: A batch with fewer records says nothing about the cost of larger ones, unless it took all its time.
+#: A batch with fewer records is not measured, because it says nothing about larger ones, unless it took all its time.
 _INFORMATIVE_RECORDS = 2_000
-#: A batch may hold this many times the records that arrive while it lasts, and this part of the backlog.
+#: A batch may hold this many times the records that arrive while it lasts, plus this fraction of the backlog.
 _BATCHES_OF_ARRIVALS, _BACKLOG_PART = 2.0, 0.5
-#: The most that `Shedding.ease` grows by in an epoch, and the most that it may be.
+#: The greatest factor by which `Shedding.ease` grows in an epoch, and its greatest value.
 _EASE_STEP, _MOST_EASE = 1.25, 64.0
 
 
 @dataclass(frozen=True)
 class Shedding:
-    """The state of a fragment's shedding after an epoch, which was planned at the time `planned`; `arrivals` are the
-    records that arrive per second."""
+    """The state of a fragment's shedding after an epoch. The epoch was planned at the time `planned`; `arrivals` are
+    the records that arrive per second."""
 
     planned: float = 0.0
     unread: int = 0
@@ -46,15 +49,15 @@ class Shedding:
     costs: Costs = field(default_factory=Costs)
     observed: Mapping[str, Observed] = field(default_factory=dict)
     decision: Decision = field(default_factory=lambda: Decision({}))
-    #: The most records of the next batch, which keeps a batch from reading a whole burst; None as long as none arrive.
+    #: The most records of the next batch, so that a batch does not read a whole burst; None as long as none arrive.
     batch_records: int | None = None
     #: The seconds that a batch may take.
     lasts: float = math.inf
-    #: How many times cheaper work is than the costs say, as batches that took less than their time have shown.
+    #: By what factor work is cheaper than the costs say; learned from batches that took less than their time.
     ease: float = 1.0
 
     def after(self, epoch: Epoch, revision: Revision, at: float, seconds: float) -> Shedding:
-        """The state after an epoch that ended at the time `at` and took some seconds."""
+        """The state after an epoch that ended at the time `at` and took `seconds`."""
         lanes = {lane_id: lane.sheddable for lane_id, lane in revision.lanes.items() if lane.sheddable}
         if not lanes:
             return Shedding()
@@ -81,8 +84,8 @@ class Shedding:
         return replace(self, planned=planned, unread=unread, arrivals=arrivals, costs=costs, observed=observed)
 
     def _decided(self, revision: Revision, lanes: Mapping[str, frozenset[str]], seconds: float) -> Shedding:
-        """The state with the rates and the size of the next batch. The backlog includes what arrived while the epoch
-        was computed."""
+        """The state with the rates and the size of the next batch. The backlog includes the records that arrived while
+        the epoch was computed."""
         demands = [self._demand(query, revision) for query in sorted(_queries(lanes))]
         known = replace(self, lasts=self._time(demands), ease=self._eased(seconds))
         waiting, before = self.unread + self.arrivals * seconds, self.decision.rates
@@ -100,8 +103,8 @@ class Shedding:
         return min(max(_DEADLINE_PART * deadline, _FIXED_TIMES * self.costs.fixed), _DEADLINE_MOST * deadline)
 
     def _priced(self, demands: Sequence[Demand], waiting: float) -> tuple[list[Demand], Load]:
-        """The demands and the load, with costs scaled as if a batch had no fixed part. Records that arrive while a
-        batch lasts are for the next one, so they are no backlog."""
+        """The demands and the load. Costs are scaled up to make up for the fixed part of a batch's time. Records that
+        arrive while a batch lasts are for the next batch, so they are not part of the backlog."""
         usable = self.ease * max(1 - self.costs.fixed / self.lasts, _LEAST_USABLE)
         stays = sum(self.costs.query(demand.query) - demand.cost for demand in demands)
         backlog = max(waiting - self.arrivals * self.lasts, 0.0)
@@ -109,7 +112,8 @@ class Shedding:
         return [replace(demand, cost=demand.cost / usable) for demand in demands], load
 
     def _eased(self, seconds: float) -> float:
-        """Feedback: while input is shed, batches that leave no record unread should take all the time that they may."""
+        """The next `ease`. While input is shed, a batch that leaves no record unread should take all the time that it
+        may; if it takes less, work is cheaper than assumed."""
         if all(rate >= 1 for rate in self.decision.rates.values()):
             return 1.0
         change = min(self.lasts / seconds, _EASE_STEP) if not self.unread else 1 / _EASE_STEP
@@ -124,7 +128,7 @@ class Shedding:
 
 
 def _steady(before: float, rate: float, least: float) -> float:
-    """The rate before, if the change is negligible and the bound allows it."""
+    """The previous rate, if the change is negligible and the error bound allows it; otherwise the new rate."""
     return before if least <= before < 1 and rate < 1 and abs(before - rate) <= _NEGLIGIBLE else rate
 
 
@@ -133,8 +137,8 @@ def _queries(lanes: Mapping[str, frozenset[str]]) -> frozenset[str]:
 
 
 def _read(epoch: Epoch, revision: Revision, lanes: Mapping[str, frozenset[str]]) -> tuple[int, int]:
-    """The unread records of the lane with the fewest, and the records that it has read; other lanes may be catching
-    up."""
+    """The unread records of the lane with the fewest, and the records that this lane has read. Other lanes may be
+    catching up."""
     leaves = {
         (lane, revision.lanes[lane].flow.keys[at])
         for lane in lanes
@@ -154,7 +158,8 @@ def _busy(epoch: Epoch) -> float:
 
 
 def _above(epoch: Epoch, revision: Revision) -> dict[str, ShedWork]:
-    """The work above each query's Shed in an epoch, with the rows that came to it and those that it let through."""
+    """The work above each query's Shed in an epoch, with the rows that reached the Shed and those that it let
+    through."""
     whose = {(lane_id, key): query for lane_id, lane in revision.lanes.items() for key, query in _vertices(lane)}
     busy, rows, kept = Counter[str](), Counter[str](), Counter[str]()
     for lane_id, key, _, work in epoch.measured.work:
@@ -167,7 +172,7 @@ def _above(epoch: Epoch, revision: Revision) -> dict[str, ShedWork]:
 
 
 def _vertices(lane: Lane) -> Iterator[tuple[str, str]]:
-    """The vertices above a Shed, by key, each with the query of the Shed: no other query shares them."""
+    """The keys of the vertices above a Shed, each with the query of the Shed. No other query shares these vertices."""
     flow = lane.flow
     sheds = {at: vertex.operator.query for at, vertex in enumerate(flow.vertices) if isinstance(vertex.operator, Shed)}
     for at, key in enumerate(flow.keys) if sheds else ():

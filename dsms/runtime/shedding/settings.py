@@ -1,5 +1,7 @@
-"""The offsets from which wanted settings hold (rates of shedding, sizes of windows), as a pure decision, which is
-logged before it takes effect."""
+"""The offsets from which new settings (rates of shedding, sizes of windows) take effect: a pure decision.
+
+The decision is logged before it takes effect, so a replay repeats it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from operators.streams.settings import Decision
 
 
 def adjustable(lanes: Mapping[str, Lane]) -> frozenset[str]:
-    """The queries with settings, of some lanes."""
+    """The queries of lanes that have settings."""
     return frozenset[str]().union(*(lane.adjustable for lane in lanes.values()))
 
 
@@ -23,14 +25,14 @@ def new_settings(
     known: Decisions,
     floors: Mapping[str, Ends],
 ) -> dict[str, dict[SourcePartition, Decision]]:
-    """The settings to log: where the last logged one of a query and source partition is not the wanted one.
+    """The settings to log: those that differ from the last logged one of their query and source partition.
 
-    The windows of a query keep the size that was logged while none is wanted: the executor has just started, and has
-    not decided yet.
+    As long as no size is wanted for a query's windows, because the executor has just started and has not decided yet,
+    they keep the logged size.
 
-    A setting holds from the position of the query's lane on, but never below the query's floor, which is the end of the
-    log when the current owner of the fragment first saw the query. Below the floor, a former owner may have published
-    with the settings that were logged then, and records older than the query have none.
+    A setting takes effect at the position of the query's lane, but never below the query's floor, the end of the log
+    when the current owner of the fragment first saw the query. Below the floor, a former owner may have published
+    results with the settings logged then, and records older than the query have no setting.
     """
     settings: dict[str, dict[SourcePartition, Decision]] = {}
     for output, place, at in _standing(lanes, positions):
@@ -47,7 +49,7 @@ def new_settings(
 
 
 def last_logged(known: Decisions) -> dict[str, float]:
-    """The setting of each query that was logged last, the least of all partitions.
+    """The last logged setting of each query, the least over its partitions.
 
     >>> last_logged({"q": {("s", 0): [(0, 0.5), (7, 0.75)], ("s", 1): [(3, 1.0)]}})
     {'q': 0.75}

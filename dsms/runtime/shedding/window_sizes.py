@@ -1,5 +1,4 @@
-"""The sizes of the windows of queries with a bound on their memory, decided from epoch to epoch by the cost model and
-by what was measured."""
+"""Adapts the window sizes of queries with a memory bound, from epoch to epoch, by the cost model and measurements."""
 
 from __future__ import annotations
 
@@ -17,23 +16,24 @@ from dsms.scheduler.window_sizes import fraction
 from dsms.scheduler.work import Measured, Measures
 from operators.windows.ranged_window import RangedWindow
 
-#: What is expected of vertices, by their numbers.
+#: The expected state of vertices, by number.
 _Vertices = Mapping[int, Expected | None]
-#: Sizes are decided this often, in seconds.
+#: The seconds between two decisions.
 _PERIOD_S = 1.0
-#: How much larger state is than its rows that are alive, until it is known: what has ended leaves when runs are merged.
+#: The size of state relative to that of its live rows, until it is measured. Rows that have ended are removed only when
+#: runs are merged.
 _USUAL_EXCESS = 1.25
-#: The excess is between these, and is measured while what is expected stays within this part of itself.
+#: The least and the greatest excess; it is measured while the expected size changes by at most the last fraction.
 _LEAST_EXCESS, _MOST_EXCESS, _STEADY = 0.5, 8.0, 0.2
-#: Fewer rows say nothing about the mean size of a row, or about a rate.
+#: With fewer rows, neither the mean size of a row nor a rate is measured.
 _ENOUGH_ROWS = 100
 
 
 @dataclass(frozen=True)
 class Size:
-    """The sizes of a query's windows as a fraction of their ranges; what its state is expected to take at this
-    fraction, since when (an instant) that has been so, and how much more it was measured to take. `fits` is False where
-    even the least sizes take too much."""
+    """The sizes of a query's windows as a `fraction` of their ranges. `expected` is the size of its state at this
+    fraction by the cost model, in bytes; `since` the instant since which that has not changed; `excess` the measured
+    size relative to the expected one. `fits` is False if the state is too large even with the smallest windows."""
 
     fraction: float = 1.0
     expected: float = 0.0
@@ -44,21 +44,22 @@ class Size:
 
 @dataclass(frozen=True)
 class WindowSizes:
-    """The sizes by query, as they were decided at the time `at`."""
+    """The sizes by query, decided at the time `at`."""
 
     at: float = float("-inf")
     sizes: Mapping[str, Size] = field(default_factory=dict)
-    #: The measures at that time.
+    #: The measurements at that time.
     measures: Measures = Measures(0.0)
 
     @property
     def fractions(self) -> dict[str, float]:
-        """The fraction of each query."""
+        """The window sizes of each query, as a fraction of the ranges."""
         return {query: size.fraction for query, size in self.sizes.items()}
 
     def after(self, revision: Revision, measures: Measures, at: float, logged: Mapping[str, float]) -> WindowSizes:
-        """The sizes after an epoch of a revision that ended at the time `at`. A lane that catches up decides nothing:
-        its windows are as they were logged. A query whose size was not decided yet begins with the `logged` one."""
+        """The sizes after an epoch of a revision that ended at the time `at`. They have no effect on a lane that
+        catches up: its windows have the logged sizes. A query whose size was not decided yet begins with the `logged`
+        one."""
         if not any(lane.adjustable for lane in revision.lanes.values()):
             return WindowSizes()
         if at < self.at + _PERIOD_S:
@@ -79,8 +80,9 @@ def _bounded(revision: Revision) -> Iterator[tuple[Output, Lane, LaneManifest]]:
 
 
 def _passing(join: Expected | None, known: Known) -> float | None:
-    """The part of the pairs of a join that pass, from those that did. A join that is to keep more than it does has seen
-    fewer pairs: its query is young, or its windows have just grown."""
+    """The fraction of the pairs of a join that pass, estimated from those that passed so far. The estimate is raised if
+    the join does not hold all rows yet that it will keep, because the query is young or its windows have just grown: it
+    has then seen fewer pairs."""
     if join is None or join.passing is None:
         return None
     return min(join.passing * max(1.0, join.state_rows / max(known.state_rows, 1)), 1.0)
@@ -91,11 +93,11 @@ class _Query:
     output: Output
     lane: Lane
     progress: LaneManifest
-    #: Now, and when sizes were decided last.
+    #: The measurements now, and those of the last decision.
     measures: tuple[Measures, Measures]
 
     def size(self, before: Size) -> Size:
-        """The size of the query's windows after the one before."""
+        """The next size of the query's windows, given the previous one."""
         assert self.output.sink is not None and self.output.sink.memory is not None
         bound, present = float(self.output.sink.memory), self._estimated(before.fraction)
         size, expected = self._compared(before, self._bytes(present)), cache(partial(self._expected, present))
@@ -106,7 +108,7 @@ class _Query:
         return replace(size, fits=fits) if chosen == size.fraction else Size(chosen, excess=size.excess, fits=fits)
 
     def _compared(self, before: Size, expected: float) -> Size:
-        """The size with the excess, measured once what is expected has been the same for as long as rows stay."""
+        """The size with the excess, which is measured once the expected size was steady for as long as rows stay."""
         reached = query_frontier(self.output, self.lane, self.progress)
         steady = abs(expected - before.expected) <= _STEADY * before.expected
         if before.since is None or not steady:
@@ -117,12 +119,13 @@ class _Query:
         return replace(before, excess=min(max(measured / expected, _LEAST_EXCESS), _MOST_EXCESS))
 
     def _expected(self, present: _Vertices, part: float) -> float:
-        """The bytes of state that are expected for a fraction of the ranges once all windows are full, if of the pairs
-        of each join as many pass as do at present; 0 while nothing is known of a source."""
+        """The bytes of state that are expected for a fraction of the ranges once all windows are full, if the same
+        fraction of each join's pairs passes as at present; 0 while nothing is known about a source."""
         return self._bytes(self._estimated(part, present))
 
     def _estimated(self, part: float, present: _Vertices | None = None) -> _Vertices:
-        """What is expected of each vertex at present, or, given that, once all windows are full."""
+        """The expected state of each vertex at present, or, if that is given as `present`, once all windows are
+        full."""
         return estimated_of(self.lane.flow, self._below, dict(self._known(part, present)))
 
     def _bytes(self, vertices: _Vertices) -> float:
@@ -130,7 +133,8 @@ class _Query:
         return sum(vertex.state_rows * self._row_bytes(at) for at, vertex in own if vertex is not None)
 
     def _row_bytes(self, at: int) -> float:
-        """The bytes of a row of a vertex's state, as measured or else by its columns."""
+        """The bytes of a row of a vertex's state, measured if there are enough rows, otherwise estimated from
+        columns."""
         measured = self._measured(at)
         if measured.state_rows < _ENOUGH_ROWS:
             return bytes_of_state(self.lane.flow, at, 1)
@@ -146,7 +150,8 @@ class _Query:
             yield self.lane.flow.keys[at], known
 
     def _gap(self, at: int) -> float | None:
-        """The gap of a source: a higher rate counts at once, a lower one as it is measured over the last seconds."""
+        """The instants between two elements of a source. A higher rate is used at once, a lower one only as the
+        measurement over the last seconds shows it."""
         measured = self._measured(at)
         before = self.measures[1].of(self.lane.id, self.lane.flow.keys[at])
         instants, rows = measured.instants - before.instants, measured.rows_out - before.rows_out
@@ -169,6 +174,6 @@ class _Query:
 
     @cached_property
     def _longest(self) -> int:
-        """The instants for which rows stay at most."""
+        """The most instants for which rows stay in a window."""
         windows = (self.lane.flow.vertices[at].operator for at in self._own)
         return max((window.most for window in windows if isinstance(window, RangedWindow)), default=0)

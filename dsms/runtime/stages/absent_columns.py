@@ -1,15 +1,15 @@
-"""Which columns the keys of deletions lack: a decoder gives NULL for those as for what is NULL."""
+"""Which columns the keys of deletions lack. A decoder returns NULL both for a missing column and for a NULL value."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-#: The orders of deletions, by the columns that the keys of their records lack.
+#: The orders (offsets with partition) of deletions, by the columns that the keys of their records lack.
 Absent = Mapping[frozenset[str], tuple[int, ...]]
 
 
 def merged(parts: Iterable[Absent]) -> Absent:
-    """The orders of consecutive pieces, as one.
+    """Merges the orders of consecutive pieces.
 
     >>> merged([{frozenset("a"): (1,)}, {}, {frozenset("a"): (5,)}])
     {frozenset({'a'}): (1, 5)}

@@ -1,5 +1,8 @@
-"""Constraints on the order of a source's records: records that violate one are refused, and the lower bounds of ordered
-columns go to the operators, which drop state by them, as marks."""
+"""Checks the constraints on the order of a source's records.
+
+Records that violate a constraint are refused. The lower bounds of ordered columns are sent to the operators as marks,
+so that they can drop state.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,15 @@ from dsms.model.objects import Constraint, Source
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.core.ordering import Ordering, physical_distance
 
-#: The most marks that are made from the records of one batch.
+#: The most marks for the records of one batch.
 _MARKS = 16
 
 
 @dataclass(frozen=True)
 class Checked:
-    """`keeps` tells which rows satisfy all constraints, `reasons` has the offset and the reason of each other row.
-    `least` has, row by row and for each ordered column, the lower bound that holds at the row. `orders` are the states
-    of the constraints after all rows."""
+    """`keeps` is, row by row, whether the row satisfies all constraints; `reasons` has the offset and the reason of
+    each refused row. `least` has, row by row and for each ordered column, the lower bound that holds at the row.
+    `orders` are the states of the constraints after all rows."""
 
     keeps: np.ndarray
     reasons: tuple[tuple[int, str], ...]
@@ -30,7 +33,10 @@ class Checked:
 
 
 def check_order(source: Source, frame: pl.DataFrame, orders: tuple[Ordering, ...]) -> Checked:
-    """The law: whether a row is refused depends only on the rows before it in the log of its partition."""
+    """Checks the rows of a partition against the source's order constraints; `orders` are the states before them.
+
+    The law: whether a row is refused depends only on the rows before it in the log of its partition.
+    """
     keeps, reasons = np.ones(frame.height, np.bool_), dict[int, str]()
     least, after = list[pl.Series](), list[Ordering]()
     orders_before = orders or tuple(Ordering() for _ in source.ordered)
@@ -54,11 +60,11 @@ def _reasons(constraint: Constraint, rows: pl.DataFrame, least: pl.Series) -> It
 
 
 def order_marks(least: pl.DataFrame, frame: pl.DataFrame, high: int) -> Delta:
-    """Marks: from the instant of a mark on, no element of the partition has a column value below the mark's.
+    """The marks: from the instant of a mark on, no element of the partition has a column value below that of the mark.
 
-    Marks are made at rows whose instant is greater than all before it: elements at or after that instant came with the
-    row or later, so the bounds at the row hold for them. `least` and `frame` correspond row by row; `high` is the
-    greatest instant before them. The last mark implies the others; these only make the bounds known earlier.
+    A mark is set at a row whose instant is greater than all before it: elements at or after that instant arrived with
+    the row or later, so the bounds at the row hold for them. `least` and `frame` correspond row by row; `high` is the
+    greatest instant before them. The last mark implies the others, which only make the bounds known earlier.
     """
     instants = frame[FROM].to_numpy()
     before = np.maximum.accumulate(np.concatenate([[high], instants]))[:-1]

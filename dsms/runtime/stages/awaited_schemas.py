@@ -1,4 +1,4 @@
-"""Records whose writer schema cannot be had yet: a slice ends before the first of them, and is read again later."""
+"""Records whose writer schema is not available yet: a slice ends before the first of them, and is read again later."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _PREFIX = 5
 
 
 class Wait(NamedTuple):
-    """Where the reading of a partition stops, and what it waits for: a schema, and why."""
+    """The offset at which reading a partition stops, and the reason: the schema that is missing, and why."""
 
     offset: int
     reason: str
 
 
 def shown_wait(place: str, reason: str) -> str:
-    """A wait as the state of a source and of the queries that read it.
+    """A wait as text, for the state of a source and of the queries that read it.
 
     >>> shown_wait("orders/0/17", "schema 9999: it is not in the registry")
     'waiting for schema 9999 at orders/0/17: it is not in the registry'
@@ -32,7 +32,7 @@ def shown_wait(place: str, reason: str) -> str:
 
 
 def first_of(waits: Sequence[str]) -> str:
-    """The first of several waits, and how many more there are.
+    """The first of several waits, and the number of the others, as text.
 
     >>> first_of(["waiting for a", "waiting for b"]), first_of(["waiting for a"])
     ('waiting for a, and 1 more', 'waiting for a')
@@ -41,8 +41,8 @@ def first_of(waits: Sequence[str]) -> str:
 
 
 def first_awaited(bodies: Sequence[bytes | None], writer: Callable[[int], object]) -> tuple[int, str] | None:
-    """The index of the first body, in Confluent's wire format, whose schema `writer` does not give, and why; None where
-    all can be decoded or refused.
+    """The index of the first body, in Confluent's wire format, whose schema `writer` cannot return, and why; None if
+    all bodies can be decoded or refused.
 
     >>> first_awaited([b"", bytes([0, 0, 0, 0, 7, 4]), bytes([0, 0, 0, 0, 8, 4])], {7: "a schema"}.__getitem__)
     (2, 'schema 8: it is not in the registry')
@@ -63,7 +63,7 @@ def first_awaited(bodies: Sequence[bytes | None], writer: Callable[[int], object
 
 
 def _schema_ids(bodies: Sequence[bytes | None]) -> Ints:
-    """The schema id of each body; -1 for one without."""
+    """The schema id of each body; -1 for a body without one."""
     column = bodies if isinstance(bodies, BinaryColumn) else BinaryColumn.of([body or b"" for body in bodies])
     if not len(column):
         return np.zeros(0, np.int64)

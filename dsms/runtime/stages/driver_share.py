@@ -1,4 +1,4 @@
-"""The share that a task has of the driver's memory: an epoch is put together there, so it holds what all tasks send."""
+"""Limits how much each task sends to the driver, which assembles an epoch and so holds what all tasks send."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import polars as pl
 
 
 class DriverShare:
-    """The bytes that a task may still send to the driver: results, and rows in fault. What is above `most` (None: no
-    limit) raises MemoryError and ends the task, so it is found out whose rows they are as with a worker that dies.
+    """The bytes that a task may still send to the driver as results and rows in fault: at most `most` in total (None:
+    no limit). Exceeding it raises MemoryError, which ends the task. The query at fault is then searched for in the same
+    way as after the death of a worker.
 
     >>> share = DriverShare(100)
     >>> share.take(60)
@@ -23,13 +24,13 @@ class DriverShare:
         self._most, self._taken = most, 0.0
 
     def take(self, size: float) -> None:
-        """Takes so many bytes of the share."""
+        """Takes `size` bytes of the share. Raises MemoryError if it is used up."""
         self._taken += size
         if self._most is not None and self._taken > self._most:
             raise MemoryError(f"a task makes more than the {self._most:,} bytes that the driver takes of it")
 
     def counted(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """The frames, each taken of the share."""
+        """Yields the frames, taking the size of each from the share."""
         for frame in frames:
             self.take(frame.estimated_size())
             yield frame

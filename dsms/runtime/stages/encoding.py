@@ -1,4 +1,4 @@
-"""Encoding tagged changes for Kafka: key, value, operation and instant, column by column."""
+"""Encodes tagged changes for Kafka: key, value, operation and instant, column by column."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ KEY, VALUE = "key", "value"
 
 
 def encode_changes(output: Output, changes: pl.DataFrame) -> pl.DataFrame:
-    """The changes with the columns `key` (of a keyed result: the encoded primary key), `value` (the encoded row; null
-    for a deletion from a keyed result), `__op`, `__from`, `__order`, and for a family `__member`. Elements for a link
-    become frames."""
+    """The changes with the columns `key` (only for a keyed result: the encoded primary key), `value` (the encoded row;
+    null for a deletion from a keyed result), `__op`, `__from`, `__order`, and for a family `__member`. Elements for a
+    link become frames instead."""
     if output.link is not None:
         return link_frames(changes, output.link)
     assert output.sink is not None

@@ -1,7 +1,7 @@
 """Frames that are sent between workers and to the driver: large ones through files, if all are on one machine.
 
-Spark copies what it transports about ten times, so for a large frame it transports only the name of a file. The file
-stays until the driver has assembled the epoch, so a task that is retried finds it.
+Spark copies transported data about ten times, so for a large frame only the name of a file is transported. The file
+stays until the driver has assembled the epoch, so that a retried task finds it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from operators.core.decoding import Broken
 from operators.core.errors import ExternalError
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc, map_checked, write_frames
 
-#: The least size in bytes of a frame that goes into a file: a file has a cost of its own.
+#: The least size in bytes of a frame that goes into a file, because a file has a cost of its own.
 WORTHWHILE = 1 << 16
 #: The prefix of a file's name; no Arrow stream begins like this.
 _FILE = b"file:"
@@ -67,8 +67,8 @@ def pack(frames: Iterable[pl.DataFrame], directory: Path | None) -> bytes:
 
 
 def unpack(blob: bytes) -> pl.DataFrame:
-    """The frame that `pack` was given; a file is mapped, not copied. Raises ExternalError if the file is not what was
-    written: the batch is computed again."""
+    """The frame that was packed. A file is mapped, not copied. Raises ExternalError if the file differs from what was
+    written; the batch is then computed again."""
     if not blob.startswith(_FILE):
         return frame_from_ipc(blob)
     path = Path(os.fsdecode(blob[len(_FILE) :]))
@@ -79,7 +79,7 @@ def unpack(blob: bytes) -> pl.DataFrame:
 
 
 class FrameDirectories:
-    """Two directories, which batches use in turn: a batch is read while the one before it is computed."""
+    """Two directories that batches use in turn, because a batch is read while the previous one is computed."""
 
     def __init__(self, directory: Path) -> None:
         self._free, self.next = directory / "frames-1", directory / "frames-2"

@@ -1,4 +1,4 @@
-"""Intake: the records of a log partition become elements of a source; refused records become dead letters."""
+"""Intake: turns the records of a log partition into elements of a source, and refused records into dead letters."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, ORDER_SHIFT, T
 from operators.core.errors import ExternalError
 
 DELETE = "-"
-#: How the reason of a late record begins.
+#: The beginning of the reason of a late record's dead letter.
 LATE = "late: "
 _OPS = ("+", "u", "-")
 _OP = "__op"
-#: What stands for an instant outside the value that is no number, and for one that is too large.
+#: These replace an instant from outside the value if it is not a number, or if it is too large.
 NO_NUMBER, OUT_OF_RANGE = FOREVER, FOREVER - 1
 _NO_WHOLE_NUMBER = "no instant: not a whole number"
-#: Characters of what stands in the place of an instant that a dead letter shows.
+#: The most characters of an invalid instant that a dead letter shows.
 _LONGEST_GIVEN = 80
-#: Characters of an unforeseen error that a dead letter shows.
+#: The most characters of an unexpected error that a dead letter shows.
 _LONGEST_REASON = 1000
 
 
@@ -39,8 +39,9 @@ _LONGEST_REASON = 1000
 class Arrivals:
     """Consecutive records of one partition, in log order.
 
-    `instants` and `ops` are the instants and operations outside the value: from a header, the record's timestamp or
-    the caller. `keys` are the record keys; the key is used where the value is None, which is a deletion by key.
+    `instants` and `ops` are the instants and operations from outside the value: from a header, the record's timestamp
+    or the caller. `keys` are the record keys. If a record's value is None, the record is a deletion, and its key is
+    decoded.
     """
 
     partition: int
@@ -50,15 +51,15 @@ class Arrivals:
     ops: Sequence[str | None] | None = None
     keys: Sequence[object] | None = None
     heartbeats: tuple[Heartbeat, ...] = ()
-    #: The records' own timestamps, which bound their instants; None: nothing does.
+    #: The records' own timestamps, which bound their instants; None: instants are not bounded.
     arrived: np.ndarray | None = None
-    #: Records that are refused whatever they hold: offset, reason and value.
+    #: Records that are refused whatever their content: offset, reason and value.
     refused: tuple[tuple[int, str, object], ...] = ()
-    #: Why the instants that are NO_NUMBER are none, by offset.
+    #: The reasons why instants are NO_NUMBER, by offset.
     no_instants: Mapping[int, str] = field(default_factory=dict)
 
     def halves(self) -> tuple[Arrivals, Arrivals]:
-        """The first records, with the heartbeats up to the last of them, and the other ones."""
+        """The first half of the records, with the heartbeats up to the last of them, and the second half."""
         middle = len(self.offsets) // 2
         last = int(self.offsets[middle - 1])
         before = tuple(beat for beat in self.heartbeats if beat.offset <= last)
@@ -70,7 +71,7 @@ class Arrivals:
         )
 
     def only_heartbeats(self) -> Arrivals:
-        """The heartbeats, and what is refused in any case, without the other records."""
+        """The heartbeats and the records in `refused`, without the other records."""
         return self._part(slice(0), self.heartbeats)
 
     def _part(self, cut: slice, heartbeats: tuple[Heartbeat, ...]) -> Arrivals:
@@ -88,13 +89,13 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A refused record: its position, the reason, and its value as it came."""
+    """A refused record: its partition and offset, the reason, and its original value."""
 
     partition: int
     offset: int
     reason: str
     value: object
-    #: The query that refused it; None when the source did.
+    #: The query that refused the record; None if the source refused it.
     query: str | None = None
 
 
@@ -107,12 +108,13 @@ class Admitted:
     dead: tuple[DeadLetter, ...]
     clock: PartitionClock
     marks: Delta | None = None
-    #: The orders of deletions by a record's key, by the columns that the key does not have.
+    #: The orders of deletions by record key, by the columns that the key lacks.
     absent: Absent = field(default_factory=dict)
 
     def passed_since(self, clock: PartitionClock) -> int:
-        """By how much the elements moved on the greatest instant of the partition, whose clock was `clock` before; on
-        from the first of them if there was none yet."""
+        """The number of instants by which the elements have advanced the greatest instant of the partition; `clock` is
+        the partition's clock before them. If the partition had no records before, it is counted from the least instant
+        of the elements."""
         if not len(self.delta):
             return 0
         before = clock.high if clock.high > BEGINNING else cast(int, self.delta.frame[FROM].min())
@@ -120,7 +122,7 @@ class Admitted:
 
 
 def in_sequence(parts: Sequence[Admitted]) -> Admitted:
-    """What was admitted of consecutive pieces of a log, as one."""
+    """Combines what was admitted from consecutive pieces of a log."""
     marks = [part.marks for part in parts if part.marks is not None]
     return Admitted(
         union_all([part.delta for part in parts]),
@@ -136,19 +138,20 @@ Decode = Callable[[Sequence[Any]], Decoded]
 
 @dataclass(frozen=True)
 class Intake:
-    """Admits the records of one source. `decode` is for upserts, `decode_keys` for deletions, which need no column but
-    the key."""
+    """Admits the records of one source. `decode` is for upserts, `decode_keys` for deletions, which need only the
+    columns of the key."""
 
     source: Source
     decode: Decode
     decode_keys: Decode
-    #: The fields that the key of a deletion has; None where keys are not decoded.
+    #: Returns the names of the fields that the key of a deletion has; None if the decoder cannot list them.
     key_names: Callable[[Any], frozenset[str]] | None = None
 
     def admit(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted:
-        """The law: whether a record is accepted depends only on its partition's log up to it.
+        """Admits or refuses records; `clock` is the partition's clock before them.
 
-        A defect of a decoder refuses the record that shows it, which is found by halving, and no other one.
+        The law: whether a record is accepted depends only on its partition's log up to it. If a defect of a decoder
+        shows on a record, only that record is refused; it is found by binary search.
         """
         admitted = self._attempt(arrivals, clock)
         if isinstance(admitted, Admitted):
@@ -157,7 +160,7 @@ class Intake:
             first, second = arrivals.halves()
             before = self.admit(first, clock)
             return in_sequence([before, self.admit(second, before.clock)])
-        again = self._attempt(arrivals, clock)  # what fails by chance, as for want of threads, is no defect
+        again = self._attempt(arrivals, clock)  # a transient failure, such as a lack of threads, is not a defect
         if isinstance(again, Admitted):
             return again
         letter = _letter(arrivals, int(arrivals.offsets[0]), again)
@@ -165,7 +168,7 @@ class Intake:
         return replace(others, dead=tuple(sorted((*others.dead, letter), key=lambda each: each.offset)))
 
     def _attempt(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted | str:
-        """What is admitted, or the defect that a record shows."""
+        """The admitted records, or the text of a defect of the decoder that some record has triggered."""
         try:
             return self._admitted(arrivals, clock)
         except (ExternalError, OSError, MemoryError):
@@ -189,7 +192,7 @@ class Intake:
             instants = clock.latent(instants, offsets, arrivals.heartbeats)
             frame = frame.with_columns(pl.Series(FROM, instants))
         if self.source.arrival is not None:
-            instants = np.clip(instants, *self._range)  # a promise may have moved the partition beyond
+            instants = np.clip(instants, *self._range)  # a heartbeat may have moved the partition beyond the range
             frame = frame.with_columns(pl.Series(FROM, instants))
             frame = frame.with_columns(_moments(frame[FROM], self.source.schema.field(self.source.arrival)))
         late, after = clock.admit(instants, offsets, slack=self.source.slack, heartbeats=arrivals.heartbeats)
@@ -214,7 +217,7 @@ class Intake:
         )
 
     def _absent(self, arrivals: Arrivals, frame: pl.DataFrame) -> Absent:
-        """The accepted deletions by a record's key, by the columns that are missing in it."""
+        """The accepted deletions by record key, by the columns that the key lacks."""
         if arrivals.keys is None or self.key_names is None:
             return {}
         columns = {name.casefold(): name for name in self.source.schema.names}
@@ -269,7 +272,7 @@ class Intake:
         return decoded.frame.with_columns(columns)
 
     def _checked(self, arrivals: Arrivals, rows: pl.DataFrame, dead: list[DeadLetter]) -> pl.DataFrame:
-        """The rows whose instants and operations are valid, with those that are read from columns."""
+        """The rows whose instants and operations are valid, after reading these from columns if they are in columns."""
         if self.source.timestamp is not None:
             rows = rows.with_columns(_instant(rows[self.source.timestamp]).alias(FROM))
         if self._surely_valid(arrivals, rows):
@@ -300,7 +303,8 @@ class Intake:
         return rows.filter(~bad)
 
     def _surely_valid(self, arrivals: Arrivals, rows: pl.DataFrame) -> bool:
-        """A quick test by the extreme instants and the distinct operations; False says nothing."""
+        """A quick test by the extreme instants and the distinct operations: True if all rows are valid; False if they
+        have to be tested one by one."""
         if self.source.tagged not in ("header", "none") or rows[FROM].null_count():
             return False
         arrived, ahead = arrivals.arrived, self.source.ahead_ms
@@ -310,14 +314,14 @@ class Intake:
 
     @property
     def _range(self) -> tuple[int, int]:
-        """The first and the last instant: those that a column of arrival can hold, if there is one."""
+        """The first and the last valid instant: those that fit the column of arrival times, if there is one."""
         if self.source.arrival is None or pa.types.is_integer(self.source.schema.field(self.source.arrival).type):
             return BEGINNING + 1, -BEGINNING - 1
         return -(-FIRST_US // 1_000), LAST_US // 1_000
 
     def _missing(self, op: pl.Expr) -> pl.Expr:
-        """The fault of an upsert with NULL in a NOT NULL column: with the operation in a column, all records are
-        decoded as if every column were nullable."""
+        """The fault of an upsert with NULL in a NOT NULL column. This is checked here if the operation is in a column,
+        because all columns are then decoded as nullable."""
         required = [field.name for field in self.source.schema if not field.nullable]
         checks = [
             pl.when((op != DELETE) & pl.col(name).is_null()).then(
@@ -334,9 +338,9 @@ class Intake:
 
 
 def reading_schema(source: Source, *, deletions: bool = False) -> pa.Schema:
-    """The schema that records are decoded with: the declared columns, and those of instant and operation.
+    """The schema for decoding records: the declared columns, and those of the instant and the operation.
 
-    All columns are nullable for deletions, and where the operation is in a column.
+    All columns are nullable for deletions, and if the operation is in a column.
     """
     fields = {field.name: field for field in source.record if field.name != source.arrival}
     if source.tagged not in ("header", "none"):
@@ -361,7 +365,7 @@ def _body(arrivals: Arrivals, index: int) -> object:
 
 
 def _empty(arrivals: Arrivals, index: int) -> DeadLetter:
-    """The dead letter of a record without a value and without a key that says anything."""
+    """The dead letter of a record without a value and without a readable key."""
     reason = "the record has neither a value nor a key that can be read"
     return DeadLetter(arrivals.partition, int(arrivals.offsets[index]), reason, b"")
 
@@ -377,14 +381,15 @@ def _letter(arrivals: Arrivals, offset: int, reason: str) -> DeadLetter:
 
 
 def _instant(column: pl.Series) -> pl.Series:
-    """The instants of a timestamp column: integers as they are, timestamps and dates as epoch milliseconds."""
+    """The instants of a timestamp column: integers unchanged, timestamps and dates as milliseconds since 1970."""
     if column.dtype.is_temporal():
         return column.cast(pl.Datetime("ms")).cast(pl.Int64)
     return column.cast(pl.Int64)
 
 
 def _moments(instants: pl.Series, field: pa.Field[Any]) -> pl.Series:
-    """Instants as a column of this type: whole numbers as they are, times as milliseconds since 1970."""
+    """Instants as a column of this type: for an integer column unchanged, otherwise as timestamps, from milliseconds
+    since 1970."""
     moments = instants.alias(field.name)
     return moments if pa.types.is_integer(field.type) else (moments * 1_000).cast(pl.Datetime("us"))
 
@@ -396,7 +401,7 @@ def _in_range(instants: pl.Series, ends: tuple[int, int]) -> bool:
 
 
 def no_instant(place: str, given: str, kind: str = "") -> str:
-    """Why what stands in a place is no instant; with its type where it has one.
+    """The reason why the text `given`, found at `place`, is not an instant; with its type `kind`, if it has one.
 
     >>> no_instant('"ts"', "1.5", "float")
     'no instant: "ts" is 1.5 (float), not a whole number'
@@ -406,7 +411,7 @@ def no_instant(place: str, given: str, kind: str = "") -> str:
 
 
 def _instant_fault(column: str | None, ends: tuple[int, int]) -> pl.Expr:
-    """The fault of the instant in a column, or in the header."""
+    """The fault of an instant in a column or, if `column` is None, in the header."""
     name, outside = column or "ts", ~pl.col(FROM).is_between(*ends)
     return (
         pl.when(pl.col(FROM).is_null())

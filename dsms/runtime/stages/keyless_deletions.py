@@ -1,4 +1,4 @@
-"""Deletions by a record's key that lacks a column of a stream's key: they name no row of the stream."""
+"""Refuses deletions whose record key lacks a column of a stream's key, because they do not identify a row."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from operators.streams.tagger import Tagger
 
 
 def without_keyless(lane: Lane, leaf: int, step: StageStep, absent: Absent) -> StageStep:
-    """The output of the source stage without such deletions, which are rows in fault of the stream's tagger: a NULL
-    that the key does not say would delete the row whose key is NULL."""
+    """The output of the source stage without such deletions; they become rows in fault of the stream's tagger. A
+    missing column is decoded as NULL, so the deletion would remove the row whose key is NULL."""
     sent, faults = dict(step.sent), dict(step.faults)
     for number, vertex, tagger in _taggers(lane, leaf) if absent else ():
         delta = step.sent.get(number)
@@ -33,7 +33,7 @@ def without_keyless(lane: Lane, leaf: int, step: StageStep, absent: Absent) -> S
 
 
 def _taggers(lane: Lane, leaf: int) -> Iterator[tuple[int, int, Tagger]]:
-    """The exchanges of a source that lead to a tagger, with its vertex."""
+    """The exchanges from a source to a tagger, each with the tagger's vertex and the tagger."""
     for at, vertex in enumerate(lane.flow.vertices):
         for feed in vertex.inputs if isinstance(vertex.operator, Tagger) else ():
             if feed.exchange is not None and feed.vertex == lane.flow.leaf(leaf):

@@ -1,7 +1,7 @@
-"""Lanes that are sent from the driver to the workers: as names of files, if all are on one machine.
+"""Sends lanes from the driver to the workers: as names of files, if all are on one machine.
 
 A lane of a thousand queries takes a megabyte, and every batch would carry it several times. It changes only when
-queries come or go, so each process reads its file once, and forgets the lane when the file is gone.
+queries are added or removed, so each process reads its file once, and forgets the lane when the file is gone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _lanes_read: dict[str, FiledLane] = {}
 
 
 def _read(path: str) -> FiledLane:
-    """The lane in a file. Reading a new one forgets the lanes whose files are gone: they do not run any more."""
+    """The lane in a file. Reading a new lane also forgets the lanes whose files are gone: they do not run any more."""
     if path not in _lanes_read:
         for gone in [known for known in _lanes_read if not Path(known).exists()]:
             del _lanes_read[gone]
@@ -53,13 +53,13 @@ def _content(path: str) -> memoryview:
 
 
 class LaneFiles:
-    """Keeps lanes in files of a directory; without a directory lanes are pickled as they are. Thread-safe."""
+    """Keeps lanes in files of a directory; without a directory, lanes are pickled in full. Thread-safe."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
         if directory is not None:
             directory.mkdir(parents=True)
-        #: By the lane's `id`; holding the lane itself keeps its `id` from being used again.
+        #: By `id(lane)`. The lane itself is kept so that Python does not use its `id` again.
         self._known: dict[int, tuple[Lane, FiledLane]] = {}
         self._lock = threading.Lock()
 

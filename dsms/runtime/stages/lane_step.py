@@ -1,4 +1,7 @@
-"""Running a stage of a lane: pure functions, the same in the in-process session and on Spark."""
+"""Runs a stage of a lane, as pure functions that the in-process session and Spark workers share.
+
+A stage is the part of a lane's dataflow between two exchanges; a target is one partition of it.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,8 @@ Frontiers = Mapping[int, int]
 
 @dataclass(frozen=True)
 class StageStep:
-    """The output of a stage of a lane on a target for a move: elements by exchange; rows in fault, state, failures and
-    work by vertex; the tagged changes of results by their vertex."""
+    """The output of a stage of a lane on a target for a move, a step of the frontiers: elements by exchange; rows in
+    fault, state, failures and work by vertex; the tagged changes of results by vertex."""
 
     sent: Mapping[int, Delta]
     faults: Mapping[int, pl.DataFrame]
@@ -39,16 +42,16 @@ class StageStep:
     changes: Mapping[int, pl.DataFrame] = field(default_factory=dict)
     failures: Mapping[int, str] = field(default_factory=dict)
     work: Works = field(default_factory=dict)
-    #: The input of each query's Shed.
+    #: The input of each query's Shed operator, by query.
     seen: Mapping[str, Seen] = field(default_factory=dict)
 
 
 def read_stage(
     lane: Lane, leaf: int, delta: Delta, marks: Delta | None = None, settings: Mapping[str, Settings] | None = None
 ) -> StageStep:
-    """The source stage over elements of one source: stateless operators, which do not depend on the frontier. `marks`
-    are the lower bounds of its ordered columns, `settings` those of adjustable operators by query. What a link brings
-    has its order already."""
+    """Runs the source stage over elements of one source: stateless operators, which do not depend on the frontier.
+    `marks` are the lower bounds of its ordered columns; `settings` are those of adjustable operators, by query.
+    Elements from a link already have the source in their order; others get it here."""
     read = delta.narrowed(lane.columns_read(leaf))
     if isinstance(lane.sources[leaf], Link):
         return _Running(lane, 0, 0, {leaf: read}, {}, leaf=leaf).step()
@@ -67,17 +70,17 @@ def target_stage(
     state: Mapping[int, tuple[State, ...]],
     moves: tuple[Frontiers, Frontiers],
 ) -> StageStep:
-    """A target stage; `place` is the number of the stage and of the target. Its output is complete and final for the
-    instants of each vertex's move.
+    """Runs a target stage; `place` is the number of the stage and of the target. The output is complete and final for
+    the instants of each vertex's move.
 
-    `arrived` has the elements for this target by exchange, `state` the traces of the stage's vertices by vertex (new
-    vertices have none); `moves` are the frontiers of the sources before and after.
+    `arrived` has the elements for this target, by exchange; `state` has the traces of the stage's vertices, by vertex
+    (new vertices are missing); `moves` are the frontiers of the sources before and after.
     """
     return _Running(lane, *place, arrived, state, moves).step()
 
 
 def frontier(leaves: Iterable[int], frontiers: Frontiers) -> int:
-    """The frontier of a vertex or result that waits for some sources: the least of theirs.
+    """The frontier of a vertex or result that depends on sources: the least of theirs.
 
     >>> frontier({1, 2}, {0: 3, 1: 9, 2: 5})
     5
@@ -86,7 +89,7 @@ def frontier(leaves: Iterable[int], frontiers: Frontiers) -> int:
 
 
 def route(exchange: Exchange, delta: Delta, targets: int, target: int = 0) -> list[Delta]:
-    """The part of a delta for each target; `target` is the one that it is on."""
+    """The part of a delta for each target; `target` is the one on which the delta is."""
     if targets == 1:
         return [delta]
     if exchange.by == "all":
@@ -104,8 +107,8 @@ def route(exchange: Exchange, delta: Delta, targets: int, target: int = 0) -> li
 def routes(
     lane: Lane, sent: Mapping[int, Delta], targets: int, target: int = 0
 ) -> Iterator[tuple[int, Exchange, list[Delta] | str]]:
-    """Each exchange with its number and the parts for the targets; a text instead says why they cannot be told apart,
-    which is a failure of the vertex that produced them."""
+    """Each exchange with its number and the parts for the targets. If the elements cannot be divided, the parts are
+    replaced by a text with the reason: this is a failure of the vertex that produced the elements."""
     for number, delta in sent.items():
         exchange = lane.flow.exchanges[number]
         parts: list[Delta] | str
@@ -124,7 +127,7 @@ def _defect(error: BaseException) -> str:
 
 @dataclass
 class _Running:
-    """One stage of a lane on a target; in the source stage, over the source `leaf`."""
+    """A run of one stage of a lane on a target; in the source stage, over the source `leaf`."""
 
     lane: Lane
     stage: int
@@ -153,8 +156,8 @@ class _Running:
         return StageStep(sent, self.faults, self.traces, changes, self.failures, self.work, self.seen)
 
     def _vertex(self, at: int, vertex: Vertex) -> None:
-        """The output of a vertex. A vertex whose input failed has none, so a defect of an operator fails only the
-        vertices above it."""
+        """Computes the output of a vertex. A vertex whose input failed gets no output, so a defect of an operator fails
+        only the vertices above it."""
         if (vertex.single and self.target) or not self._reads(vertex):
             self.values[at] = vertex.empty()
         elif vertex.leaf is not None:
@@ -174,7 +177,7 @@ class _Running:
             self._note_seen(operator, inputs, step)
         except (ExternalError, OSError, MemoryError):
             raise
-        except UserError as error:  # of code that users wrote: it says all there is to know
+        except UserError as error:  # raised by users' code: its text is sufficient
             self.failures[at] = str(error)
         except (Exception, PanicException) as error:  # noqa: BLE001 the outermost place that knows whose operator it is
             self.failures[at] = _defect(error)
@@ -197,7 +200,8 @@ class _Running:
         return vertex in self.values and self._reads(self.lane.flow.vertices[vertex])
 
     def _reads(self, vertex: Vertex) -> bool:
-        """Whether a vertex depends on the source that is read; in a target stage all vertices run."""
+        """Whether a vertex depends on the source that is read; always True in a target stage, where all vertices
+        run."""
         return self.leaf is None or self.leaf in vertex.leaves
 
     def _move(self, vertex: Vertex) -> Move:
@@ -217,14 +221,15 @@ class _Running:
 
 
 def _idle(inputs: Sequence[Delta], traces: tuple[State, ...], move: Move) -> bool:
-    """Whether a step cannot have output: there is no input and, from the second step on, no state."""
+    """Whether a step cannot have output: there is no input, and it has no traces or, from the second step on, the
+    traces are empty."""
     if not inputs or any(len(delta) for delta in inputs):
         return False
     return not traces or (move.start > BEGINNING and not any(trace.runs for trace in traces))
 
 
 def of_member(frame: pl.DataFrame, output: Output) -> pl.DataFrame:
-    """The rows of a vertex's frame that belong to an output: of a family's vertex, those of its member, else all."""
+    """The rows of a vertex's frame that belong to an output: for a family's vertex those of its member, else all."""
     if output.member is None or MEMBER not in frame.columns:
         return frame
     return frame.filter(pl.col(MEMBER) == output.member)

@@ -1,4 +1,7 @@
-"""The elements of links as Arrow frames, each for one receiver. Workers make them; the driver passes them on."""
+"""The elements of links (internal topics between the parts of a query) as Arrow frames, each for one receiver.
+
+Workers build the frames; the driver writes them to Kafka without decoding them.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from dsms.physical.parts.send import RECEIVER
 from operators.core.delta import BEGINNING, FROM
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc
 
-#: The columns of a frame among changes: the last of its instants (FROM is the first), and the frame.
+#: The columns of a row that represents a frame: the last of its instants (FROM is the first), and the frame.
 LAST, FRAME = "last", "frame"
-#: About how many bytes of rows a frame has at most, unless a single row is larger.
+#: The approximate most bytes of rows in a frame, unless a single row is larger.
 _BYTES = 1 << 20
 _SCHEMA = {FROM: pl.Int64, LAST: pl.Int64, RECEIVER: pl.Int64, FRAME: pl.Binary}
 
@@ -31,13 +34,14 @@ def _frames(elements: pl.DataFrame, target: LinkTarget) -> Iterator[tuple[object
 
 
 def _rows(elements: pl.DataFrame) -> int:
-    """How many rows a frame has."""
+    """The number of rows for each frame."""
     fitting = _BYTES * elements.height // max(int(elements.estimated_size()), 1)
     return max(min(fitting, ROWS_PER_RECORD), 1)
 
 
 def from_instant(frames: pl.DataFrame, start: int) -> pl.DataFrame:
-    """The frames of the elements that begin at `start` or later. A frame that holds others as well is made anew."""
+    """The frames of the elements that begin at `start` or later. A frame that also holds earlier elements is rebuilt
+    without them."""
     kept = frames.filter(pl.col(LAST) >= start)
     if start <= BEGINNING or not kept.height or kept.select((pl.col(FROM) >= start).all()).item():
         return kept

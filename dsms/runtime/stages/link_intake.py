@@ -1,4 +1,7 @@
-"""The intake of a link: its records are frames of elements, and the promises of the part that sent them."""
+"""The intake of a link, an internal topic between two parts of a query.
+
+Its records are frames of elements, and heartbeats of the part that sent them.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,12 @@ from operators.core.frame_ipc import frame_or_broken
 
 
 class LinkIntake:
-    """What has been read of a slice of a link. No record is late or refused: the sender has seen to that. Somebody
-    else's record is an ExternalError, since without it the results would be wrong."""
+    """The elements that have been read from a slice of a link. No record is late or refused, because the sender has
+    already removed those. Raises ExternalError if a record is not from the sender: skipping it could make results
+    wrong.
+    """
 
-    #: Nothing in a link has to be waited for.
+    #: Always None: no record of a link has to wait.
     wait: Wait | None = None
 
     def __init__(self, link: Link, slice_: Slice) -> None:
@@ -32,11 +37,11 @@ class LinkIntake:
         self._records = self._bytes = self._busy_ns = 0
 
     def readable(self, piece: LogPiece) -> LogPiece:
-        """All of it."""
+        """The whole piece."""
         return piece
 
     def take(self, piece: LogPiece, upto: int) -> None:
-        """Reads the frames and promises of a piece."""
+        """Reads the frames and heartbeats of a piece."""
         began, values = time.perf_counter_ns(), list(piece.values())
         beats = promised(piece, values) if None in values else {}
         for at, value in enumerate(values):
@@ -48,14 +53,14 @@ class LinkIntake:
         self._busy_ns += time.perf_counter_ns() - began
 
     def take_heartbeats(self) -> None:
-        """Nothing: links have no heartbeats besides their promises."""
+        """Does nothing: links have no logged heartbeats, only those among their records."""
 
     def admitted(self) -> Admitted:
         """All elements, and the clock after them."""
         return Admitted(union_all([*self._parts, self._empty]), (), self._clock)
 
     def work(self, lanes: int) -> Work:
-        """The work of reading, for each of the lanes that share it."""
+        """The work of reading for each of the `lanes`, which share its time."""
         rows = sum(map(len, self._parts))
         return Work((rows,), rows, self._busy_ns // lanes, bytes_in=self._bytes)
 

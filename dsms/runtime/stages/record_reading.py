@@ -1,4 +1,4 @@
-"""Records of Kafka as arrivals: a source's data from value, key, headers and record timestamp."""
+"""Converts Kafka records to arrivals: a source's data from value, key, headers and record timestamp."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _decoder(kind: Format, schema: pa.Schema, writer: WriterSchema, *, keys: boo
     return (form.keys if keys and form.keys is not None else form.decoder)(schema, writer)
 
 
-#: Why a record of the log of a table does not count, and why any record does not.
+#: Reasons to refuse a record: in the log of a table, a missing mark; in any log, a statement that skips it.
 FOREIGN = "it does not have the mark of the cluster, which alone writes the log of a table"
 SKIPPED = "skipped by a statement"
 
@@ -48,8 +48,8 @@ SKIPPED = "skipped by a statement"
 def arrivals_of(
     source: Source, partition: int, piece: LogPiece, logged: tuple[Heartbeat, ...], skipped: Collection[int] = ()
 ) -> Arrivals:
-    """The arrivals of the records of a piece, in offset order; heartbeats among the records are separated, and so are
-    those at the offsets `skipped`."""
+    """The arrivals of the records of a piece, in offset order. Heartbeats among the records are separated from the
+    others. Records at the offsets `skipped` are refused."""
     values, keys = piece.values(), None
     offsets, instants, ops = piece.offsets, _instants(source, piece), _ops(source, piece)
     arrived = None if source.ahead_ms is None else piece.timestamps()
@@ -77,7 +77,7 @@ def arrivals_of(
 
 
 def _no_instants(piece: LogPiece, wrong: NDArray[np.int64]) -> dict[int, str]:
-    """Why the headers of records, given by index, are no instants, by offset."""
+    """The reasons why the headers of records, given by index, are not instants, by offset."""
     if not len(wrong):
         return {}
     texts = piece.header(TS_HEADER)
@@ -87,13 +87,13 @@ def _no_instants(piece: LogPiece, wrong: NDArray[np.int64]) -> dict[int, str]:
 
 
 def _late(piece: LogPiece) -> NDArray[np.bool_]:
-    """Which records of the dead letters are late ones, or heartbeats."""
+    """Which records of a dead-letter topic are late records or heartbeats."""
     late = piece.header(ERROR_HEADER).bin.starts_with(LATE.encode()).fill_null(False)
     return (late | piece.header(HEARTBEAT_HEADER).is_not_null()).to_numpy().copy()
 
 
 def _refusals(source: Source, piece: LogPiece, skipped: Collection[int]) -> dict[int, str]:
-    """Why some records are refused whatever they hold, by index."""
+    """Why records are refused whatever their content, by index."""
     marked = None if source.marked_by is None else _marked(piece, source.marked_by)
     foreign = [] if marked is None else np.flatnonzero(~marked).tolist()
     passed = np.flatnonzero(np.isin(piece.offsets, list(skipped))).tolist() if skipped else []
@@ -106,8 +106,8 @@ def _marked(piece: LogPiece, cluster: str) -> NDArray[np.bool_]:
 
 
 def _instants(source: Source, piece: LogPiece) -> pl.Series:
-    """The instant in the header, else the record's timestamp; nulls where it is read from a column. A header without a
-    valid instant gives one that the intake refuses."""
+    """The instant in the header, or else the record's timestamp; null if instants are read from a column. For a header
+    without a valid instant this is a value that the intake refuses."""
     if source.timestamp is not None:
         return pl.repeat(None, len(piece), dtype=pl.Int64, eager=True)
     texts, times = piece.header(TS_HEADER), pl.Series(piece.timestamps(), dtype=pl.Int64)
@@ -121,13 +121,13 @@ def _instant(text: bytes | None) -> int | None:
         return None
     try:
         ts = int(text)
-    except ValueError:  # also of thousands of digits
+    except ValueError:  # raised for thousands of digits, too
         return OUT_OF_RANGE if text.isdigit() else NO_NUMBER
     return ts if abs(ts) < OUT_OF_RANGE else OUT_OF_RANGE
 
 
 def _ops(source: Source, piece: LogPiece) -> list[str | None] | None:
-    """The operations in the headers; None where no record has one."""
+    """The operations in the headers; None if no record has one."""
     if source.tagged != "header":
         return None
     ops = piece.header(OP_HEADER)
@@ -137,8 +137,8 @@ def _ops(source: Source, piece: LogPiece) -> list[str | None] | None:
 
 
 def promised(piece: LogPiece, values: Sequence[bytes | None]) -> dict[int, int]:
-    """The instants that heartbeats among the records promise, by index; a heartbeat has no value. The intake refuses
-    one without a valid header."""
+    """The instants of the heartbeats among the records, by index. A heartbeat is a record without a value and with a
+    valid heartbeat header. If the header is invalid, the record is left to the intake, which refuses it."""
     texts = piece.header(HEARTBEAT_HEADER)
     empty = (at for at, value in enumerate(values) if value is None)
     return {at: time for at in empty if (time := _promise(texts[at])) is not None}

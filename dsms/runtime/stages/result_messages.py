@@ -1,4 +1,4 @@
-"""Results as messages of a target stage: those of a family are encoded together, but fail one by one."""
+"""Results as messages of a target stage. The results of a family are encoded together, but fail one by one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from operators.core.delta import FROM
 from operators.core.errors import ExternalError
 
 Encode = Callable[[Output, pl.DataFrame], pl.DataFrame]
-#: The most bytes of key and value together: leaves room for headers, and for data that compression makes larger.
+#: The most bytes of key and value together. The rest of a record is room for headers, and for data that compression
+#: makes larger.
 MOST_BYTES = LARGEST_RECORD - 2**20
 
 
@@ -28,8 +29,8 @@ class _TooLarge(Exception):
 
 @dataclass(frozen=True)
 class ResultEncoding:
-    """How results are encoded: by `encode`, `piece` changes at a time, which bounds the memory of their records; a
-    record has at most `most_bytes`. `poisoned` is the name of a query that fails on purpose, for tests."""
+    """How results are encoded: by `encode`, `piece` changes at a time to bound memory. A record may have at most
+    `most_bytes`. `poisoned` is the name of a query that fails on purpose, for tests."""
 
     encode: Encode = encode_changes
     poisoned: str | None = None
@@ -74,7 +75,8 @@ class _Ending:
                 yield message
 
     def _encoded(self, output: Output, changes: pl.DataFrame) -> ResultChanges | str | None:
-        """The message with the changes, None if there are none; or a text: why they cannot be encoded or written."""
+        """The message with the changes; None if there are no changes; a text with the reason if they cannot be encoded
+        or written."""
         if not changes.height:
             return None
         encode, pieces = self.encoding.encode, changes.iter_slices(self.encoding.piece)
@@ -90,7 +92,7 @@ class _Ending:
 
 
 def _fitting(records: pl.DataFrame, most: int) -> pl.DataFrame:
-    """The records, or the frames of a link; raises _TooLarge if one of them cannot be written."""
+    """The records, or the frames of a link. Raises _TooLarge if one of them is too large to be written."""
     if records.estimated_size() <= most:
         return records
     parts = [pl.col(name).bin.size().fill_null(0) for name in (KEY, VALUE, FRAME) if name in records.columns]

@@ -1,4 +1,4 @@
-"""Admitting a slice piece by piece: only one piece is in memory as records, however long the slice is."""
+"""Admits a slice piece by piece, so that only one piece is in memory as records, however long the slice is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from operators.core.errors import DsmsError
 def admit_slice(
     source: Source, slice_: Slice, writer: WriterSchema, pieces: LogPieces, columns: frozenset[str]
 ) -> SliceIntake | LinkIntake | DsmsError:
-    """The slice's intake after all of its pieces, which keeps only `columns`; or the first error among the pieces."""
+    """The slice's intake after all of its pieces, which keeps only `columns`; or the first error while reading them."""
     intake = LinkIntake(source, slice_) if isinstance(source, Link) else SliceIntake(source, slice_, writer, columns)
     for piece in pieces:
         if isinstance(piece, DsmsError):
@@ -38,12 +38,12 @@ def admit_slice(
 
 
 class SliceIntake:
-    """What has been admitted of a slice so far."""
+    """The records that have been admitted from a slice so far."""
 
     def __init__(self, source: Source, slice_: Slice, writer: WriterSchema, columns: frozenset[str]) -> None:
         self._source, self._partition, self._columns = source, slice_.partition, columns
         self._writer = writer if FORMATS[source.format].awaits_schemas else None
-        #: Where reading has to stop for now; None: the slice can be read to its end.
+        #: The offset at which reading has to stop for now; None: the slice can be read to its end.
         self.wait: Wait | None = None
         self._intake = intake_of(source, writer)
         self._skipped = frozenset(slice_.skipped)
@@ -52,13 +52,13 @@ class SliceIntake:
         self._records = self._bytes = self._busy_ns = self._passed = 0
 
     def readable(self, piece: LogPiece) -> LogPiece:
-        """The records up to the first one whose schema has to be waited for, which `wait` names."""
+        """The records before the first one whose schema is not available yet; `wait` then gives that record."""
         if self._writer is None:
             return piece
         bodies = piece.values()
         if not isinstance(bodies, BinaryColumn) and None in bodies:
             bodies = [key or b"" if value is None else value for key, value in zip(piece.keys(), bodies, strict=True)]
-        if self._skipped:  # nobody waits for the schemas of these
+        if self._skipped:  # the schemas of skipped records are not needed
             bodies = [
                 b"" if at in self._skipped else body for at, body in zip(piece.offsets.tolist(), bodies, strict=True)
             ]
@@ -82,16 +82,16 @@ class SliceIntake:
         self._bytes += piece.size
 
     def take_heartbeats(self) -> None:
-        """Admits the remaining heartbeats, which come after all records; where reading stops, those up to there."""
+        """Admits the remaining heartbeats, which are after all records; if reading stops early, those up to there."""
         if self._heartbeats:
             self.take(MessagePiece([]), self._heartbeats[-1].offset if self.wait is None else self.wait.offset)
 
     def admitted(self) -> Admitted:
-        """What was admitted of all pieces, as one."""
+        """What was admitted from all pieces."""
         return in_sequence(self._parts)
 
     def work(self, lanes: int) -> Work:
-        """The work of reading, for each of the lanes that share it."""
+        """The work of reading for each of the `lanes`, which share its time."""
         rows = sum(len(part.delta) for part in self._parts)
         instants = self._passed / self._source.partitions
         return Work((self._records,), rows, self._busy_ns // lanes, bytes_in=self._bytes, instants=instants)

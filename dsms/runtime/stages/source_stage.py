@@ -1,7 +1,7 @@
-"""The source stage: it reads slices of logs and gives the messages of the lanes that read them.
+"""The source stage: reads slices (offset ranges) of logs and runs the stateless operators of the lanes that read them.
 
-Records come from a reader: of Kafka in a Spark worker (`source_task`), of a list in a session of one process. All the
-rest of the source stage is here, so both run the same code.
+A reader provides the records: from Kafka in a Spark worker (`source_task`), from a list in an in-process session. All
+other code of the source stage is here, so both run the same code.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from operators.core.errors import DsmsError
 from operators.core.operator import FAULT
 from operators.streams.settings import settings_of
 
-#: The stage that the source stage sends to.
+#: The stage to which the source stage sends.
 _FIRST = 1
 _Outbox = TypeVar("_Outbox", bound=Outbox)
 
@@ -59,8 +59,8 @@ class SliceRequest:
 
 @dataclass(frozen=True)
 class SliceRead:
-    """A slice that was read: the elements and dead letters of its records, and the work of reading them. `waits_for`
-    says what the record at the end of the slice waits for."""
+    """A slice that was read: the elements and dead letters of its records, and the work of reading them. If the slice
+    ended early, `waits_for` says what the record at its end waits for."""
 
     admitted: Admitted
     work: Work
@@ -68,22 +68,22 @@ class SliceRead:
 
 
 class SliceReader(Protocol):
-    """Where the records of slices come from."""
+    """Provides the records of slices."""
 
     def read(self, requests: Sequence[SliceRequest]) -> Iterator[tuple[SliceRequest, SliceRead | DsmsError]]:
-        """The result of each request, or the error of reading its slice; in any order. The slice of a request ends
-        earlier than it was asked for where a record has to wait."""
+        """The result of each request, or the error of reading its slice; in any order. If a record has to wait, the
+        slice of the returned request ends before it."""
         ...
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
-        """The raw values of some records of a slice, without those that the log no longer has; records that were read
-        before are not kept for this."""
+        """The raw values of the records of a slice at `offsets`, except those that the log does not have any more. They
+        are read again, because records are not kept after they were read."""
         ...
 
 
 def fault_owner(query: str, source: str) -> str:
-    """The owner of the dead letters of a query's faults over one of its sources, by their ids, where the source is
-    read. The parts of a query that several fragments run have the same one: each reads partitions of its own.
+    """The owner of the dead letters of a query's faults in the source stage, by the ids of the query and the source.
+    The parts of a query that several fragments run have the same owner, because each reads partitions of its own.
 
     >>> fault_owner("o7", "o1"), fault_owner("o7@0of2", "o1")
     ('o7:o1', 'o7:o1')
@@ -93,7 +93,7 @@ def fault_owner(query: str, source: str) -> str:
 
 def later_fault_owner(query: str, source: str) -> str:
     """The owner of the dead letters of a query's faults after an exchange. Each part of a query that several fragments
-    run has its own, since rows of one partition come to all of them.
+    run has an owner of its own, because rows of one partition reach all of them.
 
     >>> later_fault_owner("o7", "o1"), later_fault_owner("o7@0of2", "o1")
     ('o7:o1', 'o7@0of2:o1')
@@ -102,7 +102,7 @@ def later_fault_owner(query: str, source: str) -> str:
 
 
 def source_of(owner: str) -> str:
-    """The source whose records the dead letters of an owner quote, by id.
+    """The id of the source whose records an owner's dead letters contain.
 
     >>> source_of("o1"), source_of(fault_owner("o7", "o1"))
     ('o1', 'o1')
@@ -111,7 +111,8 @@ def source_of(owner: str) -> str:
 
 
 def run_source_stage(task: SourceTask, reader: SliceReader, outbox: Callable[[], _Outbox]) -> Iterator[_Outbox]:
-    """The messages of a task: an outbox for those about no slice, then one for each slice, in the order of reading."""
+    """The messages of a task: an outbox for messages that are not about a slice, if there are any, then one for each
+    slice, in the order of reading."""
     if task.wakes or task.behind:
         yield _lane_messages(task, outbox())
     for request, read in reader.read([_request(task, slice_) for slice_ in task.slices]):
@@ -133,7 +134,8 @@ def _lane_messages(task: SourceTask, outbox: _Outbox) -> _Outbox:
 
 
 def _request(task: SourceTask, slice_: Slice) -> SliceRequest:
-    """The request for a slice. The lanes that read it know its source by different numbers."""
+    """The request for a slice, with the columns that any of its lanes needs. Lanes may number its source
+    differently."""
     lanes = [task.lanes[lane_id] for lane_id in slice_.lanes]
     source = lanes[0].sources[lanes[0].leaf(slice_.source_id)]
     columns = frozenset().union(*(lane.columns_read(lane.leaf(slice_.source_id)) for lane in lanes))
@@ -157,7 +159,7 @@ class _Slice:
         return ((lane, lane.leaf(slice_.source_id)) for lane in lanes)
 
     def failed(self, error: DsmsError) -> None:
-        """Tells each lane that the source could not be read."""
+        """Reports to the driver, for each lane, that the source could not be read."""
         for lane, leaf in self.lanes:
             self.outbox.send(lane.id, SourceFailed(leaf, str(error)))
 

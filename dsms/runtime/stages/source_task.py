@@ -1,4 +1,4 @@
-"""The source stage in a Spark worker: it reads slices of Kafka topics and gives Arrow batches of messages."""
+"""The source stage in a Spark worker: reads slices of Kafka topics and yields Arrow batches of messages."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from operators.core.errors import DsmsError
 
 @dataclass(frozen=True)
 class KafkaSourceTask:
-    """A source task with what it takes to read it. `frames` is the directory of large frames, if all workers are on one
-    machine."""
+    """A source task with the settings that are needed to read its slices. `frames` is the directory of large frames, if
+    all workers are on one machine."""
 
     task: SourceTask
     kafka: KafkaSettings
@@ -72,11 +72,11 @@ class KafkaSlices:
                 del intake  # so that it is freed before the next slice is decoded
 
     def _writer(self, source: Source) -> WriterSchema:
-        """The schemas of a source's registry: its own, or that of the system."""
+        """Looks up schemas in a source's own registry, or else in that of the system."""
         return schema_lookup(source.registry or self._registry_url, ours=source.registry is None)
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
-        """Consumes the records again; of a record without a value, its key."""
+        """Reads the records again. Returns the value of each record, or its key if it has no value."""
         again = OffsetRange(slice_.topic, slice_.partition, min(offsets), max(offsets) + 1)
         messages = (message for piece in pieces(self._kafka, [again]) for message in piece)
         kept = {message.offset(): message for message in messages if message.offset() in offsets}
@@ -84,7 +84,7 @@ class KafkaSlices:
 
 
 def _cut(request: SliceRequest, wait: Wait | None) -> SliceRequest:
-    """The request for what was read."""
+    """The request, cut to what was read."""
     return request if wait is None else replace(request, slice=replace(request.slice, end=wait.offset))
 
 
@@ -98,7 +98,8 @@ def _range(slice_: Slice) -> OffsetRange:
 
 
 def disjoint(ranges: Sequence[OffsetRange]) -> list[list[int]]:
-    """Indices of ranges, in groups without two ranges of a partition: a consumer has one position in each partition.
+    """Groups the indices of ranges so that no group has two ranges of one partition, because a consumer has only one
+    position in each partition.
 
     >>> disjoint([OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 0, 5), OffsetRange("t", 0, 5, 9)])
     [[0, 1], [2]]
@@ -116,5 +117,5 @@ def disjoint(ranges: Sequence[OffsetRange]) -> list[list[int]]:
 
 @lru_cache(maxsize=4)
 def _reader_of(bootstrap: str, properties: tuple[tuple[str, str], ...]) -> LogReader:
-    """The reader of this worker process, whose connections are kept between tasks."""
+    """The reader of this worker process, which keeps its connections between tasks."""
     return LogReader(KafkaSettings(bootstrap, dict(properties)))

@@ -1,4 +1,4 @@
-"""State by name: which stored runs make up the traces of a lane on a target."""
+"""Stored state by name: which stored runs (immutable sorted pieces) make up the traces of a lane on a target."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from operators.core.run import Run
 
 T = TypeVar("T")
 _PART = re.compile(r"@([0-9]+)([+]?)$")
-#: For each trace of a vertex, the names of its runs, the oldest first. The name of a run that is being merged ends with
-#: how many of its first rows are skipped, and with "+" if it is joining the runs before it.
+#: For each trace of a vertex, the names of its runs, the oldest first. While a run is being merged, its name ends with
+#: "@" and the number of its first rows that are skipped, and with "+" if it is being merged into the runs before it.
 TraceNames = list[list[str]]
 #: The names of the traces of each vertex that has state, by the vertex's key.
 Names = dict[str, TraceNames]
@@ -46,7 +46,7 @@ def _run(trace: State, name: str, read: Callable[[str], pl.DataFrame]) -> Run:
 
 
 def name_runs(lane: Lane, state: Mapping[int, tuple[State, ...]], prefix: str) -> tuple[Names, dict[str, pl.DataFrame]]:
-    """The names of all runs of some vertices, and the new runs by the names that they get."""
+    """The names of all runs in `state`, and the new runs, by the names that they get."""
     fresh: dict[str, pl.DataFrame] = {}
     names = {
         lane.flow.keys[vertex]: [
@@ -72,8 +72,8 @@ def merge_traces(
     members: Mapping[str, tuple[bool, ...]],
     concatenate: Callable[[T, T], T],
 ) -> dict[str, list[T]]:
-    """The traces of two lanes at equal positions, by vertex. A vertex of both lanes has equal traces in them, except
-    those that hold a part for each member of a family, as `members` says: these are concatenated.
+    """The traces of two lanes at equal positions, merged, by vertex key. A vertex that is in both lanes has equal
+    traces in both. The exceptions are traces divided by family member, listed in `members`, which are concatenated.
 
     >>> first, second = {"v": [["a"], ["c"]]}, {"v": [["b"], ["c"]], "w": [["e"]]}
     >>> merge_traces(first, second, {"v": (True, False)}, list.__add__)
@@ -87,7 +87,7 @@ def merge_traces(
 
 
 def all_names(names: Names) -> Iterator[str]:
-    """The names under which all runs are stored.
+    """The names under which all runs are stored, without the suffixes of runs that are being merged.
 
     >>> list(all_names({"v": [["1/0.0.0@5+"], ["1/0.1.0"]]}))
     ['1/0.0.0', '1/0.1.0']
@@ -96,7 +96,8 @@ def all_names(names: Names) -> Iterator[str]:
 
 
 def _parsed(name: str) -> tuple[str, int, bool]:
-    """The name of what is stored, how many of its rows are skipped, and whether the run is joining others."""
+    """The name of the stored run, the number of skipped rows, and whether it is being merged into the runs before
+    it."""
     if (part := _PART.search(name)) is None:
         return name, 0, False
     return name[: part.start()], int(part[1]), bool(part[2])

@@ -1,7 +1,7 @@
-"""The target stage: it takes the messages for a stage of all lanes and gives their output, state and results.
+"""The target stage: from the messages for a stage of all lanes, computes their output, state and results.
 
-Runs are in a store: Redis in a Spark worker (`target_task`), a dict in a session of one process. All the rest of the
-target stage is here, so both run the same code.
+A store keeps the runs of state: Redis in a Spark worker (`target_task`), a dict in an in-process session. All other
+code of the target stage is here, so both run the same code.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from dsms.runtime.stages.wire import (
 from operators.core.delta import Delta, union_all
 
 Moves = tuple[Frontiers, Frontiers]
-#: The output of a stage that works on nothing.
+#: The output of a stage that processes nothing.
 _NO_STEP = StageStep({}, {}, {})
 _Outbox = TypeVar("_Outbox", bound=Outbox)
 
 
 class RunStore(Protocol):
-    """Where the runs of traces are stored, by name."""
+    """Stores the runs of traces, by name."""
 
     def read(self, name: str) -> pl.DataFrame:
         """The rows of a run."""
@@ -63,21 +63,22 @@ class LaneContext:
     partition_frontiers: dict[tuple[int, int], int]
     #: The names of its state, by target.
     names: list[Names]
-    #: What each stage works on in this epoch.
+    #: What each stage processes in this epoch.
     turns: dict[int, Turn]
 
     @staticmethod
     def of(lane: Lane, progress: LaneManifest, takes: Takes) -> LaneContext:
-        """The context of a lane from its manifest, with the segments that its stages take of their queues."""
+        """The context of a lane, from its manifest and the number of segments that its stages take from their
+        queues."""
         frontiers = {(lane.leaf(source), partition): at.frontier for (source, partition), at in progress.places.items()}
         return LaneContext(frontiers, progress.runs, turns(lane, progress, takes))
 
 
 @dataclass(frozen=True)
 class StageContext:
-    """What all targets share in an epoch. The names of new runs begin with `prefix`."""
+    """The data that all targets share in an epoch. The names of new runs begin with `prefix`."""
 
-    #: The lanes of each revision that may still have messages on their way.
+    #: The lanes of each revision for which messages may still arrive.
     revisions: Mapping[int, Mapping[str, Lane]]
     lanes: Mapping[int, Mapping[str, LaneContext]]
     prefix: str
@@ -92,7 +93,7 @@ class StageContext:
 
 @dataclass
 class _Arrived:
-    """What arrived for a lane on a target: elements, and the frontiers of its sources."""
+    """The messages that arrived for a lane on a target: elements, and the frontiers of its sources."""
 
     elements: list[Elements] = field(default_factory=list)
     partitions: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -100,7 +101,7 @@ class _Arrived:
     sources: dict[int, int] | None = None
 
     def take(self, envelope: Envelope) -> None:
-        """Takes a message. A `Wake` has no content: that it arrived makes the lane run."""
+        """Takes a message. A `Wake` has no content; its arrival alone makes the lane run."""
         match envelope.message:
             case Elements() as elements:
                 self.elements.append(elements)
@@ -117,7 +118,7 @@ class _Arrived:
         return {exchange: union_all(deltas) for exchange, deltas in by_exchange.items()}
 
     def frontiers(self, lane: LaneContext) -> dict[int, int]:
-        """The frontier of each source after what arrived: the least of its partitions. A partition that sent nothing
+        """The frontier of each source after the messages: the least of its partitions. A partition that sent nothing
         keeps its frontier."""
         if self.sources is not None:
             return self.sources
@@ -138,7 +139,7 @@ def source_frontiers(frontiers: Mapping[tuple[int, int], int]) -> dict[int, int]
 
 @dataclass(frozen=True)
 class TargetStage:
-    """A stage of all lanes on some targets."""
+    """One stage of all lanes, on the targets whose messages `run` receives."""
 
     context: StageContext
     stage: int
@@ -146,8 +147,8 @@ class TargetStage:
     def run(
         self, envelopes: Iterable[Envelope], store: RunStore, outbox: Callable[[int], _Outbox]
     ) -> Iterator[_Outbox]:
-        """The messages that the stage sends: an outbox, made for a revision, for each lane and target with input. When
-        the iterator ends, all runs are stored."""
+        """Runs the stage and yields the messages that it sends: an outbox for each lane and target with input. `outbox`
+        creates one for a revision. When the iterator ends, all runs are stored."""
         arrived: dict[tuple[int, int, str], _Arrived] = defaultdict(_Arrived)
         for envelope in envelopes:
             arrived[envelope.target, envelope.revision, envelope.lane].take(envelope)
@@ -164,7 +165,7 @@ class TargetStage:
     def _step(
         self, target: int, revision: int, lane_id: str, received: _Arrived, store: RunStore, out: Outbox
     ) -> Callable[[], None]:
-        """A step of a lane on a target. Its runs are written while it goes on; the returned function waits for them."""
+        """Runs a lane on a target. New runs are written in the background; the returned function waits for them."""
         context = self.context
         lane, known = context.revisions[revision][lane_id], context.lanes[revision][lane_id]
         prefix, turn = f"{context.prefix}/{lane.id}/{target}", known.turns[self.stage]
@@ -191,7 +192,7 @@ class TargetStage:
         return stored
 
     def _work(self, lane: Lane, target: int, names: Names, taken: Taken, moves: Moves, store: RunStore) -> StageStep:
-        """A move of the stage's vertices."""
+        """Runs the stage's vertices for a move of their frontiers."""
         state = restore(lane, self.stage, names, store.read)
         return target_stage(lane, (self.stage, target), taken.inputs, state, moves)
 

@@ -1,4 +1,4 @@
-"""The target stage in a Spark worker: messages come and go as Arrow batches, runs are in Redis."""
+"""The target stage in a Spark worker: receives and sends messages as Arrow batches, and keeps runs in Redis."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TargetTask:
     most_to_driver: int | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The messages that are for other stages as they came, then an Arrow batch for each lane and target."""
+        """Yields the messages for other stages unchanged, then an Arrow batch for each lane and target."""
         limit_memory()
         collect_between_tasks()
         arrived: list[Envelope] = []
@@ -69,14 +69,14 @@ class TargetTask:
 
 
 class RedisRuns:
-    """Runs in Redis; they are written by a thread of their own."""
+    """Reads runs from Redis, and writes them in a thread of its own."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._writer = ThreadPoolExecutor(1, "runs")
 
     def read(self, name: str) -> pl.DataFrame:
-        """A run, mapped from the host's cache, into which it may have to be fetched."""
+        """A run, mapped from the host's cache; it is fetched into the cache first if necessary."""
         return self._store.read(name)
 
     def write(self, runs: Mapping[str, pl.DataFrame]) -> Callable[[], None]:

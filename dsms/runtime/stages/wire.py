@@ -1,6 +1,6 @@
-"""Messages between the stages of a fragment and its driver, and their form in Spark and Arrow.
+"""Messages between the stages of a fragment and its driver, and their encoding for Spark and Arrow.
 
-A row of an exchange is a message in an envelope, which has the target and stage it is sent to, its revision and lane.
+A row of an exchange is a message in an envelope, which names the receiving target and stage, the revision and the lane.
 Each kind of message is a struct, encoded by msgpack with the struct's name as its tag.
 """
 
@@ -29,9 +29,9 @@ from operators.core.errors import ExternalError
 from operators.core.ordering import Ordering
 from operators.streams.shed import Seen
 
-#: The stage of envelopes to the driver; later stages pass them on.
+#: The stage number of envelopes to the driver; later stages pass them on.
 DRIVER = 0
-#: The lane of envelopes about a source, whichever lanes read it.
+#: The lane of envelopes that are about a source and not about a lane.
 NO_LANE = ""
 _CHECK_BYTES = 4
 
@@ -41,8 +41,8 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Elements(Message, frozen=True, array_like=True, tag=True):
-    """Source or target stage → a later stage: elements of an exchange of the dataflow. From the source stage, `leaf`
-    is their source and `partition` its partition; else both are -1."""
+    """Source or target stage → a later stage: elements of an exchange of the dataflow. In messages of the source stage,
+    `leaf` is their source and `partition` its partition; otherwise both are -1."""
 
     exchange: int
     frame: Frame
@@ -65,12 +65,12 @@ class SourcesMoved(Message, frozen=True, array_like=True, tag=True):
 
 
 class Wake(Message, frozen=True, array_like=True, tag=True):
-    """Source stage → stage 1: the lane works on its queues, even if nothing was read."""
+    """Source stage → stage 1: the lane has to process its queues, even if nothing was read."""
 
 
 class SlicePosition(Message, frozen=True, array_like=True, tag=True):
     """Source stage → driver: the position in a source partition after a slice (the next offset and the partition's
-    clock), and how many records were read."""
+    clock), and the number of records read."""
 
     leaf: int
     partition: int
@@ -82,7 +82,7 @@ class SlicePosition(Message, frozen=True, array_like=True, tag=True):
 
     @property
     def position(self) -> Position:
-        """The position, as manifests have it."""
+        """The position, as it is stored in manifests."""
         return Position(self.offset, self.frontier, self.high, self.orders)
 
 
@@ -115,7 +115,8 @@ class SourceFailed(Message, frozen=True, array_like=True, tag=True):
 
 
 class SourceWaits(Message, frozen=True, array_like=True, tag=True):
-    """Source stage → driver: a partition of a source is read up to the offset, whose record waits for something."""
+    """Source stage → driver: a partition of a source was read up to `offset`; the record there has to wait, for the
+    given reason."""
 
     source: str
     name: str
@@ -145,7 +146,7 @@ class VerticesWorked(Message, frozen=True, array_like=True, tag=True):
 
 
 class Unread(Message, frozen=True, array_like=True, tag=True):
-    """Source stage → driver: how many records the lane has still to read after this batch."""
+    """Source stage → driver: the number of records that the lane still has to read after this batch."""
 
     records: int
 
@@ -172,8 +173,8 @@ class StateStored(Message, frozen=True, array_like=True, tag=True):
 
 
 class StageServed(Message, frozen=True, array_like=True, tag=True):
-    """Target stage → driver: the rows and bytes that arrived at a stage on a target, the bytes it worked on, and how
-    many nanoseconds that took."""
+    """Target stage → driver: the rows and bytes that arrived at a stage on a target, the bytes that it processed, and
+    the nanoseconds that this took."""
 
     stage: int
     rows: int
@@ -229,7 +230,7 @@ class Outbox(Protocol):
 
     def frame(self, pieces: Iterable[pl.DataFrame]) -> Frame:
         """The concatenation of pieces of one schema, at least one, as the frame of a message. Each piece may be freed
-        before the next is made."""
+        before the next one is created."""
         ...
 
 
@@ -241,14 +242,14 @@ def send_parts(outbox: Outbox, lane: str, message: Callable[[Frame], Elements], 
 
 
 class LocalOutbox:
-    """Keeps messages as they are, within the process."""
+    """Keeps messages unencoded, for use within the process."""
 
     def __init__(self, revision: int) -> None:
         self._revision = revision
         self.sent: list[Envelope] = []
 
     def send(self, lane: str, message: Message, *, target: int = 0, stage: int = DRIVER) -> None:
-        """Appends it to `sent`."""
+        """Appends the message to `sent`."""
         self.sent.append(Envelope(target, stage, self._revision, lane, message))
 
     def frame(self, pieces: Iterable[pl.DataFrame]) -> Frame:
@@ -257,8 +258,8 @@ class LocalOutbox:
 
 
 class ArrowOutbox:
-    """Encodes messages to other processes at once, so that their frames can be freed. Large frames go into files of
-    `directory`, if there is one; what goes to the driver is taken of the `share` of the task."""
+    """Encodes messages to other processes immediately, so that their frames can be freed. Large frames go into files of
+    `directory`, if there is one. Rows sent to the driver are taken from the task's `share` of the driver's memory."""
 
     def __init__(self, revision: int, directory: Path | None = None, share: DriverShare | None = None) -> None:
         self._revision, self._directory = revision, directory
@@ -286,7 +287,7 @@ class ArrowOutbox:
         return Frame(pack(self._share.counted(pieces), self._directory))
 
     def batch(self) -> pa.RecordBatch:
-        """All messages as an Arrow batch of `ENVELOPE_ARROW`; afterwards no message can be sent."""
+        """All messages as an Arrow batch with the schema `ENVELOPE_ARROW`; afterwards no message can be sent."""
         count = len(self._targets)
         ends = arrow_buffer(np.array(self._ends, np.int32))
         arrays: list[pa.Array[Any]] = [
@@ -309,7 +310,7 @@ def _frame(kind: type, value: object) -> Frame:
 
 
 def _check(address: tuple[int, int, int, str], message: bytes) -> bytes:
-    """The check sum behind a message: Spark passes messages through files without any."""
+    """The checksum that is appended to a message, because Spark passes messages through files without checksums."""
     return crc32(message, _address_check(address)).to_bytes(_CHECK_BYTES, "little")
 
 
@@ -322,7 +323,7 @@ _DECODER = msgspec.msgpack.Decoder(AnyMessage, dec_hook=_frame)
 
 
 def envelopes(batch: pa.RecordBatch | pa.Table) -> Iterator[Envelope]:
-    """The envelopes of an Arrow batch.
+    """The envelopes of an Arrow batch. Raises ExternalError if a message is damaged.
 
     >>> outbox = ArrowOutbox(revision=3)
     >>> outbox.send("o1", Unread(7))

@@ -1,6 +1,7 @@
 """Spark's classes as an archive that the JVM maps instead of loading them one by one, so that executors start sooner.
 
-`python -m dsms.spark.compat.class_archive` makes it, once for each pair of a Java and a Spark. It is optional.
+`python -m dsms.spark.compat.class_archive` creates the archive, once for each pair of Java and Spark installations. The
+archive is optional.
 """
 
 from __future__ import annotations
@@ -22,20 +23,19 @@ from dsms.spark.compat.spark_home import jars, linked_home
 from dsms.spark.compat.trick import SWITCH, Trick
 
 TRICK = Trick("class_archive", "5 s of an executor's start and 5.7 CPU s")
-#: The JVM only plans and moves bytes: the quick compiler and the serial collector leave the cores to the workers. An
-#: archive is valid only with these options.
+#: The options of the JVM. It only plans and moves bytes, so it gets the quick compiler and the serial garbage
+#: collector, which leave the cores to the workers. An archive is valid only with the same options.
 JVM = "-Djdk.lang.Process.launchMechanism=VFORK -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 _TIMEOUT_S = 300
-#: How many archives are kept: a machine may have several installations.
+#: How many archives are kept, because a machine may have several installations.
 _KEPT = 3
 
 
 def installed(environ: Mapping[str, str]) -> Path | None:
-    """The directory for this Java and this Spark, which may not exist; None if there is no Java.
+    """The directory for this Java and this Spark, which may not exist yet; None if there is no Java.
 
-    A JVM uses an archive only if the jars of its classes have the paths and the modification times that they had when
-    it was made.
+    A JVM uses an archive only if the jars of its classes still have the paths and modification times from its creation.
     """
     if (java := _java_home(environ)) is None:
         return None
@@ -47,13 +47,13 @@ def installed(environ: Mapping[str, str]) -> Path | None:
 
 
 def archive(environ: Mapping[str, str]) -> Path | None:
-    """The path of the archive, which may not exist; None if there is no Java."""
+    """The path of the archive, which may not exist yet; None if there is no Java."""
     directory = installed(environ)
     return directory and directory / "classes.jsa"
 
 
 def home(environ: Mapping[str, str]) -> Path | None:
-    """The SPARK_HOME that the archive was made with; None if there is none."""
+    """The SPARK_HOME with which the archive was created; None if it does not exist."""
     directory = installed(environ)
     return directory / "home" if directory is not None and (directory / "home").is_dir() else None
 
@@ -69,17 +69,18 @@ def options(environ: Mapping[str, str]) -> str:
 
 
 def make(environ: Mapping[str, str]) -> bool:
-    """Makes the archive unless it exists; returns whether it exists afterwards."""
+    """Creates the archive unless it exists; returns whether it exists afterwards."""
     target = archive(environ)
     if target is None or target.is_file():
         return target is not None
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        with suppress(OSError):  # another process has made it
+        with suppress(OSError):  # another process has created it
             linked_home(Path(scratch) / "home").rename(target.parent / "home")
         made = Path(scratch) / "classes.jsa"
         command = [sys.executable, "-m", "dsms.spark.compat.class_archive", "session", f"{scratch}/session"]
-        unswitched = {name: value for name, value in environ.items() if name != SWITCH}  # an archive serves all tricks
+        # with all tricks on, so that the archive has the classes for all of them
+        unswitched = {name: value for name, value in environ.items() if name != SWITCH}
         env = {**unswitched, "JAVA_TOOL_OPTIONS": "", "DSMS_CLASS_ARCHIVE": f"-XX:ArchiveClassesAtExit={made} {_QUIET}"}
         done = subprocess.run(command, env=env, capture_output=True, timeout=_TIMEOUT_S, check=False)
         if done.returncode == 0 and made.is_file():
@@ -89,8 +90,8 @@ def make(environ: Mapping[str, str]) -> bool:
 
 
 def _forget(newest: Path) -> None:
-    """Removes what is left of an archive that could not be made, and the oldest archives. Their homes, which consist of
-    links, stay: an executor may run with one."""
+    """Removes the remains of an archive that could not be created, and the oldest archives. Their homes, directories of
+    links, stay, because an executor may be running with one."""
     if not (newest / "classes.jsa").is_file():
         shutil.rmtree(newest)
     archives = sorted(newest.parent.glob("*/classes.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
@@ -107,7 +108,7 @@ def _java_home(environ: Mapping[str, str]) -> Path | None:
 
 
 def _session(scratch: Path) -> None:
-    """Does what an executor does at its start. The JVM writes the archive when it ends."""
+    """Does what an executor does at its start. The JVM writes the archive when it exits."""
     from pyspark import SparkContext
 
     from dsms.spark.scratch import scratch_directory

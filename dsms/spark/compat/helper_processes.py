@@ -1,7 +1,7 @@
-"""Ending the Python processes in which Spark makes and plans a stream's source, after the stream's first batch.
+"""Ends the Python processes in which Spark creates and plans a stream's source, after the stream's first batch.
 
-They are needed once, but would never end. Spark starts others for the next stream. Their factories are found in a
-private field of `SparkEnv`, by reflection.
+They are needed only once, but never end by themselves. Spark starts new ones for the next stream. Their factories are
+found in a private field of `SparkEnv`, by reflection.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from dsms.spark.compat.trick import Trick
 TRICK = Trick("helper_processes", "114 MB in the first minute of an executor, 48 MB after it")
 log = structlog.get_logger()
 _ENV = "org.apache.spark.SparkEnv"
-#: The prefix of the names of their modules.
+#: The prefix of the names of these processes' modules.
 HELPERS = "pyspark.sql.worker."
-#: The streams of this process that have not had their first batch.
+#: The streams of this process that have not had their first batch yet.
 _starting: set[str] = set()
 _lock = threading.Lock()
 
 
 def expect_first_batch(stream: str) -> None:
-    """Keeps the helpers for a stream that is about to start."""
+    """Keeps the helpers alive for a stream that is about to start."""
     with _lock:
         _starting.add(stream)
 
 
 def end_helpers(stream: str, spark: SparkSession) -> None:
-    """Ends the helpers, unless another stream is starting. Called when a stream is stopped or has its first batch,
-    after which it needs none."""
+    """Ends the helpers, unless another stream is starting. To be called when a stream is stopped or has its first
+    batch, because from then on it needs no helpers."""
     with _lock:
         if stream in _starting:
             _starting.remove(stream)
@@ -44,7 +44,7 @@ def end_helpers(stream: str, spark: SparkSession) -> None:
 
 def _end(spark: SparkSession) -> None:
     """Stops the factories of the helpers, as Spark itself does when one of their processes fails. There is no public
-    method for this; in another version of Spark it may fail, and the helpers stay."""
+    method for this. If it fails in another version of Spark, the helpers stay."""
     try:
         pairs = _private_field(spark, _ENV, "pythonWorkers", _private_field(spark, f"{_ENV}$", "env", None)).iterator()
         while pairs.hasNext():

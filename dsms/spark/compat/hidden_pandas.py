@@ -1,7 +1,7 @@
-"""Processes without pandas: pyarrow and PySpark import it if it is installed, though nothing here needs it.
+"""Hides pandas from a process: pyarrow and PySpark import it if it is installed, although nothing here needs it.
 
-A finder hides the package from the process. PySpark checks that pandas is installed before it makes a function over
-Arrow batches; that check is replaced by one that passes.
+An import finder hides the package. Before PySpark creates a function over Arrow batches, it checks that pandas is
+installed; this check is replaced by one that always passes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ CHECK = ("pyspark.sql.pandas.functions", "require_minimum_pandas_version")
 
 
 class _Hidden:
-    """Finds no pandas."""
+    """An import finder that hides pandas."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Raises for pandas; other modules are found by the finders after this one."""
+        """Raises ModuleNotFoundError for pandas; the finders after this one find other modules."""
         if name == "pandas":
             raise ModuleNotFoundError(name)
         return None
@@ -36,7 +36,7 @@ def without_pandas(environ: Mapping[str, str]) -> None:
 
 
 def spark_without_pandas(environ: Mapping[str, str]) -> None:
-    """Lets PySpark make functions over Arrow batches without pandas."""
+    """Lets PySpark create functions over Arrow batches without pandas."""
     if TRICK.on(environ):
         module, function = CHECK
         setattr(importlib.import_module(module), function, lambda: None)

@@ -1,7 +1,7 @@
-"""Cheaper checkpoints: without checksum files, and without starting a process to change the mode of each file.
+"""Cheaper Spark checkpoints: without checksum files, and without starting a process to change the mode of each file.
 
-The checkpoint of a stream is not needed after a crash, since recovery reads the manifest. The classes are Spark's and
-Hadoop's own, but not their defaults for local files.
+Spark's checkpoint of a stream is not needed after a crash, since recovery reads the manifest. The classes are Spark's
+and Hadoop's own, but not the defaults for local files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SETTINGS = {
 
 
 def settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a session.
+    """The settings for a session; empty if the trick is switched off.
 
     >>> settings({"DSMS_PLAIN_SPARK": "1"})
     {}

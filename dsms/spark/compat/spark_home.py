@@ -1,8 +1,8 @@
-"""A SPARK_HOME of links: its Python is the installed package, and its jars are those that an executor may need.
+"""A SPARK_HOME of symbolic links: its Python is the installed package, its jars are those that an executor may need.
 
-Spark's own SPARK_HOME has the Python package as a zip of sources, which is first on the path of the five Python
-processes that a stream starts, so that each of them compiles it. A directory named `pyspark.zip` replaces it. The JVM
-keeps a list of the entries of each jar, so fewer jars take less memory.
+Spark's own SPARK_HOME has the Python package as a zip file of sources. It is first on the path of the five Python
+processes that a stream starts, so each of them compiles the sources. Here a directory named `pyspark.zip` replaces it.
+The JVM keeps a list of the entries of each jar, so fewer jars take less memory.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pyspark
 from dsms.spark.compat.trick import Trick
 
 TRICK = Trick("spark_home", "59 MB of an executor, and what the class archive saves, which needs it")
-#: The prefixes of the jars of other parts of Spark: machine learning, graphs, Hive, Kubernetes and Yarn as masters, the
-#: server and the shells of Spark Connect and Scala.
+#: The prefixes of the jars that are left out, those of other parts of Spark: machine learning, graphs, Hive, Kubernetes
+#: and Yarn as masters, the server and the shells of Spark Connect and Scala.
 _OTHERS = (
     "algebra", "arpack", "blas", "breeze", "cats-", "connect-repl", "datanucleus-", "derby", "hive-", "JTransforms",
     "kubernetes-", "lapack", "scala-compiler", "spark-connect", "spark-graphx", "spark-hive", "spark-kubernetes",
@@ -29,9 +29,9 @@ def jars() -> list[Path]:
 
 
 def linked_home(target: Path) -> Path:
-    """Makes a SPARK_HOME of links at `target`, which must not exist, and returns it."""
+    """Creates a SPARK_HOME of links at `target`, which must not exist, and returns it."""
     package = Path(pyspark.__file__).parent
-    # Spark looks for a file of this name, but Python accepts a directory on its path as well
+    # Spark looks for a zip file of this name, but Python also accepts a directory
     modules = target / "python" / "lib" / "pyspark.zip"
     modules.mkdir(parents=True)
     (modules / package.name).symlink_to(package)

@@ -1,13 +1,13 @@
-"""A trick: its name, and whether it is switched on."""
+"""A trick that relies on internals of Spark: its name, and whether it is switched on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: The environment variable with the names of the tricks to turn off; `1` or `all` stands for all of them.
+#: The environment variable with the names of the tricks to turn off; `1` or `all` turns all of them off.
 SWITCH = "DSMS_PLAIN_SPARK"
-#: The Spark versions, major and minor, with which all tricks work.
+#: The Spark versions (major and minor) with which all tricks were tested.
 SEEN_WITH = ("4.3",)
 
 
@@ -32,7 +32,7 @@ class Trick:
 
 
 def unseen(version: str) -> bool:
-    """Whether the tricks have not been tried with a version of Spark.
+    """Whether the tricks have not been tested with a version of Spark.
 
     >>> unseen("4.3.0"), unseen("5.0.1")
     (False, True)

@@ -1,9 +1,9 @@
-"""The process from which Spark forks Python workers, with all modules imported: workers start at once and share its
-pages.
+"""The process from which Spark forks Python workers, with all modules already imported.
 
-Spark's own daemon forks before anything is imported, because a library may start threads. Ours start only threads that
-manage memory: those of jemalloc, which handle forks, and Polars' cleaner of spilled data, of which there is none here.
-Thread pools start with the first computation, which is in a worker.
+The workers start immediately and share its memory pages. Spark's own daemon forks before anything is imported, because
+a library may start threads, which do not survive a fork. The libraries used here start only threads that manage memory:
+those of jemalloc, which handle forks, and Polars' cleaner of spilled data, and no data is spilled here. Thread pools
+start with the first computation, which takes place in a worker.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dsms.spark.compat.hidden_pandas import without_pandas
 from dsms.spark.compat.trick import Trick
 
 TRICK = Trick("worker_daemon", "1.4 s of an executor's start, 1.5 CPU s and 86 MB of an executor")
-#: This module, as Spark is told to start it.
+#: The name of this module, which is passed to Spark.
 MODULE = "dsms.spark.compat.worker_daemon"
 
 #: The modules of source and target tasks, the client with which they fetch Avro schemas, and modules that these would
-#: import at the first use. Spark itself names the worker module.
+#: import on first use. Spark itself passes the name of the worker module.
 MODULES = (
     "dsms.runtime.stages.source_task",
     "dsms.runtime.stages.target_task",
@@ -34,7 +34,7 @@ MODULES = (
 
 
 def main() -> None:
-    """Imports the modules, and serves Spark until that closes the pipe."""
+    """Imports the modules, and serves Spark until Spark closes the pipe."""
     from pyspark import daemon
 
     for name in (*sys.argv[1:2], *MODULES):
