@@ -1,8 +1,8 @@
 """Sends random statements to a real coordinator: `python -m integration.statement_fuzz --statements 1000 --seed 1`.
 
-No statement may be answered with a failure of the server, or take long. The exit code is 1 if one was; the report names
-each of them with its text. While other programs keep all processors busy, the time that counts is what the coordinator
-and its processes computed, not what they waited for a processor.
+No statement may be answered with a server error, or take longer than 2 s. The exit code is 1 if one was or did; the
+report names each of them with its text. While other programs keep all processors busy, the processor time of the
+coordinator and its processes counts, not the time for which they waited for a processor.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from integration.statement_grammar import BASE, ROOT, StatementGrammar
 #: Statements of `make fuzz`.
 STATEMENTS = int(os.environ.get("DSMS_FUZZ_STATEMENTS", "100000"))
 REPORT = ROOT / "benchmarks" / "out" / "statement_fuzz.json"
-#: No call may take longer.
+#: The longest time that a call may take.
 LONGEST_S = 2.0
-#: After so many statements all objects are dropped and made anew, so that they do not become more and more.
+#: After this many statements all objects are dropped and re-created, so that their number does not grow.
 _ROUND = 150
 _SHOWN = 2_000
 _LISTED = 50
@@ -39,8 +39,8 @@ _LISTED = 50
 
 @dataclass(frozen=True)
 class Call:
-    """A call that should not have been answered as it was: the statement with its number, the answer, how long it took
-    when it was first sent and when it was repeated, and the times that count."""
+    """A call with a server error, or one that took too long: the statement with its number, the answer, how long it
+    took when it was first sent and when it was repeated, and the times of both that are compared with the limit."""
 
     number: int
     statement: str
@@ -54,13 +54,13 @@ class Call:
 
 @dataclass
 class Report:
-    """What a run found. `slow` are the calls that took longer than allowed twice."""
+    """What a run found. `slow` are the calls that took too long both times."""
 
     seed: int
     statements: int = 0
     seconds: float = 0.0
     statuses: dict[str, int] = field(default_factory=dict)
-    #: The longest call, and the longest time that counts.
+    #: The longest time of a call, and the longest time that was compared with the limit.
     slowest_s: float = 0.0
     slowest_counted_s: float = 0.0
     #: The calls made while other programs kept all processors busy.
@@ -72,14 +72,14 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether every statement was answered soon, and none with a failure of the server."""
+        """Whether every statement was answered in time and without a server error."""
         return not self.failed and not self.slow
 
 
 @dataclass(frozen=True)
 class Took:
-    """How long a call took, and the time that counts: its own, or the processor time of the coordinator where other
-    programs kept all processors busy."""
+    """How long a call took, and the time to compare with the limit: the same, or the processor time of the coordinator
+    if other programs kept all processors busy."""
 
     seconds: float
     counted_s: float
@@ -93,7 +93,7 @@ class Sender:
         self._cluster, self._client, self._report = cluster, client, report
 
     def renew(self) -> None:
-        """Drops all objects and makes those that there are at the beginning."""
+        """Drops all objects and re-creates the initial ones."""
         for kind in ("queries", "streams", "sources"):
             for item in self._client.get(f"/v1/{kind}").json():
                 word = item["kind"].split()[-1].upper()
@@ -103,7 +103,7 @@ class Sender:
         assert status == httpx.codes.OK, answer
 
     def send(self, statement: str) -> None:
-        """Sends one text. One that took long is sent again, since a busy machine may be why."""
+        """Sends one text. If it took too long it is sent again, since a busy machine may be the reason."""
         report = self._report
         status, answer, took = self._timed(statement)
         report.statements += 1
@@ -132,7 +132,7 @@ class Sender:
         coordinator = psutil.Process(self._cluster.coordinator.pid)
         total = 0.0
         for process in (coordinator, *coordinator.children(recursive=True)):
-            with suppress(psutil.NoSuchProcess):  # its time is the parent's, as that of an ended child
+            with suppress(psutil.NoSuchProcess):  # it has ended, and its time is now part of its parent's
                 total += sum(process.cpu_times()[:4])
         return total
 
@@ -156,7 +156,7 @@ class Sender:
 
 
 def fuzz(cluster: Cluster, statements: int, seed: int) -> Report:
-    """Sends so many statements, and says on standard error how far it is."""
+    """Sends this many statements, or fewer after 50 bad answers, and reports progress on standard error."""
     report, grammar = Report(seed), StatementGrammar(seed)
     begun = time.monotonic()
     with httpx.Client(base_url=cluster.url, timeout=300, trust_env=False) as client:
@@ -198,7 +198,7 @@ def cluster_of_its_own() -> Iterator[Cluster]:
 
 
 def main() -> int:
-    """Runs what the command line asks for."""
+    """Runs the command line; returns 1 if an answer was bad."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--statements", type=int, default=STATEMENTS)
     parser.add_argument("--seed", type=int, default=int(time.time()))

@@ -1,4 +1,4 @@
-"""The client of the commands: a failure is reported at once; trying again is left to the user."""
+"""The API client of the commands. It reports a failure at once: whether to try again is up to the user."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class ApiClient(Client):
         return self._do(Call("GET", "/v1/plan", bytes, params={"format": form}))
 
     def control(self, kind: str) -> list[Document]:
-        """The entities of a kind of what runs, such as "queries"."""
+        """The control table of a kind of entity, such as "queries"."""
         return self._do(Call("GET", f"/v1/control/{kind}", _documents))
 
     def request_checkpoint(self) -> int:
-        """Asks executors for checkpoints; returns the number that they report once it is served."""
+        """Asks executors for checkpoints. Returns the request's number, which executors report once it is served."""
         return int(self._do(Call("POST", "/v1/checkpoints", _document))["request"])
 
     def check_publishing(self, topic: str, *, force: bool) -> None:

@@ -48,8 +48,8 @@ def follow(
     deadline: float | None = None,
     pause_s: float = _POLL_S,
 ) -> None:
-    """Draws a bar for each query until all have read what was there when they were first asked. Raises UserError for
-    one that will not, and ExternalError when the time of the deadline has come."""
+    """Draws a bar for each query until every query has read all records that its sources held when it was first
+    polled. Raises UserError for a query that cannot catch up, and ExternalError once the deadline has passed."""
     tasks = {name: bars.add_task(name, total=None, completed=0, rate="") for name in names}
     ends: dict[str, int] = {}
     while tasks:
@@ -71,7 +71,8 @@ def follow(
 
 
 def _progress(query: dict[str, Any]) -> dict[str, Any] | None:
-    """How far a query has read; None while no executor runs it. UserError where that will not change."""
+    """How far a query has read; None while no executor runs it. Raises UserError for an object that is not a query, and
+    for a query that is paused, halted or failed."""
     state, name = str(query.get("state", "")), query["name"]
     if query.get("kind") not in ("view", "query"):
         raise UserError(f'"{name}" is a {query.get("kind")}', hint="name views and queries")

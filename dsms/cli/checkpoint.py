@@ -89,7 +89,7 @@ def verify(
     id: Annotated[str | None, typer.Argument(help="Id of a checkpoint; all by default.")] = None,
     cluster: Name = "local",
 ) -> None:
-    """Read every copy that checkpoints name, and compare its checksum. Exit code 1 if any is damaged.
+    """Read every run and catalog copy of the checkpoints, and compare checksums. The exit code is 1 if any is damaged.
 
     Example: dsms checkpoint verify --checkpoints /backup/dsms
     """
@@ -129,10 +129,10 @@ def restore(  # noqa: PLR0913 one parameter an option
     ] = None,
     prefix: Annotated[str, typer.Option(help="What the topics of results and dead letters begin with.")] = "",
 ) -> None:
-    """Make a new cluster that goes on from the checkpoints of another one, such as a copy of production for a test.
+    """Make a new cluster that continues from the checkpoints of another one, such as a copy of production for a test.
 
-    Recovery of the cluster itself needs no command: its executors do it. The new one is started as any other, with its
-    name and the same store.
+    Recovery of the cluster itself needs no command: its executors do it. Start the new cluster like any other, with its
+    own name and the same store.
 
     Example: dsms checkpoint restore --checkpoints s3://state/dsms --cluster main --to test --kafka 127.0.0.1:9092
     --prefix test.
@@ -154,7 +154,7 @@ def restore(  # noqa: PLR0913 one parameter an option
 
 
 def _chosen(store: CheckpointStore, ids: list[str]) -> Checkpoint:
-    """The checkpoint of a fragment that is asked for by id, else the newest sound one."""
+    """The newest sound checkpoint of a fragment, or of those with one of the ids. Raises UserError if none is sound."""
     found = store.find().checkpoints
     wanted = [each for each in found if each.id in ids] or list(found)
     sound = next((each for each in wanted if not store.verify(each)), None)
@@ -171,7 +171,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _stores(url: str, cluster: str) -> Iterator[CheckpointStore]:
-    # imported only here: S3's client takes seconds, and no other command needs it
+    # imported only here: S3's client takes seconds to import, and no other command needs it
     from connectors.objects.store import ObjectStore
     from dsms.runtime.checkpoints.store import CheckpointStore, fragments
 

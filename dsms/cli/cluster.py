@@ -1,4 +1,4 @@
-"""Which cluster a command talks to."""
+"""The cluster that a command talks to."""
 
 import os
 from pathlib import Path
@@ -26,8 +26,8 @@ DEFAULT_DATA_DIR = Path(".dsms")
 
 
 def coordinator_url(coordinator: str | None, data_dir: Path) -> str:
-    """The given URL, else that of the cluster that runs in the data directory. Raises ExternalError if none does, or if
-    it has stopped for lack of room on the disk."""
+    """The given URL, else that of the cluster that runs in the data directory. Raises ExternalError if no cluster runs
+    there, or if it is stopped for lack of disk space."""
     if coordinator:
         return coordinator
     state = status(data_dir)
@@ -48,15 +48,15 @@ def connect(coordinator: str | None, data_dir: Path) -> ApiClient:
 
 
 def take_local_token(url: str, data_dir: Path) -> None:
-    """Sets `DSMS_TOKEN`, for all that this command calls, to the token of the cluster in the data directory, if that is
-    the one at the URL and no other token is set."""
+    """Sets `DSMS_TOKEN` in this process to the token of the cluster in the data directory, if that cluster has this URL
+    and no token is set yet."""
     if "DSMS_TOKEN" not in os.environ and (token := local_token(url, data_dir)) is not None:
         os.environ["DSMS_TOKEN"] = token
 
 
 def kafka_settings(api: ApiClient) -> KafkaSettings:
     """The client settings of the cluster's Kafka: the coordinator knows its address, the environment the rest."""
-    from connectors.kafka.properties import kafka_settings as settings_of  # it makes a client, which most commands lack
+    from connectors.kafka.properties import kafka_settings as settings_of  # imports a client that few commands need
 
     address = api.status().get("kafka")
     if not address:

@@ -77,7 +77,7 @@ def keywords() -> tuple[str, ...]:
     >>> keywords()[:4]
     ('ACTIVATE', 'AGGREGATE', 'AGGREGATES', 'ALARMS')
     """
-    from dsms.registration.statements import STATEMENTS  # late: no other part of the command line needs the planner
+    from dsms.registration.statements import STATEMENTS  # imported only when needed: it loads the planner
 
     starts = (word for kind in STATEMENTS for words in kind.starts for word in words)
     further = (word for kind in STATEMENTS for word in kind.words)
@@ -85,8 +85,8 @@ def keywords() -> tuple[str, ...]:
 
 
 class SqlCompleter(Completer):
-    """Offers keywords in the case of the typed prefix, and names as they are spelled; `names` returns none when the
-    coordinator cannot be asked."""
+    """Offers keywords in the case of the typed prefix, and names as they are spelled. `names` returns nothing if the
+    coordinator does not answer."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._names = names

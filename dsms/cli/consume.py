@@ -35,14 +35,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What decoding and showing need to know of a result."""
+    """How to decode and show the changes of a result."""
 
     codec: RecordCodec
     columns: tuple[str, ...]
     key: tuple[str, ...]
 
     def change(self, arrival: Arrival) -> Change:
-        """The change of one record."""
+        """The change of one record. Raises UserError if the record has neither key nor value."""
         if arrival.value is not None:
             return Change(arrival.op, dict(self.codec.decode(arrival.value, key=False)), arrival.ts)
         if arrival.key is None:
@@ -104,10 +104,10 @@ def consume(  # noqa: PLR0913 (the options of a command line)
 
 
 def limited(follower: Follower, limits: Limits, frontier: Callable[[], int | None]) -> Iterator[Arrival]:
-    """The arrivals up to the limits.
+    """Yields arrivals until a limit is reached.
 
-    Changes below the frontier are in the topic before the frontier is reported, so once the frontier has reached
-    `until`, all changes that are still to be read lie below the ends that the partitions have at that moment.
+    A change is in the topic before a frontier above it is reported. So once the frontier has reached `until`, every
+    unread change below `until` is before the present ends of the partitions: reading ends there.
     """
     shown, last_arrival, latest = 0, time.monotonic(), None
     ends: dict[Partition, int] | None = None

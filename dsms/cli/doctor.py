@@ -28,13 +28,13 @@ def doctor(  # noqa: PLR0913 a parameter an option
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputFormat = "text",
 ) -> None:
-    """Check topics, records, copies, manifests and runs of a cluster; it needs Kafka and Redis alone.
+    """Check the topics, records, manifests, runs and other stored state of a cluster. Only Kafka and Redis must run.
 
-    The exit code is 1 while anything is left that is not as it should be.
+    The exit code is 1 if a problem remains.
 
     Example: dsms doctor --repair
     """
-    # planner and clients take a second, which no other command needs
+    # imported here: the planner and the clients take a second to import, and no other command needs them
     from connectors.kafka.properties import kafka_settings
     from dsms.coordinator.doctor.examination import Patient, examine
     from dsms.local.supervisor import status

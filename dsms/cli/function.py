@@ -15,7 +15,7 @@ from operators.core.errors import UserError
 from operators.core.quoting import quoted_text
 
 function = typer.Typer(no_args_is_help=True, help="Deploy, list or drop functions and aggregates written in Python.")
-#: The date of every file in an archive, so that equal sources have one hash.
+#: The date of every file in an archive. It is fixed, so that equal sources have equal hashes.
 _NO_DATE = (1980, 1, 1, 0, 0, 0)
 _NAME = re.compile(r"\s*([^\W\d]\w*)\s*\(")
 
@@ -39,7 +39,7 @@ def deploy(  # noqa: PLR0913 one parameter an option
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Make a Python function one of SQL. Needs the role administrator.
+    """Make a Python function available in SQL. Needs the role administrator.
 
     Example: dsms function deploy score.py 'score(price DOUBLE, n INT) RETURNS DOUBLE'
     """
@@ -61,7 +61,7 @@ def list_(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Show the functions, or the aggregates, and who uses them.
+    """Show the functions, or the aggregates, and the objects that use them.
 
     Example: dsms function list
     """
@@ -85,7 +85,7 @@ def drop(
 
 
 def packed(source: Path) -> bytes:
-    """A module as it is, the modules of a directory as a zip archive; equal sources are packed equally."""
+    """The bytes of a module, or a zip archive of a directory's modules. Equal sources give equal bytes."""
     if source.is_file():
         return source.read_bytes()
     files = sorted(path for path in source.rglob("*.py"))

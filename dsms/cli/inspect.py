@@ -1,4 +1,4 @@
-"""`dsms explain` and `dsms dead-letters`: why a result is as it is."""
+"""`dsms explain` and `dsms dead-letters`: show a plan, and the records that a source refused."""
 
 from typing import Annotated
 

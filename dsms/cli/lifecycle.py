@@ -111,7 +111,7 @@ def down(data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
 
 
 def _cluster(url: str, *, required: bool) -> dict[str, Any]:
-    """The coordinator's own status; unless it is `required`, a coordinator that does not answer is only noted."""
+    """The coordinator's own status. If the coordinator does not answer, raises when `required`, else prints a note."""
     try:
         with ApiClient(url) as api:
             return {"cluster": api.status()}

@@ -37,7 +37,7 @@ app = typer.Typer(
     help="Continuous SQL over Kafka.",
     epilog="Exit codes: 0 success, 1 request refused, 2 usage error, 3 service unreachable, 130 ended by Ctrl-C.",
 )
-#: The commands in the order of the help: a new one is a line here.
+#: The commands, in the order of the help. To add a command, add a line.
 COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
     "up": up,
     "status": status,

@@ -62,7 +62,7 @@ class TableView:
             self._apply_bag(op, row)
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows with their multiplicity, in the order in which they first arrived."""
+        """The rows in order of first arrival, each as often as its multiplicity."""
         rows = self._by_key.values() if self._key else (self._rows[i] for i in self._bag.elements())
         return [tuple(row.get(column) for column in self.columns) for row in rows]
 

@@ -1,4 +1,4 @@
-"""What commands print: data on standard output, notes and errors on standard error."""
+"""Prints the output of commands: data to standard output, notes and errors to standard error."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str |
 
 
 def print_documents(documents: Sequence[dict[str, Any]], columns: Sequence[str] | None = None) -> None:
-    """Prints documents as a table of these columns, by default of all that occur."""
+    """Prints documents as a table of these columns, by default of all columns that occur."""
     names = list(columns or dict.fromkeys(name for document in documents for name in document))
     stdout().print(table(names, [[document.get(name) for name in names] for document in documents]))
 
@@ -75,7 +75,7 @@ def print_result(result: StatementResult) -> None:
 
 
 def print_error(error: DsmsError) -> None:
-    """Prints an error on standard error: the message, the place in the statement if known, and the hint."""
+    """Prints an error on standard error: the message, its notes (such as the location in the text) and the hint."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold red]error:[/] {escape(error.message)}")
     for text in getattr(error, "__notes__", ()):

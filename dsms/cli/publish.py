@@ -55,12 +55,12 @@ def publish(  # noqa: PLR0913 (the options of a command line)
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Send JSON lines to a topic, or lines of CSV and of Debezium's events as they are.
+    """Send JSON lines to a topic. Lines of CSV and Debezium events are sent unchanged.
 
     The field "ts" of JSON lines becomes the instant of the record and the field "op" ("+", "u" or "-") its kind of
     change, unless the topic's source has columns of these names. Sending stops at the first invalid line; the number
-    of records sent is always reported. Results, dead letters, logs of tables and internal topics are written by the
-    system alone: to these nothing is sent. With --advance and no file, only the promise is sent.
+    of records sent is always reported. Nothing is sent to topics that only the system writes (results, dead letters,
+    logs of tables, internal topics), unless --force is given. With --advance and no file, only the promise is sent.
 
     Example: echo '{"room": "a", "t": 31, "ts": 1}' | dsms publish readings --key room --create
     """
@@ -106,7 +106,7 @@ def _outgoing(lines: Lines, number: int, line: str) -> Any:
 
 @contextmanager
 def _lines(source: Document, registry: str, topic: str, encoding: str | None, key: list[str] | None) -> Iterator[Lines]:
-    """How the lines of a topic become records; connections are open meanwhile."""
+    """Gives the format that turns lines into records of the topic; its connections are open within the block."""
     form = FORMATS[encoding or source.get("format") or "json"]
     if form.codec is None:
         if key:
@@ -139,7 +139,7 @@ def _opened(file: str | None) -> Iterator[TextIO]:
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    """Gives a function to call for every record; the count is shown when standard error is a terminal."""
+    """Gives a function to call after every record; the count is shown if standard error is a terminal."""
     console = Console(stderr=True)
     layout = (SpinnerColumn(), TextColumn("{task.completed:,.0f} records"), TimeElapsedColumn())
     with Progress(*layout, console=console, transient=True, disable=not console.is_terminal) as progress:

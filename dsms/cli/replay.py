@@ -1,4 +1,4 @@
-"""`dsms replay`: refused records are written to their topic again."""
+"""`dsms replay`: writes refused records to their topic again."""
 
 from typing import Annotated
 

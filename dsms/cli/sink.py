@@ -1,4 +1,4 @@
-"""`dsms sink`: keeps a result in a database or in files, each change once."""
+"""`dsms sink`: writes a result to a database or to files, each change exactly once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from dsms.client.changes import Changes
     from dsms.client.documents import Change
 
-#: The most changes that are written at once.
+#: The most changes in one write.
 MOST = 10_000
 _SAID_EVERY_S, _IDLE_S = 10.0, 600.0
-#: How long a sink may be away: Kafka keeps deletions of keyed results for a day (`delete.retention.ms`).
+#: How long a sink may be stopped: Kafka keeps tombstones of keyed results for a day (`delete.retention.ms`).
 LONGEST_AWAY_H = 23
 
 
@@ -49,7 +49,7 @@ def sink(  # noqa: PLR0913 (the options of a command line)
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
 ) -> None:
-    """Keep a result in a table of a database, or its changes in Parquet files: each change once, whatever is killed.
+    """Keep a result in a database table, or its changes in Parquet files. A crash neither loses nor repeats a change.
 
     Example: dsms sink hot sqlite:////tmp/hot.db
 
@@ -69,8 +69,8 @@ def sink(  # noqa: PLR0913 (the options of a command line)
 
 
 def position_of(kept: Sink, *, keyed: bool, now: float | None = None) -> str | None:
-    """The token behind which a sink goes on; None at the beginning. Raises UserError where it was away for so long that
-    Kafka may have removed deletions of rows that it keeps."""
+    """The token after which a sink continues; None at the beginning. Raises UserError if the sink of a keyed result was
+    stopped for so long that Kafka may have removed tombstones of rows that the sink still holds."""
     position = kept.position()
     if position is None:
         return None
@@ -84,7 +84,7 @@ def position_of(kept: Sink, *, keyed: bool, now: float | None = None) -> str | N
 
 
 def _sink(known: dict[str, Any], target: str, table: str | None) -> Sink:
-    """What keeps the result. Its libraries are slow to import, and few other commands need them."""
+    """The sink of the target. Its libraries are imported here: they are slow to import, and few commands need them."""
     from connectors.tables.sink import SinkResult
     from connectors.tables.sink_database import DatabaseSink
     from connectors.tables.sink_files import ParquetSink
@@ -117,8 +117,8 @@ def _keep(changes: Changes, kept: Sink, every_s: float) -> None:
 
 
 def gathered(parts: Iterator[list[Change]], every_s: float, most: int = MOST) -> Iterator[list[Change]]:
-    """The changes of several parts as one, of those that come within a time, unless they are many; nothing where
-    nothing comes for ten minutes.
+    """Merges the parts that arrive within `every_s` seconds into one list, which ends earlier at `most` changes. Yields
+    an empty list when no change has arrived for ten minutes.
 
     >>> list(gathered(iter([[1], [2, 3], [4]]), 60))
     [[1, 2, 3, 4]]

@@ -24,9 +24,9 @@ from dsms.cli.output import note
 from operators.core.errors import DsmsError, UserError
 
 source = typer.Typer(no_args_is_help=True, help="Propose how a topic is read.")
-#: Numbers between these are taken for milliseconds since 1970 in a column that could be a time: 2001 to 2100.
+#: Numbers in this range, in a column whose name suggests a time, are read as milliseconds since 1970: 2001 to 2100.
 _MILLISECONDS = range(10**12, 41 * 10**11)
-#: A column that goes back by more milliseconds is not the time at which records are made.
+#: A column that decreases by more milliseconds within a partition is not the time at which records are made.
 _FARTHEST_BACK = 3_600_000
 _TIMES = ("ts", "time", "at", "date", "when")
 
@@ -66,14 +66,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class Proposal:
-    """The statements, and what is to be said of them."""
+    """The proposed statements, and notes on them for the user."""
 
     sql: str
     notes: list[str] = field(default_factory=list)
 
 
 def last_records(settings: KafkaSettings, topic: str, count: int) -> Iterator[Sample]:
-    """The last committed records of each partition. UserError for a topic without records."""
+    """The last `count` committed records of each partition. Raises UserError if the topic has no records."""
     admin = settings.admin()
     places = [(topic, partition) for partition in partitions_of(admin, topic)]
     begin, end = earliest(admin, places), latest(admin, places)
@@ -111,7 +111,7 @@ def proposal(topic: str, samples: Sequence[Sample], name: str | None = None) -> 
     if not columns:
         raise UserError(f'no column is known of the records of topic "{topic}"', hint="; ".join(left_out.values()))
     notes += [f'"{name}" is left out: {why}' for name, why in left_out.items()]
-    # a column named TS is none of the row, but its values can be the instants
+    # a column named TS cannot be declared, but its values can be the instants
     timed = [*columns, *(guess for guess in guesses if guess.name.upper() == "TS" and guess.kind == pa.int64())]
     clauses = [*([f"FORMAT {form}"] if form != "JSON" else []), *_time(form, timed, rows)]
     key = _key(samples, columns)
@@ -125,7 +125,7 @@ def proposal(topic: str, samples: Sequence[Sample], name: str | None = None) -> 
 
 
 def _unusable(guess: Guess, guesses: Sequence[Guess]) -> str | None:
-    """Why a field is no column; None if it is one."""
+    """Why a field cannot be a column; None if it can."""
     if guess.kind is None:
         return "its values are of several types, or all NULL"
     if guess.name.upper() == "TS" or guess.name.startswith("__"):
@@ -140,7 +140,7 @@ _Rows = list[tuple[int, dict[str, Any]]]
 
 
 def _rows(samples: Sequence[Sample]) -> tuple[str, _Rows, list[str]]:
-    """The format that reads the records, with rows by partition, and what is to be said of it."""
+    """The format of the records, their rows with partitions, and notes for the user. Raises UserError if none fits."""
     values = [(sample.partition, sample.value) for sample in samples if sample.value is not None]
     if any(value[:1] == b"\0" for _, value in values):
         hint = "FORMAT AVRO takes the columns of their schema, which GET /schemas/ids/{id} of the registry shows"
@@ -172,7 +172,7 @@ def _envelope(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_event(event: dict[str, Any]) -> bool:
-    """Whether an object is a change event of Debezium, which also says where it comes from."""
+    """Whether an object is a change event of Debezium: it has an operation and a source."""
     return {"op", "source"} <= _envelope(event).keys()
 
 
@@ -183,7 +183,7 @@ def _changed(event: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _fields(value: bytes) -> dict[str, Any]:
-    """The fields of a line by their numbers, as numbers where they are such."""
+    """The fields of a line of CSV as c1, c2, …; text that the CSV decoder reads as a number is a number."""
     try:
         texts = next(csv.reader([value.decode().rstrip("\r\n")], strict=True), [])
     except (csv.Error, UnicodeDecodeError) as error:
@@ -192,14 +192,14 @@ def _fields(value: bytes) -> dict[str, Any]:
 
 
 def _number(text: str) -> Any:
-    """A field as a number, as the decoder of lines reads it; with zeros before it is a code."""
+    """A field as a number where the CSV decoder reads one. Text with leading zeros is a code and stays text."""
     if re.fullmatch(r"-?(0|[1-9]\d{0,17})", text):
         return int(text)
     return float(text) if re.fullmatch(r"-?(0|[1-9]\d*)\.\d+([eE][+-]?\d{1,2})?", text) else text or None
 
 
 def _time(form: str, columns: Sequence[Guess], rows: _Rows) -> list[str]:
-    """Where the instants are found: in the column that is never NULL, could be a time, and goes back least often."""
+    """The clauses for instants: they name the column that is never NULL, could be a time, and decreases least often."""
     if form == "DEBEZIUM":
         return ["TIMESTAMP BY ts_ms"]
     fits = [guess for guess in columns if not guess.nullable and _is_time(guess, rows)]
@@ -220,7 +220,7 @@ def _is_time(guess: Guess, rows: _Rows) -> bool:
 
 
 def _backwards(name: str, rows: _Rows) -> tuple[int, int]:
-    """How often a column goes back within a partition, and the farthest, in milliseconds."""
+    """How often a column decreases within a partition, and by how much at most, in milliseconds."""
     high: dict[int, int] = {}
     back = []
     for partition, row in rows:
@@ -233,7 +233,7 @@ def _backwards(name: str, rows: _Rows) -> tuple[int, int]:
 
 
 def _key(samples: Sequence[Sample], columns: Sequence[Guess]) -> list[str]:
-    """The columns of the records' keys, if these are objects of them."""
+    """The fields of the records' keys, if all keys are JSON objects with the same fields and each field is a column."""
     keys = [_object(sample.key) for sample in samples if sample.key is not None]
     if not keys or len(keys) < len(samples) or None in keys:
         return []

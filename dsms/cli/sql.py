@@ -68,7 +68,7 @@ def sql(
 
 
 def run(session: Session, text: str, output: str) -> None:
-    """Executes the statements and prints their results; a SqlError gets a note that points at its place in the text."""
+    """Executes the statements and prints their results. A SqlError gets a note that points at its location."""
     try:
         results = session.execute(text)
     except SqlError as error:
@@ -82,7 +82,7 @@ def run(session: Session, text: str, output: str) -> None:
 
 
 def names_of(session: Session) -> Iterable[str]:
-    """The names for completion; none when the coordinator cannot be asked."""
+    """The names for completion; empty if the coordinator does not answer."""
     listings = [getattr(session, kind, None) for kind in ("sources", "streams", "queries")]
     try:
         return {str(document["name"]) for listing in listings if listing for document in listing()}
@@ -91,7 +91,7 @@ def names_of(session: Session) -> Iterable[str]:
 
 
 def _answer(session: Session, text: str, output: str) -> None:
-    """Like `run`, but an error is printed, so that the shell goes on."""
+    """Like `run`, but prints an error instead of raising it, so that the shell continues."""
     try:
         run(session, text, output)
     except DsmsError as error:

@@ -1,11 +1,11 @@
-"""The text of statements: whether it is complete, and the place of an error in it."""
+"""The text of statements: whether it is complete, and a pointer to the location of an error in it."""
 
 from sqlglot import TokenType, tokenize
 from sqlglot.errors import TokenError
 
 
 def complete(text: str) -> bool:
-    """True for nothing, for a backslash command, and for text that ends with a semicolon outside braces and quotes.
+    """True for empty text, for a backslash command, and for text that ends with a semicolon outside braces and quotes.
 
     >>> [complete(t) for t in ("", "\\\\q", "SELECT 1", "SELECT ';", "SELECT 1;", "AGGREGATE f { x; ")]
     [True, True, False, False, True, False]

@@ -32,8 +32,8 @@ def token(  # noqa: PLR0913 a parameter an option
 ) -> None:
     """Make an API token.
 
-    The entry for the coordinator's token file is written to standard output, the token itself to standard error. With
-    any pattern of objects or topics, the token is for what the patterns name and for nothing else.
+    The entry for the coordinator's token file is written to standard output, the token itself to standard error. If any
+    pattern of objects or topics is given, the token permits only what the patterns match.
 
     Example: dsms token ann --role writer --read 'orders*' --write 'ann_*' --write-topics 'dsms.ann_*' >> tokens.toml
     """

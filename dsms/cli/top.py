@@ -1,4 +1,4 @@
-"""`dsms top`: what runs and what it takes, drawn again and again."""
+"""`dsms top`: shows the executors and queries with their load and state, redrawn periodically."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def top(  # noqa: PLR0913 (the options of a command line)
 
 @contextmanager
 def _shower(output: str, *, once: bool) -> Iterator[Callable[[list[Document], list[Document]], None]]:
-    """Shows what was seen: as a line of JSON, or as tables, which are drawn over unless there is one look alone."""
+    """Gives a function that shows one poll: as a line of JSON, or as tables, redrawn in place unless `once` is set."""
     if output == "json":
         yield lambda executors_, queries_: print_json({"executors": executors_, "queries": queries_})
     elif once:
@@ -82,7 +82,7 @@ def executors(status: Mapping[str, Any]) -> list[Document]:
 def queries(
     listed: Sequence[Document], running: Sequence[Document], status: Mapping[str, Any], sort: Sort
 ) -> list[Document]:
-    """A line for each query, in the order of `sort`: the most first, names from a to z.
+    """A line for each query, sorted by `sort`: greatest value first, names in ascending order.
 
     >>> known = [{"name": "a", "state": "running", "progress": {"records_per_second": 3}}, {"name": "b"}]
     >>> [query["query"] for query in queries(known, [{"id": "b", "load": 0.5}], {"lag": {"a": 9}}, "load")]

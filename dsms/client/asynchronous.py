@@ -77,7 +77,7 @@ class AsyncClient:
         return await self._do(calls.execute(sql, once=self._attempts > 1))
 
     async def create_view(self, name: str, query: object) -> StatementResult:
-        """Makes a view of a query: its text, or one that SQLAlchemy, sqlglot or Ibis has built."""
+        """Creates a view from a query: SQL text, or a query that SQLAlchemy, sqlglot or Ibis has built."""
         return (await self.execute(view_statement(name, query)))[0]
 
     async def sources(self) -> list[Document]:
@@ -125,8 +125,8 @@ class AsyncClient:
         return await self._do(calls.publish(source, rows, list(key), advance, once=self._attempts > 1))
 
     async def wait(self, name: str, token: Token | str, timeout_s: float = 30.0) -> Cover:
-        """Waits until a result covers published records. Raises NotCovered after the time-out, RecordRefused if some of
-        them were refused and are in no result."""
+        """Waits until a result covers published records. Raises NotCovered after the time-out or if the query has
+        stopped, and RecordRefused if some of the records were refused, which are then in no result."""
         deadline = time.monotonic() + timeout_s
         while True:
             left_s = deadline - time.monotonic()
@@ -144,13 +144,14 @@ class AsyncClient:
         patience_s: float = 60.0,
     ) -> AsyncChanges:
         """The changes of a result, each once, from the beginning, from now on, or after the change with the token
-        `after`. A lost connection is opened again, for up to `patience_s` seconds without success. With `follow` it
-        goes on until the result is dropped, and then raises ResultDropped; otherwise it ends at the present end."""
+        `after`. A lost connection is opened again; after `patience_s` seconds without success, Unavailable is raised.
+        With `follow` the changes continue until the result is dropped, and then ResultDropped is raised; otherwise
+        they end at the present end of the result."""
         feed = Feed(name, after, start, follow=follow, patience_s=patience_s)
         return AsyncChanges(feed, self._followed(feed))
 
     async def _followed(self, feed: Feed) -> AsyncGenerator[list[Change], None]:
-        """The changes that come together."""
+        """The changes as lists, one for each received part."""
         while not feed.ended:
             try:
                 async with aclosing(self._connected(feed)) as parts:

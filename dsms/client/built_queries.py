@@ -1,4 +1,4 @@
-"""Queries that are built without SQL text, by SQLAlchemy, sqlglot or Ibis, as the text that they stand for."""
+"""The SQL text of queries that SQLAlchemy, sqlglot or Ibis has built."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from operators.core.quoting import quoted_identifier
 
 class _SqlAlchemy(Protocol):
     def compile(self, **options: Any) -> object:
-        """What SQLAlchemy makes of a query."""
+        """The query as SQL."""
         ...
 
 
 def text_of(query: object) -> str:
-    """The SQL text of a query, with its constants in it.
+    """The SQL text of a query, with its constants as literals. Raises UserError for an object that is not a query.
 
     >>> import sqlalchemy as sa
     >>> hot = sa.table("hot", sa.column("room"), sa.column("t"))
@@ -45,7 +45,7 @@ def _compiled(query: _SqlAlchemy) -> object:
 
 
 def view_statement(name: str, query: object) -> str:
-    """The statement that makes a view of a query.
+    """The statement that creates a view from a query.
 
     >>> view_statement("warm", "SELECT room FROM hot")
     'CREATE MATERIALIZED VIEW "warm" AS SELECT room FROM hot'

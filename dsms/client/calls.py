@@ -117,14 +117,14 @@ def publish(source: str, rows: Iterable[Row], key: list[str], advance: int | Non
 
 
 def check_publishing(topic: str, *, force: bool) -> Call[None]:
-    """Asks whether records may be published to a topic; refused for a topic of the system."""
+    """Asks whether records may be published to a topic; the server refuses a topic that only the system writes."""
     path = f"/v1/topics/{_part(topic)}/publishing"
     return Call("GET", path, lambda _: None, params={"force": "true" if force else "false"})
 
 
 def covers(name: str, token: str, wait_s: float) -> Call[Cover]:
-    """Whether a result covers records. The server waits up to `wait_s`, at most LONGEST_WAIT_S, rounded up to whole
-    seconds, because with 0 it answers at once.
+    """Asks whether a result covers records. The server waits up to `wait_s`, at most LONGEST_WAIT_S. The wait is
+    rounded up to whole seconds, because with 0 the server answers at once.
 
     >>> [covers("hot", "o1:0/4", wait_s).params["wait"] for wait_s in (60.0, 2.5, 0.001, -1.0)]
     [20, 3, 1, 0]

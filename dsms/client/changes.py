@@ -1,4 +1,4 @@
-"""The changes of a result as they come: one by one, or as tables."""
+"""The changes of a result as they arrive: one by one, or as tables."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 #: The most changes in a table.
 MOST = 10_000
-#: What a table has before the columns of the result.
+#: The columns of a table before those of the result.
 _COLUMNS, _TYPES = ["op", "ts"], ["VARCHAR", "BIGINT"]
 #: The rows, columns and types of a table.
 _TableParts = tuple[list[dict[str, Any]], list[str], list[str]]
 
 
 class Changes(Iterator[Change]):
-    """The changes of a result, each once, as an iterator. Its tables go on behind the changes that were taken from
-    it."""
+    """The changes of a result, each once, as an iterator. Its tables continue after the changes that the iterator has
+    already returned."""
 
     def __init__(self, feed: Feed, parts: Generator[list[Change], None, None]) -> None:
         self._feed, self._parts = feed, parts
@@ -40,17 +40,18 @@ class Changes(Iterator[Change]):
         self._parts.close()
 
     def together(self) -> Iterator[list[Change]]:
-        """What comes together, as lists; the token of the last change of a list is the position after it."""
+        """The changes as lists, one for each received part. The token of its last change is the position after a
+        list."""
         rest, self._rest = self._rest[::-1], []
         return (part for part in itertools.chain([rest], self._parts) if part)
 
     def rows_of(self, changes: Sequence[Change]) -> pa.Table:
-        """The rows of changes of this result as an Arrow table; a removal has the key alone."""
+        """The rows of changes of this result as an Arrow table. A removal from a keyed result has only the key."""
         return arrow_table([change.values for change in changes], self._feed.columns, self._feed.types)
 
     def arrow(self, most: int = MOST) -> Iterator[pa.Table]:
-        """Arrow tables of what comes together, each with at most so many changes: `op`, `ts`, and the columns of the
-        result, of which a removal has the key alone."""
+        """Arrow tables of the received parts, each with at most `most` changes. Their columns are `op`, `ts` and those
+        of the result; a removal from a keyed result has only the key."""
         return (arrow_table(*part) for part in self._tables(most))
 
     def polars(self, most: int = MOST) -> Iterator[pl.DataFrame]:
@@ -98,7 +99,7 @@ class AsyncChanges(AsyncIterator[Change]):
 
 
 def _tables(changes: Sequence[Change], feed: Feed, most: int) -> Iterator[_TableParts]:
-    """The rows, columns and types of tables with at most so many changes."""
+    """The rows, columns and types of tables with at most `most` changes each."""
     columns, types = [*_COLUMNS, *feed.columns], [*_TYPES, *feed.types]
     for start in range(0, len(changes), most):
         piece = changes[start : start + most]

@@ -51,7 +51,7 @@ class Relation(msgspec.Struct, frozen=True):
         return arrow_table(self, self.columns, self.types)
 
     def pandas(self) -> Any:
-        """The relation as a pandas frame; where there are NULLs, whole numbers are floats, as pandas has it."""
+        """The relation as a pandas frame. Whole numbers in a column with NULLs become floats, as is usual in pandas."""
         return self.arrow().to_pandas()
 
     def _repr_html_(self) -> str:
@@ -85,7 +85,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """The position of a published record; `token` stands for this record alone."""
+    """The position of a published record; `token` represents this record alone."""
 
     partition: int
     offset: int

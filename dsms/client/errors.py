@@ -1,4 +1,4 @@
-"""The errors of a coordinator as exceptions, each also one of `operators.core.errors`, as in the second column.
+"""The errors of a coordinator as exceptions. Each also derives from the class of `operators.core.errors` at its right.
 
 ApiError                 kind, message, hint, status; line and column of an error in a text
 ├── StatementError       a statement is invalid at a line and column          SqlError
@@ -66,7 +66,7 @@ class OutcomeUnknown(Refused):
 
 
 class NotCovered(Refused):
-    """A result did not cover records in time; `cover` says how far it came."""
+    """A result did not cover records in time; `cover` shows its progress."""
 
     cover: Any = None
 
@@ -78,7 +78,7 @@ class RecordRefused(Refused):
 
 
 class Unavailable(ApiError, ExternalError):
-    """The coordinator, or a service that it needs, does not answer; `retry_after_s` is the wait it asks for."""
+    """The coordinator, or a service that it needs, does not answer; `retry_after_s` is the pause that it asks for."""
 
     kind = "external"
     retry_after_s: float | None = None

@@ -28,8 +28,8 @@ class ResultDropped(NotFound):
 
 
 class Feed:
-    """The position of a reader, which turns received bytes into changes, each once: after a lost connection it resumes
-    behind the last complete line.
+    """Turns received bytes into changes and keeps the position of the reader. After a lost connection it resumes after
+    the last complete line, so that each change is given once.
 
     >>> feed = Feed("hot")
     >>> [change.row for change in feed.take(
@@ -50,11 +50,11 @@ class Feed:
         follow: bool = True,
         patience_s: float = 60.0,
     ) -> None:
-        """`patience_s` is how long reconnecting is tried while nothing is received."""
+        """Reconnecting is tried for `patience_s` seconds while nothing is received."""
         self._name, self._start, self._follow, self._patience_s = name, start, follow, patience_s
         self.token = after
         self.ended = False
-        #: The columns of the result and their SQL types, once it has answered.
+        #: The columns of the result and their SQL types, once the server has answered.
         self.columns: list[str] = []
         self.types: list[str] = []
         self._pause_s, self._waited_s = _FIRST_PAUSE_S, 0.0
@@ -71,8 +71,8 @@ class Feed:
         return (change for line in lines if line and (change := self._line(line)) is not None)
 
     def together(self, part: bytes) -> Iterator[list[Change]]:
-        """What `take` gives as one list, if there is anything. If the result was dropped, what came before is given
-        before that is raised."""
+        """The changes of `take` as one list, or nothing if there are none. If the result was dropped, the changes
+        before that are given before ResultDropped is raised."""
         changes: list[Change] = []
         try:
             changes.extend(self.take(part))
@@ -96,7 +96,8 @@ class Feed:
         return None
 
     def lost(self, url: str, reason: object) -> float:
-        """The pause before the next connection after one was lost; raises Unavailable when `patience_s` is exceeded."""
+        """The pause before the next connection after one was lost. Raises Unavailable when the pauses exceed
+        `patience_s`, and at once for a reason that does not pass."""
         if self._waited_s >= self._patience_s or (isinstance(reason, Unavailable) and not reason.retryable):
             raise reason if isinstance(reason, ApiError) else unreachable(url, reason)
         asked = reason.retry_after_s if isinstance(reason, Unavailable) else None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def schema_of(columns: Sequence[str], types: Sequence[str]) -> pa.Schema:
-    """The columns of these names and SQL types. A type that Arrow does not have is the one that stores it.
+    """The schema of columns with these names and SQL types. A distinct type is replaced by the type that stores it.
 
     >>> schema_of(["room", "t"], ["VARCHAR", "DECIMAL(5, 2)"]).types
     [DataType(string), Decimal128Type(decimal128(5, 2))]

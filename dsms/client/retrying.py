@@ -1,4 +1,4 @@
-"""What both clients share besides the calls: connections, answers, and retries."""
+"""Connections, answers and retries, which both clients share."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ CUT = (httpx.TransportError, httpx.StreamError)
 
 
 def connection(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
-    """The settings of an httpx client; `token` defaults to the environment variable `DSMS_TOKEN`, or to what is in
-    the file that `DSMS_TOKEN_FILE` names, or to the token of `dsms up` where the URL is that of the cluster in the data
-    directory (`DSMS_DATA`, else `.dsms`). Certificates are those of `ClientTls`."""
+    """The settings of an httpx client. `token` defaults to the environment variable `DSMS_TOKEN`, or to the content of
+    the file that `DSMS_TOKEN_FILE` names, or to the token of `dsms up` if the cluster in the data directory
+    (`DSMS_DATA`, else `.dsms`) has this URL. Certificates are those of `ClientTls`."""
     known = _token_of(os.environ, url) if token is None else token
     headers = {"Authorization": f"Bearer {known}"} if known else {}
     settings = {"base_url": url, "timeout": httpx.Timeout(timeout_s, connect=5.0), "headers": headers}
@@ -62,8 +62,8 @@ def answered(call: Call[T], url: str, answer: httpx.Response) -> T:
 
 
 def again(call: Call[Any], attempts: int) -> dict[str, Any]:
-    """The settings of tenacity: a call that may be repeated is sent again after a transient failure, after a growing
-    pause or the one that the server asks for."""
+    """The settings of tenacity. A call that may be repeated is sent again after a transient failure. The pause before
+    that grows; it is at least as long as the server asks for, up to 30 s."""
     return {
         "retry": tenacity.retry_if_exception(lambda error: call.repeatable and _passes(error)),
         "stop": tenacity.stop_after_attempt(max(attempts, 1)),

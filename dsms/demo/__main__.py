@@ -39,7 +39,7 @@ Rate = Annotated[int, typer.Option(min=1, help="How many bids a second the live 
 
 
 def main(*, keep: Keep = False, live: AsLive = False, rate: Rate = 100) -> None:
-    """Run the examples of the SyncSQL paper on a cluster of their own, or a live demo.
+    """Run the examples of the SyncSQL paper, or a live demo, on a new local cluster.
 
     Exit codes: 0 all results are those in the paper, 1 they differ or the demo failed, 130 ended by Ctrl-C.
     """
@@ -68,7 +68,7 @@ def demo(data_dir: Path, *, keep: bool) -> int:
 
 
 def live_demo(data_dir: Path, rate: int, *, keep: bool) -> int:
-    """Sends bids in a fresh data directory until it is interrupted."""
+    """Runs the live demo in a fresh data directory until it is interrupted."""
     screen = Screen()
     with _cluster(data_dir, screen, keep=keep) as state, _api(state, screen) as api:
         Live(api, KafkaSettings(state.kafka), screen, rate, console_url(state) or "").run()
@@ -77,7 +77,7 @@ def live_demo(data_dir: Path, rate: int, *, keep: bool) -> int:
 
 @contextmanager
 def _cluster(data_dir: Path, screen: Screen, *, keep: bool) -> Iterator[LocalState]:
-    """A cluster of its own on free ports, stopped at the end of the block unless `keep` is set and nothing failed."""
+    """A new cluster on free ports. It is stopped at the end of the block unless `keep` is set and nothing failed."""
     if supervisor.status(data_dir):
         raise UserError("a demo is already running", hint=f'stop it with "{_command("down", data_dir)}"')
     shutil.rmtree(data_dir, ignore_errors=True)

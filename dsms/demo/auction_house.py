@@ -1,4 +1,4 @@
-"""An auction house that goes on for ever: its streams, queries over them, and the records of each moment."""
+"""An endless auction house: its streams, queries over them, and a generator of its records."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class House:
     _last: int = 0
 
     def events(self, bids: int) -> Iterator[Event]:
-        """So many bids, and the auctions that they need.
+        """Yields this many bids, and the auctions that they need.
 
         >>> events = list(House(random.Random(7)).events(100))
         >>> sum(event.topic == "bids" for event in events), events[0].topic

@@ -1,4 +1,4 @@
-"""The live demo: bids of an auction house come until Ctrl-C, and queries over them are shown as they change."""
+"""The live demo: sends bids of an auction house until Ctrl-C, and shows the results of queries as they change."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dsms.cli.api_client import ApiClient
 from dsms.demo.auction_house import STATEMENTS, House
 from dsms.demo.screen import Screen
 
-#: Seconds between two portions of bids, and between two looks at the results.
+#: Seconds between two portions of bids, and between two printed results.
 _PORTION_S, _LOOK_S = 0.2, 2.0
 
 
 @dataclass
 class Live:
-    """Sends bids at a rate and shows what the queries make of them."""
+    """Sends bids at a rate and shows the results of the queries."""
 
     api: ApiClient
     kafka: KafkaSettings
@@ -30,7 +30,7 @@ class Live:
     house: House = field(default_factory=lambda: House(random.Random()))
 
     def run(self) -> None:
-        """Goes on until it is interrupted."""
+        """Runs until it is interrupted."""
         for statement in STATEMENTS:
             self.screen.line(f"> {statement}")
             self.api.execute(statement)
@@ -72,7 +72,7 @@ class Live:
         )
 
     def _rows(self, view: str, sql: str) -> Sequence[Sequence[object]]:
-        """The rows of a SELECT from a view; none before it has results."""
+        """The rows of a SELECT from a view; empty before the view has results."""
         if self.api.describe(view).get("frontier") is None:
             return ()
         return self.api.execute(sql)[-1].rows

@@ -1,4 +1,4 @@
-"""Plays a scene: runs its statements, sends its tuples one by one, and prints each beside the changes it causes."""
+"""Plays a scene: runs its statements, sends its tuples one by one, and prints each with the changes that it causes."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Results:
         self._stack.close()
 
     def below(self, instant: int) -> Mapping[str, list[str]]:
-        """Waits until everything below the instant is published; the new changes of each result."""
+        """Waits until everything below the instant is published, then returns the new changes of each result."""
         if not wait_until(lambda: self._final(instant), DEADLINE_S, pause_s=_ASK_EVERY_S):
             states = ", ".join(f"{name} {self._api.describe(name)['state']}" for name in self._followers)
             raise ExternalError(f"no results up to instant {instant} within {DEADLINE_S:g} s", hint=states)

@@ -1,4 +1,4 @@
-"""The statements that create the objects of a document that a catalog does not have yet."""
+"""Import of a plan document: the statements that create those of its objects that the catalog does not have yet."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class Import:
 
 
 def imported(document: Document, catalog: Catalog) -> Import:
-    """The import of a document: its missing objects, each after those that it reads. UserError if a name belongs to
-    another object. Nothing is run here, so a document is refused as a whole."""
+    """Plans the import of a document: statements that create its missing objects, each after the objects that it reads.
+    Raises UserError if a name belongs to another object. No statement runs here, so a document is imported as a whole
+    or refused."""
     texts: dict[str, list[PlanObject]] = {}
     for entry in document.objects:
         texts.setdefault(entry.statement, []).append(entry)
@@ -66,7 +67,7 @@ def _statements(sql: str, objects: list[PlanObject]) -> Iterator[str]:
 
 
 def _declaration(sql: str, name: str) -> st.Statement:
-    """The parsed statement of an object; UserError unless it is a single declaration."""
+    """The parsed statement of an object. Raises UserError unless it is a single declaration."""
     try:
         statements = parse(sql)
     except SqlError as error:
@@ -91,7 +92,7 @@ def _in_order(parsed: dict[str, st.Statement], texts: dict[str, list[PlanObject]
 
 @singledispatch
 def _reads(statement: st.Statement) -> list[str] | None:
-    """The names that a declaration reads, in lower case; None if the statement is no declaration."""
+    """The names that a declaration reads, in lower case; None if the statement is not a declaration."""
     return None
 
 
@@ -105,7 +106,7 @@ def _(statement: st.RegisterSource | st.DeclareStream | st.CreateTable | CreateP
 
 @_reads.register
 def _(statement: CreateAggregate) -> list[str]:
-    """Definitions are made in the order in which they are listed, each after those that its body calls."""
+    """The aggregates that the body calls must exist first."""
     return calls_in_body(statement.sql)
 
 

@@ -14,8 +14,8 @@ Kind = Literal["operators", "queues", "synopses", "constraints"]
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
-    """The input that waits for a stage of a lane: for the source stage, the unread records of a source partition
-    (`source` and `partition`); for a later stage, the rows that it has not processed."""
+    """The waiting input of a stage of a lane (queries that run as one dataflow): for the source stage, the unread
+    records of a source partition (`source` and `partition`); for a later stage, the rows that it has not processed."""
 
     id: str
     fragment: str
@@ -48,7 +48,7 @@ class Synopsis(msgspec.Struct, frozen=True, kw_only=True):
 
 class Adherence(msgspec.Struct, frozen=True, kw_only=True):
     """How far the records that a lane has read adhere to a source's constraint on a column: for a partition, or for all
-    partitions together (`partition` is None) if the constraint is about all."""
+    partitions together (`partition` is None) if the constraint spans all."""
 
     id: str
     fragment: str
@@ -61,10 +61,10 @@ class Adherence(msgspec.Struct, frozen=True, kw_only=True):
     promise: str
     #: The promised bound; None if nothing is promised and the column is only watched.
     k: int | None = None
-    #: The largest k seen. For an ordered column: by how much a value was below the greatest before it, refused ones
-    #: included; otherwise: the largest distance between accepted records.
+    #: The largest k seen. For an ordered column: the most that a value was below the greatest value before it, refused
+    #: records included. Otherwise: the largest distance between accepted records.
     worst: int = 0
-    #: The number of records that were refused for it.
+    #: The number of records that broke the constraint and were refused.
     violations: int = 0
 
 

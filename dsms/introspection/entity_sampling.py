@@ -1,4 +1,5 @@
-"""Makes entities of lanes and their measures: pure, and cheap enough to run every second."""
+"""Builds entities from lanes (queries that run as one dataflow) and their measures. The functions do no I/O and are
+cheap enough to run every second."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ Ends = Mapping[tuple[str, int], int]
 @dataclass(frozen=True)
 class Waiting:
     """The waiting input of a lane: next offsets by source id and partition, rows and bytes by stage. `orders` are the
-    observed orders of the ordered columns that it has read."""
+    observed orders of the ordered columns."""
 
     offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
     stages: Mapping[int, tuple[int, int]] = field(default_factory=dict)
@@ -115,7 +116,7 @@ class Sampler:
                 )
 
     def _keepers(self, lane: Lane) -> Iterator[Adherence]:
-        """The adherence that vertices which check constraints over all partitions of a source have measured."""
+        """The adherence measured by vertices that check a constraint over all partitions of a source."""
         name = self._namer(lane)
         for at, vertex in enumerate(lane.flow.vertices):
             adherences = self.measures.of(lane.id, lane.flow.keys[at]).adherence.values()
@@ -174,7 +175,7 @@ class Sampler:
 
 
 def _records(lane: Lane, at: int) -> int:
-    """The number of the source that the first inputs lead to."""
+    """The number of the source that feeds a vertex, found by following first inputs."""
     vertex = lane.flow.vertices[at]
     return vertex.leaf if vertex.leaf is not None else _records(lane, vertex.inputs[0].vertex)
 
@@ -199,5 +200,5 @@ def _by_target(measured: Measured) -> tuple[int, ...]:
 
 
 def _names(outputs: Iterable[Output]) -> tuple[str, ...]:
-    """The names of queries, once for all parts of a query that several fragments run."""
+    """The distinct names of queries: a query that several fragments run in parts occurs once."""
     return tuple(dict.fromkeys(output.name for output in outputs))

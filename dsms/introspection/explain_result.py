@@ -1,4 +1,5 @@
-"""EXPLAIN RESULT: under which settings the result of a query was made (PIPES, Krämer's thesis, section 21.7)."""
+"""EXPLAIN RESULT: the rates and window sizes under which the result of a query was computed (PIPES, Krämer's thesis,
+section 21.7)."""
 
 from __future__ import annotations
 
@@ -16,16 +17,16 @@ from operators.core.delta import BEGINNING, FOREVER
 from operators.streams.settings import Decision
 from operators.windows.ranged_window import RangedWindow
 
-#: A query, a source and a partition of its topic (by id), and what was decided for them.
+#: The id of a query, the id of a source with a partition of its topic, and a setting decided for them.
 Logged = tuple[str, tuple[str, int], Decision]
 _COLUMNS = ("source", "partition", "from offset", "before offset", "setting", "from instant", "to instant")
 _EXACT = "nothing of it is adjusted while it runs: at every instant it is the whole query on a prefix of the input"
 
 
 def explain_result(statement: ExplainResult, logged: Iterable[Logged], catalog: Catalog) -> StatementResult:
-    """The settings of a query by source, partition and the offsets from and before which they hold, each with the
-    instants that its records may have. With `at` those of records that can count at this instant, and no others than
-    such as were not known to be too early or too late."""
+    """The settings of a query: a row for each source, partition and range of offsets in which a setting holds, with the
+    instants that the records of the range may have. With `at`, the settings of records that can contribute to the
+    result at this instant: a range is left out if its records are known to be too early or too late."""
     target = catalog.find(statement.name.text, statement.name.place)
     if not isinstance(target, Query):
         hint = "ask for a query that reads it"
@@ -45,7 +46,7 @@ def explain_result(statement: ExplainResult, logged: Iterable[Logged], catalog: 
 
 
 def _histories(query: Query, logged: Iterable[Logged]) -> dict[tuple[str, int], list[Decision]]:
-    """What was decided for a query, by place and in the order of offsets; before that everything counts."""
+    """The decisions for a query by source and partition, in order of offsets. The first fraction is 1."""
     histories: dict[tuple[str, int], list[Decision]] = {}
     for id_, place, decision in logged:
         if id_ == query.id:
@@ -64,13 +65,13 @@ def _windows(plan: logical.Node) -> dict[str, list[RangedWindow]]:
 
 @dataclass(frozen=True)
 class _History:
-    """The decisions for a partition, and the windows over its rows; none where its input is shed."""
+    """The decisions for a partition, and the windows over its rows. Without windows, decisions are shedding rates."""
 
     decisions: Sequence[Decision]
     windows: Sequence[RangedWindow]
 
     def rows(self, at: int | None) -> Iterator[Row]:
-        """The settings that hold for any record; with an instant those of records that can count there."""
+        """The settings that hold for some offset; with an instant, those of records that can contribute to it."""
         following = [*self.decisions[1:], None]
         for decision, after in zip(self.decisions, following, strict=True):
             last = None if after is None else after.high
@@ -81,7 +82,7 @@ class _History:
                 yield decision.offset, before, self._shown(decision.fraction), first, last
 
     def _counts(self, first: int, last: int | None, at: int) -> bool:
-        """Whether a record with an instant from `first` to `last` can count at an instant."""
+        """Whether a record with an instant from `first` to `last` can contribute to the result at an instant."""
         longest = max((window.most for window in self.windows), default=FOREVER)
         return first <= at and (last is None or at - longest <= last)
 

@@ -1,5 +1,5 @@
-"""How the metrics of operators are described: whatever samples, streams, shows or documents them reads these
-descriptions."""
+"""Descriptions of the metrics of operators. Sampling, the stream `dsms_operators`, SHOW and the documentation read
+them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsms.scheduler.work import Measured
 
 
 class Sample(NamedTuple):
-    """The measurements of a vertex at `now`, a time of their clock, and the rates that follow from both."""
+    """The measurements of a vertex at `now` (a time of their clock), and the rates derived from them."""
 
     measured: Measured
     now: float
@@ -26,7 +26,7 @@ class Sample(NamedTuple):
 
 
 def number(value: Any) -> Any:
-    """A metric that is measured by input as one number, the sum; any other value as it is.
+    """The value of a metric as one number: values by input are summed, any other value is unchanged.
 
     >>> number((3, 4)), number(0.5), number(None)
     (7, 0.5, None)
@@ -59,8 +59,7 @@ def cell(value: Any) -> object:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of SHOW OPERATORS: its heading, its place among those of the other metrics, and how a value is
-    printed."""
+    """A column of SHOW OPERATORS: its heading, its rank among the columns of metrics, and how a value is printed."""
 
     heading: str
     place: int
@@ -69,8 +68,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: how a sample gives its value, its unit, and its meaning in one phrase for the documentation. It has a
-    column in SHOW OPERATORS if there is one here, and one in the stream `dsms_operators` if it is `streamed`."""
+    """A metric: how a sample gives its value, its unit, and its meaning in one phrase for the documentation. It is in
+    SHOW OPERATORS if it has a `column`, and in the stream `dsms_operators` if it is `streamed`."""
 
     value: Callable[[Sample], Any]
     unit: str

@@ -1,5 +1,5 @@
 """The running operators with their metrics. A metric is one field here: the sampler, the stream `dsms_operators`, SHOW
-OPERATORS and the table in docs/api.md follow from it."""
+OPERATORS and the table in docs/api.md are derived from it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -10,8 +10,8 @@ from dsms.introspection.metrics import Column, Metric, Sample, micros, number
 
 
 class Operator(msgspec.Struct, frozen=True, kw_only=True):
-    """A vertex of a lane, summed over all targets. Totals count from the start of the fragment on its executor; rates,
-    selectivity, cost and load are those of the last seconds."""
+    """A vertex (an operator in a dataflow) of a lane, summed over all targets (parallel parts). Totals count from the
+    start of the fragment on its executor; rates, selectivity, cost and load are those of the last seconds."""
 
     id: str
     fragment: str

@@ -64,8 +64,8 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def document(catalog: Catalog, may_read: Callable[[str], bool] = lambda _: True) -> Document:
-    """The objects of a catalog that may be read, in order of creation, without the system's own, and without functions:
-    whoever may import a document need not be allowed to bring code."""
+    """The objects of a catalog that may be read, in order of creation. Objects of the system are left out. So are
+    functions, because a user who may import a document is not always allowed to deploy code."""
     users = (item for item in catalog.objects.values() if not item.id.startswith("d"))
     objects = (item for item in users if may_read(item.name) and not isinstance(item, Function))
     return Document(tuple(_object(item, catalog) for item in objects))
@@ -127,7 +127,7 @@ def _add(above: Xml.Element, operator: Operator) -> None:
 
 
 def read_document(body: bytes) -> Document:
-    """The document in JSON or XML; UserError if it is invalid."""
+    """Reads a document in JSON or XML. Raises UserError if it is invalid."""
     if len(body) > _MOST_BYTES:
         raise UserError("the document is larger than 64 MB")
     try:
@@ -140,7 +140,8 @@ def read_document(body: bytes) -> Document:
 
 
 def _from_xml(body: bytes) -> Document:
-    """The document in XML. Declarations of document types and entities are refused: our own documents have none."""
+    """Reads a document in XML. Refuses declarations of document types and entities, which exported documents never
+    have."""
     text = body.decode()
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise UserError("a plan document must not contain <!DOCTYPE or <!ENTITY")

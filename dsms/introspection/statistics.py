@@ -12,8 +12,8 @@ from dsms.physical.cost.flow import Known
 
 
 def statistics_of(reports: Iterable[Report]) -> Statistics:
-    """What the reports say of vertices and kinds of operators. A vertex that runs in several places is known from the
-    place that has seen the most rows."""
+    """The statistics of vertices and of kinds of operators. If several reports have a vertex, the one with the most
+    input rows is used."""
     operators = sorted((operator for report in reports for operator in report.operators), key=_rows)
     known = {operator.key: _known(operator) for operator in operators if _rows(operator)}
     return Statistics(known, _seconds_a_row(operators), _speed(operators))
@@ -29,7 +29,7 @@ def _known(operator: Operator) -> Known:
 
 
 def _seconds_a_row(operators: Iterable[Operator]) -> dict[str, float]:
-    """The mean over the rows of all operators of a kind."""
+    """The busy seconds per input row of each kind of operator."""
     rows, busy = defaultdict[str, int](int), defaultdict[str, float](float)
     for operator in operators:
         rows[operator.operator] += _rows(operator)
@@ -38,7 +38,7 @@ def _seconds_a_row(operators: Iterable[Operator]) -> dict[str, float]:
 
 
 def _speed(operators: Iterable[Operator]) -> float:
-    """The instants that pass in a second: those of the source with the most rows."""
+    """The instants that pass in a second, taken from the source with the highest rate of rows."""
     speeds = (
         (operator.rows_out_per_second, operator.rows_out_per_second * operator.gap)
         for operator in operators

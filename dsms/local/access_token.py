@@ -1,4 +1,4 @@
-"""The token that `dsms up` makes, so that no program and no web page on the machine uses the coordinator without it."""
+"""The token that `dsms up` creates. Without it, no program and no web page on the machine can use the coordinator."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from dsms.local.state import LocalState, read_state, supervisor_alive
 from dsms.model.tokens import entry, new_token, tokens_of
 from operators.core.secrets import secret_file
 
-#: In the data directory: the token itself, which only its owner may read, and the tokens that the coordinator knows.
+#: Files in the data directory: the token, which only its owner may read, and the tokens that the coordinator accepts.
 TOKEN_FILE, TOKENS_FILE = "token", "tokens.toml"
 #: The name of the token in the audit log.
 OWNER = "dsms-up"
 
 
 def made_tokens(data_dir: Path) -> Path:
-    """The file of the tokens that the coordinator of a data directory knows, with one for whoever may read the file
-    `token` beside it. They are made once: a token that was handed to somebody stays good, and tokens that were added
-    to the file (`dsms token … >> tokens.toml`) stay known.
+    """Returns the file of the tokens that the coordinator of a data directory accepts. If the file `token` does not
+    exist, creates an administrator's token and writes it there. Later calls change nothing, so that a token stays valid
+    once it was given to somebody. Tokens that were added to the returned file (`dsms token … >> tokens.toml`) stay
+    accepted.
 
     >>> from tempfile import mkdtemp
     >>> directory = Path(mkdtemp())
@@ -35,8 +36,8 @@ def made_tokens(data_dir: Path) -> Path:
 
 
 def local_token(url: str, data_dir: Path) -> str | None:
-    """The token for the coordinator at a URL, if that is the one that runs in the data directory and the token is that
-    of `dsms up`; else None."""
+    """The token that `dsms up` created for the coordinator at a URL. None unless that coordinator runs in the data
+    directory with such a token."""
     state = read_state(data_dir)
     if state is None or state.token is None or state.coordinator != _of_this_machine(url):
         return None
@@ -48,7 +49,8 @@ def _of_this_machine(url: str) -> str:
 
 
 def console_url(state: LocalState) -> str | None:
-    """The address of the console, which signs in whoever opens it. Browsers do not send what follows `#`."""
+    """The URL of the console. It contains the token, so opening it signs in; browsers do not send the part after
+    `#`."""
     if state.coordinator is None:
         return None
     token = secret_file(state.token) if state.token and state.token.exists() else None

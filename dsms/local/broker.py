@@ -63,7 +63,7 @@ LOGGING = """\
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
     """The broker's data directory, address (port 0 picks a free one) and program. `properties` are further lines of
-    server properties, which override those above and may use the same names in braces."""
+    server properties, which override SERVER_PROPERTIES and may use the same placeholders."""
 
     data_dir: Path
     java: Path
@@ -88,7 +88,7 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """What clients take as `bootstrap.servers`."""
+        """The address for `bootstrap.servers` of clients."""
         return f"{self.config.host}:{self.port}"
 
     @property
@@ -102,7 +102,7 @@ class Broker:
         return self._process is not None and self._process.alive
 
     def start(self, cancelled: Callable[[], bool] = never) -> None:
-        """Returns when the broker answers an AdminClient."""
+        """Starts the broker, and returns when it answers an AdminClient."""
         if self.alive:
             return
         self._write_configuration()

@@ -1,4 +1,4 @@
-"""Kafka and Redis on the programs that this machine has, for the supervisor, tests and benchmarks."""
+"""Kafka and Redis servers that run the programs installed on this machine, for the supervisor, tests and benchmarks."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -9,7 +9,7 @@ from operators.core.errors import ConfigError
 def proxy_options(environ: Mapping[str, str]) -> list[str]:
     """Java options for HTTPS_PROXY, HTTP_PROXY and NO_PROXY, upper or lower case.
 
-    User and password are set as those of http for both schemes, because that is where Ivy looks for them.
+    For both schemes, user and password are set in the options for http, because Ivy reads only those.
 
     >>> proxy_options({"https_proxy": "http://gate:3128", "NO_PROXY": "localhost,.corp"})
     ['-Dhttps.proxyHost=gate', '-Dhttps.proxyPort=3128', '-Dhttp.nonProxyHosts=localhost|*.corp']

@@ -1,4 +1,5 @@
-"""What stands at the coordinator's address while the services have stopped for lack of room: why, for every caller."""
+"""Replaces the coordinator while all services are stopped for lack of disk space: every call is answered with the
+reason."""
 
 import threading
 from collections.abc import Iterator
@@ -10,14 +11,15 @@ import msgspec
 
 _RETRY_AFTER_S = "10"
 _CALLER_TIMEOUT_S = 10.0
-#: So much of a body is read, since callers may not read an answer before they have sent all of it.
+#: The most bytes of a body that are read. Some callers read no answer before they have sent the whole body.
 _MOST_READ = 1 << 20
 
 
 @contextmanager
 def answering(host: str, port: int, message: str, hint: str) -> Iterator[None]:
-    """Answers calls of the REST API in its own form while the block runs: `/healthz` is alive, `/readyz` and all others
-    are 503 with the reason. Another program that has taken the port meanwhile is left alone."""
+    """Answers calls of the REST API, in the format of that API, while the block runs: `/healthz` answers 200, `/readyz`
+    and all other paths answer 503 with the reason. If another program has taken the port meanwhile, nothing is
+    served."""
     server: ThreadingHTTPServer | None = None
     with suppress(OSError):
         server = ThreadingHTTPServer((host, port), _handler(message, hint))
@@ -55,6 +57,6 @@ def _handler(message: str, hint: str) -> type[BaseHTTPRequestHandler]:
         do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815 the server's names
 
         def log_message(self, *_: Any) -> None:
-            """The disk is full."""
+            """Logs nothing, as the disk is full."""
 
     return Handler

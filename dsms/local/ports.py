@@ -46,7 +46,8 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def claim_port(host: str, port: int, option: str) -> int:
-    """The port itself if it is free, a free port for 0; otherwise a ConfigError that names the process that has it.
+    """The port itself if it is free, a free port for 0. Otherwise raises a ConfigError that names the process that has
+    it.
 
     >>> claim_port("127.0.0.1", 0, "kafka_port") > 0
     True

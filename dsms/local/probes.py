@@ -1,4 +1,4 @@
-"""Whether a server answers, asked in the way its clients do."""
+"""Readiness probes, which ask a server in the way its clients do."""
 
 import redis
 from confluent_kafka import KafkaException

@@ -66,11 +66,11 @@ class ManagedProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """How the child ended; None while it runs, or before the first start."""
+        """The child's exit code; None while it runs, or before the first start."""
         return None if self._child is None else self._child.poll()
 
     def start(self, cancelled: Callable[[], bool] = never) -> None:
-        """Returns when the child is ready; otherwise raises, and no process is left running."""
+        """Starts the child, and returns when it is ready; otherwise raises, and leaves no process running."""
         if self.alive:
             return
         try:

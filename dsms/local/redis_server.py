@@ -53,7 +53,7 @@ class RedisServer:
         return self._process.alive
 
     def start(self, cancelled: Callable[[], bool] = never) -> None:
-        """Returns when the server answers PING, which is after it has loaded its data."""
+        """Starts the server, and returns when it answers PING, which is after it has loaded its data."""
         self.config.data_dir.mkdir(parents=True, exist_ok=True)
         self._process.start(cancelled)
 

@@ -1,4 +1,4 @@
-"""Room on the disk of the data directory: how much the services need, and what is said while there is too little."""
+"""Free space on the disk of the data directory: how much the services need, and the messages if there is too little."""
 
 import shutil
 from collections.abc import Callable
@@ -15,8 +15,8 @@ def free_bytes(directory: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The services take work while `reserve` bytes are free, so that none of them meets a full disk. Once they have
-    stopped they go on when twice as much is free, so that they do not stop again at once.
+    """The services run while `reserve` bytes are free, so that none of them meets a full disk. Once they are stopped,
+    they start again when twice as much is free, so that they do not stop again at once.
 
     >>> free = [300, 90, 150, 200]
     >>> room = Room(Path("/d"), 100, lambda _: free.pop(0))
@@ -29,7 +29,8 @@ class Room:
     free: Callable[[Path], int] = free_bytes
 
     def lack(self, *, stopped: bool = False) -> str | None:
-        """Why the services can take no work; None if they can. `stopped` says whether they have stopped for it."""
+        """Why the services cannot run; None if they can. `stopped` is whether they are stopped already for this
+        reason."""
         free, needed = self.free(self.directory), self.reserve * (2 if stopped else 1)
         if free >= needed:
             return None
@@ -38,7 +39,7 @@ class Room:
 
 
 def advice(reserve: int) -> str:
-    """What a person can do about too little room."""
+    """What the user can do about too little free space."""
     return (
         f"free disk space: the services go on by themselves when {written_bytes(2 * reserve)} are free; "
         "dsms.toml or DSMS_DISK_RESERVE sets another disk_reserve"

@@ -31,7 +31,7 @@ class Instance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The name of a service, and how to make the instance that the supervisor starts and watches."""
+    """The name of a service, and a function that creates the instance which the supervisor starts and watches."""
 
     name: str
     create: Callable[[LocalSettings, Mapping[str, str]], Instance]

@@ -38,7 +38,7 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     redis_port: Port = 6379
     http_port: Port = 8080
     postgres_port: Port | None = None
-    """A port for psql and other clients of PostgreSQL; none by default, and with 0 a free one."""
+    """A port for psql and other clients of PostgreSQL; by default there is none, and 0 picks a free one."""
     cluster: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]+$")] = "local"
     registry_url: str | None = None
     """An external schema registry, instead of the coordinator's own."""
@@ -50,7 +50,7 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     python: bool = False
     """Whether functions and aggregates in Python may be deployed, which executors run."""
     python_sandbox: Literal["require", "prefer", "off"] = "require"
-    """Whether executors run code in Python only in a sandbox, in what the platform has of it, or without it."""
+    """Whether executors run Python code only in a sandbox, in what the platform supports of it, or without one."""
     load_dir: Path | None = None
     """A directory of files that COPY may read; none by default."""
     load_databases: bool = False
@@ -61,20 +61,21 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     state_memory: str = "64 MB"
     """The most state that an executor keeps in Redis; the rest is on disk alone, which costs less. `none`: no limit."""
     disk_reserve: str = "256 MB"
-    """What has to be free on the disk: with less, all services stop until twice as much is free. `none`: no limit."""
+    """The space that must be free on the disk: with less, all services stop until twice as much is free. `none`: no
+    limit."""
     broker_heap_mb: Annotated[int, msgspec.Meta(ge=256)] = 768
     services_only: bool = False
     """Whether only Kafka and Redis are started, without our own programs."""
 
     @property
     def room(self) -> Room | None:
-        """The room that the services need on the disk; None if none is. Raises UserError."""
+        """The free disk space that the services need; None without a limit. Raises UserError if it is not a size."""
         reserve = read_bytes(self.disk_reserve, "disk_reserve")
         return None if reserve is None else Room(self.data_dir, reserve)
 
     @property
     def kafka_address(self) -> str:
-        """What clients take as `bootstrap.servers`."""
+        """The address for `bootstrap.servers` of clients."""
         return f"{self.host}:{self.kafka_port}"
 
     @property
@@ -94,11 +95,11 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def postgres_address(self) -> str | None:
-        """What clients of PostgreSQL connect to."""
+        """The address for clients of PostgreSQL; None without a port for them."""
         return None if self.postgres_port is None else f"{self.host}:{self.postgres_port}"
 
     def with_ports(self) -> "LocalSettings":
-        """These settings with a free port for every 0; ConfigError if a port is in use already."""
+        """These settings with a free port for every 0. Raises ConfigError if a port is in use or given twice."""
         ours = () if self.services_only else ("http_port", "postgres_port")
         used = [port for port in ("kafka_port", "redis_port", *ours) if getattr(self, port) is not None]
         given = [getattr(self, port) for port in used if getattr(self, port)]
@@ -109,8 +110,8 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def _checked(settings: LocalSettings) -> LocalSettings:
-    """The settings, which are in command lines of the services; ConfigError for a password among them, and for a
-    reserve of the disk that is no size."""
+    """Returns the settings. Raises ConfigError if they contain a password, as they appear in the command lines of the
+    services, or if the reserve of the disk is not a size."""
     try:
         _ = settings.room
         check_no_secret(settings.registry_url or "", '"registry_url"')

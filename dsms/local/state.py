@@ -36,10 +36,10 @@ class LocalState(msgspec.Struct, frozen=True, kw_only=True):
     coordinator: str | None
     postgres: str | None = None
     token: Path | None = None
-    """The file with the token of this installation, where `dsms up` has made one."""
+    """The file with the token of this installation, if `dsms up` has created one."""
     services: tuple[ServiceState, ...] = ()
     error: str | None = None
-    #: Why all services have stopped until there is room on the disk.
+    #: Why all services are stopped until there is room on the disk; None if they are not.
     waits: str | None = None
 
 
@@ -52,7 +52,7 @@ def write_state(state: LocalState) -> None:
 
 
 def read_state(data_dir: Path) -> LocalState | None:
-    """The state that was last written, possibly by a supervisor that has ended; None if there is none."""
+    """The state that was last written, possibly by a supervisor that has ended; None without a readable state."""
     try:
         return decode((data_dir / FILE_NAME).read_bytes(), LocalState)
     except (FileNotFoundError, msgspec.DecodeError):

@@ -34,7 +34,7 @@ class Watched:
     _next_start: float | None = None
 
     def start(self, cancelled: Callable[[], bool]) -> None:
-        """Returns when the service is ready."""
+        """Starts the service, and returns when it is ready."""
         self._started = time.monotonic()
         self._next_start = None
         self.instance.start(cancelled)
@@ -71,8 +71,8 @@ def backoff_s(failures: int) -> float:
 
 @dataclass(slots=True)
 class Supervision:
-    """The services of one data directory. `changed` is called whenever their state changes, `waits` with the reason
-    when they stop for lack of room on the disk, and with None when they go on."""
+    """The services of one data directory. `changed` is called whenever their state changes. `waits` is called with the
+    reason when they stop for lack of disk space, and with None when they run again."""
 
     settings: LocalSettings
     environ: Mapping[str, str]
@@ -110,8 +110,8 @@ class Supervision:
             self._publish()
 
     def _wait_for_room(self, room: Room, lack: str, stopping: Callable[[], bool]) -> None:
-        """Stops all services, so that none of them loses what it cannot write, and starts them when there is room.
-        Calls of the coordinator are told why meanwhile."""
+        """Stops all services, so that none of them loses what it cannot write, and starts them again when there is
+        room. Meanwhile calls of the coordinator are answered with the reason."""
         hint = advice(room.reserve)
         self.report(f"{lack}; all services stop; {hint}")
         self.waits(f"{lack}; {hint}")

@@ -184,7 +184,7 @@ class _StateFile:
             (self._state.data_dir / "state.json").unlink(missing_ok=True)
 
     def _write(self, state: LocalState) -> None:
-        """Writes the state; on a full disk the last one stays, and the services do not stop for it."""
+        """Writes the state. On a full disk the previous state stays, and the services keep running."""
         self._state = state
         try:
             write_state(state)

@@ -1,4 +1,4 @@
-"""Waiting for a condition, never for a length of time."""
+"""Waiting for a condition, instead of sleeping for a fixed time."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ PAUSE_S = 0.02
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, *, pause_s: float = PAUSE_S) -> bool:
-    """Waits until the condition holds: True as soon as it does, False if it did not within the time-out.
+    """Waits until the condition holds. Returns True as soon as it does, False if it does not within the time-out.
 
     >>> wait_until(lambda: True, 0)
     True

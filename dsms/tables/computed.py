@@ -1,4 +1,4 @@
-"""What a one-time statement asks, as DuckDB and the engine answer it together."""
+"""Splits a one-time query between DuckDB and the engine of views, which computes its scalar expressions (sites)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from dsms.tables.spelling import spelled
 from operators.core.distinct_type import stored
 from operators.expressions import Expression
 
-#: Gives DuckDB's reason for refusing a question.
+#: Returns DuckDB's reason for refusing a question.
 Refusal = Callable[[Asked], str]
 
 
 def computed(asked: Asked, refusal: Refusal) -> Asked:
-    """The question with its scalar expressions as calls of functions of the engine. `refusal` is asked once for each
-    expression that reads something, over relations without rows: DuckDB knows the types of what is read."""
+    """Replaces the scalar expressions of a question by calls of engine functions. DuckDB knows the types of what an
+    expression reads, and its error messages name them (see `leaf_types`): `refusal` is called at most once for each
+    expression that reads something, over relations without rows."""
     if asked.query is None:
         return asked
     found = sites_of(asked.query)
@@ -44,7 +45,7 @@ def computed(asked: Asked, refusal: Refusal) -> Asked:
 
 
 def _bound(query: exp.Expr, sites: list[Site], refusal: Callable[[str], str]) -> list[tuple[Leaves, Expression]]:
-    """The sites as expressions over their leaves, whose types are learned from the inside out."""
+    """Binds the sites as expressions over their leaves, whose types are learned from inner sites to outer ones."""
     asked = exp.Paren(this=spelled(query))
     marks = {node.meta[SITE]: node for node in asked.walk() if SITE in node.meta}
     waiting: dict[int, exp.Expr] = {}

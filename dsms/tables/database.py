@@ -1,4 +1,4 @@
-"""DuckDB as one-time statements and casts use it."""
+"""DuckDB connections for one-time statements and casts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def connect(memory_mb: int | None = None) -> duckdb.DuckDBPyConnection:
 
 
 def register(database: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, casts: dict[str, str]) -> None:
-    """Makes the rows a relation of this name, with some columns cast."""
+    """Registers the rows as a relation of this name; `casts` has the SQL types of columns to cast."""
     if not casts:
         database.register(name, rows)
         return

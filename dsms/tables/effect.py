@@ -45,7 +45,7 @@ class Content(Protocol):
 
 def inserted(table: Table, given: pa.Table, content: Content, seen: set[Key]) -> Effect:
     """The effect of inserting rows, whose columns are in the order of the table's. `seen` are the keys that the same
-    statement has inserted so far; those of the rows are added.
+    statement has inserted so far; the keys of these rows are added to it.
 
     The law: either the table contains exactly these rows in addition, or UserError is raised and nothing changes.
     """
@@ -59,7 +59,7 @@ def inserted(table: Table, given: pa.Table, content: Content, seen: set[Key]) ->
 
 
 def divided(table: Table, given: pa.Table, content: Content) -> tuple[pa.Table, pa.Table]:
-    """Rows to be inserted, those first whose keys have no rows yet, and those whose keys have."""
+    """Splits rows to insert: those whose keys have no row in the table yet, and those whose keys have one."""
     if table.is_bag:
         return given, given.slice(0, 0)
     rows = fitting(table, given)
@@ -68,7 +68,7 @@ def divided(table: Table, given: pa.Table, content: Content) -> tuple[pa.Table, 
 
 
 def first_of_keys(table: Table, rows: pa.Table) -> pa.Table:
-    """The rows, of those with equal keys the first."""
+    """The rows, without those whose key occurs in an earlier row."""
     if table.is_bag:
         return rows
     keys = key_rows(rows.select(list(table.keys)))
@@ -95,7 +95,7 @@ def removed(table: Table, keys: pa.Table) -> Effect:
 
 
 def numbered(given: pa.Table) -> pa.Table:
-    """New rows of a table without a key, with numbers that no other rows have: they are drawn from 2^62.
+    """Numbers the new rows of a table without a key. The numbers are random below 2^62, so that each is unique.
 
     >>> numbers = numbered(pa.table({"a": [7, 7], "_row": [None, None]})).column("_row").to_pylist()
     >>> len(set(numbers)), all(0 <= number < 2**62 for number in numbers)
@@ -106,7 +106,7 @@ def numbered(given: pa.Table) -> pa.Table:
 
 
 def fitting(table: Table, given: pa.Table) -> pa.Table:
-    """The rows cast to the types of the columns; UserError if a value does not fit or is NULL in a NOT NULL column."""
+    """The rows cast to the columns' types. Raises UserError if a value does not fit or is NULL in a NOT NULL column."""
     rows = cast_columns(given, table.schema)
     for field in table.schema:
         if not field.nullable and rows.column(field.name).null_count:

@@ -1,7 +1,7 @@
-"""A query that runs once with its scalar expressions computed by the engine, as those of a view are.
+"""Turns the scalar expressions of a one-time query into calls of engine functions, with the values that views have.
 
-DuckDB joins, groups and orders; it calls a function of the engine for each expression, and itself compares what it
-compares as the engine does, so that joins have keys and filters reach the scans.
+DuckDB joins, groups and sorts, and calls an engine function for each expression. Comparisons that DuckDB makes like the
+engine stay in DuckDB, so that joins have keys and filters reach the scans.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from operators.expressions import (
     type_name,
 )
 
-#: Comparisons that DuckDB and the engine make alike, of values of one type.
+#: Comparisons that DuckDB and the engine make alike if both values have the same type.
 _COMPARISONS: dict[str, type[exp.Expr]] = {
     "equal": exp.EQ,
     "not_equal": exp.NEQ,
@@ -52,19 +52,20 @@ assert _COMPARISONS.keys() >= MIRRORED.keys()
 
 @dataclass
 class EngineCalls:
-    """The functions that a query calls: what each computes, by its name."""
+    """The engine functions that a query calls: the expression of each, by its name."""
 
     functions: dict[str, Expression] = field(default_factory=dict)
     _names: dict[Expression, str] = field(default_factory=dict)
 
     def value(self, bound: Expression, leaves: Leaves) -> exp.Expr:
-        """The expression as DuckDB is to compute it."""
+        """The expression for DuckDB: its own SQL if that has the engine's values, else a call of an engine function."""
         bound = _folded(bound)
         return leaves.native(bound) or self._call(bound, leaves)
 
     def condition(self, bound: Expression, leaves: Leaves, beside: Sequence[str]) -> exp.Expr:
-        """As `value`, for a condition on rows. If it may be in fault, it is computed as a whole, since one part may
-        hide the fault of another, and only for rows that are joined: it also reads what is joined."""
+        """As `value`, for a condition on rows. A condition that can have a fault is computed as a whole, since one part
+        may hide the fault of another, and only for joined rows: its call also takes an operand from each item of
+        `beside`, so that DuckDB cannot evaluate it before the join."""
         parts = list(_parts(bound))
         if all(map(_total, parts)):
             return exp.and_(*(self._part(part, leaves) for part in parts))
@@ -83,7 +84,7 @@ class EngineCalls:
     def _call(self, bound: Expression, leaves: Leaves, *unread: exp.Expr) -> exp.Expr:
         name = self._names.setdefault(bound, f"engine_{len(self._names)}")
         self.functions[name] = bound
-        # DuckDB tells a function the number of rows by its operands
+        # a function sees the number of rows only in its operands, so it needs at least one
         read = [*(leaves.stored(column) for column in operands(bound)), *unread] or [exp.Literal.number(0)]
         called = exp.Anonymous(this=name, expressions=read)
         return cast_in_duckdb(called, bound.type) if stored(bound.type) != bound.type else called
@@ -96,13 +97,13 @@ def operands(bound: Expression) -> list[str]:
 
 @dataclass(frozen=True)
 class Leaves:
-    """The leaves of a site as DuckDB computes them, by their names; their types in the language."""
+    """The leaves of a site (see `sites`) by name: their expressions in DuckDB, and their types in the language."""
 
     nodes: dict[str, exp.Expr]
     types: dict[str, pa.DataType]
 
     def bound(self, site: Site) -> Expression:
-        """The site as an expression over its leaves. Raises SqlError where it is none of the language."""
+        """The site as an expression over its leaves. Raises SqlError if the language does not have it."""
         found = [Column(name, type_) for name, type_ in self.types.items()]
         scope = Scope(pa.schema([]), rewrite=lambda node: found[node.meta[LEAF]] if LEAF in node.meta else None)
         bound = bind_expression(site.expression, scope)
@@ -111,20 +112,20 @@ class Leaves:
         return bound
 
     def stored(self, name: str) -> exp.Expr:
-        """A leaf as a function of the engine takes it."""
+        """A leaf as an operand of an engine function: in the type that stores its values."""
         kind, node = self.types[name], self.nodes[name].copy()
         if stored(kind) != kind:
             return cast_in_duckdb(node, stored(kind))
         return self._own(name) if kind == pa.int64() and not isinstance(node, exp.Column) else node
 
     def _own(self, name: str) -> exp.Expr:
-        """A leaf in its type in the language: sums of integers are larger in DuckDB."""
+        """A leaf in its type in the language. A sum of integers has a larger type in DuckDB, so it is cast."""
         kind, node = self.types[name], self.nodes[name].copy()
         summed = kind == pa.int64() and not isinstance(node, exp.Column)
         return cast_in_duckdb(node, kind) if summed else node
 
     def native(self, bound: Expression) -> exp.Expr | None:
-        """The expression in SQL of DuckDB, where its value is that of the engine on every row; else None."""
+        """The expression in DuckDB's SQL, if its value is that of the engine for every row; else None."""
         if isinstance(bound, Column):
             return self._own(bound.name)
         if isinstance(bound, Literal):
@@ -161,7 +162,7 @@ def _native_call(bound: Call, operands: list[exp.Expr]) -> exp.Expr | None:
 
 
 def _compares(bound: Expression) -> bool:
-    """Whether it compares two values as DuckDB does."""
+    """Whether this is a comparison that DuckDB makes like the engine."""
     if not isinstance(bound, Call) or bound.function not in _COMPARISONS:
         return False
     left, right = (argument.type for argument in bound.arguments)
@@ -169,7 +170,7 @@ def _compares(bound: Expression) -> bool:
 
 
 def _alike(type_: pa.DataType) -> bool:
-    """Whether DuckDB has the engine's order of the values of a type."""
+    """Whether DuckDB orders the values of a type like the engine."""
     return not pa.types.is_nested(type_) and not pa.types.is_null(type_)
 
 
@@ -183,12 +184,12 @@ def _parts(bound: Expression) -> Iterator[Expression]:
 
 
 def _total(bound: Expression) -> bool:
-    """Whether no row can be in fault."""
+    """Whether the expression has a value for every row: it cannot have a fault."""
     return compile_expression(bound).fault is None
 
 
 def _folded(bound: Expression) -> Expression:
-    """A computation of constants as its value, if it has one."""
+    """Folds an expression over constants into its value, if it has one."""
     if isinstance(bound, Literal) or columns(bound) or pa.types.is_nested(bound.type):
         return bound
     values, faults = evaluate(_ONE_ROW, {"value": bound})
@@ -196,7 +197,7 @@ def _folded(bound: Expression) -> Expression:
 
 
 def _literal(literal: Literal) -> exp.Expr | None:
-    """A constant in SQL of DuckDB; None for types whose constants it writes otherwise."""
+    """A constant in DuckDB's SQL; None for a type whose constants are not written there."""
     value, kind = literal.value, literal.type
     if value is None:
         return cast_in_duckdb(exp.Null(), pa.int32() if pa.types.is_null(kind) else kind)
@@ -216,12 +217,12 @@ def _literal(literal: Literal) -> exp.Expr | None:
 
 
 def cast_in_duckdb(node: exp.Expr, kind: pa.DataType) -> exp.Expr:
-    """The node in a type, which may be one that Arrow stores as another."""
+    """A cast of the node to a type, which may be one that Arrow stores as another type."""
     return exp.Cast(this=node, to=exp.DataType.build(duckdb_type(kind), dialect="duckdb", udt=True))
 
 
 def duckdb_type(kind: pa.DataType) -> str:
-    """The name that DuckDB has for a type.
+    """DuckDB's name of a type.
 
     >>> duckdb_type(pa.list_(pa.null())), duckdb_type(pa.struct([("a", pa.int8())]))
     ('INTEGER[]', 'STRUCT(a TINYINT)')

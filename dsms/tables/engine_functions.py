@@ -25,14 +25,14 @@ class Fault(Exception):
 
 
 def warm_up() -> None:
-    """Computes something: what the engine needs for it, as threads, is there afterwards."""
+    """Evaluates an expression once, so that whatever the engine creates on first use, such as threads, exists."""
     evaluate(pl.DataFrame({"a": [1, 2]}), {"b": call("add", *[Column("a", pa.int64())] * 2)})
 
 
 @contextmanager
 def registered(database: duckdb.DuckDBPyConnection, functions: Sequence[EngineFunction]) -> Iterator[None]:
-    """The database has the functions."""
-    # the library is imported on first use, as most coordinators need none
+    """Registers the functions in the database while the block runs."""
+    # the library is imported on first use: most coordinators do not need it
     from duckdb.func import FunctionNullHandling, PythonUDFType
 
     made: list[str] = []
@@ -55,7 +55,7 @@ def registered(database: duckdb.DuckDBPyConnection, functions: Sequence[EngineFu
 
 
 def reason_of(error: Exception) -> str:
-    """DuckDB's reason for refusing a query, or that of a fault in it.
+    """DuckDB's reason for refusing a query, or the reason of a fault in an engine function.
 
     >>> reason_of(Exception("Invalid Input Error: Python exception occurred while executing the UDF: Fault: no value"))
     'no value'
@@ -69,11 +69,11 @@ def reason_of(error: Exception) -> str:
 
 
 def _columnar(operands: Sequence[str], expression: Expression) -> Callable[..., pa.Array[Any]]:
-    """The function of columns that computes an expression over them. Raises Fault."""
+    """A function that computes an expression over columns. It raises Fault for a row without a value."""
     kind = stored(expression.type)
 
     def compute(*columns: Any) -> Any:
-        # operands that have no name give the number of rows
+        # further operands have no name: they only give the number of rows
         names = [*operands, *(f"\0{at}" for at in range(len(columns) - len(operands)))]
         frame = pl.DataFrame([pl.Series(name, column) for name, column in zip(names, columns, strict=True)])
         values, faults = evaluate(frame, {"value": expression})

@@ -1,4 +1,4 @@
-"""Refuses dates and timestamps that DuckDB computes beyond the range of the system's, the years 1 to 9999."""
+"""Refuses dates and timestamps computed by DuckDB that are outside the system's range, the years 1 to 9999."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _in_range(column: pa.ChunkedArray[Any], type_: pa.DataType) -> bool:
         least, most, whole = FIRST_US, LAST_US, pa.int64()
     else:
         return True
-    import pyarrow.compute as pc  # many processes of SELECTs see no time, and start sooner without it
+    import pyarrow.compute as pc  # many SELECT processes see no times, and start faster without it
 
     ends: Any = pc.min_max(column.cast(whole)).as_py()
     return ends["min"] is None or bool(least <= ends["min"] and ends["max"] <= most)

@@ -1,4 +1,4 @@
-"""The types of what DuckDB computes in a query, as types of the language: DuckDB names them where it refuses a call."""
+"""Learns the types of what DuckDB computes in a query, from its errors: a refused call is reported with its types."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from sqlglot import exp
 from dsms.model.types import parse_type
 from operators.core.errors import SqlError
 
-#: A function of DuckDB that takes nothing: a call is refused with the type of what it is given. The engine computes the
-#: language's own PI, so that no query has another call.
+#: A DuckDB function without parameters: a call with an argument is refused with the argument's type. The engine
+#: computes the language's own PI, so a query has no other call of it.
 PROBE = "pi"
 _REFUSAL = re.compile(rf"argument types '{PROBE}\((STRUCT\(.*\))\)'\.")
-#: Types of sums: the language has no integers beyond BIGINT, and a larger sum is a fault.
+#: DuckDB's types of sums. In the language such a sum is BIGINT, its largest integer type, and a larger sum is a fault.
 _LARGE = (exp.DType.INT128, exp.DType.UINT128, exp.DType.UBIGINT, exp.DType.UINT, exp.DType.BIGNUM)
 
 
 def groups_of(marks: Mapping[int, exp.Expr]) -> list[list[int]]:
-    """The sites whose types can be asked together: of one select list, over columns that it does not name itself."""
+    """Groups the sites whose types one probe can learn: those of one select list, over columns other than its
+    aliases."""
     groups: dict[object, list[int]] = {}
     for number, mark in marks.items():
         groups.setdefault(_list_of(mark) or number, []).append(number)
@@ -39,7 +40,7 @@ def _list_of(mark: exp.Expr) -> int | None:
 
 
 def probe(leaves: Mapping[int, Sequence[exp.Expr]]) -> exp.Expr:
-    """A call for whose types DuckDB refuses a query: of the leaves of sites, which are moved into it.
+    """A call that DuckDB refuses with the types of its arguments: the leaves of sites, which are moved into it.
 
     >>> probe({3: [exp.column("a"), exp.func("max", exp.column("b"))]}).sql("duckdb")
     "PI({'3.0': a, '3.1': MAX(b)})"
@@ -53,8 +54,8 @@ def probe(leaves: Mapping[int, Sequence[exp.Expr]]) -> exp.Expr:
 
 
 def probed(refusal: str) -> dict[int, list[pa.DataType]]:
-    """The types of the leaves of the sites for which a query was refused. Raises SqlError for another refusal, and for
-    a type that the language does not have.
+    """The types of leaves by site, from DuckDB's refusal of a probe. Raises SqlError for any other refusal, and for a
+    type that the language does not have.
 
     >>> probed('''Binder Error: … argument types 'pi(STRUCT("3.0" HUGEINT, "3.1" VARCHAR[]))'. You …''')
     {3: [DataType(int64), ListType(list<item: string>)]}

@@ -29,7 +29,7 @@ def _(load: LoadFile, table: Table) -> Iterator[pa.Table]:
 
 def rows_of_file(path: Path, table: Table, options: Sequence[st.Clause] = ()) -> Iterator[pa.Table]:
     """The rows of a CSV or Parquet file."""
-    # the libraries for files and databases are imported on first use: most coordinators read none
+    # the libraries for files and databases are imported on first use: most coordinators do not need them
     from connectors.tables.files import CsvLayout, file_batches
 
     layout = CsvLayout(*_layout(options, table))
@@ -47,7 +47,7 @@ def _(load: LoadDatabase, table: Table) -> Iterator[pa.Table]:
 
 
 def _fitted(batch: pa.Table, table: Table) -> pa.Table:
-    """The batch with its columns matched to the table's by name without case; UserError for an unknown column."""
+    """The batch with its columns matched to the table's by name without case. Raises UserError for unknown columns."""
     known = {name.lower(): name for name in table.column_names}
     unknown = [name for name in batch.column_names if name.lower() not in known]
     if unknown:

@@ -25,7 +25,7 @@ from dsms.tables.table_rows import (
     table_as,
 )
 
-#: A column that the rows of one side have which are there, and the name of a source without one.
+#: The name of a column that marks the rows of one side of an outer join, and the name of a source without an alias.
 _PRESENT, _SOURCE = "__present", "__source"
 
 
@@ -38,8 +38,8 @@ def selects_of(statement: st.Merge, table: Table) -> list[exp.Expr]:
 def merged(
     statement: st.Merge, table: Table, rows: Callable[[exp.Expr], pa.Table], content: Content
 ) -> tuple[Effect, ...]:
-    """The effects of the branches: each row of the table, and each of the source without one, takes the first branch
-    whose condition is TRUE. Raises SqlError if a row would be changed twice, by two rows of the source."""
+    """The effects of the branches. Each pair of rows that match, and each row of either side without a match, takes the
+    first branch whose condition is TRUE. Raises SqlError if two rows of the source change one row of the table."""
     found = [(branch, rows(query)) for branch, query in _branches(statement, table)]
     updates = [matches for branch, matches in found if branch.action == "update"]
     deletes = [keys_in(table, matches) for branch, matches in found if branch.action == "delete"]
@@ -62,13 +62,13 @@ def _branches(statement: st.Merge, table: Table) -> Iterator[tuple[st.MergeBranc
 
 
 def _chosen(condition: exp.Expr | None, before: list[exp.Expr | None]) -> exp.Expr:
-    """The predicate of rows that come to a branch: its condition holds, and none of those before."""
+    """The predicate of the rows that take a branch: its condition is TRUE, and that of no earlier branch is."""
     refused = [exp.Not(this=exp.func("coalesce", one.copy(), exp.false())) if one else exp.false() for one in before]
     return exp.and_(*refused, condition.copy() if condition is not None else exp.true())
 
 
 def _query(statement: st.Merge, table: Table, branch: st.MergeBranch, chosen: exp.Expr) -> exp.Expr:
-    """The rows that come to a branch, as what it makes of them."""
+    """The query of the values that a branch computes from the rows that take it."""
     named = columns_in(table, statement.alias)
     values = list(map(named, table.keys))
     if branch.action == "update":
@@ -87,8 +87,8 @@ def _query(statement: st.Merge, table: Table, branch: st.MergeBranch, chosen: ex
 
 
 def _without_partner(statement: st.Merge, table: Table, *, of_source: bool) -> exp.Expr:
-    """The rows of one side for which ON is TRUE with no row of the other. ON is over both sides, as it is for pairs: a
-    name that both have is ambiguous."""
+    """The rows of one side for which ON is TRUE with no row of the other side. As for pairs, ON is evaluated over both
+    sides, so that a name that both have is ambiguous."""
     own = exp.to_identifier(statement.alias or table.name, quoted=True)
     target = table_as(table, statement.alias)
     source, other = statement.source.copy(), exp.to_identifier(statement.source.alias_or_name or _SOURCE, quoted=True)
@@ -118,14 +118,14 @@ def _check_once(statement: st.Merge, table: Table, keys: list[pa.Table]) -> None
 
 
 def _fitting(table: Table, matches: pa.Table) -> pa.Table:
-    """The new rows and the old keys in the types of the table: constants of several branches may have others."""
+    """The new rows and the old keys in the types of the table, as constants of different branches may have others."""
     new, old = fitting(table, matches.select(range(len(table.schema)))), _old_keys(table, matches)
     columns = [*new.columns, *old.columns]
     return pa.table(columns, names=[f"c{at}" for at in range(len(columns))])
 
 
 def _named(statement: st.Merge, branch: st.MergeBranch, table: Table, matches: pa.Table) -> pa.Table:
-    """The values of an INSERT by their columns."""
+    """The values of an INSERT, named by its columns."""
     names = columns_of(branch.columns, table)
     check_values(statement.table, names, matches.num_columns)
     return matches.rename_columns(names)

@@ -55,12 +55,12 @@ def casts_of(schema: pa.Schema) -> dict[str, str]:
 
 @contextmanager
 def _answering(asked: Asked) -> Iterator[duckdb.DuckDBPyRelation]:
-    """DuckDB's answer to a question; SqlError with DuckDB's reason if it refuses the query."""
+    """DuckDB's answer to a question. Raises SqlError with DuckDB's reason if it refuses the query."""
     from dsms.tables.database import register
     from dsms.tables.engine_functions import reason_of, registered
 
     asked = computed(asked, refused)
-    # functions are removed while an answer may be unread, which a connection allows others alone
+    # functions are removed while an answer may be unread, which DuckDB allows only from another connection
     with _connection() as keeper, registered(keeper, asked.functions), _connection() as database:
         try:
             for name, rows in asked.relations.items():
@@ -95,7 +95,7 @@ def type_names(schema: pa.Schema) -> list[str]:
 
 
 def check_only_selects(sql: str) -> None:
-    """Raises SqlError for a text that is anything but one SELECT as DuckDB reads it, or none that it can read.
+    """Raises SqlError unless DuckDB can parse the text and reads it as exactly one SELECT.
 
     >>> check_only_selects("SELECT ';' AS a")
     >>> check_only_selects("SELECT 1; DROP TABLE t")
@@ -115,7 +115,7 @@ def check_only_selects(sql: str) -> None:
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
     """The database of the process: creating one takes longer than most answers. Registered relations belong to a single
-    connection. The library is imported on first use, since many coordinators need none and save its 15 MB."""
+    connection. The library is imported on first use: coordinators that do not need it save its 15 MB."""
     from dsms.tables.database import connect
 
     return connect()
@@ -133,7 +133,7 @@ def _refusal() -> type[Exception]:
 
 
 def cast_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns of `rows`, in order, cast to those of a schema; UserError names a column that does not fit.
+    """The columns of `rows`, in order, cast to those of a schema. Raises a UserError with the column that does not fit.
 
     >>> cast_columns(pa.table({"x": ["7", None]}), pa.schema([("a", pa.int32())])).to_pylist()
     [{'a': 7}, {'a': None}]
@@ -166,7 +166,7 @@ def _cast(column: pa.ChunkedArray[Any], field: pa.Field[Any], kind: str) -> pa.C
 
 
 def _cast_scalars(column: pa.ChunkedArray[Any], field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
-    """A column cast as CAST does it."""
+    """A column cast as by the language's CAST."""
     given = pl.DataFrame([pl.Series(field.name, column)])
     target = expressions.cast(expressions.Column(field.name, column.type), field.type)
     values, faults = expressions.evaluate(given, {field.name: target})

@@ -1,4 +1,4 @@
-"""What a one-time statement asks: a query as DuckDB is to read it, over relations of one instant."""
+"""Questions: the queries of one-time statements, prepared for DuckDB, over relations of one instant."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_wri
 from dsms.sql.parser.table_names import name_of
 from dsms.tables.select_wire import EngineFunction
 
-#: Gives the rows of a stream, view or table that a query names.
+#: Returns the rows of a stream, view or table that a query names.
 Relation = Callable[[str], pa.Table]
 
 
 @dataclass(frozen=True)
 class Question:
-    """The text of a query, and the objects that it reads, as the catalog spells them, by their names in the text.
-    `given` are relations that it reads under their own names, which are no objects; `query` is the tree of the text."""
+    """The text of a query, and the objects that it reads: their names in the catalog by their names in the text.
+    `given` are further relations by name, which are not in the catalog; `query` is the syntax tree of the text."""
 
     sql: str
     objects: dict[str, str]
@@ -30,15 +30,15 @@ class Question:
     query: exp.Expr | None = field(default=None, repr=False, compare=False)
 
     def over(self, relation: Relation) -> Asked:
-        """The question with the rows of what it reads; each object is read once."""
+        """The question with the rows of the objects that it reads; each object is read once."""
         rows = {name: relation(name) for name in dict.fromkeys(self.objects.values())}
         read = {**self.given, **{alias: rows[name] for alias, name in self.objects.items()}}
         return Asked(self.sql, read, self.query)
 
 
 def as_shown(relation: Relation, catalog: Catalog, written: Table | None = None) -> Relation:
-    """The relations as queries see them: without what numbers the rows of tables that have no key, except of the table
-    whose rows are `written`."""
+    """The relations as queries see them: without the column that numbers the rows of a table without a key, except for
+    the table that is `written`."""
 
     def shown(name: str) -> pa.Table:
         item, rows = catalog.find(name), relation(name)
@@ -52,8 +52,8 @@ def as_shown(relation: Relation, catalog: Catalog, written: Table | None = None)
 class Asked:
     """A query, and the relations that it reads by their names in the text.
 
-    With a `query` its expressions are those of the language, which `computed` makes calls of `functions`; without one
-    the text is DuckDB's.
+    If there is a `query`, its expressions are those of the language, and `computed` replaces them by calls of
+    `functions`. Otherwise the text is SQL for DuckDB.
     """
 
     sql: str
@@ -63,10 +63,11 @@ class Asked:
 
 
 def question_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table] | None = None) -> Question:
-    """The question of a query, which may also read relations that are `given`. Raises SqlError for what is no query,
-    for objects that do not exist, and for functions that the language does not have.
+    """The question of a query, which may also read relations that are `given`. Raises SqlError for a statement that is
+    not a query, for objects that do not exist, and for functions that the language does not have.
 
-    Names of objects are replaced by names that nothing else can have: what DuckDB reads by another name is its own.
+    Names of objects are replaced by names that nothing else can have, so that DuckDB cannot confuse an object with a
+    common table or with something of its own.
 
     >>> import sqlglot
     >>> question_of(sqlglot.parse_one("WITH t AS (SELECT 1 AS a) SELECT a + 1 FROM t"), Catalog())
@@ -107,7 +108,7 @@ def _plain_name(table: exp.Table) -> str:
 
 
 def _rename(table: exp.Table, name: str) -> None:
-    """Gives a table another name; it keeps its alias, or its name as such."""
+    """Gives a table another name. It keeps its alias; without one, its old name becomes the alias."""
     alias = table.args.get("alias") or exp.TableAlias()
     if not alias.args.get("this"):
         alias.set("this", exp.to_identifier(name_of(table), quoted=True))
@@ -116,7 +117,7 @@ def _rename(table: exp.Table, name: str) -> None:
 
 
 def is_common(table: exp.Table) -> bool:
-    """Whether a name is that of a common table where it stands: of a WITH around it, or before it in the same WITH."""
+    """Whether a name denotes a common table: one of a WITH around it, or an earlier one of the same WITH."""
     if table.args.get("db"):
         return False
     name = table.name.lower()

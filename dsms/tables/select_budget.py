@@ -1,4 +1,4 @@
-"""What one one-time statement may use, and the errors when it wants more."""
+"""The limits of a one-time statement, and the errors when it exceeds them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from operators.core.errors import UserError
 
 
 class OutOfBounds(UserError):
-    """A one-time statement needs more memory, or gives more, than it may."""
+    """A one-time statement exceeds a limit on its memory, its input or its result."""
 
 
 class TookTooLong(UserError):
-    """A one-time statement was ended after the longest time that it may take."""
+    """A one-time statement was ended because it exceeded its time limit."""
 
 
 class TooManySelects(UserError):
-    """As many one-time statements are answered, and wait, as may."""
+    """The limits on running and on waiting one-time statements are reached."""
 
 
 class Cancelled(UserError):
-    """Nobody waits for the answer any more."""
+    """No client waits for the answer any more."""
 
 
 def out_of_bounds(limit: str, what: str) -> OutOfBounds:
-    """The error of a limit.
+    """The error for an exceeded limit.
 
     >>> str(out_of_bounds("select_rows", "the answer has more than 5 rows"))
     'the answer has more than 5 rows; the limit "select_rows" is set by DSMS_LIMITS'
@@ -41,8 +41,8 @@ def _set_by(limit: str) -> str:
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits of one statement, the time of `time.monotonic()` up to which it may run, and whether anybody still
-    waits for it. Whatever takes long checks it now and then."""
+    """The limits of one statement, its deadline as a time of `time.monotonic()`, and an event that is set when no
+    client waits for it any more. Long computations call `check` now and then."""
 
     limits: Limits
     until: float
@@ -62,12 +62,12 @@ class Budget:
             raise TookTooLong(f"the statement was ended after {seconds} s", hint=_set_by("select_seconds"))
 
     def check_answer(self, size: int) -> None:
-        """Raises OutOfBounds for rows that are too large to be an answer."""
+        """Raises OutOfBounds if the rows of an answer have too many bytes."""
         if size > self.limits.select_result_mb * 1024 * 1024:
             raise out_of_bounds("select_result_mb", f"the answer has more than {self.limits.select_result_mb} MB")
 
     def check_relation(self, name: str, size: int) -> None:
-        """Raises OutOfBounds for a relation whose encoded rows have more bytes than may be read, and as `check`."""
+        """Raises OutOfBounds if the encoded rows of a relation have too many bytes, and the errors of `check`."""
         self.check()
         if size > self.limits.relation_mb * 1024 * 1024:
             raise out_of_bounds("relation_mb", f'"{name}" has more than {self.limits.relation_mb} MB to read')

@@ -22,8 +22,8 @@ _TRIES = 3
 
 
 class SelectPool:
-    """At most so many statements at once, each in a process of its own; a few more wait. A process that has answered
-    is kept for later statements, as long as it has some; one that has failed is ended."""
+    """Runs at most `most` statements at once, each in its own process; a limited number of others wait. A process that
+    has answered is reused for later statements until it ends itself when idle; one that has failed is killed."""
 
     def __init__(self, limits: Limits, most: int, niceness: int = 0) -> None:
         self._limits, self._most = limits, most
@@ -34,7 +34,7 @@ class SelectPool:
 
     @contextmanager
     def admitted(self, cancelled: threading.Event | None = None) -> Iterator[Budget]:
-        """A place for one statement, and its budget; TooManySelects when all are taken and enough others wait."""
+        """Admits a statement for the block, and gives its budget. Raises TooManySelects if too many run and wait."""
         with self._lock:
             if self._present >= self._most + self._limits.selects_waiting:
                 raise _busy(self._most, self._limits.selects_waiting)
@@ -50,7 +50,7 @@ class SelectPool:
                 self._present -= 1
 
     def _wait(self, budget: Budget) -> None:
-        """Waits for a place as long as a statement may take."""
+        """Waits until a statement may run. Raises TooManySelects after the time limit of a statement."""
         while not self._places.acquire(timeout=0.1):
             try:
                 budget.check()
@@ -68,7 +68,7 @@ class SelectPool:
             try:
                 return self._ask(asked, form, budget)
             except Ended:
-                continue  # it had nothing to do for a while
+                continue  # it has ended itself because it was idle
         return self._ask(asked, form, budget)
 
     def _refusal(self, asked: Asked, budget: Budget) -> str:
@@ -80,7 +80,7 @@ class SelectPool:
         return ""
 
     def close(self) -> None:
-        """Ends the processes that have nothing to do."""
+        """Ends the idle processes."""
         with self._lock:
             idle, self._idle = self._idle, []
         for process in idle:

@@ -1,4 +1,4 @@
-"""One process that answers one-time statements, as its parent sees it."""
+"""The parent's side of a process that answers one-time statements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from operators.core.distinct_type import stored_schema
 from operators.core.errors import ExternalError, SqlError
 
 _MB = 1024 * 1024
-#: How long it may take until a process that has died is seen, or that a statement is cancelled.
+#: The most seconds until the death of the process, or the cancellation of a statement, is noticed.
 _LOOK_S = 0.05
 #: The longest first part of an answer: names of columns, or a reason.
 _LONGEST_OUTCOME = 4 * _MB
@@ -34,7 +34,7 @@ _ENVIRONMENT = {
 
 
 class Ended(ExternalError):
-    """The process has ended by itself, before it took the question: another one may answer."""
+    """The process ended itself before it took the question; another process can answer."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Reply:
 
 
 class SelectProcess:
-    """A process of its own with nothing of this one's environment; `kill` it when an answer is not awaited."""
+    """A child process that inherits no environment variables. Call `kill` if an answer is not awaited."""
 
     def __init__(self, limits: WorkerLimits) -> None:
         self._channel, theirs = socket.socketpair()
@@ -65,12 +65,12 @@ class SelectProcess:
                 pass_fds=[theirs.fileno()],
             )
         self._channel.settimeout(_LOOK_S)
-        #: Whether it can be asked: the last question was answered, and needed no more memory than it might.
+        #: Whether the process can be asked again: the last question was answered within the memory limit.
         self.sound = True
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process id."""
         return self._process.pid
 
     @property
@@ -85,7 +85,7 @@ class SelectProcess:
         self._channel.close()
 
     def ask(self, asked: Asked, form: Form, budget: Budget) -> Reply:
-        """The answer to a question whose expressions are computed by functions."""
+        """The answer to a question whose expressions are calls of functions already (see `computed`)."""
         self.sound = False
         most = budget.limits.select_result_mb * _MB
         streams = {name: stream_of(rows.cast(stored_schema(rows.schema))) for name, rows in asked.relations.items()}
@@ -136,7 +136,7 @@ class SelectProcess:
         return into
 
     def _report_end(self, budget: Budget) -> NoReturn:
-        """Raises Ended for a process that ended as it should, OutOfBounds for one that died."""
+        """Raises Ended if the process ended itself, OutOfBounds if it died."""
         try:
             status = self._process.wait(1.0)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""What passes between the coordinator and a process that answers one-time statements.
+"""The messages between the coordinator and a process that answers one-time statements.
 
 Messages are frames: eight bytes of length, then the content. A question is an `Order`, then each of its relations as an
 Arrow stream; an answer is an `Outcome`, then its rows.
@@ -13,14 +13,14 @@ import pyarrow as pa
 
 
 class WorkerLimits(msgspec.Struct, frozen=True):
-    """How much memory a question may take beside what it reads, and how much priority it gives up."""
+    """How much memory a question may take in addition to what it reads, and the niceness of the process."""
 
     memory_mb: int
     niceness: int = 0
 
 
 class Given(msgspec.Struct, frozen=True):
-    """A relation that a question reads: its name, and the SQL types of columns that Arrow stores as another one."""
+    """A relation that a question reads: its name, the SQL types of columns that Arrow stores otherwise, its size."""
 
     name: str
     casts: dict[str, str]
@@ -37,7 +37,7 @@ class EngineFunction(msgspec.Struct, frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """A query, the relations that follow, and how the rows are wanted, with the most rows and bytes of them."""
+    """A query, the relations that follow, the format of the result, and the most rows and bytes that it may have."""
 
     sql: str
     relations: list[Given]
@@ -48,8 +48,8 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The columns, with DuckDB's names of their types, and the number of the rows that follow; or what was exceeded
-    (`sql`: DuckDB refuses the query)."""
+    """The columns, with DuckDB's names of their types, and the number of the rows that follow; or the limit that was
+    exceeded (`sql`: DuckDB refuses the query)."""
 
     columns: list[str] = []
     rows: int = 0

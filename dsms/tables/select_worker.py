@@ -1,9 +1,9 @@
 """A process that answers one-time statements, one at a time, within limits of memory and of the size of answers.
 
-Run with the number of a socket and the limits (`WorkerLimits`, as JSON). It imports little more than DuckDB, Arrow and
-the engine's expressions, so that it starts soon, and knows no secrets; it can write no file. Whoever holds the other
-end of the socket ends it when an answer takes too long; it ends itself when that end is closed, and after a while
-without questions.
+Its arguments are the file descriptor of a socket and the limits (`WorkerLimits`, as JSON). It imports little more than
+DuckDB, Arrow and the engine's expressions, so that it starts fast. It knows no secrets and cannot write files. The
+parent, at the other end of the socket, kills it when an answer takes too long. It ends itself when that end is closed,
+and after 60 s without a question.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LARGEST_PART = 16 * _MB
 
 
 class Exceeded(Exception):
-    """The rows are more, or larger, than was asked for."""
+    """The result has more rows or bytes than the order allows."""
 
 
 def _serve(channel: socket.socket, limits: WorkerLimits) -> None:
@@ -126,12 +126,12 @@ def _send(channel: socket.socket, content: Any) -> None:
 
 
 def _end() -> None:
-    """Ends the process, whatever its threads do."""
+    """Ends the process at once, without waiting for its threads."""
     os._exit(0)
 
 
 def _end_with_parent(channel: socket.socket) -> None:
-    """Waits in a thread until the other end of the socket is closed, and ends the process, also during a query."""
+    """Waits in a thread until the other end of the socket is closed, then ends the process, even during a query."""
     poll = select.poll()
     poll.register(channel, getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR)
     poll.poll()
@@ -139,7 +139,7 @@ def _end_with_parent(channel: socket.socket) -> None:
 
 
 def _data_bytes() -> int:
-    """The private writable memory of this process; 0 where the system does not tell."""
+    """The private writable memory of this process; 0 if the system does not report it."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmData"))
@@ -148,23 +148,23 @@ def _data_bytes() -> int:
 
 
 def _limit_memory(most: int) -> None:
-    """Limits what DuckDB's own limit does not count: values of functions, what Python and Arrow hold."""
+    """Limits the memory that DuckDB's own limit does not cover: values of functions, and what Python and Arrow hold."""
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
 
 
 def _give_way(niceness: int) -> None:
-    """Gives up priority: over other processes of the session, and, where Linux shares processors among sessions, over
-    those of others, too, by a session of its own."""
+    """Lowers the priority of this process. Where Linux shares processors among sessions (autogroups), niceness acts
+    only within a session, so the process also gets its own session, with the same niceness."""
     os.nice(niceness)
     os.setsid()
-    # there may be no such groups, or they may not be changed
+    # the system may have no autogroups, or not let them be changed
     with suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as group:
         group.write(str(niceness))
 
 
 def _offer_to_be_killed() -> None:
-    """Where memory runs out all the same, the kernel ends this process, and not the coordinator."""
+    """If memory runs out all the same, the kernel kills this process, and not the coordinator."""
     if sys.platform == "linux":
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
             score.write("1000")

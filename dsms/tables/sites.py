@@ -1,7 +1,7 @@
-"""The scalar expressions of a query that runs once: the engine computes them, DuckDB what is between them.
+"""Finds the scalar expressions of a one-time query that the engine computes. DuckDB computes the rest.
 
-A *site* is an expression that is as large as can be without a part that DuckDB has to compute: a column, an aggregate,
-a function with OVER, a subquery. Such parts are its leaves.
+A *site* is a largest possible scalar expression above its *leaves*. A leaf is a part that DuckDB has to compute: a
+column, an aggregate, a function with OVER, a subquery.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from dsms.sql.binder.aggregate_calls import aggregate_function
 from dsms.tables.question import is_common
 from operators.core.errors import SqlError
 
-#: The marks of a leaf, with its number in the site, and of the node that stands for a site, with the site's number.
+#: Keys of the metadata of syntax nodes: the number of a leaf in its site, and of a site at the node that replaces it.
 LEAF, SITE = "leaf", "site"
-#: Where the site is a condition that decides which rows there are.
+#: The clauses whose site is a condition that selects rows.
 _CONDITIONS = (exp.Where, exp.Having, exp.Qualify)
-#: What stands around the call of an aggregate or of a function with OVER.
+#: The nodes around the call of an aggregate or of a function with OVER.
 _CALLS = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _LEAVES = (exp.Column, exp.Query, exp.Exists, exp.Explode, exp.Unnest, exp.Grouping, exp.Star, *_CALLS)
-#: What is no expression that can be computed, and has none within it.
+#: Nodes that are not expressions to compute and contain none.
 _ATOMS = (exp.Identifier, exp.TableAlias, exp.DataType, exp.WindowSpec, exp.TableSample, exp.Var)
-#: What DuckDB reads as it is written, and as the language does.
+#: Constants, which DuckDB reads like the language.
 _PLAIN = (exp.Literal, exp.Boolean, exp.Null, exp.Interval)
 _LARGEST_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class Site:
-    """An expression with marked leaves; its leaves as DuckDB is to compute them, in which sites are marked, are the
-    operands of the node that stands for it. A `condition` decides which rows there are, of what FROM has as `beside`.
+    """An expression with marked leaves. A node replaces it in the query. The operands of that node are the leaves, in
+    which inner sites are replaced too. `names` are those of the leaves. A `condition` selects rows; `beside` names the
+    items of FROM that are joined before it applies.
     """
 
     expression: exp.Expr
@@ -51,12 +52,12 @@ class Sites:
 
     @property
     def marked(self) -> list[exp.Expr]:
-        """The nodes that stand for sites, inner ones first."""
+        """The nodes that replace sites, inner ones first."""
         return [node for node in self.query.walk(bfs=False) if SITE in node.meta][::-1]
 
 
 def _read_units(query: exp.Expr) -> None:
-    """The generic parser takes the last argument of DATE_DIFF('day', a, b) for the unit; here it is a column again."""
+    """Makes the last argument of DATE_DIFF('day', a, b) a column again: the generic parser takes it for the unit."""
     for node in query.find_all(exp.DateDiff):
         unit = node.args.get("unit")
         if isinstance(node.this, exp.Literal) and isinstance(unit, exp.Var):
@@ -81,7 +82,7 @@ def sites_of(query: exp.Expr) -> Sites:
 
 
 def _descend(node: exp.Expr, keys: frozenset[str], sites: list[Site]) -> None:
-    """Replaces the sites within a node. `keys` are the expressions by which the rows around it are grouped."""
+    """Replaces the sites within a node. `keys` are the GROUP BY expressions of the query around it."""
     own = _keys(node) if isinstance(node, exp.Select) else keys
     for child in list(node.iter_expressions()):
         given = _keys_for(node, child, own)
@@ -98,7 +99,7 @@ def _descend(node: exp.Expr, keys: frozenset[str], sites: list[Site]) -> None:
 
 
 def _keys_for(node: exp.Expr, child: exp.Expr, keys: frozenset[str]) -> frozenset[str]:
-    """The keys that are computed where a child is: aggregates, FROM and WHERE are below the grouping."""
+    """The keys that a child can use. Arguments of aggregates, FROM and WHERE are computed before the grouping."""
     grouped = not isinstance(child, exp.From | exp.Join | exp.Where | exp.Group | exp.Lateral | exp.With)
     if isinstance(node, exp.Select):
         return keys if grouped else frozenset()
@@ -115,7 +116,7 @@ def _keys(select: exp.Select) -> frozenset[str]:
 
 
 def normal(node: exp.Expr) -> str:
-    """The text of an expression, the same however its names are written."""
+    """The text of an expression, which does not depend on case and quotes of its names."""
     copy = node.unnest().copy()
     for name in copy.find_all(exp.Identifier):
         name.set("this", name.name.lower())
@@ -130,7 +131,7 @@ def _scalar(node: exp.Expr, parent: exp.Expr) -> bool:
 
 
 def _beside(select: exp.Expr | None, last: exp.Join | None = None) -> tuple[str, ...]:
-    """The names of the items of FROM, up to a join, whose rows DuckDB may look at before it joins them."""
+    """The names of the items of FROM, up to a join, for whose rows DuckDB may evaluate a condition before the join."""
     if not isinstance(select, exp.Select) or (first := select.args.get("from_")) is None:
         return ()
     joins = select.args.get("joins") or []
@@ -141,7 +142,7 @@ def _beside(select: exp.Expr | None, last: exp.Join | None = None) -> tuple[str,
 
 
 def _kept(join: exp.Join) -> bool:
-    """Whether the item that is joined can be named behind the join."""
+    """Whether the joined item can be named after the join."""
     return str(join.kind).upper() not in ("SEMI", "ANTI")
 
 
@@ -171,18 +172,18 @@ def _replace(node: exp.Expr, keys: frozenset[str], sites: list[Site], beside: tu
 
 
 def _is_output(node: exp.Expr) -> bool:
-    """Whether it is a column of a query without a name."""
+    """Whether the node is an output column of a query and has no alias."""
     return isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
 
 
 def _shown(node: exp.Expr) -> str:
-    """The name that DuckDB gives such a column: its text."""
+    """The name that DuckDB gives a column without an alias: its text."""
     text = node.sql(dialect="duckdb", comments=False, normalize_functions="lower")
     return f"({text})" if isinstance(node, exp.Binary) else text
 
 
 def _names(leaves: list[exp.Expr]) -> Iterator[str]:
-    """Names for leaves, as messages have them: those of columns alone where no other leaf has it."""
+    """The names of leaves in messages: the name of a column if no other leaf has it, else the text of the leaf."""
     short = [leaf.name if isinstance(leaf, exp.Column) else leaf.sql(comments=False) for leaf in leaves]
     for name, leaf in zip(short, leaves, strict=True):
         yield name if short.count(name) == 1 else leaf.sql(comments=False)
@@ -209,7 +210,7 @@ def _is_leaf(node: exp.Expr, keys: frozenset[str]) -> bool:
 
 
 def _is_computed(node: exp.Expr, keys: frozenset[str]) -> bool:
-    """Whether there is something to compute: sums too, whose values are to be of the language's types."""
+    """Whether the engine has something to compute. This includes a sum, whose value must have the language's type."""
     inner = node.unnest()
     if isinstance(inner, exp.Neg) and isinstance(inner.this, exp.Literal):
         inner = inner.this
@@ -223,8 +224,8 @@ def _is_computed(node: exp.Expr, keys: frozenset[str]) -> bool:
 
 
 def _is_foreign(node: exp.Expr) -> bool:
-    """Whether it is a cast to a type that DuckDB alone has, as clients write of times of the day: it computes what is
-    around it too."""
+    """Whether the node is a cast to a type that only DuckDB has, such as a time of day, which clients write. DuckDB
+    then computes the expression around it too."""
     if not isinstance(node, exp.Cast):
         return False
     try:
@@ -235,7 +236,7 @@ def _is_foreign(node: exp.Expr) -> bool:
 
 
 def _function(node: exp.Expr) -> exp.Sum | None:
-    """The sum that a leaf is, if it is one."""
+    """The sum that a leaf consists of; None for another leaf."""
     while isinstance(node, exp.Window | exp.Filter):
         node = node.this
     return node if isinstance(node, exp.Sum) else None

@@ -1,4 +1,4 @@
-"""Aggregates of the language as DuckDB has them, which answers queries that run once."""
+"""Translates aggregates of the language for DuckDB, which answers one-time queries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlglot import exp
 
 
 def spelled(query: exp.Expr) -> exp.Expr:
-    """The query with the aggregates that DuckDB lacks, or gives another meaning, in its own words.
+    """The query with the aggregates that DuckDB lacks, or defines otherwise, replaced by DuckDB's own.
 
     >>> import sqlglot
     >>> spelled(sqlglot.parse_one("SELECT APPROX_COUNT_DISTINCT(b) + 1 FROM t")).sql("duckdb")
@@ -25,7 +25,7 @@ def _spelled(node: exp.Expr) -> exp.Expr:
 
 
 def _count_distinct(node: exp.Expr) -> exp.Expr:
-    """A query that runs once has all values at hand, so approximate aggregates are exact."""
+    """A one-time query has all values at hand, so approximate aggregates are exact."""
     return exp.Count(this=exp.Distinct(expressions=[node.this]))
 
 
@@ -34,25 +34,25 @@ def _count_of(true: exp.Expr) -> exp.Expr:
 
 
 def _count_if(node: exp.Expr) -> exp.Expr:
-    """DuckDB's has the type of a sum."""
+    """DuckDB's own COUNT_IF has the type of a sum."""
     return node if isinstance(node.this, exp.Distinct) else _count_of(node.this)
 
 
 def _count_pairs(node: exp.Expr) -> exp.Expr:
-    """DuckDB's takes numbers alone."""
+    """DuckDB's own REGR_COUNT takes only numbers."""
     present = [exp.Is(this=exp.Paren(this=each), expression=exp.Null()).not_() for each in (node.this, node.expression)]
     return _count_of(exp.and_(*present))
 
 
 def _best(node: exp.Expr) -> exp.Expr:
-    """The first of equally good ones is taken, which is to be the least."""
+    """DuckDB takes the first of equally good values; the order makes this the least one."""
     if isinstance(node.expression, exp.Expr) and not isinstance(node.expression, exp.Order):
         node.set("expression", _in_order_of(node.expression, node.this))
     return node
 
 
 def _mode(node: exp.Expr) -> exp.Expr:
-    """The first of equally frequent ones is taken, which is to be the least."""
+    """DuckDB takes the first of equally frequent values; the order makes this the least one."""
     if node.this is not None and not isinstance(node.this, exp.Distinct | exp.Order):
         node.set("this", _in_order_of(node.this, node.this))
     return node

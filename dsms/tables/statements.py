@@ -42,9 +42,9 @@ from operators.core.errors import UserError
 
 log = structlog.get_logger()
 Write = st.Insert | st.Update | st.Delete | st.Merge
-#: Gives the rows of a question.
+#: Returns the rows of a question.
 Rows = Callable[[Question], pa.Table]
-#: What the rows that an INSERT would add are called where ON CONFLICT changes others instead.
+#: The name in ON CONFLICT DO UPDATE of the rows that INSERT could not add.
 _EXCLUDED = "excluded"
 
 
@@ -62,8 +62,8 @@ def names_read(statement: Write, catalog: Catalog) -> list[str]:
 
 
 def effects_of(statement: Write, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
-    """The effects of a statement, on keys of which no two have one in common; nothing is written. `rows` gives those of
-    a question over objects of `names_read`. Raises UserError for a row that violates a CHECK."""
+    """The effects of a statement; no two have a key in common. Nothing is written. `rows` answers a question over the
+    objects of `names_read`. Raises UserError for a row that violates a CHECK."""
     effects = _effects_of(statement, catalog, rows, content)
     return tuple(checked(table_of(statement.table, catalog), effect, catalog, rows) for effect in effects)
 
@@ -80,7 +80,7 @@ def insertions(
 
 
 def checked(table: Table, effect: Effect, catalog: Catalog, rows: Rows) -> Effect:
-    """The effect, unless one of its rows violates a CHECK, for which it raises UserError."""
+    """Returns the effect. Raises UserError if one of its rows violates a CHECK."""
     if table.checks and effect.upserts.num_rows:
         violations = rows(question_of(violating(table), catalog, {table.name: effect.upserts}))
         for number, *values in key_rows(violations):
@@ -118,7 +118,7 @@ def _(statement: st.Insert, catalog: Catalog, rows: Rows, content: Content) -> t
 
 
 def _check_keys(conflict: st.Conflict, table: Table) -> None:
-    """Raises SqlError unless the keys of a conflict are the primary key; it need not name any."""
+    """Raises SqlError if a conflict names keys that are not the primary key."""
     named = {key.text.lower() for key in conflict.keys}
     if named and (table.is_bag or named != {key.lower() for key in table.keys}):
         have = "has no primary key" if table.is_bag else f"has the primary key ({', '.join(table.keys)})"
@@ -128,7 +128,8 @@ def _check_keys(conflict: st.Conflict, table: Table) -> None:
 def _changed(
     conflict: st.Conflict, table: Table, held: pa.Table, catalog: Catalog, rows: Rows, content: Content
 ) -> Effect:
-    """DO UPDATE of rows whose keys have rows: these are `EXCLUDED`, in expressions that may also name the table."""
+    """The effect of DO UPDATE. `held` are the given rows whose keys the table has: expressions name them `EXCLUDED`,
+    and the rows of the table by its name."""
     if first_of_keys(table, held).num_rows < held.num_rows:
         raise conflict.keys[0].place.error(
             "ON CONFLICT DO UPDATE would change a row twice", "give each key once, for example by SELECT DISTINCT ON"
@@ -175,8 +176,8 @@ def _(statement: st.Merge, catalog: Catalog, rows: Rows, content: Content) -> tu
 
 
 def returned(statement: Write, catalog: Catalog, effects: Iterable[Effect], content: Content) -> Asked | None:
-    """What RETURNING asks of the rows that a statement changes, as they are afterwards, of DELETE as they were; None
-    without the clause."""
+    """The query of RETURNING, over the changed rows as they are afterwards (before, for DELETE); None without the
+    clause."""
     if not statement.returning:
         return None
     table = table_of(statement.table, catalog)
@@ -193,5 +194,5 @@ def returned(statement: Write, catalog: Catalog, effects: Iterable[Effect], cont
 
 
 def _selected(table: Table, values: list[exp.Expr], statement: st.Update | st.Delete) -> exp.Expr:
-    """The query of `values` over the rows of a table that a statement is about."""
+    """The query of `values` over the rows of a table that a statement changes."""
     return select_over(table, values, statement.where, statement.sources, statement.alias)

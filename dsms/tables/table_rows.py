@@ -25,7 +25,7 @@ def defaults_of(table: Table, names: Iterable[str], ask: Callable[[exp.Expr], pa
 
 
 def default_of(table: Table, name: str) -> exp.Expr:
-    """The default of a column, in its type, which rows beside it do not change; NULL if it has none."""
+    """The default of a column, cast to its type so that other rows of VALUES do not change that; NULL without one."""
     if name not in table.defaults:
         return exp.Null()
     kind = exp.DataType.build(type_sql(table.schema.field(name).type), dialect="duckdb", udt=True)
@@ -48,13 +48,13 @@ def in_order(table: Table, given: pa.Table, defaults: pa.Table) -> pa.Table:
 
 
 def changes_of(changes: Iterable[tuple[st.Name, exp.Expr]], table: Table) -> dict[str, exp.Expr]:
-    """The new values by column; DEFAULT is what the column has as its default."""
+    """The new values by column; DEFAULT is replaced by the default of the column."""
     named = ((column_of(name, table), value) for name, value in changes)
     return {name: or_default(table, name, value) for name, value in named}
 
 
 def replaced_rows(table: Table, matches: pa.Table, content: Content) -> Effect:
-    """The effect of new rows, followed by the keys that they had."""
+    """The effect of replacing rows. Each match is a new row, followed by the key of the old one."""
     width = len(table.schema)
     new, old = matches.select(range(width)), matches.select(range(width, matches.num_columns))
     return replaced(table, new, keys_in(table, old), content)
@@ -89,7 +89,7 @@ def _joins(item: exp.Expr) -> list[exp.Expr]:
 
 
 def columns_in(table: Table, alias: str | None) -> Callable[[str], exp.Expr]:
-    """The columns of the table by their names."""
+    """A function from the name of a column of the table to the column."""
     return lambda name: exp.column(name, table=exp.to_identifier(alias or table.name, quoted=True), quoted=True)
 
 
@@ -99,8 +99,8 @@ def keys_in(table: Table, rows: pa.Table) -> pa.Table:
 
 
 def violating(table: Table) -> exp.Expr:
-    """The query of the first row of a relation called like the table that violates a CHECK, behind the number of that
-    CHECK."""
+    """The query of the first row that violates a CHECK, preceded by the number of that CHECK. It reads a relation that
+    has the name of the table."""
     broken = [exp.not_(exp.paren(selected_expression(f"SELECT {text}"))) for text in table.checks.values()]
     number = exp.Case(ifs=[exp.If(this=each, true=exp.Literal.number(at)) for at, each in enumerate(broken)])
     columns = [exp.column(name, quoted=True) for name in table.schema.names]
@@ -113,7 +113,7 @@ def violating(table: Table) -> exp.Expr:
 
 
 def with_defaults(table: Table, names: list[str], rows: exp.Expr) -> exp.Expr:
-    """Rows of VALUES for these columns, with what DEFAULT stands for in them."""
+    """Rows of VALUES for these columns, with the defaults in place of DEFAULT."""
     if not isinstance(rows, exp.Values):
         return rows
     listed = rows.copy()
@@ -124,7 +124,7 @@ def with_defaults(table: Table, names: list[str], rows: exp.Expr) -> exp.Expr:
 
 
 def or_default(table: Table, name: str, value: exp.Expr) -> exp.Expr:
-    """The value for a column, or its default for the word DEFAULT, which sqlglot takes for a column in SET."""
+    """The value for a column, or its default for the word DEFAULT, which sqlglot parses as a column in SET."""
     named = value.this if isinstance(value, exp.Column) and not value.table else value
     is_word = isinstance(named, exp.Var | exp.Identifier) and not named.args.get("quoted")
     return default_of(table, name) if is_word and named.name.upper() == "DEFAULT" else value

@@ -3,7 +3,7 @@
 import operators.core.recursion
 from dsms.testing.local_session import LocalSession
 
-# now, since a test that changes the limit of recursion is found fault with by Hypothesis
+# at import, because Hypothesis complains of tests that change the limit of recursion
 operators.core.recursion.allow_deep_calls()
 
 __all__ = ["LocalSession"]

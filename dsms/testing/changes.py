@@ -50,7 +50,7 @@ def _latest(changes: Sequence[Change], keys: Sequence[str]) -> list[dict[str, ob
 
 
 def _bag(changes: Sequence[Change]) -> list[dict[str, object]]:
-    """The rows that were added and not removed; of equal rows the eldest is removed."""
+    """The rows that were added and not removed; of equal rows, the oldest is removed first."""
     kept: dict[int, dict[str, object]] = {}
     equal: dict[Hashable, deque[int]] = {}
     for number, (op, row, _) in enumerate(changes):
@@ -66,7 +66,7 @@ def _bag(changes: Sequence[Change]) -> list[dict[str, object]]:
 
 
 def _comparable(value: object) -> Hashable:
-    """A value such that equal values of one type of SQL are equal: NaN equals itself."""
+    """A hashable form of a value, which is equal for equal SQL values: NaN equals itself."""
     if isinstance(value, dict):
         return tuple((name, _comparable(part)) for name, part in value.items())
     if isinstance(value, list):

@@ -32,11 +32,11 @@ class Log:
 
     records: list[Mapping[str, object]] = field(default_factory=list)
     heartbeats: list[Heartbeat] = field(default_factory=list)
-    #: The first offset of each push, and when it was, in milliseconds: the timestamps of its records.
+    #: The first offset of each push, and its time in milliseconds, which is the timestamp of its records.
     pushes: list[tuple[int, int]] = field(default_factory=list)
 
     def arrived(self, offsets: np.ndarray) -> np.ndarray | None:
-        """The timestamps of records; 0 where they were not pushed, None where none was."""
+        """The timestamps of records: 0 for a record that was not pushed. None if nothing was pushed."""
         if not self.pushes:
             return None
         starts, times = np.array(self.pushes, np.int64).T
@@ -62,7 +62,7 @@ class LogSlices:
             yield request, SliceRead(admitted, work)
 
     def values(self, slice_: Slice, offsets: set[int]) -> Mapping[int, object]:
-        """Nothing: a session keeps its records, so it needs no copies of them."""
+        """None for each offset: a session keeps its records, so it needs no copies of them."""
         return dict.fromkeys(offsets)
 
 
@@ -91,7 +91,7 @@ def _arrivals(source: Source, log: Log, at: Slice) -> Arrivals:
 
 
 def _instant(ts: object) -> int | None:
-    """An instant as it was pushed; None where there is none, and what the intake refuses for what is no instant."""
+    """A pushed instant; None if it is missing. For anything else, a value that the intake refuses with its reason."""
     if ts is None:
         return None
     try:
@@ -103,7 +103,7 @@ def _instant(ts: object) -> int | None:
 
 
 def as_instant(ts: object) -> int:
-    """What a caller gives as an instant: a whole number of 64 bits, or a point of time as milliseconds since 1970.
+    """The instant that a caller gives: a 64-bit whole number, or a date or datetime as milliseconds since 1970.
 
     >>> as_instant(7), as_instant(datetime(1970, 1, 1, 0, 0, 1)), as_instant(date(1970, 1, 2))
     (7, 1000, 86400000)
@@ -118,7 +118,7 @@ def as_instant(ts: object) -> int:
 
 
 def as_records(records: Iterable[object]) -> list[dict[str, object]]:
-    """The records of a push, before any of them is in the log."""
+    """The records of a push, checked before any of them is logged. Raises UserError if one is not a dict."""
     pushed = list(records)
     for number, record in enumerate(pushed, 1):
         if not isinstance(record, Mapping):

@@ -1,4 +1,4 @@
-"""A fragment in one process: the runtime of executors, over logs and a store in memory."""
+"""A fragment (a part of the plan) in one process: the runtime of executors, over logs and a store in memory."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class LocalRuntime:
         #: The published changes by the id of the query.
         self.results: dict[str, list[Change]] = {}
         self.dead: list[DeadRecord] = []
-        #: Why a query failed, by its id; it runs no more.
+        #: The reason why a query failed, by its id; it no longer runs.
         self.failed: dict[str, str] = {}
         self.measures = Measures(self.clock())
         self._runs, self._published = MemoryRuns(), Published({}, {})
@@ -114,8 +114,8 @@ class LocalRuntime:
         self._revise(self._without_failed(plan), self._revision.manifest)
 
     def fall_silent(self, silent: Collection[str]) -> bool:
-        """Logs the heartbeats that are due where these sources, by id, are idle and no others are, as the planner of a
-        fragment does; returns whether there were any."""
+        """Logs the heartbeats that are due if exactly these sources (by id) are idle, as the planner of a fragment
+        does. Returns whether there were any."""
         lanes = self._revision.lanes
         positions = {lane: progress.places for lane, progress in running_lanes(self._revision, ()).items()}
         sources = {source.id: source for lane in positions for source in lanes[lane].sources.values()}
@@ -133,12 +133,12 @@ class LocalRuntime:
         return bool(due)
 
     def compiled_like(self, other: LocalRuntime) -> None:
-        """Reuses the plans and dataflows of another runtime that has executed the same statements, on which alone they
-        depend."""
+        """Reuses the plans and dataflows of another runtime with the same statements, as they depend on nothing
+        else."""
         self._like = other.revision
 
     def run(self, most: int | None) -> None:
-        """Runs epochs of at most `most` records, until all is read. A query that fails holds up no other one."""
+        """Runs epochs of at most `most` records, until all is read. A failing query does not stop the others."""
         while self._epoch(_ALL if most is None else most):
             pass
 
@@ -206,7 +206,7 @@ class LocalRuntime:
         return SourceTask(tuple(planned), dict(revision.lanes), revision.number, self._partitions), upto
 
     def _computed(self, task: SourceTask) -> list[Envelope]:
-        """Runs all stages; gives the messages to the driver."""
+        """Runs all stages; returns the messages to the driver."""
         outbox = partial(LocalOutbox, task.revision)
         messages = [sent for box in run_source_stage(task, LogSlices(self.logs), outbox) for sent in box.sent]
         prefix = str(self._revision.manifest.epoch + 1)
@@ -241,7 +241,7 @@ class LocalRuntime:
                 log.records += [{**row, INSTANT: instant, OPERATION: op} for op, row, instant in published]
 
     def _promise(self, result: Result) -> None:
-        """Tells the readers of a table that a query fills that it is final a little further."""
+        """Logs the new frontier of a query as a heartbeat of the table that it fills, for the readers of the table."""
         log = self._filled(result.output)
         if log is not None and result.frontier > self._published.upto(result.output.id):
             log.heartbeats.append(Heartbeat(len(log.records), result.frontier))

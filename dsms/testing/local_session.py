@@ -92,8 +92,8 @@ class LocalSession:
         return results
 
     def register_function(self, signature: str, function: Callable[..., object]) -> None:
-        """Makes a Python function one of SQL, or replaces it; it runs in this process. It takes an Arrow array for each
-        parameter, and returns one (or a list) with as many values.
+        """Makes a Python function available in SQL, or replaces it. It runs in this process: it takes an Arrow array
+        for each parameter, and returns an array or list with as many values.
 
         >>> session = LocalSession()
         >>> session.register_function("twice(n INT) RETURNS BIGINT", lambda n: [2 * value.as_py() for value in n])
@@ -107,7 +107,7 @@ class LocalSession:
         self.execute(f"CREATE OR REPLACE FUNCTION {signature} LANGUAGE PYTHON REGISTERED '{register(function)}'")
 
     def register_aggregate(self, class_: type, signature: str) -> None:
-        """Makes a Python class an aggregate of SQL, or replaces it; it runs in this process. See docs/aggregates.md.
+        """Makes a Python class an SQL aggregate, or replaces it. It runs in this process. See docs/aggregates.md.
 
         >>> class Longest:
         ...     def initialise(self, text): self.text = text
@@ -126,7 +126,7 @@ class LocalSession:
 
     def push(self, source: str, records: Iterable[Mapping[str, object]]) -> None:
         """Appends dicts to a source's log, in order: the columns, `ts`, and for tagged input `op` (`+`, `u`, `-`). `ts`
-        is what `advance` takes; a record with anything else becomes a dead letter, which says what it was."""
+        is anything that `advance` takes; any other value makes the record a dead letter that shows the value."""
         log, pushed = self._log_of(source), as_records(records)
         log.pushes.append((len(log.records), self.now()))
         log.records.extend(pushed)
@@ -136,7 +136,7 @@ class LocalSession:
 
     def advance(self, ts: int | date) -> None:
         """Promises that every source has reached `ts`: output for instants below `ts` is final and published. A date or
-        datetime (in UTC, if it names no zone) counts as its milliseconds since 1970, as in a column of TIMESTAMP BY."""
+        datetime (in UTC, if it names no zone) is taken as milliseconds since 1970, as in a column of TIMESTAMP BY."""
         instant = as_instant(ts)
         filled = {table.source.id for table in self.catalog.tables() if table.filled_by is not None}
         for log in (log for source, log in self.runtime.logs.items() if source not in filled):
@@ -146,8 +146,8 @@ class LocalSession:
         self._report_failures()
 
     def idle(self, *sources: str) -> None:
-        """Lets sources be silent for as long as their `IDLE AFTER` says, all of them if none is named, while the others
-        go on: a silent source no longer holds back the queries that read it. One with `IDLE NEVER` always does.
+        """Makes sources idle, by default all of them: they are silent for the time of their `IDLE AFTER`, while the
+        others go on. An idle source no longer holds back the queries that read it; one with `IDLE NEVER` still does.
 
         >>> session = LocalSession()
         >>> _ = session.execute("REGISTER SOURCE T (a INT) FROM t; CREATE STREAM S OVER T KEY NULL")
@@ -205,11 +205,11 @@ class LocalSession:
         return explain(node, plan_fragment(self.catalog, 1).queries.values(), name, statistics_of(self.reports()))
 
     def key(self, name: str) -> tuple[str, ...]:
-        """The key columns of a stream, view or query; none where its result is a bag."""
+        """The key columns of a stream, view or query; empty if its result is a bag."""
         return self._started(name).keys
 
     def running(self) -> Iterable[Stream | Table | Query]:
-        """All that the session runs: queries, and the streams and tables that they can read."""
+        """Everything that the session runs: queries, and the streams and tables that they can read."""
         return [*self.catalog.streams(), *self.catalog.tables(), *self.catalog.running()]
 
     def follow_catalog(self) -> None:
@@ -289,7 +289,7 @@ class LocalSession:
         raise UserError("there are no executors in a session of one process", hint="it works on a cluster")
 
     def _retire(self) -> None:
-        """Drops the former plans of replaced queries that have published results of their new plans."""
+        """Drops the former plans of replaced queries whose new plans have published results."""
         published = {query: self.runtime.frontier(query) for query in self.runtime.results}
         changed = [query for query in retired(self.catalog, published) if query.id in published]
         if changed:
@@ -297,13 +297,13 @@ class LocalSession:
             self.runtime.follow(self._plan())
 
     def _take_next_plans(self) -> None:
-        """Lets next plans that are complete take the place of the current ones."""
+        """Replaces the current plans of queries by their next plans, once these are exact."""
         if changed := list(arrived(self.catalog, ready_next_plans(self.runtime.revision))):
             self.catalog = self.catalog.with_changed(*changed)
             self.runtime.follow(self._plan())
 
     def _plan(self) -> FragmentPlan:
-        """The plan of all that `running` gives."""
+        """The plan of everything in `running`."""
         known = self.runtime.revision.plan.queries
         plans = [plan for readable in self.running() for plan in self._plans_of(readable, known)]
         return FragmentPlan(self.catalog.version, self.partitions, {plan.id: plan for plan in plans})
@@ -316,7 +316,7 @@ class LocalSession:
             yield known.get(readable.id) or Planned(readable.id, readable.name, node)
 
     def _write(self, statement: st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase) -> StatementResult:
-        """A statement takes effect at the greatest instant that any log has reached, and is final at once."""
+        """Executes a statement at the greatest instant that any log has reached; its effect is final at once."""
         instant = self.reached()
         table, records, result = written(statement, self.catalog, self._rows, instant)
         log = self.runtime.logs[table.source.id]
@@ -331,8 +331,8 @@ class LocalSession:
         return as_table(name, self.relation(name), self.catalog)
 
     def _advance_tables(self) -> None:
-        """Advances the tables to the instant that the other logs have reached: they hold back no frontier, and nothing
-        is written to them below it."""
+        """Advances the tables to the instant that the other logs have reached, so that tables hold back no frontier:
+        nothing is written to them below it."""
         instant = self.reached()
         for table in self.catalog.written_tables():
             log = self.runtime.logs[table.source.id]
@@ -347,7 +347,7 @@ class LocalSession:
             self._work()
 
     def _passes_late_on(self) -> bool:
-        """Appends records that were refused as late to the logs of their streams; returns whether there were any."""
+        """Appends records that were refused as late to the sources for late records; returns whether there were any."""
         moved = False
         for source in self.catalog.sources():
             if source.late_of is not None:
@@ -367,7 +367,7 @@ class LocalSession:
         return self.runtime.output(named.id)
 
     def _report_failures(self) -> None:
-        """Raises the failure of a query once; asking for its result raises it again. All other queries go on."""
+        """Raises the failure of a query once; asking for its result raises it again. The other queries continue."""
         untold = [query for query in self.runtime.failed if query not in self._told]
         self._told |= set(untold)
         if untold:
@@ -385,7 +385,7 @@ class LocalSession:
 
 
 class _LocalEnvironment(FixedEnvironment):
-    """The environment of a session, in which results are published."""
+    """The environment of a session's statements, which knows its measurements and how far results are published."""
 
     limits = Limits()
     topic_rules = TopicRules()

@@ -87,7 +87,7 @@ def as_table(name: str, rows: list[dict[str, object]], catalog: Catalog) -> pa.T
 
 
 def reached(clocks: Iterable[PartitionClock], promised: Iterable[int]) -> int:
-    """The greatest instant that any log has reached, at which a statement takes effect; 0 if none has reached one.
+    """The greatest instant that any log has reached, at which a statement takes effect; 0 if no log has reached any.
 
     >>> reached([PartitionClock(7, 7), PartitionClock()], [3])
     7

@@ -1,7 +1,7 @@
 """A pytest plugin: the fixture `dsms_session`, by `pytest_plugins = ["dsms.testing.pytest_plugin"]` in a conftest.py.
 
 `--dsms-batches 1,7` runs each test of the fixture once for each number of records a batch, since results must not
-depend on it: functions in Python could break that law. Where a test fails, its report shows the dead letters.
+depend on it: functions in Python could break that law. The report of a failed test shows the dead letters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the mark known, and checks the option."""
+    """Registers the mark, and checks the option."""
     _sizes(config)
     text = f"{_MARK}(partitions=1, batch_records=None): how the session of {_FIXTURE} works; no result depends on it"
     config.addinivalue_line("markers", text)
@@ -39,7 +39,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _sizes(config: pytest.Config) -> list[int]:
-    """The sizes of the option; UsageError for one that is none."""
+    """The sizes in the option. Raises UsageError for one that is not a positive number."""
     texts = [text.strip() for text in (config.getoption(_OPTION) or "").split(",") if text.strip()]
     for text in texts:
         if not text.isdecimal() or int(text) < 1:
@@ -61,7 +61,7 @@ def dsms_session(request: pytest.FixtureRequest) -> LocalSession:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Shows what the session of a failed test has refused."""
+    """Adds the dead letters of the session to the report of a failed test."""
     report: Any = yield
     session = getattr(item, "funcargs", {}).get(_FIXTURE)
     if report.when == "call" and report.failed and session is not None:

@@ -1,1 +1,1 @@
-"""Chaos: a random, seeded sequence of failures, after which every result must be right."""
+"""Chaos: a random, seeded sequence of failures, after which every result must be correct."""

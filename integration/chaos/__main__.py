@@ -1,11 +1,11 @@
 """A random, seeded sequence of failures over a real cluster: `python -m integration.chaos --minutes 10 --seed 1`.
 
-Executors, Spark's workers and the coordinator are killed and frozen, networks cut, Redis and the broker crashed, Redis
-emptied, clocks stepped, disks filled, executors come and go, and queries are made, replaced, paused, resumed and
-dropped, while input with late and bad records is published. Then all is healed, and every result topic is compared,
-record by record: with DuckDB's relations at many instants, and with an undisturbed run where the log law says that it
-is equal. Starts services of its own; writes `benchmarks/out/chaos.json`. The same seed gives the same disturbances,
-statements and records; at which record a disturbance comes depends on the machine. Where something is wrong, the
+The run kills and freezes executors, Spark's workers and the coordinator, cuts networks, crashes Redis and the broker,
+empties Redis, steps clocks, fills disks, adds and removes executors, and creates, replaces, pauses, resumes and drops
+queries, while it publishes input with late and bad records. Then it heals everything and compares every result topic:
+with DuckDB's relations at many instants, and record by record with an undisturbed run if the log law says that both are
+equal. It starts its own services, and writes `benchmarks/out/chaos.json`. The same seed gives the same disturbances,
+statements and records; at which record a disturbance happens depends on the machine. If a result is wrong, the
 directory with all logs and the journal is kept.
 """
 
@@ -38,7 +38,7 @@ def end(*_: object) -> None:
 
 
 def main() -> int:
-    """Runs; 1 where something is wrong."""
+    """Runs; returns 1 if a result is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""Stepping the wall clock of a process and its children, by a library that is preloaded: `clock_offset.c`.
+"""Steps the wall clock of a process and its children, by a preloaded library: `clock_offset.c`.
 
 libfaketime 0.9.10, which Debian has, cannot be used: with its monotonic clock left alone, `time.sleep` of Python 3.11
 fails at once with EINVAL.
@@ -33,17 +33,17 @@ class Clock:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the process must be started with. Its monotonic clock is left alone."""
+        """The environment that the process must be started with. It does not affect the monotonic clock."""
         return {"LD_PRELOAD": str(self.library), "CHAOS_CLOCK": str(self.file)}
 
     def step(self, seconds: float) -> None:
-        """Sets the clock so many seconds off, at once."""
+        """Sets the clock off by this many seconds, at once."""
         with self.file.open("r+b") as file:
             file.write(struct.pack("q", int(seconds * 1e9)))
 
 
 def clocks(directory: Path, names: Iterable[str]) -> dict[str, Clock]:
-    """A clock for each name, all of them right; none where there is no compiler."""
+    """A clock for each name, without an offset; no clocks if there is no compiler."""
     program = compiler()
     if program is None:
         return {}
@@ -56,7 +56,7 @@ def clocks(directory: Path, names: Iterable[str]) -> dict[str, Clock]:
 
 
 def step_of(size: float) -> float:
-    """The step for a size from -1 to 1: of half of them less than five minutes, of some many hours.
+    """The step in seconds for a size from -1 to 1: less than five minutes for half of the sizes, many hours for some.
 
     >>> [round(step_of(size)) for size in (0, 0.3, -0.6, 1)]
     [1, 30, -916, 86400]

@@ -1,4 +1,4 @@
-"""A small disk of its own for a data directory, which can be filled (a tmpfs: it needs root)."""
+"""A small separate disk for a data directory, which can be filled (a tmpfs, which needs root)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Disk:
         return self.directory / "filler"
 
     def fill(self) -> None:
-        """Leaves no byte free."""
+        """Fills the disk until no byte is free."""
         with suppress(OSError), self._filler.open("wb") as file:
             while True:
                 file.write(bytes(1 << 20))

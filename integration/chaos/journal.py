@@ -1,4 +1,4 @@
-"""What happened when: lines with the seconds of the run, on the console and in a file."""
+"""The journal of a run: lines with the seconds since its beginning, in a file and partly on the console."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Queries that come and go: which statements are given when (a pure function of the seed), and giving them until they
-are done."""
+"""Queries that come and go: the schedule of statements (a pure function of the seed), and a thread that repeats each
+statement until it succeeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from integration.chaos.shapes import SHAPES, Text
 from integration.cluster import Cluster, Refused, frontiers, progress_topic
 from integration.kafka_log import Change, changes, last_values
 
-#: The most queries that come and go, at a time.
+#: The most queries at a time, without those that stay.
 MOST = 8
 _DEADLINE_S = 400
 _CREATE, _DROP, _REPLACE, _PAUSE, _RESUME = "create", "drop", "replace", "pause", "resume"
@@ -37,7 +37,7 @@ class Step:
 
 @dataclass
 class Version:
-    """A text of a query, from the instant `since` on (None: from the beginning), over records from `start` on."""
+    """A text of a query, valid from the instant `since` on (None: from the beginning), over records from `start` on."""
 
     text: Text
     start: int | None = None
@@ -46,19 +46,20 @@ class Version:
 
 @dataclass
 class Life:
-    """A query from its creation to its end: its texts in order; if it was dropped, what it had published before, and
-    the frontier of that."""
+    """A query from its creation to its end: its versions in order; if it was dropped, the changes that it had published
+    before, and their frontier."""
 
     name: str
     versions: list[Version]
     dropped: list[Change] | None = None
     frontier: int | None = None
-    #: The id in the catalog of each version: another query may have had its name, and its topic, before.
+    #: The id in the catalog of each version: an earlier query may have had the same name and topic.
     ids: list[str] = field(default_factory=list)
 
     def frontier_in(self, topic: str, progress: dict[bytes, bytes]) -> int:
-        """The instant below which its results are published. What an executor that was cut off has published of the
-        version before does not count from the instant on at which that was replaced: the query has failed by it."""
+        """The instant below which its results are published. An executor that was cut off may have published results of
+        the former version at or above the instant at which that version was replaced. They are ignored, as the query
+        fails because of them."""
         own = frontiers(progress, [topic], self.ids[-1:])[topic]
         before, since = frontiers(progress, [topic], self.ids)[topic], self.versions[-1].since
         return max(own, before if since is None else min(before, since))
@@ -131,7 +132,8 @@ class _Steps:
 
 @dataclass
 class Statements:
-    """Gives the statements at their times, in a thread; each again until it is done. `kafka` is how we reach Kafka."""
+    """Executes the statements at their times, in a thread, each again until it succeeds. `kafka` is an address of
+    Kafka."""
 
     cluster: Cluster
     kafka: str
@@ -143,25 +145,25 @@ class Statements:
     _over: threading.Event = field(default_factory=threading.Event)
 
     def start(self, plan: tuple[Step, ...], begun: float) -> None:
-        """Starts giving them; `begun` is the beginning of the run on the monotonic clock."""
+        """Starts the thread; `begun` is the beginning of the run on the monotonic clock."""
         self._thread = threading.Thread(target=self._run, args=(plan, begun), name="statements")
         self._thread.start()
 
     def finish(self) -> None:
-        """Waits until all are done; raises the error that ended it."""
+        """Waits until all statements are done; raises the error that ended the thread."""
         assert self._thread is not None
         self._thread.join()
         if self.failure is not None:
             raise self.failure
 
     def abandon(self) -> None:
-        """Gives no more."""
+        """Executes no further statements."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
 
     def give(self, step: Step) -> None:
-        """Gives one statement, until it is done."""
+        """Executes one statement, until it succeeds."""
         self.journal.write(f"{step.verb} {step.name}{f' as {step.text}' if step.text else ''}")
         getattr(self, f"_{step.verb}")(step)
         self.given += 1
@@ -194,7 +196,7 @@ class Statements:
         document, life = self._known(step.name), self._life(step.name)
         since = document["since"]
         life.ids.append(document["id"])
-        if since is None:  # nothing of the former texts was published
+        if since is None:  # the former versions have published nothing
             life.versions = [Version(text)]
         else:
             life.versions.append(Version(text, since=int(since)))
@@ -211,8 +213,8 @@ class Statements:
         self._sure(f"DROP QUERY {self._p}{step.name}", lambda: self._document(step.name) is None)
 
     def _published(self, topic: str, life: Life) -> tuple[int, list[Change]]:
-        """The frontier of a query in its result topic, and at least its results below that; tried again while Kafka is
-        away."""
+        """The frontier of a query in its result topic, and at least its results below that. Reading is repeated while
+        Kafka does not answer."""
         deadline = time.monotonic() + _DEADLINE_S
         while True:
             try:
@@ -256,7 +258,7 @@ class Statements:
         return document
 
     def _sure(self, sql: str, done: Callable[[], bool]) -> None:
-        """Gives a statement again and again until it succeeds, or has succeeded before although the answer was lost."""
+        """Repeats a statement until it succeeds, or turns out to have succeeded although its answer was lost."""
         deadline, unknown = time.monotonic() + _DEADLINE_S, False
         while True:
             try:

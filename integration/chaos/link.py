@@ -1,5 +1,5 @@
-"""A TCP proxy to a server: its connections can be cut, or silenced as if the network swallowed every packet; requests
-of Kafka's transactions can come late, and twice, by other connections."""
+"""A TCP proxy to a server. Its connections can be cut, or silenced like those of a network that drops every packet.
+Requests of Kafka's transactions can arrive late, or twice, over other connections."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 from random import Random
 
 _PIECE = 256 * 1024
-#: Produce, InitProducerId, AddPartitionsToTxn and EndTxn: the keys of the requests that may come late.
+#: Produce, InitProducerId, AddPartitionsToTxn and EndTxn: the keys of the requests that may arrive late.
 _OF_TRANSACTIONS = {0, 22, 24, 26}
-#: How likely each of them is delayed; comes late, after its client's connection was cut; and comes twice.
+#: The probabilities that such a request is delayed; arrives late, after its client's connection was cut; arrives twice.
 _DELAYED, _LATE, _TWICE = 0.1, 0.15, 0.15
 _LATEST_S = 4.0
 
 
 @dataclass
 class Link:
-    """What passes between clients, which connect to `port`, and a server at `server_port`."""
+    """The proxy between clients, which connect to `port`, and a server at `server_port`."""
 
     port: int
     server_port: int
-    #: Whether clients send frames of Kafka's protocol: only such requests can come late.
+    #: Whether clients send frames of Kafka's protocol: only such requests can arrive late.
     framed: bool = False
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _open: asyncio.Event = field(default_factory=asyncio.Event)
@@ -38,15 +38,15 @@ class Link:
         self._call(self._cut_all)
 
     def silence(self) -> None:
-        """Passes nothing on; connections stay, and nobody is told."""
+        """Passes nothing on; connections stay open, so that neither side notices."""
         self._call(self._open.clear)
 
     def deliver_late(self, chance: Random) -> None:
-        """Delays some requests; gives some to the server late or twice, by connections of their own."""
+        """Delays some requests, and delivers others late or twice, over separate connections."""
         self._call(lambda: setattr(self, "_chance", chance))
 
     def heal(self) -> None:
-        """Passes on what waits, and accepts connections; nothing more comes late but what is on its way."""
+        """Passes on what waits, and accepts connections again. Only requests under way still arrive late."""
         self._call(self._heal)
 
     def _call(self, act: Callable[[], None]) -> None:
@@ -88,7 +88,7 @@ class Link:
     async def _requests(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ends: set[asyncio.StreamWriter]
     ) -> None:
-        """Passes requests on one by one, until one is to come late."""
+        """Passes requests on one by one, until one is to arrive late: that ends the connection."""
         with suppress(OSError, asyncio.IncompleteReadError):
             while True:
                 size = await reader.readexactly(4)
@@ -101,7 +101,7 @@ class Link:
         _abort(ends)
 
     async def _is_late(self, request: bytes) -> bool:
-        """Whether a request comes by another connection instead of this one; some come by both."""
+        """Whether a request is delivered over another connection instead of this one; some are delivered over both."""
         if self._chance is None or int.from_bytes(request[4:6], "big") not in _OF_TRANSACTIONS:
             return False
         drawn, after_s = self._chance.random(), self._chance.uniform(0, _LATEST_S)
@@ -114,7 +114,7 @@ class Link:
         return _DELAYED <= drawn < _DELAYED + _LATE
 
     async def _give(self, request: bytes, after_s: float) -> None:
-        """Gives the server a request by a connection of its own, and takes the answer for nobody."""
+        """Delivers a request over a separate connection, and discards the answer."""
         await asyncio.sleep(after_s)
         await self._open.wait()
         with suppress(OSError, asyncio.IncompleteReadError):
@@ -125,7 +125,7 @@ class Link:
 
 
 def _abort(ends: set[asyncio.StreamWriter]) -> None:
-    """Ends a connection: one end that is gone ends the other."""
+    """Closes both sides of a proxied connection."""
     for end in ends:
         end.transport.abort()
 

@@ -16,16 +16,16 @@ from integration.kafka_log import Input
 from integration.workload import BAD
 
 SLACK, TICK_S = 5, 0.5
-#: The instants of a tick, and the records that each of the topics gets in it.
+#: The number of instants of a tick, and of records that each topic gets in it.
 SPAN, RECORDS = 20, 20
-#: An instant above all of a run.
+#: An instant above all instants of a run.
 END = 1_000_000_000
-#: How long a broker may be away.
+#: How many seconds the broker may be down.
 _AWAY_S = 300
 
 
 class Topic(NamedTuple):
-    """A source topic. `quiet` is a partition that gets records only now and then, and nobody says why."""
+    """A source topic. `quiet` is a partition that gets records only now and then; such a topic has no heartbeats."""
 
     name: str
     partitions: int
@@ -77,7 +77,7 @@ class Load:
         self._thread.start()
 
     def finish(self) -> None:
-        """Waits until everything is published, and closes all partitions."""
+        """Waits until everything is published, then closes all partitions by a last heartbeat."""
         self._thread.join()
         if self.failure is not None:
             raise self.failure

@@ -23,7 +23,7 @@ from integration.kafka_topics import create_topic
 
 #: How long the healed cluster may take until all results are final.
 DRAIN_S = 900
-#: How often the journal says that the run goes on.
+#: How often the journal reports progress.
 _SIGN_S = 60
 
 
@@ -47,7 +47,7 @@ class Figures:
 
 
 def run(seed: int, minutes: float, directory: Path) -> Figures:
-    """Disturbs a world in the directory for so long, then compares everything."""
+    """Disturbs a world in the directory for `minutes`, then compares all results."""
     journal = Journal(directory / "journal.log")
     for kind, reason in unable().items():
         journal.say(f'"{kind}" is left out: {reason}')
@@ -73,8 +73,8 @@ def register(cluster: Cluster, names: Mapping[Topic, str]) -> None:
 
 
 def _disturbed(made: World, load: Load, statements: Statements, journal: Journal, seconds: float) -> Counter[str]:
-    """Disturbs the world while the load and the statements run; returns how often what was done. In the end all is
-    healed, published and stated."""
+    """Disturbs the world while the load and the statements run; returns the number of disturbances by kind. At the end
+    everything is healed, all records are published and all statements are done."""
     plan = steps(load.seed, seconds)
     for step in plan[: len(SHAPES)]:
         statements.give(step)
@@ -95,8 +95,7 @@ def _disturbed(made: World, load: Load, statements: Statements, journal: Journal
 
 
 def disturb(made: World, plan: tuple[Disturbance, ...], journal: Journal) -> Iterator[str]:
-    """Lets the disturbances begin and end at their times, those that overlap too; gives the kinds of those that had
-    something to disturb."""
+    """Begins and ends the disturbances at their times; they may overlap. Yields the kind of each that had a target."""
     ends: list[tuple[float, int, Disturbance]] = []
     waiting, signed = list(reversed(plan)), 0.0
     while waiting or ends:
@@ -132,7 +131,8 @@ def _supervise(made: World, journal: Journal) -> None:
 
 
 def drain(made: World, lives: list[Life], journal: Journal) -> tuple[float, list[str]]:
-    """Waits until all results are final; returns the seconds that it took, and what keeps queries from it."""
+    """Waits until all results are final; returns the seconds that it took, and a message for each result that is
+    not."""
     begun, p = time.monotonic(), made.cluster.name
     topics = {f"dsms.{p}{life.name}": life.name for life in lives if life.dropped is None}
 

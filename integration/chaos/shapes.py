@@ -1,4 +1,4 @@
-"""The queries of a run: each as our text, and as DuckDB's over the accepted records at an instant."""
+"""The queries of a run: each in our SQL, and in DuckDB's SQL over the records accepted up to an instant."""
 
 from __future__ import annotations
 
@@ -102,13 +102,13 @@ BY_NAME = {shape.name: shape for shape in SHAPES}
 
 @dataclass(frozen=True)
 class Text:
-    """What a query asks for: a shape with its constant."""
+    """The text of a query: a shape with its constant."""
 
     shape: str
     constant: int
 
     def select(self, prefix: str) -> str:
-        """As our statement's SELECT."""
+        """The SELECT in our SQL."""
         return BY_NAME[self.shape].ours.format(p=prefix, c=self.constant)
 
     def create(self, prefix: str, name: str, start: int | str | None = None, *, replacing: bool = False) -> str:
@@ -121,6 +121,6 @@ class Text:
         return f"{verb} QUERY {prefix}{name} {options}AS {self.select(prefix)}"
 
     def duck(self, at: int, start: int | None) -> str:
-        """As DuckDB's query for the relation at an instant, over records from the start on."""
+        """DuckDB's query for the relation at an instant, over records from the start on."""
         whole = RELATIONS + BY_NAME[self.shape].duck
         return whole.format(at=at, start=-(2**62) if start is None else start, c=self.constant)

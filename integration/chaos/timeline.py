@@ -1,4 +1,4 @@
-"""What is disturbed when: a pure function of the seed, the length of the run, and what this machine can do."""
+"""The schedule of disturbances: a pure function of the seed, the length of the run, and what this machine can do."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ EXECUTORS = ("executor-1", "executor-2")
 GUEST = "executor-3"
 COORDINATOR, KAFKA, REDIS = "coordinator", "kafka", "redis"
 #: The pauses between the beginnings of two disturbances: mostly up to the first, now and then up to the second, so that
-#: the cluster gets something done.
+#: the cluster makes progress.
 PAUSES_S = (8.0, 40.0)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of disturbance: whom it can hit, and how long it may last."""
+    """A kind of disturbance: its possible targets, and how long it may last."""
 
     name: str
     targets: tuple[str, ...]

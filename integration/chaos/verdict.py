@@ -1,4 +1,4 @@
-"""Whether all results are right: against DuckDB at many instants, and against an undisturbed run record by record."""
+"""Checks all results: against DuckDB at many instants, and against an undisturbed run record by record."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from integration.chaos.shapes import BY_NAME
 from integration.kafka_log import Change, Letter, letters, read_committed
 from tests.support.oracle import Advance, Bad, Event, Record, accept
 
-#: How many instants a relation is compared at.
+#: The number of instants at which a relation is compared.
 INSTANTS = 101
 Row = tuple[tuple[str, object], ...]
 Place = tuple[int, int]
@@ -34,14 +34,15 @@ _COLUMNS = pa.schema([
 
 @dataclass
 class Accepted:
-    """The records of a source topic that count, and the places of those that must be dead letters."""
+    """The records of a source topic that must be accepted, and the positions of those that must be dead letters."""
 
     rows: list[dict[str, object]] = field(default_factory=list)
     refused: set[Place] = field(default_factory=set)
 
 
 def accepted(kafka: str, name: str, dead: Iterable[Letter], topic: Topic) -> Accepted:
-    """What counts of a topic. Where idle decisions count, the dead letters say which records were late by them."""
+    """The records of a topic that must be accepted. In the topic with a quiet partition, which records are late depends
+    on logged idle decisions, so these are taken from its dead letters."""
     result = Accepted()
     partitions: dict[int, list[Message]] = {}
     for message in read_committed(kafka, name):
@@ -85,7 +86,7 @@ def _place(letter: Letter) -> Place:
 
 
 def wrong_letters(dead: list[Letter], refused: set[Place]) -> Iterator[str]:
-    """Compares the dead letters that the source itself refused with what had to be refused."""
+    """Compares the dead letters of the source itself, not of queries, with the records that had to be refused."""
     places = Counter(_place(letter) for letter in dead if "dsms-query" not in dict(letter.headers))
     if twice := [place for place, count in places.items() if count > 1]:
         yield f"dead letters are there twice: {sorted(twice)[:5]}"
@@ -139,7 +140,7 @@ def _get(url: str) -> str:
 
 
 def malformed(log: list[Change]) -> Iterator[str]:
-    """What no right log holds: an order that goes back, a change of a row that is not there, or twice the same."""
+    """What no correct log has: decreasing instants in a partition, a change of an absent row, or a repeated change."""
     last: dict[int, int] = {}
     present: dict[bytes, bytes | None] = {}
     changed: set[tuple[bytes, int]] = set()
@@ -168,7 +169,7 @@ def malformed(log: list[Change]) -> Iterator[str]:
 
 
 def differences(life: Life, log: list[Change], oracle: Oracle, decode: Decoder) -> Iterator[str]:
-    """Compares a query's log with DuckDB's relation at many instants below its frontier, at all its versions."""
+    """Compares a query's log with DuckDB's relation at many instants below its frontier, for all its versions."""
     yield from list(malformed(log))[:5]
     end = oracle.last + 100 if life.frontier is None else life.frontier
     ordered = sorted(log, key=lambda change: change.ts)
@@ -229,7 +230,7 @@ def _comparable_log(log: list[Change]) -> list[Change]:
 
 
 def letters_of(kafka: str, prefix: str) -> dict[Topic, list[Letter]]:
-    """The dead letters of each source whose log alone decides on them, without the prefix of names."""
+    """The dead letters of each source whose dead letters depend only on its log, without the prefix of names."""
     return {
         topic: [
             Letter(letter.value, tuple((name, value.replace(prefix, "")) for name, value in letter.headers))

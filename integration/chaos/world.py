@@ -27,7 +27,7 @@ from integration.cluster import Cluster, kill_9
 from integration.linked_broker import linked_broker
 
 _DISK_MB = {t.REDIS: 768, **dict.fromkeys(t.EXECUTORS, 256)}
-#: How executors are started, besides their names.
+#: The options of all executors.
 _EXECUTOR = {"batch_records": 2_000, "batch_seconds": 1.0}
 
 
@@ -42,7 +42,7 @@ def unable() -> dict[str, str]:
 
 
 class Impossible(Exception):
-    """What a disturbance is about is not there just now."""
+    """The target of a disturbance does not run at the moment."""
 
 
 @dataclass
@@ -56,21 +56,21 @@ class World:
     disks: Mapping[str, Disk]
     clocks: Mapping[str, Clock]
     executors: dict[str, ManagedProcess] = field(default_factory=dict)
-    #: Processes that are meant not to run just now.
+    #: Processes that are stopped on purpose at the moment.
     down: set[str] = field(default_factory=set)
     _frozen: dict[int, list[psutil.Process]] = field(default_factory=dict)
 
     @property
     def kafka(self) -> str:
-        """The broker's address by which it is always reached."""
+        """The broker's own address, which no disturbance of the link affects."""
         return self.broker.address
 
     def begin(self, disturbance: t.Disturbance) -> None:
-        """Lets it happen; raises Impossible where there is nothing to disturb."""
+        """Begins a disturbance. Raises Impossible if there is nothing to disturb."""
         _BEGIN[disturbance.kind](self, disturbance)
 
     def heal(self, disturbance: t.Disturbance) -> None:
-        """Ends it."""
+        """Ends a disturbance."""
         _HEAL.get(disturbance.kind, lambda *_: None)(self, disturbance)
 
     def heal_all(self) -> None:
@@ -96,7 +96,7 @@ class World:
         return ended
 
     def start_executor(self, name: str) -> None:
-        """Starts an executor if it does not run; it finds its data directory again."""
+        """Starts an executor, with its former data directory, if it does not run."""
         if name in self.executors:
             self.executors[name].start()
         else:
@@ -138,14 +138,14 @@ class World:
         how(process)
 
     def freeze(self, process: ManagedProcess, *, whole: bool) -> None:
-        """Stops a process, or with all its descendants."""
+        """Suspends a process; if `whole`, with all its descendants."""
         root = psutil.Process(process.pid)
         frozen = [root, *(root.children(recursive=True) if whole else [])]
         self._frozen[root.pid] = frozen
         _signal(frozen, signal.SIGSTOP)
 
     def thaw(self, name: str) -> None:
-        """Lets the process go on, if it is still there."""
+        """Resumes a suspended process, if it still exists."""
         process = self.cluster.coordinator if name == t.COORDINATOR else self.executors[name]
         if process.pid in self._frozen:
             self._thaw(process.pid)
@@ -280,7 +280,7 @@ def _linked_broker(directory: Path, stack: ExitStack) -> tuple[Broker, Link]:
 
 
 def _disks(directory: Path, stack: ExitStack) -> dict[str, Disk]:
-    """Small disks at the data directories of Redis and the executors, where we may mount."""
+    """Small disks at the data directories of Redis and the executors, if this process may mount them."""
     if not can_mount():
         return {}
     places = {t.REDIS: directory / "redis"} | {

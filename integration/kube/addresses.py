@@ -1,5 +1,5 @@
-"""Addresses of pods and services. The cluster knows them in 10.0.0.0/8, because it refuses loopback addresses as
-endpoints; processes listen on the same ones in 127.0.0.0/8, where every address is this machine."""
+"""Addresses of pods and services. In the cluster they are in 10.0.0.0/8, because Kubernetes refuses loopback addresses
+as endpoints. Processes listen on the same addresses in 127.0.0.0/8, which are all this machine."""
 
 import itertools
 import threading
@@ -16,7 +16,7 @@ def new_pod_address() -> str:
 
 
 def on_this_machine(address: str) -> str:
-    """Where to reach an address of the cluster.
+    """The address on this machine for an address of the cluster.
 
     >>> on_this_machine("10.244.0.3")
     '127.244.0.3'

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster on this machine with the chart installed; when the session ends, nothing of it is left."""
+"""A Kubernetes cluster on this machine with the chart installed; when the session ends, nothing of it remains."""
 
 import os
 import secrets

@@ -15,7 +15,7 @@ from integration.kube import programs
 from integration.kube.api import Api
 
 SERVICE_RANGE = "10.96.0.0/16"
-#: No controller that deletes pods of nodes it does not hear of: there is no real node.
+#: Without the controller that deletes the pods of unreachable nodes, as there is no real node.
 CONTROLLERS = (
     "deployment-controller", "replicaset-controller", "statefulset-controller", "endpointslice-controller",
     "serviceaccount-controller", "root-ca-certificate-publisher-controller", "disruption-controller",
@@ -25,14 +25,14 @@ CONTROLLERS = (
 
 @dataclass
 class ControlPlane:
-    """Started and stopped as a whole; everything it writes is in its directory."""
+    """A control plane, started and stopped as a whole. Everything that it writes is in its directory."""
 
     directory: Path
     _processes: list[ManagedProcess] = field(default_factory=list)
     _token: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def start(self) -> Api:
-        """Returns the administrator's access once all of it works."""
+        """Starts the control plane, and returns the administrator's access once all of it works."""
         self.directory.mkdir(parents=True)
         store = self._start_etcd()
         api = self._start_api_server(store)

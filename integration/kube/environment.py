@@ -12,7 +12,7 @@ _REFERENCE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 def environment_of(
     container: Document, pod: Document, address: str, api: Api, services: dict[str, str]
 ) -> dict[str, str]:
-    """The variables of a container, in order, behind those of services; $(NAME) refers to an earlier one."""
+    """The variables of a container, in order, after those of services; $(NAME) refers to an earlier one."""
     values = dict(services)
     for variable in container.get("env", []):
         given = (

@@ -1,5 +1,5 @@
-"""Images without a container engine: ours, by the RUN lines of the Dockerfile, each in a clean root; those of Kafka and
-Redis as far as the chart relies on them, with the programs of this machine."""
+"""Images without a container engine. Ours is built by the RUN lines of the Dockerfile in a clean root. Those of Kafka
+and Redis have only what the chart relies on, with the programs of this machine."""
 
 import os
 import subprocess
@@ -21,10 +21,10 @@ _TAIL = 2000
 
 
 class Image(Protocol):
-    """What a container sees of its image."""
+    """The part of an image that a container sees."""
 
     def binds(self) -> tuple[Bind, ...]:
-        """The binds by which it sees the image's files."""
+        """The binds that show the image's files to a container."""
         ...
 
     def environment(self) -> dict[str, str]:
@@ -34,13 +34,13 @@ class Image(Protocol):
 
 @dataclass(frozen=True)
 class Foreign:
-    """An image of somebody else: directories of this machine in their places, and where its programs are."""
+    """A third-party image: directories of this machine in the image's places, and the directory of its programs."""
 
     files: tuple[Bind, ...]
     path: str
 
     def binds(self) -> tuple[Bind, ...]:
-        """The binds by which it sees the image's files."""
+        """The binds that show the image's files to a container."""
         return self.files
 
     def environment(self) -> dict[str, str]:
@@ -61,7 +61,7 @@ def foreign_images() -> dict[str, Image]:
 
 @dataclass(frozen=True)
 class Built:
-    """What the steps have built: each directory of the image, by its place on the host."""
+    """The image that the RUN lines have built: where its directories are on the host."""
 
     program: Path
     etc: Path

@@ -55,7 +55,7 @@ class PodRunner:
         return file.read_text(errors="replace") if file.exists() else ""
 
     def stop(self) -> None:
-        """Terminates the process, waits for its end, and removes the pod's directory."""
+        """Terminates the process, waits for its end, and removes the pod's volumes."""
         self._stopping.set()
         self._thread.join()
 
@@ -92,7 +92,7 @@ class PodRunner:
         return True if probe is None else probe.look()
 
     def _end_or_revive(self) -> None:
-        """A container that ends well, or at all, is not started again where the pod says so."""
+        """Starts an ended container again, unless the restart policy of the pod says otherwise."""
         policy, code = self.pod["spec"]["restartPolicy"], None if self._process is None else self._process.exit_code
         if code is not None and (policy == "Never" or (policy == "OnFailure" and code == 0)):
             self.outcome = "Failed" if code else "Succeeded"

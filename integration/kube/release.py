@@ -30,11 +30,11 @@ class Release:
     api: Api
     kubelet: Kubelet
     directory: Path
-    #: The token of an administrator; empty where the API knows none.
+    #: The token of an administrator; empty if the API has no tokens.
     token: str
     namespace: str = "streams"
     name: str = "dsms"
-    #: The certificate authority of the API; none: it is served without TLS.
+    #: The certificate authority of the API; empty if it is served without TLS.
     ca: bytes = b""
 
     def prepare(self, secrets: Mapping[str, Mapping[str, bytes]]) -> None:

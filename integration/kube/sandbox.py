@@ -1,7 +1,7 @@
-"""Processes with a root of their own, as in a container: they see the host's programs, and otherwise only given files.
+"""Runs processes with their own root, as in a container: they see the host's programs, and otherwise only given files.
 
-It takes two Linux namespaces, for mounts and the host name, and no container engine. Users, processes and the
-network are the host's.
+This takes two Linux namespaces, for mounts and the host name, and no container engine. Users, processes and network are
+the host's.
 """
 
 import shlex
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from operators.core.errors import ConfigError
 
-#: What is taken from the host as it is; links such as /bin are made anew.
+#: Directories that are taken from the host unchanged; links such as /bin are re-created.
 _SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _KERNEL = ("dev", "proc", "sys")
 
@@ -31,7 +31,7 @@ class Bind:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A root in a directory of its own; unless it is read-only, what is written outside of binds stays there."""
+    """A root in its own directory. If it is writable, files that are written outside of binds stay there."""
 
     root: Path
     binds: tuple[Bind, ...] = ()
@@ -110,7 +110,7 @@ def _mount_point(bind: Bind, made: Path) -> None:
 
 
 def _private(directory: str, names: list[str]) -> set[str]:
-    """Whether an entry is left out: it is not readable by everybody, or a socket."""
+    """The entries to leave out: those that are not readable by everybody, and sockets."""
     return {name for name in names if not _public(Path(directory) / name)}
 
 

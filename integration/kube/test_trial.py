@@ -49,7 +49,7 @@ def trial(api: Api, kubelet: Kubelet, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def asked(release: Release, method: str, path: str, **options: Any) -> httpx.Response | None:
-    """The answer; None where nobody is behind the Service for now."""
+    """The answer; None if the Service has no ready pod at the moment."""
     try:
         return release.ask(method, path, **options)
     except httpx.TransportError:
@@ -61,7 +61,7 @@ def publish(release: Release, orders: list[tuple[str, int]]) -> None:
     once = {"Idempotency-Key": secrets.token_hex(8), "Content-Type": "application/x-ndjson"}
 
     def sent() -> bool:
-        """Where the coordinator cannot, it says so."""
+        """A coordinator that cannot publish answers 503."""
         answer = asked(release, "POST", "/v1/sources/orders/records", content=body, extra=once)
         assert answer is None or answer.is_success or answer.status_code == 503, answer.text
         return answer is not None and answer.is_success

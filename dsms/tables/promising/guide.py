@@ -1,4 +1,4 @@
-"""Which summaries lead a SELECT to its promising tuples."""
+"""Chooses the summaries by which a SELECT with a preference finds its promising tuples, those to be read first."""
 
 from __future__ import annotations
 
@@ -27,25 +27,24 @@ from operators.table_functions.summarize import Summarize
 
 @dataclass(frozen=True)
 class Guide:
-    """What leads to the promising tuples of a stream: the name and the operator of a summary of it. `wanted` are the
-    constants that conditions of the query ask the column for; None: there is no such condition."""
+    """Leads to the promising tuples of a stream: the name and the operator of a summary of the stream. `wanted` are the
+    constants with which the query compares the summarised column; None without such a condition."""
 
     summary: str
     function: Summarize
     columns: pa.Schema
     by_amount: bool = False
     wanted: pl.Series | None = None
-    #: The instant from which on the summary is the one that was asked for: it has replaced another one.
+    #: The instant from which the summary holds, if it has replaced another one.
     since: int | None = None
 
 
 def guides_of(
     query: exp.Expr, preference: Preference, catalog: Catalog, may_read: Callable[[str], bool]
 ) -> dict[str, Guide]:
-    """The guide to each stream that the preference is about, by the name of the stream, of the summaries that may be
-    read.
+    """The guide to each stream of the preference, by the name of the stream, among the summaries that may be read.
 
-    Raises SqlError for a name that is no stream of the query, and where there is no summary of its column.
+    Raises SqlError for a name that is not a stream of the query, and if there is no summary of its column.
     """
     guides: dict[str, Guide] = {}
     aliases: dict[str, exp.Table] = {}
@@ -93,7 +92,7 @@ def _summary(
 
 
 def _summaries(stream: str, catalog: Catalog) -> Iterator[tuple[Query, Summarize]]:
-    """The summaries of a stream with their operators: the views that are nothing but SUMMARIZE over all of it."""
+    """The summaries of a stream with their operators: the views that only apply SUMMARIZE to the whole stream."""
     for query in catalog.queries():
         if query.kind == "view" and query.start is None and FUNCTION in query.select.upper():
             applied = _unprojected(plan_of(query.name, catalog))

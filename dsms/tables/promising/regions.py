@@ -30,14 +30,14 @@ from operators.summaries.count_sketch import estimates, from_bytes, products
 
 _CELL = "cell"
 _SALT = 9
-#: So many values are looked up in the sketches of a bucket at once.
+#: The most values that are looked up in the sketches of a bucket at once.
 _SOME = 256
 
 
 @dataclass(frozen=True)
 class Regions:
-    """What a summary in so many buckets shows at one instant: rows of tuples, each a region, and the cells with their
-    sketches. Of the tuples those with `after < instant` are looked at, all if it is None."""
+    """The rows of a summary with `buckets` buckets at one instant: regions, which hold tuples, and cells, which hold
+    sketches. Only tuples with an instant above `after` are used; all if it is None."""
 
     rows: pl.DataFrame
     buckets: int
@@ -45,7 +45,7 @@ class Regions:
 
     @cached_property
     def cells(self) -> pl.DataFrame:
-        """The cells, by the beginning of their zones."""
+        """The cells, sorted by the beginning of their zones."""
         return self.rows.filter(pl.col(GRANULARITY) > THE_TUPLES).sort(ZONE_FROM).with_row_index(_CELL)
 
     @cached_property
@@ -64,22 +64,22 @@ class Regions:
         return placed.join_asof(cells, on=ZONE_FROM, by=BUCKET, check_sortedness=False)
 
     def bucket_sketches(self, fade: float) -> np.ndarray:
-        """The sketch of each bucket over all granularities, each weighted by how far back it is."""
+        """The sketch of each bucket: the sum of its cells' sketches, weighted by fade^(granularity - 1)."""
         weights = fade ** (self.cells[GRANULARITY].to_numpy() - 1.0)
         summed = np.zeros((self.buckets, *self.sketches.shape[1:]))
         np.add.at(summed, self.cells[BUCKET].to_numpy(), self.sketches * weights[:, None, None])
         return summed
 
     def occurring(self) -> np.ndarray:
-        """How often the value of a tuple occurs, for the mean tuple of each region."""
+        """How often a value of each region occurs on average: its tuples per value."""
         return np.asarray(self._of(TUPLES) / self._of(VALUES))
 
     def amounts(self) -> np.ndarray:
-        """The mean value of the tuples of each region; 0 where there is none."""
+        """The mean value of the tuples of each region; 0 where no tuple has one."""
         return np.asarray(np.nan_to_num(self.regions[TOTAL].to_numpy().astype(np.float64)) / self._of(TUPLES))
 
     def holding(self, hashes: np.ndarray) -> np.ndarray:
-        """How much of each region are tuples with one of these values: their share in its cell."""
+        """The fraction of each region's tuples that have one of these values, estimated as the fraction in its cell."""
         found, buckets = np.zeros(self.cells.height), self._buckets(hashes)
         for bucket in np.unique(buckets):
             cells = np.flatnonzero(self.cells[BUCKET].to_numpy() == bucket)
@@ -89,7 +89,7 @@ class Regions:
         return np.asarray(shares[self.regions[_CELL].to_numpy()])
 
     def may_hold(self, hashes: np.ndarray) -> np.ndarray:
-        """Whether a region can have tuples with one of these values: whether it is in the bucket of one."""
+        """Whether each region can have tuples with one of these values: whether its bucket is that of one."""
         return np.isin(self.regions[BUCKET].to_numpy(), self._buckets(hashes))
 
     def _buckets(self, hashes: np.ndarray) -> np.ndarray:
@@ -97,23 +97,24 @@ class Regions:
         return ((hashes >> np.uint64(40)) % np.uint64(self.buckets)).astype(np.int64)
 
     def joining(self, others: np.ndarray) -> np.ndarray:
-        """How many tuples of another stream a tuple of each region meets, for each time that its value occurs: the
-        line through 0 that fits the counts of both best. `others` are the other stream's sketches by bucket."""
+        """For each region: how many tuples of another stream join with a tuple, for each occurrence of its value. It is
+        the slope of the line through 0 that best fits the counts of values in both streams. `others` are the other
+        stream's sketches by bucket."""
         own = np.maximum(products(self.sketches, self.sketches), 1.0)
         slopes = np.maximum(products(self.sketches, others[self.cells[BUCKET].to_numpy()]), 0.0) / own
         return np.asarray(slopes[self.regions[_CELL].to_numpy()])
 
     def faded(self, fade: float) -> np.ndarray:
-        """The weight of the granularity of each region."""
+        """The weight fade^(granularity - 1) of each region."""
         return np.asarray(fade ** (self.regions[GRANULARITY].to_numpy() - 1.0))
 
     def lots(self) -> np.ndarray:
-        """A pseudo-random number in (0, 1] for each region, the same at every time."""
+        """A pseudo-random number in (0, 1] for each region, which is always the same."""
         return 1.0 - random_fractions(key_checksums(self.regions, KEY[1:]), _SALT)
 
     def tuples(self, places: np.ndarray, check_size: Callable[[int], None]) -> pl.DataFrame:
-        """The tuples of at least one region. `check_size` is told the bytes of all that is decoded so far, and raises
-        where there are too many: what is encoded may be hundreds of times smaller."""
+        """The tuples of at least one region. `check_size` is called with the bytes decoded so far, and raises if they
+        are too many: encoded tuples may be hundreds of times smaller."""
         frames, size = list[pl.DataFrame](), 0
         for content in self.regions[CONTENT].gather(places):
             frames.append(frame_from_ipc(content))

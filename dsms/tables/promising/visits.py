@@ -24,17 +24,17 @@ from operators.summaries.cells import TUPLES
 from operators.summaries.count_sketch import value_hashes
 
 Answer = TypeVar("Answer")
-#: The first part has at least so many tuples, and each further one so many times as many.
+#: The least number of tuples in the first part, and the factor by which each further part is larger.
 _FIRST, _GROWTH = 1_000, 2
 
 
 def _any_size(_: str, __: int) -> None:
-    """Streams of any size are read."""
+    """Accepts streams of any size."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """How much of a stream an answer is about."""
+    """How much of a stream an answer covers."""
 
     stream: str
     tuples: int
@@ -63,8 +63,8 @@ class Promising:
 
     @property
     def apart(self) -> frozenset[str]:
-        """The objects of which each is read at its own last instant: summaries, whose streams are read in parts anyway,
-        and which cannot be read at an instant before their last changes."""
+        """The objects that are each read at their own last instant: the summaries. Their streams are read in parts
+        anyway, and a summary cannot be read at an instant before its last change."""
         return frozenset(guide.summary for guide in self.guides.values())
 
     def answered(
@@ -75,13 +75,13 @@ class Promising:
         clock: Callable[[], float] = time.monotonic,
         check_size: Callable[[str, int], None] = _any_size,
     ) -> tuple[Answer, list[Seen]]:
-        """The answer over the greatest part of the input that the budget allows for, and which part that is.
+        """The answer over the largest part of the input that the time budget allows, and the size of that part.
 
-        An answer is that of the whole SELECT over a part of each stream. Each part has about twice the tuples of the
-        one before and is expected to take twice its time; the first one is taken in any case. `check_size` is told the
-        bytes of each stream's part as they grow, and raises where there are too many.
+        An answer is the result of the whole SELECT over a part of each stream. Each part has about twice the tuples of
+        the one before and is expected to take twice its time; the first one is always evaluated. `check_size` is called
+        with the bytes of each stream's part as they grow, and raises if they are too many.
 
-        UserError where a summary has replaced another one, of which the relation still is.
+        Raises UserError if a summary has replaced another one and the relation at `now` is still that of the other.
         """
         self._check_replaced(now)
         parts, begun = self._parts(relation, now, check_size), clock()
@@ -119,8 +119,7 @@ def promising_of(
     catalog: Catalog,
     may_read: Callable[[str], bool] = lambda _: True,
 ) -> Promising:
-    """A SELECT with its preference, by summaries that may be read. Raises SqlError where the preference does not
-    fit."""
+    """A SELECT with its preference, by summaries that may be read. Raises SqlError if it does not fit."""
     return Promising(question, preference, guides_of(query, preference, catalog, may_read))
 
 
@@ -153,7 +152,7 @@ class Order:
 
     @cached_property
     def _visits(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each visit the number of the stream, the place of the region, and how many tuples it has."""
+        """For each visit the number of the stream, the number of the region in it, and the number of tuples."""
         streams = np.concatenate([np.full(each.regions.height, at) for at, each in enumerate(self._all)])
         places = np.concatenate([np.arange(each.regions.height) for each in self._all])
         tuples = np.concatenate([each.regions[TUPLES].to_numpy() for each in self._all])
@@ -166,11 +165,11 @@ class Order:
 
     @property
     def sizes(self) -> np.ndarray:
-        """How many tuples each visit is about, in the order of the visits."""
+        """The number of tuples of each visit, in the order of the visits."""
         return self._visits[2]
 
     def counts(self, *, everything: bool) -> Iterator[tuple[int, bool]]:
-        """How many visits each part has, and whether it is the last one."""
+        """The number of visits up to the end of each part, and whether the part is the last one."""
         tuples = np.cumsum(self.sizes)
         total, most = len(tuples), _FIRST
         while not everything and total and tuples[-1] > most:
