@@ -37,7 +37,7 @@ from operators.core.recursion import STACK_BYTES, allow_deep_calls
 from operators.core.secrets import resolved_url
 
 
-def main(  # noqa: PLR0913 a parameter an option
+def main(  # noqa: PLR0913 one parameter for each option
     *,
     kafka: Annotated[str, typer.Option(envvar="DSMS_KAFKA", help="Kafka's bootstrap address, HOST:PORT")],
     redis: Annotated[str, typer.Option(envvar="DSMS_REDIS", help="URL of Redis")],
@@ -182,16 +182,16 @@ def main(  # noqa: PLR0913 a parameter an option
 
 
 def scaled(namespace: str, name: str | None, scaling: Scaling) -> tuple[Scale, Scaling] | None:
-    """The StatefulSet of this name with the bounds of its number; None without a name."""
+    """The StatefulSet of this name with the bounds of its replica count; None without a name."""
     if name is None:
         return None
-    from connectors.kubernetes.scale import KubernetesScale  # as for the lease
+    from connectors.kubernetes.scale import KubernetesScale  # imported here for the same reason as the lease
 
     return KubernetesScale(namespace, name), scaling
 
 
 def read_access(tokens: Path | None, oidc: Path | None) -> Access | None:
-    """Whose tokens are known; None where all is open to all."""
+    """The tokens that give access; None if access is open to everybody."""
     if tokens is None and oidc is None:
         return None
     own = read_tokens(tokens) if tokens else Access(())

@@ -1,9 +1,9 @@
-"""Who did what: an internal topic with an entry for every statement and every call that changes something.
+"""The audit log: an internal topic with an entry for every statement and every call that changes something.
 
-The order for what changes something: the entry that it begins is in Kafka before it is done, and the entry with its
-outcome follows. So whatever was done has an entry, and one that begins without an outcome was cut off by a crash. While
-Kafka is away nothing is done. Other entries (outcomes, what only reads, what is refused) are not waited for; whoever
-refuses calls bounds their entries, so that a flood of them cannot fill the topic.
+Before a change is carried out, an entry that it begins is in Kafka; an entry with its outcome follows. So every change
+has an entry, and a change that has begun but has no outcome was interrupted by a crash. While Kafka is unavailable no
+change is carried out. Other entries (outcomes, reads, refused calls) are sent without waiting. The code that refuses
+calls limits how many entries it writes, so that a flood of refused calls cannot fill the topic.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from operators.core.masking import masked
 
 AUDIT = "audit"
 _DAY_MS = 86_400_000
-#: What the topic has to be, and how long it keeps entries when it is made; that may be changed with any tool of Kafka.
+#: The required configuration of the topic, and the retention it is created with. The retention may be changed with any
+#: Kafka tool.
 AUDIT_TOPIC = {"cleanup.policy": "delete"}
 RETENTION = {"retention.ms": str(90 * _DAY_MS), "retention.bytes": "-1"}
 _LONGEST = 10_000
@@ -36,8 +37,8 @@ log = structlog.get_logger()
 
 
 class Act(msgspec.Struct, frozen=True):
-    """An entry: when (epoch milliseconds), whose token with which role, by which call, what was asked for and what came
-    of it. Secrets in `what` and `outcome` are masked."""
+    """An entry: the time (epoch milliseconds), the name and the role of the caller's token, the id of the call, what
+    was requested and its outcome. Secrets in `what` and `outcome` are masked."""
 
     at: int
     who: str
@@ -47,23 +48,23 @@ class Act(msgspec.Struct, frozen=True):
     what: str
     outcome: str = ""
     seconds: float = 0.0
-    #: How many refused calls before this one have no entry.
+    #: How many refused calls before this one have no entry of their own.
     more: int = 0
 
 
 class Audit(Protocol):
-    """Where acts are noted."""
+    """Records what callers do."""
 
     def begins(self, caller: Caller, what: str) -> None:
-        """Notes what will be done; ExternalError where the entry cannot be written."""
+        """Records what will be done. Raises ExternalError if the entry cannot be written."""
         ...
 
     def ended(self, caller: Caller, what: str, event: Event, outcome: str, seconds: float) -> None:
-        """Notes what came of it."""
+        """Records the outcome."""
         ...
 
     def refused(self, caller: Caller, what: str, outcome: str, more: int) -> None:
-        """Notes a call that was not carried out, and how many before it have no entry."""
+        """Records a call that was not carried out, and how many refused calls before it have no entry."""
         ...
 
     def last(self, count: int) -> list[Act]:
@@ -73,8 +74,8 @@ class Audit(Protocol):
 
 @contextmanager
 def noted(audit: Audit, caller: Caller, what: str, *, changes: bool) -> Iterator[None]:
-    """Notes what is done in the block, and how it ends. What changes something begins only once its entry is in Kafka;
-    ExternalError where it does not get there."""
+    """Records what the block does, and its outcome. A block that changes something begins only when its entry is in
+    Kafka. Raises ExternalError if the entry cannot be written."""
     if changes:
         audit.begins(caller, what)
     began = time.monotonic()
@@ -97,18 +98,19 @@ class AuditLog:
         self._appender, self._clock = LogAppender(settings, self._log), clock
 
     def begins(self, caller: Caller, what: str) -> None:
-        """Notes what will be done; returns once the entry is in Kafka, and raises ExternalError where it is not."""
+        """Records what will be done, and returns when the entry is in Kafka. Raises ExternalError if it cannot be
+        written."""
         try:
             self._appender.append_now(msgspec.json.encode(self._act(caller, "begun", what)))
         except ExternalError as error:
             raise ExternalError(f"nothing was done, since it could not be audited: {error.message}") from error
 
     def ended(self, caller: Caller, what: str, event: Event, outcome: str, seconds: float) -> None:
-        """Notes what came of it, without waiting."""
+        """Records the outcome, without waiting for Kafka."""
         self._send(self._act(caller, event, what, outcome, seconds))
 
     def refused(self, caller: Caller, what: str, outcome: str, more: int) -> None:
-        """Notes a call that was not carried out, and how many before it have no entry."""
+        """Records a call that was not carried out, without waiting for Kafka, and how many before it have no entry."""
         self._send(msgspec.structs.replace(self._act(caller, "refused", what, outcome), more=more))
 
     def last(self, count: int) -> list[Act]:
@@ -126,7 +128,7 @@ class AuditLog:
 
 
 class NoAudit:
-    """Notes nothing: a session in one process has nobody to audit."""
+    """Records nothing: a session in one process has nobody to audit."""
 
     def begins(self, caller: Caller, what: str) -> None:
         """Does nothing."""
@@ -138,12 +140,12 @@ class NoAudit:
         """Does nothing."""
 
     def last(self, count: int) -> list[Act]:
-        """None."""
+        """No entries."""
         return []
 
 
 def _short(text: str) -> str:
-    """The text without secrets, and not too long."""
+    """The text with secrets masked, cut to the greatest length."""
     safe = masked(text)
     return safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}… ({len(safe):,} characters)"
 

@@ -12,7 +12,7 @@ _COLUMNS = ("at", "token", "role", "event", "what", "outcome", "seconds", "reque
 
 
 def shown_acts(acts: Sequence[Act]) -> StatementResult:
-    """The entries as rows; `more` refused calls before one have no entry of their own.
+    """The entries as rows. `more` is the number of refused calls before an entry that have no entry of their own.
 
     >>> shown_acts([Act(0, "ann", "writer", "r1", "done", "DROP VIEW v")]).rows
     (('1970-01-01T00:00:00.000+00:00', 'ann', 'writer', 'done', 'DROP VIEW v', '', 0.0, 'r1', 0),)

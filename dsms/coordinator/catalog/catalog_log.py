@@ -1,14 +1,15 @@
 """The log of the catalog: a compacted topic with one record per object, and one transaction per change.
 
-Only one coordinator writes it, even where others believe that they lead. Each `CatalogLog` begins a *term*, whose
+Only one coordinator writes the log, even if others believe that they lead. Each `CatalogLog` begins a *term*, whose
 number is in the topic; its transactional id fences every writer of an older term. A coordinator that does not know how
-its last write ended needs a new writer: it reads the topic before and after it makes one, and stops if it finds a
-greater term. If its new writer has fenced the newer coordinator in between, that one finds its own term in the topic
-and goes on with a new writer.
+its last write ended needs a new writer: it reads the topic before and after it creates the writer, and stops if it
+finds a greater term. If this new writer has fenced a newer coordinator in between, the newer coordinator finds its own
+term in the topic and continues with a new writer.
 
-What does not count in the topic is left out. The record before it with the same key holds; as it may be removed by
-compaction, every new term writes it again. If it is gone already, the copy of the catalog in Redis may still have the
-object, and the new term writes that; where the topic has lost its own record `catalog`, no term can begin.
+Invalid records in the topic are skipped: the valid record before them with the same key applies. As compaction may
+remove that record, every new term writes it again. If compaction has removed it already, the new term takes the object
+from the copy of the catalog in Redis, if that has it. If the topic has lost its own record `catalog`, no term can
+begin.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ from dsms.model.objects import Object
 from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, Fenced
 
-#: Gives the copy of the catalog in Redis, None if there is none; raises ExternalError while Redis is away.
+#: Returns the copy of the catalog in Redis, None if it is missing. Raises ExternalError while Redis is unavailable.
 Copy = Callable[[], Catalog | None]
 
 
 @dataclass
 class _Parts:
-    """The last record of each key that counts, with its value, None if it is deleted; and what does not count."""
+    """The last valid record of each key, with its value (None if it is deleted), and the invalid records."""
 
     known: dict[bytes, tuple[Part | None, bytes | None]] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
@@ -73,16 +74,16 @@ class _Parts:
         return sorted((part for part, _ in self.known.values() if isinstance(part, tuple)), key=lambda each: each[0])
 
     def covered(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """The records whose place another one has taken that does not count, by key."""
+        """The valid records that are followed by an invalid record with the same key, by key."""
         return ((key, self.known[key][1]) for key in self.findings.left_out & self.known.keys())
 
     def lost(self) -> list[str]:
-        """The names of objects of which no record is left that counts."""
+        """The names of objects that have no valid record left."""
         return [name for key in self.findings.left_out - self.known.keys() if (name := object_name(key)) is not None]
 
 
 class CatalogLog:
-    """The log in Kafka. Making one fences every older coordinator. One thread at a time may use it."""
+    """The log in Kafka. Creating a `CatalogLog` fences every older coordinator. One thread at a time may use it."""
 
     def __init__(self, settings: KafkaSettings, cluster: str, alarms: Alarms, copy: Copy = lambda: None) -> None:
         writer = f"coordinator-{time.time_ns() // 1_000_000}"
@@ -90,7 +91,7 @@ class CatalogLog:
         self._id = transactional_id(cluster, "catalog")
         self._writer = transactional_writer(settings, self._id)
         self._registry_events = 0
-        #: Whether a write is under way or has failed: its change may be in the log or not, until the log is read.
+        #: Whether a write is under way or has failed: only reading the log shows whether the log has its change.
         self.in_doubt = False
         #: Whether a newer coordinator has begun a term: this one may never write again.
         self.replaced = False
@@ -99,11 +100,11 @@ class CatalogLog:
         self._begin(parts, copy)
 
     def check(self) -> None:
-        """Raises ExternalError when Kafka does not answer: a write would fail late, and its outcome be in doubt."""
+        """Raises ExternalError if Kafka does not answer: a write would fail late, with its outcome in doubt."""
         latest(self._log.admin, [(self._log.topic, 0)])
 
     def leads(self) -> bool:
-        """Whether no newer term has begun."""
+        """Whether this coordinator leads: no newer term has begun."""
         try:
             self._check_term(self._parts().meta)
         except Fenced:
@@ -113,7 +114,7 @@ class CatalogLog:
     def read(self) -> tuple[Catalog, list[Event]]:
         """The catalog, and the events of the schema registry in order. A write in doubt is settled first."""
         if self.in_doubt:
-            self._renew()  # the write in doubt may be open: only a new writer ends it
+            self._renew()  # the transaction of the write in doubt may be open: only a new writer ends it
         parts = self._parts()
         meta = parts.meta
         self._check_term(meta)
@@ -138,7 +139,7 @@ class CatalogLog:
         self._write(self._log.records([event_key(self._registry_events)], [msgspec.json.encode(event)]))
 
     def _begin(self, parts: _Parts, copy: Copy) -> None:
-        """Begins a term: writes its number, and again what was covered by records that do not count."""
+        """Begins a term: writes its number, and again the valid records that invalid ones have followed."""
         meta = msgspec.structs.replace(parts.meta, term=self._term)
         again = dict(parts.covered()) | self._from_copy(parts, copy) | {META: msgspec.json.encode(meta)}
         cut_over = self._log.missing_cut_over(parts.findings)
@@ -160,19 +161,20 @@ class CatalogLog:
         return parts
 
     def _check_term(self, meta: Meta) -> None:
-        """Raises Fenced once a newer term has begun."""
+        """Raises Fenced if a newer term has begun."""
         self.replaced = self.replaced or meta.term > self._term
         if self.replaced:
             raise Fenced("a newer coordinator has taken over")
 
     def _renew(self) -> None:
-        """Makes a new writer, unless a newer term has begun; whoever does so looks for a newer term once more."""
+        """Creates a new writer, unless a newer term has begun. The caller has to look for a newer term once more."""
         self._check_term(self._parts(decided=False).meta)
         self._writer.close()
         self._writer = transactional_writer(self._settings, self._id)
 
     def _write(self, *written: Records) -> None:
-        """Writes one transaction. If it fails, only a new writer can tell how it ended; Fenced once replaced."""
+        """Writes one transaction. If it fails, only a new writer can find out how it ended. Raises Fenced if a newer
+        coordinator has taken over."""
         if self.replaced:
             raise Fenced("a newer coordinator has taken over")
         if self._writer.spent:

@@ -15,7 +15,7 @@ from operators.core.decoding import Broken, Natural, decoded, natural_of, text_o
 CATALOG = "catalog"
 META = b"catalog"
 OBJECT, _REGISTRY = b"object/", b"registry/"
-#: Ids are a letter and a number, such as "o12"; those of the system begin with "d".
+#: Ids are a letter and a number, such as "o12"; ids of system objects begin with "d".
 _ID = re.compile(r"[a-z]\d{1,15}")
 
 
@@ -27,12 +27,12 @@ class Meta(msgspec.Struct, frozen=True):
     term: Natural = 0
 
 
-#: What a record is about: the catalog as a whole, an object, or a numbered event of the registry.
+#: The content of a record: the catalog as a whole, an object, or a numbered event of the registry.
 Part = Meta | Object | tuple[int, Event]
 
 
 def object_key(name: str) -> bytes:
-    """The key of the object of a lower-case name."""
+    """The key of the object with this lower-case name."""
     return OBJECT + name.encode()
 
 
@@ -48,7 +48,7 @@ def object_name(key: bytes) -> str | None:
 
 
 def read_part(entry: Entry) -> tuple[bytes, Part | None, bytes | None]:
-    """The key of a record, what it says (None: the object was dropped), and its value. Raises Broken.
+    """The key of a record, its content (None: the object was dropped), and its value. Raises Broken if it is invalid.
 
     >>> read_part(Entry(b"catalog", b'{"version": 3, "ids": 2, "term": 1}', 0, 0))[1]
     Meta(version=3, ids=2, term=1)
@@ -84,13 +84,15 @@ def in_order(objects: Iterable[Object]) -> dict[str, Object]:
 
 
 def objects_in(entries: Mapping[bytes, bytes]) -> dict[str, Object]:
-    """The objects in the entries of the log, by name, in the order of their creation. Raises Broken."""
+    """The objects in the entries of the log, by name, in the order of their creation. Raises Broken if an entry is
+    invalid."""
     parts = (_part(key, body) for key, body in entries.items() if key.startswith(OBJECT))
     return in_order(part for part in parts if isinstance(part, Object))
 
 
 def first_entry(entries: Mapping[bytes, bytes]) -> bytes:
-    """The entry under `META` of a new log that begins with the entries of another one. Raises Broken."""
+    """The entry under `META` of a new log that begins with the entries of another log. Raises Broken if the other log's
+    entry is invalid or missing."""
     last = _part(META, entries.get(META))
     assert isinstance(last, Meta)
     return msgspec.json.encode(Meta(last.version, last.ids))

@@ -1,12 +1,12 @@
-"""The catalog as it stands: an immutable value that reads take without a lock, and the one place that changes it.
+"""The current catalog: an immutable value that readers take without a lock, and the only code that changes it.
 
 The laws:
 
 - The log is the truth. A change takes effect here once the log has it; a write whose outcome is in doubt is settled by
   reading the log, before anything else is written.
-- Changes are decided one after another, each against the catalog that the one before it left, so a decision is never
-  written over a catalog that it has not seen.
-- Nobody waits for executors while he decides: a statement that has to wait for them makes two changes.
+- Changes are decided one after another, each against the catalog that the previous change left, so a decision never
+  overwrites a catalog that it has not seen.
+- No change waits for executors while it is decided: a statement that has to wait for them makes two changes.
 
 There are two locks. `_deciding` is held while a change is decided and written, `_writing` while the log is written or
 read. An event of the schema registry needs only the second, so a decision may register schemas.
@@ -24,16 +24,16 @@ from operators.core.errors import ExternalError
 
 Event = dict[str, Any]
 _T = TypeVar("_T")
-#: Gives the catalog after a change, and what the change answers; the same version of the catalog means no change.
+#: Returns the catalog after a change, and the answer of the change. The same version of the catalog means no change.
 Decide = Callable[[Catalog], tuple[Catalog, _T]]
 
 
 class ChangeLog(Protocol):
-    """Where the catalog and the events of the schema registry are kept; `CatalogLog` is the one in Kafka."""
+    """Stores the catalog and the events of the schema registry; `CatalogLog` does so in Kafka."""
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a write failed that may be in the log nevertheless."""
+        """Whether a failed write may be in the log nevertheless."""
         ...
 
     @property
@@ -42,7 +42,7 @@ class ChangeLog(Protocol):
         ...
 
     def check(self) -> None:
-        """Raises ExternalError when the log does not answer: a write would fail late, and its outcome be in doubt."""
+        """Raises ExternalError if the log does not answer: a write would fail late, with its outcome in doubt."""
         ...
 
     def read(self) -> tuple[Catalog, list[Event]]:
@@ -64,7 +64,7 @@ class ChangeLog(Protocol):
 
 @dataclass(frozen=True)
 class Change(Generic[_T]):
-    """The catalog before and after a change, and what the change answers."""
+    """The catalog before and after a change, and the answer of the change."""
 
     before: Catalog
     after: Catalog
@@ -72,8 +72,8 @@ class Change(Generic[_T]):
 
 
 class CatalogStore:
-    """The present catalog. `apply_event` takes over an event of the schema registry that was read from the log;
-    `changed` is called after every change, outside of the locks: what it cannot do now it does later."""
+    """The current catalog. `apply_event` takes over an event of the schema registry that was read from the log.
+    `changed` is called after every change, outside the locks; it retries later what it cannot do at once."""
 
     def __init__(self, *, log: ChangeLog, apply_event: Callable[[Event], None], changed: Callable[[], None]) -> None:
         self._log, self._apply_event, self._changed = log, apply_event, changed
@@ -82,7 +82,7 @@ class CatalogStore:
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog as it stands; never waits."""
+        """The current catalog; never waits."""
         return self._catalog
 
     @property
@@ -91,7 +91,7 @@ class CatalogStore:
         return self._log.replaced
 
     def check(self) -> None:
-        """Raises ExternalError when the log does not answer."""
+        """Raises ExternalError if the log does not answer."""
         self._log.check()
 
     def leads(self) -> bool:
@@ -100,15 +100,15 @@ class CatalogStore:
             return not self._log.in_doubt and self._log.leads()
 
     def change(self, decide: Decide[_T]) -> Change[_T]:
-        """Makes a change, after those that are being made. One that raises has changed nothing, unless its write is in
-        doubt."""
+        """Makes a change, after the changes that are under way. A change that raises has changed nothing, unless its
+        write is in doubt."""
         with self._deciding:
             change = self._decided(decide)
         self._announce(change)
         return change
 
     def try_change(self, decide: Decide[_T]) -> Change[_T] | None:
-        """Makes a change; None, and nothing is done, while another one is being made."""
+        """Makes a change. Does nothing and returns None while another change is under way."""
         if not self._deciding.acquire(blocking=False):
             return None
         try:
@@ -119,13 +119,13 @@ class CatalogStore:
         return change
 
     def settle(self) -> None:
-        """After a write whose outcome is in doubt, the log says what holds."""
+        """Settles a write whose outcome is in doubt: reads from the log what the catalog is."""
         if self._log.in_doubt:
             with self._writing:
                 self._settle()
 
     def try_settle(self) -> None:
-        """Settles unless the log is being written or read right now."""
+        """Settles a write in doubt, unless the log is being written or read at the moment."""
         if self._log.in_doubt and self._writing.acquire(blocking=False):
             try:
                 self._settle()
@@ -133,7 +133,8 @@ class CatalogStore:
                 self._writing.release()
 
     def settled_version(self) -> int:
-        """The version of the catalog when every write so far is decided; ExternalError while it cannot be written."""
+        """The version of the catalog after every write so far is settled. Raises ExternalError while the log cannot be
+        written."""
         with self._writing:
             self._log.check()
             self._settle()

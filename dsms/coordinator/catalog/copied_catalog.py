@@ -1,4 +1,4 @@
-"""The catalog of a cluster as that of a copy, which reads the same sources and writes topics of its own. Pure."""
+"""The catalog of a copy of a cluster, which reads the same sources and writes topics of its own. Pure functions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from dsms.model.objects import Former, Object, Query, Source, Table
 
 @dataclass(frozen=True)
 class Naming:
-    """The names of topics in a copy: those of sources and tables by their old names, where they differ, and what the
-    topics of results and dead letters begin with; and the ids that topics of sources have there, by name.
+    """The names of topics in a copy: `sources` maps old to new names of topics of sources and tables, where they
+    differ; `prefix` begins the names of result topics and dead-letter topics; `ids` are the ids of the topics of
+    sources in the copy, by name.
 
     >>> Naming({"bids": "bids-mirror"}, "test.").result("dsms.Hot")
     'test.dsms.Hot'
@@ -36,8 +37,8 @@ class Naming:
 
 
 def copied_log(entries: Mapping[bytes, bytes], naming: Naming) -> dict[bytes, bytes]:
-    """The log of the copy's catalog: the objects under their ids, with the topics of the copy, and the events of the
-    schema registry. The system's objects are left out, since each cluster makes its own."""
+    """The log of the copy's catalog: the objects with their ids and the topics of the copy, and the events of the
+    schema registry. The system's objects are left out, since each cluster creates its own."""
     kept = {key: body for key, body in entries.items() if not key.startswith(OBJECT) and key != META}
     objects = {name: copied(item, naming) for name, item in objects_in(entries).items() if not is_system(item)}
     return {**kept, **{OBJECT + name.encode(): msgspec.json.encode(item) for name, item in objects.items()}}

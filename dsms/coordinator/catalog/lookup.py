@@ -1,4 +1,4 @@
-"""Objects by name, for what clients ask for."""
+"""Looks up the objects that clients ask for by name."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dsms.model.topic_rules import check_published
 from dsms.registration.object_columns import schema_and_keys, why_unknown
 from operators.core.errors import UserError
 
-#: A JSON object as the interface serves it.
+#: A JSON object as the HTTP interface serves it.
 Document = dict[str, Any]
 
 
 class UnknownName(UserError):
-    """No object has this name; the message lists those there are.
+    """No object has this name; the message lists the names that exist.
 
     >>> str(UnknownName("stream", "x", ["b", "a"]))
     'stream "x" not found; have: a, b'
@@ -35,12 +35,12 @@ class UnknownName(UserError):
         self.name = name
 
     def among(self, may_read: Callable[[str], bool]) -> UnknownName:
-        """The same error for somebody who may not see all names."""
+        """The same error with only the names that the caller may read."""
         return UnknownName(self.kind, self.name, filter(may_read, self._choices))
 
 
 def object_named(catalog: Catalog, name: str) -> Object:
-    """The object of a name, or `UnknownName`."""
+    """The object of this name. Raises UnknownName if it does not exist."""
     match = catalog.get(name)
     if match is None:
         raise UnknownName("object", name, (item.name for item in catalog.objects.values()))
@@ -48,8 +48,8 @@ def object_named(catalog: Catalog, name: str) -> Object:
 
 
 def source_written_by(item: Object, catalog: Catalog, principal: Principal) -> Source:
-    """The object as a source to whose topic somebody writes. UserError for others and for sources over topics of the
-    system, Forbidden where he may not."""
+    """The object as a source whose topic the principal may write. Raises UserError for another kind of object and for a
+    source of the system, Forbidden if the principal may not write its topic."""
     if not isinstance(item, Source):
         hint = "sources are written so; write the rows of a table by INSERT"
         raise UserError(f'"{item.name}" is a {kind_of(item)}, not a source', hint=hint)
@@ -60,8 +60,7 @@ def source_written_by(item: Object, catalog: Catalog, principal: Principal) -> S
 
 
 class ReadableObject(NamedTuple):
-    """An object whose rows can be read: its name, its number, its columns, its kind, and the text of the defaults of
-    columns."""
+    """An object whose rows can be read: its name, number, columns and kind, and the column defaults as text."""
 
     name: str
     number: int
@@ -71,8 +70,8 @@ class ReadableObject(NamedTuple):
 
 
 def readable_objects(catalog: Catalog, principal: Principal) -> list[ReadableObject]:
-    """The streams, views, queries and tables that somebody may read, in the order in which they were made. Those that
-    this version of dsms does not understand any more are left out."""
+    """The streams, views, queries and tables that the principal may read, in the order of their creation. Objects that
+    this version of dsms no longer understands are left out."""
     items: list[Stream | Table | Query] = [*catalog.streams(), *catalog.tables(), *catalog.running()]
     known = (item for item in items if principal.may_read(item.name) and not why_unknown(item, catalog))
     readable = sorted(known, key=lambda item: number_of(item.id))

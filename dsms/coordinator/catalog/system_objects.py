@@ -1,6 +1,6 @@
 """Objects that every cluster has: the control tables as streams. Names that begin with `dsms_` are reserved for them.
 
-Their ids and numbers are outside of those that statements assign, so they change nothing for other objects.
+Their ids and numbers are outside the range that statements assign, so they do not affect other objects.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def is_system(item: Object) -> bool:
 
 
 def with_system_objects(catalog: Catalog, cluster: str, fragments: int) -> Catalog:
-    """The catalog with the system's objects added; the same catalog if it has all of them, or if one of their names was
-    taken by a user's object before it was reserved.
+    """The catalog with the system's objects added; the same catalog if it has all of them, or if a user's object took
+    one of their names before it was reserved.
 
     >>> sorted(with_system_objects(Catalog(), "main", 1).objects)
     ['dsms_operators', 'dsms_operators_source', 'dsms_queues', 'dsms_queues_source']
@@ -43,7 +43,7 @@ def system_sources(cluster: str) -> list[Source]:
 
 
 def _made(cluster: str, fragments: int) -> dict[str, Object]:
-    """The objects by name: made by statements, as users' objects are, then given ids and numbers of their own."""
+    """The objects by name: created by statements like users' objects, then given ids and numbers of their own."""
     catalog = Catalog()
     for purpose, columns in COLUMNS.items():
         topic = internal_topic(cluster, purpose)
@@ -58,7 +58,7 @@ def _made(cluster: str, fragments: int) -> dict[str, Object]:
 
 
 def _placed(item: Object, id: str, fragments: int) -> Object:
-    """The object with its own id; a source is numbered from the last number downwards."""
+    """The object with its own id. Sources are numbered downwards from the last number."""
     if isinstance(item, Stream):
         return msgspec.structs.replace(item, id=id, declared=False)
     if not isinstance(item, Source):

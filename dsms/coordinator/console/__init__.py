@@ -1,2 +1,2 @@
-"""The web console: an application in the browser over the HTTP interface. Its files are served as they are, without a
-step that builds them."""
+"""The web console: a browser application over the HTTP interface. Its files are served as they are, without a build
+step."""

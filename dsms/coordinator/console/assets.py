@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-#: The file that every address of the console begins with.
+#: The file served at the console's root address.
 START = "index.html"
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
 

@@ -1,4 +1,4 @@
-"""`dsms doctor`: all checks of a cluster, straight against Kafka and Redis, whether its services run or not."""
+"""`dsms doctor`: all checks of a cluster. They read Kafka and Redis directly; the cluster's services need not run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dsms.coordinator.service.coordinator import INTERNAL_TOPICS
 
 @dataclass(frozen=True)
 class Patient:
-    """The cluster that is examined; `data_dir` is that of its executors, if it is on this machine."""
+    """The cluster to examine. `data_dir` is the data directory of its executors, if it is on this machine."""
 
     kafka: KafkaSettings
     redis_url: str = field(repr=False)
@@ -37,7 +37,7 @@ class Patient:
 
 
 def examine(patient: Patient, *, repair: bool) -> list[Finding]:
-    """What is not as it should be. With `repair`, what can be repaired without loss is, and says so."""
+    """The problems of the cluster. With `repair`, repairs those that can be repaired without loss and marks them so."""
     return [_repaired(finding) if repair and finding.repair else finding for finding in list(_findings(patient))]
 
 

@@ -1,4 +1,4 @@
-"""What `dsms doctor` finds, and how it is repaired."""
+"""A problem that `dsms doctor` finds, with its repair."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it should be: where, what, and what to do about it. An error may cost results or keeps a
-    process from its work; a warning costs neither. `repair` mends it without loss, where that is possible."""
+    """A problem: where it is, what it is, and what to do about it. An error may lose results or stop a process from
+    working; a warning does neither. `repair` repairs it without loss, if that is possible."""
 
     severity: Severity
     place: str
     problem: str
     advice: str
     repair: Callable[[], None] | None = None
-    #: Whether it was repaired just now.
+    #: Whether this examination has repaired it.
     repaired: bool = False
 
     def document(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Records that others have written into the topics of results and into the logs of tables."""
+"""Checks result topics and logs of tables for records that the cluster has not written."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dsms.coordinator.doctor.finding import Finding
 from dsms.coordinator.doctor.log_checks import Logs
 from dsms.model.catalog import Catalog
 
-#: Of each partition only the last offsets are read: topics may be long.
+#: How many of the last offsets of each partition are read, as topics may be long.
 LAST_OFFSETS = 100_000
 
 
 def foreign_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
-    """Topics with records that do not have the mark of the cluster. They are left out wherever the system reads them,
-    but consumers of the topic see them."""
+    """Topics with records that do not have the mark of the cluster. The system ignores such records, but consumers of
+    the topic see them."""
     marked = {query.topic: query.marked_by for query in catalog.running()}
     marked |= {table.topic: table.source.marked_by for table in catalog.tables()}
     for topic, marked_by in sorted(marked.items()):
@@ -29,7 +29,7 @@ def foreign_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _foreign(logs: Logs, topic: str, marked_by: str) -> list[str]:
-    """The places of the records that are not the cluster's, as partition/offset."""
+    """The positions of the records that the cluster has not written, as partition/offset."""
     whole = committed(logs.admin, topic)
     ranges = [replace(each, start=max(each.start, each.end - LAST_OFFSETS)) for each in whole]
     return [

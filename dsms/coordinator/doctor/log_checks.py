@@ -1,7 +1,7 @@
-"""Checks of the topics: that they exist as they were made, and that every record in them counts.
+"""Checks of the topics: that they exist with the right settings, and that every record in them is valid.
 
-Repairs never guess: a record that does not count is settled only where it has taken the place of none that did, or of
-one whose owner writes it again by itself.
+Repairs never guess: an invalid record is deleted only if it hides no valid record with the same key, or one that its
+owner writes again without a restart.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _AGAIN = "its owner writes it again when it starts"
 
 @dataclass
 class LogState:
-    """An internal topic as it was read."""
+    """An internal topic, and what reading it found."""
 
     log: InternalLog
     findings: Findings = field(default_factory=Findings)
 
     def left_out(self) -> list[Alarm]:
-        """What did not count."""
+        """The invalid records."""
         return list(self.log.alarms.all())
 
 
 @dataclass
 class Logs:
-    """The internal topics of a cluster, read once. `catalog` is None if its own record is lost."""
+    """The internal topics of a cluster, read once. `catalog` is None if the record of the catalog's version is lost."""
 
     kafka: KafkaSettings
     cluster: str
@@ -71,7 +71,7 @@ class Logs:
 
     @property
     def catalog(self) -> Catalog | None:
-        """The catalog that the log holds."""
+        """The catalog in the log."""
         meta = self.parts.get(META)
         objects = in_order(part for part in self.parts.values() if not isinstance(part, Meta | tuple | None))
         if not isinstance(meta, Meta):
@@ -79,11 +79,12 @@ class Logs:
         return Catalog(meta.version, meta.ids, objects)
 
     def settle(self, purpose: str, keys: Iterable[bytes]) -> None:
-        """Settles what does not count under some keys."""
+        """Settles the invalid records of these keys: writes a tombstone for each key, after which they are no longer
+        reported."""
         self.write(self.states[purpose].log.settling(list(keys)))
 
     def write(self, records: Records) -> None:
-        """Writes records in a transaction of the doctor's own, which fences nobody else."""
+        """Writes records in a transaction of the doctor's own, which fences no other writer."""
         writer = EpochWriter(self.kafka, transactional_id(self.cluster, "doctor"))
         try:
             writer.begin()
@@ -99,7 +100,7 @@ class Logs:
 
 
 def topic_findings(logs: Logs, wanted: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
-    """Internal topics that are missing, or are not as they were made; `wanted` are their settings by purpose."""
+    """Internal topics that are missing or have other settings than `wanted`, which gives the settings by purpose."""
     for purpose, settings in wanted.items():
         topic = InternalLog(logs.kafka, logs.cluster, purpose, Alarms()).topic
         count = len(partitions_of(logs.admin, topic))
@@ -114,7 +115,7 @@ def topic_findings(logs: Logs, wanted: Mapping[str, Mapping[str, str]]) -> Itera
 
 
 def result_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
-    """Result topics and logs of tables that are missing, or do not take our largest records."""
+    """Result topics and logs of tables that are missing or do not accept the largest records that the system writes."""
     topics = [query.topic for query in catalog.running()] + [table.topic for table in catalog.tables()]
     for topic in sorted(set(topics)):
         if not partitions_of(logs.admin, topic):
@@ -124,7 +125,7 @@ def result_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
 
 
 def source_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
-    """Topics of sources that are missing, or that remove records before their time."""
+    """Topics of sources that are missing, or whose retention is too short."""
     for topic in sorted({source.topic for source in catalog.sources() if not is_system(source)}):
         place = f"topic {topic}"
         if not partitions_of(logs.admin, topic):
@@ -140,7 +141,7 @@ def _settings(logs: Logs, topic: str, wanted: Mapping[str, str]) -> Iterator[Fin
 
 
 def record_findings(logs: Logs, topics_of_queries: Iterable[str]) -> Iterator[Finding]:
-    """Keys whose last record does not count. Those that it may have taken from others are not settled."""
+    """Keys whose last record is invalid. A repair is offered only where that record hides no valid one."""
     owned = {f"{topic}/".encode() for topic in topics_of_queries}
     for purpose, state in logs.states.items():
         for key in sorted(state.findings.left_out):
@@ -153,7 +154,7 @@ def record_findings(logs: Logs, topics_of_queries: Iterable[str]) -> Iterator[Fi
 
 
 def _covers(logs: Logs, purpose: str, key: bytes, owned: Iterable[bytes]) -> str | None:
-    """What to do where a record has taken the place of one that counts; None where it has not."""
+    """The advice for an invalid record that hides a valid one with the same key; None if it hides none."""
     if purpose == CATALOG and (logs.parts.get(key) is not None or key == META):
         return "restart the coordinator: " + _AGAIN if key in logs.parts else "the record that counts is lost"
     if purpose == PROGRESS and (key in logs.progress or any(key.startswith(each) for each in owned)):
@@ -171,7 +172,7 @@ def _with_reasons(problem: str, state: LogState) -> str:
 
 
 def lost_catalog(logs: Logs, copy: Catalog | None) -> Iterator[Finding]:
-    """The record of the catalog's version, if it is lost: without it no id can be given out."""
+    """A finding if the record of the catalog's version is lost: without it no id can be given out."""
     if logs.catalog is not None:
         return
     advice = "written anew from the copy in Redis" if copy else "restore the topic from a backup: there is no copy"
@@ -181,13 +182,14 @@ def lost_catalog(logs: Logs, copy: Catalog | None) -> Iterator[Finding]:
 
 
 def _write_meta(logs: Logs, copy: Catalog) -> None:
-    """The version and the ids of the copy: it was made from the lost record, and no id is given out without one."""
+    """Writes the version and the ids of the copy. They are current: the copy was made from the lost record, and no id
+    is given out without that record."""
     meta = Meta(copy.version, copy.ids, 0)
     logs.write(logs.states[CATALOG].log.records([META], [msgspec.json.encode(meta)]))
 
 
 def dropped_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
-    """Progress of what the catalog does not have any more."""
+    """Progress records of objects that the catalog no longer has."""
     known = {item.id for item in catalog.objects.values()} | {table.source.id for table in catalog.tables()}
     known |= {former for query in catalog.queries() for former in _formers(query)}
     gone = [key for key in map(partial(_of_dropped, known), logs.progress.values()) if key is not None]
@@ -206,7 +208,7 @@ def _formers(query: Query) -> Iterator[str]:
 
 
 def _of_dropped(known: set[str], entry: ProgressEntry) -> bytes | None:
-    """The key of an entry whose owner is gone."""
+    """The key of an entry if its owner was dropped, else None."""
     if isinstance(entry.says, Progress):
         return entry.key if isinstance(entry.key, bytes) and query_of(entry.says.query) not in known else None
     if isinstance(entry.says, DeadMark) and isinstance(entry.key, tuple):

@@ -1,4 +1,4 @@
-"""How records of sources are read."""
+"""Checks how records of sources are read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dsms.coordinator.doctor.finding import Finding
 
 
 def reader_findings(kafka: KafkaSettings) -> Iterator[Finding]:
-    """Whether what grows when it is decompressed is bounded. It is about the installation and the settings with which
-    the doctor was called; those of executors should be the same."""
+    """A finding if the size of decompressed batches is not bounded. The check looks at this installation and the
+    settings with which the doctor was called; those of executors should be the same."""
     if why := unreadable(kafka):
         yield Finding(
             "warning",

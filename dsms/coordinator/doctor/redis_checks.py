@@ -1,4 +1,4 @@
-"""Checks of what is in Redis: the copies of the catalog's log, the documents of executors, manifests and runs."""
+"""Checks of the data in Redis: the copy of the catalog, the documents of executors, manifests and runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ANEW = "remove it: it is written anew"
 
 @dataclass(frozen=True)
 class Documents:
-    """The documents of a cluster, and the catalog that the log holds."""
+    """The documents of a cluster, and the catalog in the log."""
 
     inspection: Inspection
     state: ClusterState
@@ -34,19 +34,19 @@ class Documents:
 
     @property
     def copy(self) -> Catalog | None:
-        """The copy of the catalog; None if it is none."""
+        """The copy of the catalog; None if it is missing or invalid."""
         try:
             return read_catalog(self.state.catalog(), self.inspection.cluster)
         except Broken:
             return None
 
     def executors(self) -> set[str]:
-        """The names of the executors that live."""
+        """The names of the documents of living executors."""
         return {found.name for found in self.inspection.documents() if _is_alive(found)}
 
 
 def document_findings(documents: Documents) -> Iterator[Finding]:
-    """Documents that are none, that never end although they should, or that differ from the log."""
+    """Documents that are invalid, that lack an expiry, or that differ from the log."""
     for found in documents.inspection.documents():
         problem = _problem(found, documents.inspection.cluster)
         if problem is None:
@@ -70,7 +70,7 @@ def _is_alive(found: Found) -> bool:
 
 
 def _problem(found: Found, cluster: str) -> str | None:
-    """Why a document is none; None if it is one, or of a kind that is not known here."""
+    """Why a document is invalid; None if it is valid or of an unknown kind."""
     kind = found.name.partition(":")[0]
     if kind not in _READERS:
         return None
@@ -95,7 +95,7 @@ _READERS: dict[str, Callable[[bytes, str], object]] = {
 
 
 def state_findings(documents: Documents) -> Iterator[Finding]:
-    """Manifests that are none, runs that they name and that are lost or damaged, and runs that none names."""
+    """Invalid manifests, damaged runs, and runs that no manifest names."""
     alive = bool(documents.executors())
     for fragment in documents.inspection.fragments():
         yield from _fragment_findings(documents.inspection, fragment, alive=alive)
@@ -139,7 +139,8 @@ def _delete_all(inspection: Inspection, keys: list[bytes]) -> None:
 
 
 def cache_findings(data_dir: Path, documents: Documents) -> Iterator[Finding]:
-    """Files of the run cache that a crashed writer left unfinished. Where executors live they may be being written."""
+    """Files of the run cache that a crashed writer left unfinished. None while executors live: they may be writing
+    them."""
     cache = data_dir / "state" / documents.inspection.cluster
     files = sorted(cache.glob("*/*.tmp")) if cache.is_dir() and not documents.executors() else []
     if files:

@@ -1,9 +1,10 @@
-"""Who leads, by a lease that all candidates read: a pure decision, by the clock of the candidate that decides.
+"""Decides which candidate leads, by a lease that all of them read. The decision is pure and uses the clock of the
+candidate that decides.
 
-The law: at most one candidate leads. The holder counts from *before* it sent its last renewal, and stops leading after
-`renew_s`; the others count from *after* they read that renewal, and wait for `lease_s`, which is longer. So clocks need
-not agree, only run equally fast, and a candidate that was suspended for a while knows when it wakes that it does not
-lead any more.
+The law: at most one candidate leads. The holder measures from *before* it sent its last renewal, and stops leading
+after `renew_s`; the others measure from *after* they read that renewal, and wait for `lease_s`, which is longer. So
+clocks need not agree, only run equally fast, and a candidate that was suspended for a while knows when it wakes that it
+no longer leads.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from operators.core.errors import ConfigError
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a renewal holds for the others and for the holder itself, and the pause between two attempts.
+    """How long a renewal is valid for the other candidates (`lease_s`) and for the holder itself (`renew_s`), and the
+    pause between two attempts.
 
     >>> Timing(4, 6, 1)
     Traceback (most recent call last):
@@ -38,9 +40,10 @@ class Timing:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a candidate knows: the lease as last read, since when it has been so, and until when it leads itself.
+    """What a candidate knows: the lease as last read, since when the lease has been so, and until when the candidate
+    itself leads.
 
-    `me` is a name that no other candidate ever had: a process that was restarted is another candidate.
+    `me` is a name that no other candidate ever had: a restarted process is another candidate.
     """
 
     me: str
@@ -54,7 +57,7 @@ class Candidate:
         return self.leads_until is not None and now < self.leads_until
 
     def saw(self, lease: Lease | None, now: float) -> Candidate:
-        """The candidate after the lease was read, at the latest at `now`.
+        """The candidate after it read the lease, at `now` or before.
 
         >>> Candidate("a").saw(Lease("b", 6, 1, "7"), 10.0).saw(Lease("b", 6, 1, "7"), 12.0).since
         10.0
@@ -65,13 +68,13 @@ class Candidate:
         return replace(self, seen=lease, since=now, leads_until=self.leads_until if holds_it else None)
 
     def wrote(self, lease: Lease, began: float) -> Candidate:
-        """The candidate after the lease was written, at the earliest at `began`."""
+        """The candidate after it wrote the lease, at `began` or later."""
         until = began + self.timing.renew_s if lease.holder == self.me else None
         return replace(self, seen=lease, since=began, leads_until=until)
 
     def wants(self, now: float) -> Lease | None:
-        """The lease to write, to renew it or to take it when it is free; None: wait. A lease that still has this
-        candidate's name was nobody else's in between, however late the renewal is.
+        """The lease to write, to renew it or to take it when it is free; None: wait. If the lease still has this
+        candidate's name, no other candidate has held it in between, however late the renewal is.
 
         >>> held = Candidate("a", Timing(6, 4, 1)).saw(Lease("b", 6, 1, "7"), 10.0)
         >>> held.wants(15.9), held.wants(16.0)
@@ -85,7 +88,8 @@ class Candidate:
         return Lease(self.me, self.timing.lease_s, seen.transitions + 1, seen.version)
 
     def leaves(self, now: float) -> Lease | None:
-        """The lease to write at the end, so that nobody has to wait for it; None for a candidate that does not lead."""
+        """The lease to write at the end, so that no candidate has to wait until it expires; None for a candidate that
+        does not lead."""
         if self.seen is None or not self.leads(now):
             return None
         return Lease("", 1, self.seen.transitions, self.seen.version)

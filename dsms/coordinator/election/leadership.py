@@ -1,4 +1,4 @@
-"""The loops of an election: one reads and writes the lease, the other notices in time that leadership has ended."""
+"""The two loops of an election: one reads and writes the lease, the other notices in time that leadership has ended."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _GUARD_S = 0.1
 
 
 class LeaseStore(Protocol):
-    """Where the lease is kept. Both calls return soon; a write over an older version fails."""
+    """Stores the lease. Both calls return soon. A write fails if the stored lease has another version."""
 
     def read(self) -> Lease | None: ...
     def write(self, lease: Lease) -> Lease: ...
 
 
 class Leadership:
-    """The election as one candidate sees it. `lost` is called when it led and can no longer be sure to lead; it must
-    end the process."""
+    """One candidate's part in the election. `lost` is called when this candidate led and can no longer be sure to lead;
+    it must end the process."""
 
     def __init__(
         self,
@@ -36,17 +36,17 @@ class Leadership:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._candidate, self._lost, self._clock = store, candidate, lost, clock
-        #: Set once this candidate leads.
+        #: Set when this candidate leads.
         self.leading = threading.Event()
 
     @property
     def holder(self) -> str:
-        """The holder of the lease when it was last read; empty if nobody held it."""
+        """The holder of the lease when this candidate last read it; empty if nobody held it."""
         seen = self._candidate.seen
         return seen.holder if seen else ""
 
     def run(self, ended: threading.Event) -> None:
-        """Takes part until `ended` is set, then gives the lease up."""
+        """Takes part in the election until `ended` is set, then gives the lease up."""
         guard = threading.Thread(target=self._guard, args=(ended,), name="guard-of-lease")
         guard.start()
         while not ended.is_set():
@@ -56,17 +56,17 @@ class Leadership:
         self._leave()
 
     def check(self) -> None:
-        """Calls `lost` when this candidate led and does not lead any more."""
+        """Calls `lost` if this candidate led and no longer leads."""
         if self.leading.is_set() and not self._candidate.leads(self._clock()):
             self._lost(f"the lease is held by {self.holder or 'nobody'}")
 
     def _guard(self, ended: threading.Event) -> None:
-        """Checks in a thread of its own, as the loop may hang in a call for longer than the lease lasts."""
+        """Checks in a thread of its own, as a call of the other loop may hang for longer than the lease lasts."""
         while not ended.wait(_GUARD_S):
             self.check()
 
     def turn(self) -> None:
-        """Reads the lease, and renews or takes it where that is due."""
+        """Reads the lease, and renews or takes it if that is due."""
         try:
             self._read_and_write()
         except ExternalError as error:

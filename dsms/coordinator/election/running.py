@@ -1,8 +1,8 @@
-"""How a coordinator process runs: alone, or as one of several candidates.
+"""Runs a coordinator process: alone, or as one of several candidates.
 
-Until a candidate holds the lease, it answers that it does not lead. Then it makes the coordinator, which fences an
-older one, and serves. A leader that can no longer be sure to lead ends its process at once, whatever it was doing, and
-is restarted as a new candidate: nothing is left of it that could still write.
+Until a candidate holds the lease, it answers that it does not lead. Then it creates the coordinator, which fences an
+older one, and serves. A leader that can no longer be sure to lead ends its process at once, whatever it was doing, so
+that none of its threads can still write. It is restarted as a new candidate.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _SWITCH_S = 0.0002
 
 @dataclass(frozen=True)
 class Service:
-    """How a coordinator is made, where it listens and who may call it."""
+    """How to create a coordinator, where it listens and who may call it."""
 
     make: Make
     address: Address
     access: Access | None
     telemetry: Telemetry | None = None
-    #: The port of the Postgres protocol; None: it is not spoken.
+    #: The port of the Postgres protocol; None: the protocol is not served.
     postgres_port: int | None = None
     #: The names by which clients call the server.
     hosts: HostNames = HostNames()
@@ -68,7 +68,7 @@ def lead(service: Service, coordinator: Coordinator, stopping: threading.Event, 
 
 @contextmanager
 def _postgres(service: Service, coordinator: Coordinator) -> Iterator[None]:
-    """Serves clients of PostgreSQL while it lasts, if they have a port."""
+    """Serves PostgreSQL clients inside the block, if the service has a port for them."""
     if service.postgres_port is None:
         yield
         return
@@ -79,15 +79,15 @@ def _postgres(service: Service, coordinator: Coordinator) -> Iterator[None]:
 
 
 def _favour_calls() -> None:
-    """Lets short calls go on beside a long read of a result: a thread gives way after a fifth of a millisecond, and
-    collections of garbage, which stop all threads, pass over what is there for good."""
+    """Keeps short calls fast while a long read of a result runs: threads switch after a fifth of a millisecond, and
+    garbage collections, which stop all threads, skip the objects that exist already."""
     sys.setswitchinterval(_SWITCH_S)
     gc.collect()
     gc.freeze()
 
 
 def lead_alone(service: Service, stopping: threading.Event) -> None:
-    """Leads without an election. If it is replaced it reports so by `/readyz`, and goes on answering reads."""
+    """Leads without an election. A coordinator that is replaced reports so by `/readyz` and still answers reads."""
     coordinator = service.make()
     coordinator.turn()
     lead(service, coordinator, stopping, lambda: None)
@@ -108,13 +108,14 @@ def contend(service: Service, leadership: Leadership, stopping: threading.Event)
 
 
 def end_at_once(reason: str) -> None:
-    """Ends the process of a leader that may not lead any more: no thread may finish what it was writing."""
+    """Ends the process of a leader that may no longer lead: no thread may finish what it was writing."""
     log.error("does not lead any more", reason=reason)
     os._exit(1)
 
 
 def _elected(service: Service, leadership: Leadership, stopping: threading.Event) -> Coordinator | None:
-    """The coordinator, once this candidate leads; until it is made, calls are answered as on standby. None: stop."""
+    """Waits until this candidate leads, and returns the coordinator. Until then it answers calls as a standby. Returns
+    None if the process stops."""
     done = threading.Event()
     with ThreadPoolExecutor(1, "taking-over") as pool:
         made = pool.submit(_take_over, service.make, leadership, stopping)
@@ -130,8 +131,8 @@ def _state(leadership: Leadership) -> str:
 
 
 def _take_over(make: Make, leadership: Leadership, stopping: threading.Event) -> Coordinator | None:
-    """The coordinator, made as soon as this candidate leads and after one look at the cluster; repeated until the
-    services that it needs answer. None: stop."""
+    """Creates the coordinator when this candidate leads, and runs its first turn. Retries until the services that it
+    needs answer. Returns None if the process stops."""
     while not stopping.is_set():
         if not leadership.leading.wait(_POLL_S):
             continue

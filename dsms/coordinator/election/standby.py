@@ -1,4 +1,4 @@
-"""What a coordinator answers while it does not lead: that it lives, and that calls go to the leader."""
+"""The HTTP application of a coordinator that does not lead: it is alive, not ready, and refuses all other calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SOON = {"Retry-After": "1"}
 
 
 def standby_app(state: Callable[[], str]) -> Starlette:
-    """An application that is alive and never ready; `state` tells who leads."""
+    """An application that is alive and never ready. `state` returns a text that says who leads."""
 
     async def healthz(_: Request) -> Response:
         return json_response({"status": "ok"})

@@ -1,4 +1,4 @@
-"""Who may do what: API tokens and their roles. The token file holds only hashes, so reading it gives no access."""
+"""API tokens and their roles. The token file holds only hashes, so reading it gives no access."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dsms.model.roles import Role
 from dsms.model.tokens import Token, hashed, tokens_of
 from operators.core.errors import ConfigError
 
-#: The attribute of a route's function that holds the role which it declares.
+#: The attribute of a route's function that holds the role declared by `needs`.
 _NEEDED = "needed_role"
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
@@ -24,14 +24,14 @@ _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 @dataclass(frozen=True)
 class Access:
     """The known tokens. A reader sees everything; a writer creates and drops objects and writes rows; an administrator
-    may also run what reads with the coordinator's own rights. The rules of a token take some of that away.
+    may also run statements that read with the coordinator's own rights. The rules of a token restrict that.
 
     >>> from dsms.model.tokens import new_token
     >>> text, known = new_token("ann", "writer")
     >>> Access((known,)).principal_of(text).name, Access((known,)).principal_of("else")
     ('ann', None)
 
-    Tokens of issuers of OIDC are known as well, if there are such.
+    If OIDC issuers are configured, their tokens are known as well.
     """
 
     tokens: tuple[Token, ...]
@@ -44,15 +44,15 @@ class Access:
             raise ConfigError(
                 f'two tokens are named "{doubled[0]}"', hint="limits and audit tell tokens by their names"
             )
-        self.principal_of("")  # refuses wrong patterns at once
+        self.principal_of("")  # raises ConfigError for invalid patterns at once
 
     def principal_of(self, text: str) -> Principal | None:
-        """Whoever has a token, None for an unknown token. One look-up by its hash, whatever the number of tokens: where
-        it fails says nothing, since nobody can choose a text by its hash."""
+        """The principal of a token, None for an unknown token. It takes one look-up by the token's hash, whatever the
+        number of tokens. Its timing reveals nothing about known tokens, since nobody can choose a text by its hash."""
         return self._principals.get(hashed(text))
 
     async def issued(self, text: str) -> Principal | None:
-        """Whoever has a token of an issuer of OIDC; None where the text is none, and the errors of
+        """The principal of a token of an OIDC issuer; None if the text is no such token. Raises the errors of
         `OidcTokens.principal_of`."""
         return await self.oidc.principal_of(text) if self.oidc is not None and self.oidc.takes(text) else None
 
@@ -62,12 +62,12 @@ class Access:
 
 
 def read_tokens(file: Path) -> Access:
-    """The tokens of a token file; ConfigError for any other file."""
+    """The tokens of a token file. Raises ConfigError if the file is not a token file."""
     return Access(tokens_of(file))
 
 
 def needs(role: Role) -> Callable[[_Endpoint], _Endpoint]:
-    """Declares the role that a route needs, where it is not the role of its method: a decorator of its function.
+    """Decorates the function of a route that needs another role than its HTTP method implies.
 
     >>> @needs("administrator")
     ... def reset() -> None: ...
@@ -83,12 +83,12 @@ def needs(role: Role) -> Callable[[_Endpoint], _Endpoint]:
 
 
 def declared_role(endpoint: object) -> Role | None:
-    """The role that the function of a route declares, if it does."""
+    """The role that the function of a route declares, None if it declares none."""
     role: Role | None = getattr(endpoint, _NEEDED, None)
     return role
 
 
 def needed_for_call(method: str, endpoint: object) -> Role:
-    """The role that a call needs: the one that the function of its route declares, otherwise that of the method. What
-    a script needs, `check_roles` says."""
+    """The role that a call needs: the role that the function of its route declares, otherwise the role of the method.
+    `check_roles` determines the roles that the statements of a script need."""
     return declared_role(endpoint) or ("reader" if method in ("GET", "HEAD", "OPTIONS") else "writer")

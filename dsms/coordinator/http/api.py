@@ -1,4 +1,4 @@
-"""The coordinator's HTTP interface: the one list of its routers, and how errors are answered."""
+"""The coordinator's HTTP interface: the list of its routers, and the handlers of errors."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from dsms.telemetry.coordinator_metrics import observe_states
 from dsms.telemetry.telemetry import Telemetry
 from operators.core.errors import DsmsError, InternalError
 
-#: A new route is a function in a file, and a line here unless it joins one of these. The registry's paths match nearly
-#: everything, so it comes last.
+#: To add a route, write its function, and add its router here unless the router is in the list. The paths of the
+#: registry match nearly everything, so its router comes last.
 ROUTERS: tuple[Callable[[Backend], APIRouter], ...] = (
     health_router,
     metrics_router,
@@ -66,8 +66,8 @@ def create_app(
     hosts: HostNames = HostNames(),  # noqa: B008 frozen
 ) -> FastAPI:
     """The application over one service and one registry. Calls that may block run in the thread pool. With `access`
-    every call needs a token, except those about health. What is measured goes to `telemetry`; `hosts` are the names by
-    which clients call the server."""
+    every call needs a token, except health probes and the files of the console. Measurements go to `telemetry`;
+    `hosts` are the names by which clients call the server."""
     telemetry = telemetry or Telemetry("dsms-coordinator", "coordinator", {})
     observe_states(telemetry, service.queries, service.status)
     app = FastAPI(
@@ -90,13 +90,13 @@ def create_app(
         app.include_router(router)
     app.add_middleware(Guard, access=access, routes=routes_of(routers), service=service)
     app.add_middleware(OwnPagesOnly, names=hosts, exempt=OPEN)
-    app.add_middleware(MeasuredCalls, telemetry=telemetry)  # the last one added is the outermost
+    app.add_middleware(MeasuredCalls, telemetry=telemetry)  # the middleware added last is the outermost
     return app
 
 
 def routes_of(routers: Iterable[APIRouter]) -> list[Route]:
-    """The routes of the routers in the order in which a request meets them. A router within a router is refused: the
-    guard would not see the roles of its routes."""
+    """The routes of the routers in the order in which they are matched. Raises InternalError for a router within a
+    router: the guard would not see the roles of its routes."""
     routes = [route for router in routers for route in router.routes]
     if others := [route for route in routes if not isinstance(route, Route)]:
         raise InternalError(f"routers hold plain routes only: {others}")
@@ -104,7 +104,7 @@ def routes_of(routers: Iterable[APIRouter]) -> list[Route]:
 
 
 class _AnswersOf:
-    """The service's store of answers, asked for at each call: a service may get another one."""
+    """The service's store of answers. It is looked up at each call, since a service may get another store."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

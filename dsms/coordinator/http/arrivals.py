@@ -1,4 +1,4 @@
-"""Connections whose clients have not said yet who they are or what they want."""
+"""Connections whose clients have not yet sent a complete request or sign-in."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ _C = TypeVar("_C")
 
 
 class Arrivals(Generic[_C]):
-    """At most `most` of them: where one more comes, the one that has waited longest is ended. A client that goes on at
-    once is served, however many silent connections are open.
+    """Keeps at most `most` waiting connections: one more ends the connection that has waited longest. So a client that
+    sends its request at once is served, however many silent connections are open.
 
     >>> ended = []
     >>> arrivals = Arrivals(2, ended.append)
@@ -29,7 +29,7 @@ class Arrivals(Generic[_C]):
         return connection in self._waiting
 
     def add(self, connection: _C) -> None:
-        """A connection that was opened, or whose next request has begun."""
+        """Adds a connection that was opened, or whose next request is awaited."""
         self._waiting[connection] = None
         if len(self._waiting) > self._most:
             oldest = next(iter(self._waiting))
@@ -37,5 +37,5 @@ class Arrivals(Generic[_C]):
             self._end(oldest)
 
     def remove(self, connection: _C) -> None:
-        """A connection that is served, or has ended."""
+        """Removes a connection that is served or has ended."""
         self._waiting.pop(connection, None)

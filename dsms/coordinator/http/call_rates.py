@@ -1,4 +1,4 @@
-"""How often each token may call: a bucket of calls for each name, which fills at the token's rate."""
+"""Limits how often each token may call, by a token bucket for each name that fills at the rate of that name."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 
 from operators.core.errors import UserError
 
-#: A bucket holds the calls of so many seconds: a program that was idle may begin with them at once.
+#: A bucket holds the calls of this many seconds; a program that was idle may make them at once.
 _BURST_S = 2.0
-#: How many names are remembered; whoever was forgotten begins with a full bucket.
+#: How many names are remembered. A forgotten name begins with a full bucket again.
 _MOST_NAMES = 10_000
 
 
 @dataclass
 class CallRates:
-    """The buckets of all names. `clock` gives seconds.
+    """The buckets of all names. `clock` returns seconds.
 
     >>> now = [0.0]
     >>> rates = CallRates(lambda: now[0])
@@ -33,12 +33,12 @@ class CallRates:
     _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
 
     def exhausted(self, name: str, per_second: float) -> bool:
-        """Whether one more call would have to wait; it is not counted."""
+        """Whether one more call would have to wait. Counts no call."""
         held, at = self._buckets.get(name, (1.0, 0.0))
         return held + (self.clock() - at) * per_second < 1.0
 
     def wait_s(self, name: str, per_second: float) -> float:
-        """0.0 if one more call may be made now, which is counted; else the seconds until one may."""
+        """Counts one more call and returns 0.0 if it may be made now; else returns the seconds until it may."""
         now, burst = self.clock(), max(_BURST_S * per_second, 1.0)
         held, at = self._buckets.pop(name, (burst, now))
         held = min(burst, held + (now - at) * per_second)
@@ -50,11 +50,11 @@ class CallRates:
 
 
 class TooManyStreams(UserError):
-    """A token follows as many results as it may."""
+    """A token already follows as many results as it may."""
 
 
 class OpenStreams:
-    """How many results each token follows now.
+    """Counts how many results each token currently follows.
 
     >>> streams = OpenStreams()
     >>> with streams.one_more("ann", 1), streams.one_more("ann", 1):
@@ -68,7 +68,7 @@ class OpenStreams:
 
     @contextmanager
     def one_more(self, name: str, most: int) -> Iterator[None]:
-        """While it lasts, one more is open; TooManyStreams if that were more than `most`."""
+        """Counts one more open result inside the block. Raises TooManyStreams if there would be more than `most`."""
         with self._lock:
             if self._open[name] >= most:
                 hint = 'close one, or try again later; the limit "token_streams" is set by DSMS_LIMITS or the token'

@@ -1,7 +1,7 @@
-"""What a route works with: the service and the registry, bound to the one who calls.
+"""The service and the registry for routes, bound to the caller.
 
-A route gets them by the annotations `CalledService` and `CalledRegistry`. They hold the caller as a value, so his
-rights hold in whatever thread the call is carried out, and however late.
+A route gets them by the annotations `CalledService` and `CalledRegistry`. They hold the caller as a value, so the
+caller's rights apply in whatever thread and however late the call is carried out.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from dsms.model.principal import ANYBODY, Caller
 
 
 def caller_of(request: Request) -> Caller:
-    """Who makes the call, as the guard found."""
+    """The caller that the guard found."""
     caller: Caller = getattr(request.state, "caller", ANYBODY)
     return caller
 
 
 def service_of(request: Request) -> PermittedService:
-    """The service for who makes the call."""
+    """The service as the caller may use it."""
     return PermittedService(request.app.state.backend.service, caller_of(request))
 
 
-# coroutines, since FastAPI would run other functions in its thread pool
+# coroutines, since FastAPI would run plain functions in its thread pool
 async def _service_of(request: Request) -> PermittedService:
     return service_of(request)
 

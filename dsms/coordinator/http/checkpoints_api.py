@@ -1,4 +1,4 @@
-"""The HTTP call that asks for checkpoints. `GET /v1/status` shows those that were made."""
+"""The HTTP call that requests checkpoints. `GET /v1/status` shows the completed ones."""
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
@@ -10,7 +10,7 @@ from dsms.coordinator.http.service import Backend
 
 
 class CheckpointRequest(BaseModel):
-    """A request for checkpoints that executors have yet to serve."""
+    """A request for checkpoints, which the executors serve later."""
 
     request: int = Field(description="executors report it as `served` once it is", examples=[1795579734721])
 

@@ -1,4 +1,5 @@
-"""The web console's files. They hold no data, so whoever has no token may read them: the application asks for one."""
+"""The HTTP calls of the web console: its files, and sign-in. The files hold no data, so reading them needs no token;
+the application asks for one."""
 
 from http import HTTPStatus
 
@@ -13,9 +14,9 @@ from dsms.coordinator.oidc.sign_in import Exchange
 from operators.core.errors import UserError
 
 PREFIX = "/console"
-#: Where one signs in at an issuer; not a file.
+#: The path of sign-in at an issuer; it is not a file.
 SIGN_IN = f"{PREFIX}/sign-in"
-#: The application is only of files from here, and can be shown in no frame of another page.
+#: The application loads files from this server only, and no other page can show it in a frame.
 _POLICY = "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
@@ -27,12 +28,12 @@ _NOT_KEPT = {**_HEADERS, "Cache-Control": "no-store"}
 
 
 def is_console(path: str) -> bool:
-    """Whether a path is that of the console or of one of its files."""
+    """Whether a path belongs to the console."""
     return path == PREFIX or path.startswith(f"{PREFIX}/")
 
 
 def console_router(backend: Backend) -> APIRouter:
-    """`GET /console/…`, and signing in."""
+    """`GET /console/…`, and `POST /console/sign-in`."""
     router = APIRouter(include_in_schema=False)
 
     @router.get(PREFIX)

@@ -1,4 +1,4 @@
-"""The HTTP calls about control tables."""
+"""The HTTP calls about control tables: running entities (operators, queues, queries, executors, …) with attributes."""
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
@@ -12,7 +12,7 @@ from dsms.coordinator.statements.control_tables import MEASURED, AnyKind
 
 
 class EntityModel(BaseModel):
-    """An entity with its attributes; those of each kind are in the documentation."""
+    """An entity with its attributes. The documentation lists the attributes of each kind."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -20,7 +20,7 @@ class EntityModel(BaseModel):
 
 
 class QueryChange(BaseModel):
-    """Attributes of a query that can be changed; those that are left out stay."""
+    """The attributes of a query that can be changed. An omitted attribute keeps its value."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -39,7 +39,7 @@ class QueryChange(BaseModel):
 
 
 class ExecutorChange(BaseModel):
-    """Attributes of an executor that can be changed; those that are left out stay."""
+    """The attributes of an executor that can be changed. An omitted attribute keeps its value."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,7 +53,7 @@ class ExecutorChange(BaseModel):
 
 
 def control_router(backend: Backend) -> APIRouter:
-    """`/v1/control/…`: what runs, with its attributes; some of them can be changed."""
+    """`/v1/control/…`: the running entities with their attributes. Some attributes can be changed."""
     router = APIRouter(prefix="/v1/control", tags=["control"], responses={**BAD_REQUEST, **UNKNOWN_NAME, **UNAVAILABLE})
     for kind in MEASURED:
         _add_kind(router, kind)

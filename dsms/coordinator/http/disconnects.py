@@ -1,4 +1,4 @@
-"""Blocking calls that may end early when their client has gone away."""
+"""Blocking calls that may end early when their client disconnects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from starlette.concurrency import run_in_threadpool
 
 
 async def while_connected(call: Request, act: Callable[[threading.Event], Response]) -> Response:
-    """The response of a blocking call, made in a thread; the event that it gets is set once the client has gone."""
+    """Runs a blocking call in a thread and returns its response. The event passed to it is set when the client
+    disconnects."""
     cancelled = threading.Event()
     work = asyncio.ensure_future(run_in_threadpool(act, cancelled))
     gone = asyncio.ensure_future(_disconnected(call))

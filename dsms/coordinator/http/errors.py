@@ -1,4 +1,4 @@
-"""Errors as HTTP responses: the first class of one table that matches gives the status and the kind."""
+"""Errors as HTTP responses. One table maps classes of errors to status and kind; the first match applies."""
 
 import msgspec
 from fastapi import Request, Response
@@ -23,7 +23,7 @@ REGISTRY_MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class NotAcceptable(UserError):
-    """The client accepts none of the notations that results can be written in."""
+    """The client accepts none of the formats in which results can be sent."""
 
 
 class TooLarge(UserError):
@@ -51,12 +51,12 @@ _STATUS: tuple[tuple[type[DsmsError], int, str], ...] = (
     (ExternalError, 503, "external"),
     (DsmsError, 500, "internal"),
 )
-#: Kinds of errors that pass: the same call may succeed later.
+#: Kinds of transient errors: the same call may succeed later.
 _PASSING = ("external", "busy", "underway")
 
 
 def error_document(error: DsmsError, kind: str) -> Document:
-    """The error as JSON; a position in the SQL text is in fields of its own, not in the message.
+    """The error as JSON. The location in the SQL text is in fields of its own, not in the message.
 
     >>> error_document(SqlError("no table", line=2, column=3, hint="have: t"), "sql")["error"]
     {'kind': 'sql', 'message': 'no table', 'hint': 'have: t', 'line': 2, 'column': 3}
@@ -69,7 +69,8 @@ def error_document(error: DsmsError, kind: str) -> Document:
 
 
 def json_response(document: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A document with the values a row can hold: decimals and instants as text, bytes as base64, NaN as null."""
+    """A JSON response for a document that may hold values of rows: decimals and instants become text, bytes base64, NaN
+    null."""
     body = msgspec.json.encode(document, enc_hook=_encodable)
     return Response(body, status_code=status, headers=headers, media_type="application/json")
 
@@ -79,10 +80,10 @@ def _encodable(value: object) -> object:
 
 
 def dsms_error_response(request: Request, error: Exception) -> Response:
-    """The response to an error of ours."""
+    """The response to a `DsmsError`."""
     assert isinstance(error, DsmsError)
     if isinstance(error, NotFound | UnknownName):
-        # without the names that the caller may not read
+        # the hint lists only names that the caller may read
         error = error.among(getattr(request.state, "caller", ANYBODY).principal.may_read)
     status, kind = next((status, kind) for cls, status, kind in _STATUS if isinstance(error, cls))
     headers = {"Retry-After": str(RETRY_AFTER_S)} if kind in _PASSING else None
@@ -90,24 +91,23 @@ def dsms_error_response(request: Request, error: Exception) -> Response:
 
 
 def too_deep_response(request: Request, error: Exception) -> Response:
-    """The response to a call that would have to follow something that is nested too deeply."""
+    """The response to a call whose input is nested too deeply."""
     return dsms_error_response(request, too_deep())
 
 
 def too_large_response(limits: Limits, request: Request, error: Exception) -> Response:
-    """The response to a body that is larger than the limit of its call."""
+    """The response to a body above the size limit."""
     message, hint = f"the body has more than {limits.request_mb} MB", f'the limit "request_mb" is set by {SETTING}'
     return json_response(error_document(TooLarge(message, hint=hint), "user"), 413)
 
 
 def calls_registry(request: Request) -> bool:
-    """Whether the schema registry was called, which has errors in a shape of its own."""
+    """Whether the call is to the schema registry, whose errors have a format of their own."""
     return not request.url.path.startswith("/v1/")
 
 
 def invalid_request_response(request: Request, error: Exception) -> Response:
-    """The response to an invalid body or parameter, in the shape of the interface that was called: the schema registry
-    has one of its own."""
+    """The response to an invalid body or parameter, in the error format of the interface that was called."""
     assert isinstance(error, RequestValidationError)
     reasons = "; ".join(f"{'.'.join(str(part) for part in e['loc'])}: {e['msg'].lower()}" for e in error.errors())
     if not calls_registry(request):

@@ -1,4 +1,4 @@
-"""The guard in front of the HTTP interface: every call but probes needs a token with a sufficient role."""
+"""The guard of the HTTP interface: every call except probes and the console needs a token with a sufficient role."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from dsms.model.principal import ANYBODY, Caller, Forbidden, Principal
 from dsms.model.roles import Role, allows
 from operators.core.errors import ExternalError, UserError
 
-#: What load balancers and probes ask for without a token: it reveals only whether the process works.
+#: The paths that load balancers and probes may call without a token. They reveal only whether the process works.
 OPEN = frozenset({"/healthz", "/readyz"})
-#: The header that names a call, in the request if the client chooses the name, and in the answer.
+#: The header with the id of a call: in the request if the client chooses the id, and in the answer.
 REQUEST_ID = "x-request-id"
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-#: Whoever has no token that is known, and how many of his calls a second are noted.
+#: The principal of calls without a known token, and how many refused calls a second get an entry in the audit log.
 _NOBODY, _REFUSALS_PER_S = Principal("", "reader"), 10.0
 _STATEMENTS = "/v1/statements"
 _TOKEN_NEEDED = (
@@ -44,7 +44,7 @@ _TOKEN_NEEDED = (
 )
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="dsms"'}
 _WRONG_TOKEN = {"WWW-Authenticate": 'Bearer realm="dsms", error="invalid_token"'}
-#: When the keys of an issuer that could not be reached are asked for again.
+#: Seconds until the keys of an issuer that could not be reached are requested again.
 _PAUSE = str(math.ceil(PAUSE_S))
 
 
@@ -56,11 +56,11 @@ class RouteRoles:
         for route in routes:
             for method in route.methods or ():
                 by_method[method].append(route)
-        #: The routes of each method under which some route declares a role; the others need not be searched.
+        #: The routes of each method that has a route with a declared role; other methods need no search.
         self._routes = {method: routes for method, routes in by_method.items() if any(map(_declares, routes))}
 
     def needed(self, scope: Scope) -> Role:
-        """The role that a request needs: that of the first route that takes it, as it will be routed."""
+        """The role that a request needs: the role of the first route that matches, which is the one that serves it."""
         routes = self._routes.get(scope["method"], ())
         taken = (route.endpoint for route in routes if route.matches(scope)[0] is Match.FULL)
         return needed_for_call(scope["method"], next(taken, None))
@@ -71,11 +71,11 @@ def _declares(route: Route) -> bool:
 
 
 class Guarded(Protocol):
-    """What the guard asks of the service: its limits, and where refused calls are noted."""
+    """The part of the service that the guard uses: its limits and its audit log."""
 
     @property
     def limits(self) -> Limits:
-        """How often a token may call."""
+        """The limits, among them how often a token may call."""
         ...
 
     @property
@@ -85,10 +85,11 @@ class Guarded(Protocol):
 
 
 class Guard:
-    """Answers 401 without a known token, 429 where it, or an address without one, calls too often, and 403 where its
-    role does not suffice; else the state of the request has the caller. Without `access` everybody may call.
+    """Answers 401 if the token is missing or unknown, 429 if the token, or an address without a known token, calls too
+    often, and 403 if the role does not suffice. Otherwise puts the caller into the state of the request. Without
+    `access` everybody may call.
 
-    A token comes as `Authorization: Bearer TOKEN`, or as the password of Basic, which schema registry clients send.
+    The token is sent as `Authorization: Bearer TOKEN`, or as the password of Basic, as schema registry clients do.
     """
 
     def __init__(self, app: ASGIApp, access: Access | None, routes: Iterable[Route], service: Guarded) -> None:
@@ -96,7 +97,7 @@ class Guard:
         self._rates, self._unknown, self._unnoted = CallRates(time.monotonic), CallRates(time.monotonic), 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers or passes on one request."""
+        """Answers one request, or passes it on to the application."""
         if scope["type"] != "http" or scope["path"] in OPEN or is_console(scope["path"]):
             await self._app(scope, receive, send)
             return
@@ -112,8 +113,8 @@ class Guard:
         await self._passed_on(scope, receive, _with_header(send, request_id))
 
     async def _passed_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a call on; what changes something is noted before and after. Statements are noted one by one where
-        they are run."""
+        """Passes a call on, and writes an audit entry before and after a call that changes something. Statements get
+        their entries one by one where they are run."""
         if scope["path"] == _STATEMENTS or not allows(self._roles.needed(scope), "writer"):
             await self._app(scope, receive, send)
             return
@@ -131,7 +132,8 @@ class Guard:
             self._service.audit.ended(caller, what, event, f"HTTP {statuses[-1]}", time.monotonic() - began)
 
     def _note(self, principal: Principal | None, request_id: str, scope: Scope, refusal: Response) -> None:
-        """Notes a refused call; of a flood of them only some, each with how many there were since the last one."""
+        """Writes an audit entry for a refused call. In a flood, only some calls get an entry, which says how many calls
+        were skipped since the last one."""
         if self._rates.wait_s("", _REFUSALS_PER_S):
             self._unnoted += 1
             return
@@ -140,7 +142,7 @@ class Guard:
         self._service.audit.refused(caller, f"{scope['method']} {scope['path']}", f"HTTP {refusal.status_code}", more)
 
     async def _let_in(self, headers: Headers, scope: Scope) -> tuple[Principal | None, Response | None]:
-        """Who calls, if that is known, and the answer to a call that is not passed on."""
+        """The principal, if it is known, and the refusal of a call that is not passed on."""
         if self._access is None:
             return ANYBODY.principal, self._refusal(ANYBODY.principal, scope)
         token, address = bearer(headers.get("authorization", "")), (scope.get("client") or ("",))[0]
@@ -148,7 +150,7 @@ class Guard:
             return principal, self._refusal(principal, scope)
         most = self._service.limits.unknown_calls_per_second
         if self._unknown.exhausted(address, most):
-            return None, self._too_many_unknown(address)  # before anything is computed for a token that is none
+            return None, self._too_many_unknown(address)  # before anything is computed for an unknown token
         try:
             principal, refusal = await self._access.issued(token), None
         except TokenRefused as error:
@@ -162,13 +164,13 @@ class Guard:
         return principal, refusal or self._refusal(principal, scope)
 
     def _too_many_unknown(self, address: str) -> Response:
-        """The answer to a call without a known token, of an address that makes too many of them."""
+        """The answer to an address that makes too many calls without a known token."""
         hint = 'send a token that is known; the limit "unknown_calls_per_second" is set by DSMS_LIMITS'
         busy = UserError(f"{address} makes too many calls without a known token", hint=hint)
         return json_response(error_document(busy, "busy"), 429, {"Retry-After": "1"})
 
     def _refusal(self, principal: Principal | None, scope: Scope) -> Response | None:
-        """The answer to a call that is not passed on."""
+        """The answer to a call that is not passed on; None if the call may be passed on."""
         if principal is None:
             error = UserError("a token is needed", hint=_TOKEN_NEEDED)
             return json_response(error_document(error, "unauthorized"), 401, _CHALLENGE)
@@ -184,7 +186,7 @@ class Guard:
 
 
 def request_id_of(given: str) -> str:
-    """The id of a call: the one that the client gave, if it is one, else a new one.
+    """The id of a call: the client's id if it is valid, else a new one.
 
     >>> request_id_of("a-1"), len(request_id_of("no id\\n"))
     ('a-1', 32)
@@ -193,7 +195,7 @@ def request_id_of(given: str) -> str:
 
 
 def _with_header(send: Send, request_id: str) -> Send:
-    """Sends the id of the call with its answer."""
+    """Adds the id of the call to the headers of the answer."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

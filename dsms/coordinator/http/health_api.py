@@ -1,4 +1,4 @@
-"""The HTTP calls of probes: whether the process lives, and whether it can work."""
+"""The HTTP calls of probes: whether the process is alive, and whether it is ready."""
 
 from fastapi import APIRouter, Response
 

@@ -21,20 +21,21 @@ IdempotencyKey = Annotated[
 
 
 class Effects(Protocol):
-    """What is known of a call's effects before it runs."""
+    """What is known about the effects of a call before it runs."""
 
     @property
     def version(self) -> Callable[[], int]:
-        """Gives the version of the catalog."""
+        """A function that returns the version of the catalog."""
         ...
 
     def harmless(self, version: int) -> bool:
-        """Whether the call, first begun at a version of the catalog, can run again without taking effect twice."""
+        """Whether the call, first begun at this version of the catalog, can run again without taking effect twice."""
         ...
 
 
 class StatementEffects:
-    """The effects of a script: none where it only reads or does not parse; rows; else objects of the catalog."""
+    """The effects of a script: none if it only reads or does not parse; otherwise it changes rows or objects of the
+    catalog."""
 
     def __init__(self, service: PermittedService, sql: str) -> None:
         self._service = service
@@ -47,19 +48,19 @@ class StatementEffects:
         self._version = 0
 
     def version(self) -> int:
-        """The version of the catalog; 0 for a script that only reads, which need not ask for it."""
+        """The version of the catalog; 0 for a script that only reads, which does not depend on it."""
         self._version = 0 if self._reads else self._service.settled_version()
         return self._version
 
     def harmless(self, version: int) -> bool:
-        """Whether running the script again takes no effect twice."""
+        """Whether the script can run again without taking effect twice."""
         return self._reads or (not self._rows and version == self._version)
 
 
 def once_response(
     once: Once, request: Request, key: str | None, content: bytes, act: Callable[[], Response], effects: Effects
 ) -> Response:
-    """The response of a call, which takes effect once if it has a key; a kept response says so by the header
+    """The response of a call, which takes effect once if it has a key. A stored response has the header
     `Idempotency-Replayed`."""
     if key is None:
         return act()

@@ -1,4 +1,4 @@
-"""How long calls take, and their traces."""
+"""Measures the duration of HTTP calls, and traces them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class MeasuredCalls:
-    """Times each HTTP call by its route, and traces it within the trace that its header `traceparent` names."""
+    """Measures the duration of each HTTP call by its route, and traces it as part of the trace in its header
+    `traceparent`."""
 
     def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
         self._app, self._telemetry = app, telemetry
@@ -44,7 +45,7 @@ class MeasuredCalls:
 
 
 def _route(scope: Scope) -> str:
-    """The path with the names of its parameters instead of their values, of which there may be any number."""
+    """The path with the names of its parameters instead of their values, which would be unlimited in number."""
     return str(getattr(scope.get("route"), "path", "unknown"))
 
 

@@ -1,4 +1,4 @@
-"""The HTTP call of Prometheus."""
+"""The HTTP call that serves metrics for Prometheus."""
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse

@@ -1,16 +1,16 @@
-"""The documents that several routes share, and their responses to errors, for the OpenAPI description. Those of one
+"""Models of documents that several routes share, and of error responses, for the OpenAPI document. Models of a single
 router are in its own file."""
 
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-#: What the limits of the sizes of calls count in.
+#: The unit of the limits of request sizes.
 MEGABYTE = 1024 * 1024
 
 
 class StatementResultModel(BaseModel):
-    """What one statement did."""
+    """The result of one statement."""
 
     statement: str = Field(description="the statement's kind", examples=["CREATE STREAMED VIEW"])
     message: str = Field(
@@ -27,7 +27,7 @@ class StatementResultModel(BaseModel):
 
 
 class ErrorDetail(BaseModel):
-    """What is wrong and what to do."""
+    """What is wrong, and what to do about it."""
 
     kind: str = Field(description="sql, user, not-found, external or internal", examples=["sql"])
     message: str = Field(examples=['column "x" not found'])

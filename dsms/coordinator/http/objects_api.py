@@ -1,4 +1,4 @@
-"""The HTTP calls about the objects that statements made."""
+"""The HTTP calls about the objects that statements have created."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ class ColumnModel(BaseModel):
 
 
 class ObjectModel(BaseModel):
-    """A source, stream, view, table or query. Fields an object does not have are left out."""
+    """A source, stream, view, table or query. Fields that the object does not have are omitted."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -36,7 +36,7 @@ class ObjectModel(BaseModel):
 
 
 class DeadLetterModel(BaseModel):
-    """A refused record and the reason."""
+    """A refused record, with the reason."""
 
     model_config = ConfigDict(extra="allow")
 

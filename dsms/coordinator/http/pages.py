@@ -1,5 +1,5 @@
-"""Requests that a web page makes. A browser on the machine of a user sends what any page asks it to send, so a page of
-another site must not reach the API through it."""
+"""Refuses requests by web pages of other sites. A browser on a user's machine sends what any page tells it to send, so
+a page of another site must not reach the API through that browser."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from dsms.coordinator.http.errors import error_document, json_response
 from dsms.model.principal import Forbidden
 from operators.core.errors import UserError
 
-#: Media types that a page may send to another site without asking it first (the CORS-safelisted ones).
+#: Media types that a page may send to another site without a preflight request (the CORS-safelisted ones).
 _SENT_UNASKED = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
 _PORTS = {"http": 80, "https": 443}
-#: `Sec-Fetch-Site` of requests by our own pages, by the address bar and by bookmarks.
+#: `Sec-Fetch-Site` of requests by the server's own pages, by the address bar and by bookmarks.
 _OURS = ("same-origin", "none")
-#: What a request that is not served is refused with.
+#: The status and the error with which a request is refused.
 Refusal = tuple[Literal[400, 403, 415, 421], UserError]
 
 
 @dataclass(frozen=True, slots=True)
 class HostNames:
-    """The names by which clients call the server, beside those that no other site can have: addresses, `localhost`,
-    names without a dot, and the name of this machine. `*.` at the beginning of a pattern stands for what comes before.
+    """The names by which clients may call the server, in addition to names that no other site can have: addresses,
+    `localhost`, names without a dot, and the name of this machine. A pattern that begins with `*.` matches all
+    subdomains.
 
-    A page whose site changes its DNS record to our address (DNS rebinding) is still called by the name of its site:
+    A site may change its DNS record to the server's address (DNS rebinding), but requests by its pages still have the
+    name of that site as their host:
 
     >>> names = HostNames.of("dsms.example.org, *.svc")
     >>> [names.known(host) for host in ("127.0.0.1", "::1", "localhost", "coordinator", "a.svc", "evil.example")]
@@ -46,7 +48,7 @@ class HostNames:
         return cls(tuple(text.lower().replace(",", " ").split()))
 
     def known(self, host: str) -> bool:
-        """Whether the server is called by this name."""
+        """Whether this is a name of the server."""
         name = host.lower().rstrip(".")
         if not name or _is_address(name) or self.lists(name):
             return bool(name)
@@ -54,7 +56,7 @@ class HostNames:
         return "." not in name or name.endswith(".localhost") or name in machine
 
     def lists(self, host: str) -> bool:
-        """Whether one of the patterns is of this name."""
+        """Whether one of the patterns matches this name."""
         name = host.lower().rstrip(".")
         return any(name.endswith(pattern[1:]) if pattern[:2] == "*." else name == pattern for pattern in self.patterns)
 
@@ -68,7 +70,7 @@ def _is_address(host: str) -> bool:
 
 
 def refusal(method: str, headers: Mapping[str, str], names: HostNames) -> Refusal | None:
-    """Why a request is refused; None for one that is served. Names of headers are in lower case.
+    """Why a request is refused; None if it is served. Names of headers are in lower case.
 
     >>> names = HostNames()
     >>> refusal("POST", {"host": "127.0.0.1:8080", "origin": "http://127.0.0.1:8080"}, names)
@@ -88,7 +90,8 @@ def refusal(method: str, headers: Mapping[str, str], names: HostNames) -> Refusa
 
 
 def _two_lengths(headers: Mapping[str, str]) -> Refusal | None:
-    """A proxy before us may believe the other length, and take what follows for another request."""
+    """Refuses a request with two lengths (request smuggling): a proxy may use the other length, and take the rest of
+    the body for another request."""
     if "content-length" not in headers or "transfer-encoding" not in headers:
         return None
     return 400, UserError("a request has either Content-Length or Transfer-Encoding, not both")
@@ -116,7 +119,7 @@ _OTHER_PAGE = "call the API from the server of that page, or serve both under on
 
 
 def _of_ours(origin: str, host: str, names: HostNames) -> bool:
-    """Whether a page is served under the host that is called, or, where a proxy changes `Host`, under a given name."""
+    """Whether the page's origin is the host that it calls, or one of the given names, as a proxy may change `Host`."""
     scheme, _, place = origin.partition("://")
     page, port = _split(place)
     if scheme not in _PORTS or not page:
@@ -127,7 +130,8 @@ def _of_ours(origin: str, host: str, names: HostNames) -> bool:
 
 
 def _opens_page(method: str, headers: Mapping[str, str]) -> bool:
-    """Whether somebody follows a link: the answer is shown to the person, and the page with the link cannot read it."""
+    """Whether the request follows a link: the browser shows the answer to the person, and the page with the link cannot
+    read it."""
     return (
         method == "GET" and headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     )
@@ -145,7 +149,7 @@ def _unasked_body(headers: Mapping[str, str]) -> Refusal | None:
 
 
 def _split(host: str) -> tuple[str, int | None]:
-    """The name and the port of a `Host` header; no name where it is malformed.
+    """The name and the port of a `Host` header; an empty name if it is malformed.
 
     >>> _split("localhost:80"), _split("[::1]"), _split("a:b")
     (('localhost', 80), ('::1', None), ('', None))
@@ -158,14 +162,14 @@ def _split(host: str) -> tuple[str, int | None]:
 
 
 class OwnPagesOnly:
-    """Refuses what pages of other sites send, and requests that call the server by a name that it does not have, before
-    anything else sees them."""
+    """Refuses requests by pages of other sites, and requests that call the server by a name that it does not have,
+    before the guard and the routes see them."""
 
     def __init__(self, app: ASGIApp, names: HostNames, exempt: frozenset[str]) -> None:
         self._app, self._names, self._exempt = app, names, exempt
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers or passes on one request."""
+        """Refuses one request, or passes it on to the application."""
         if scope["type"] == "http" and scope["path"] not in self._exempt:
             refused = refusal(scope["method"], Headers(scope=scope), self._names)
             if refused is not None:
@@ -176,5 +180,5 @@ class OwnPagesOnly:
 
 
 _KINDS = {400: "user", 403: "forbidden", 415: "user", 421: "user"}
-#: The body of a refused request is not read.
+#: The connection is closed, since the body of a refused request is not read.
 _CLOSE = {"Connection": "close"}

@@ -1,5 +1,5 @@
-"""The service as one caller may use it: every call checks the names that it is about, and leaves out of its answer what
-he may not read."""
+"""The service as one caller may use it: every call checks the caller's rights on the objects that it names, and omits
+objects that the caller may not read from its answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dsms.model.statement_result import StatementResult
 
 @dataclass(frozen=True)
 class PermittedService:
-    """The calls of `Service` that clients can make, for one caller."""
+    """The calls of `Service` that clients can make, on behalf of one caller."""
 
     service: Service
     caller: Caller
@@ -34,71 +34,71 @@ class PermittedService:
         return self.caller.principal
 
     def execute(self, sql: str, cancelled: threading.Event | None = None) -> list[StatementResult]:
-        """The results of statements that he may run. A SELECT fails once it is cancelled."""
+        """Runs statements, if the caller may run them. A SELECT fails once it is cancelled."""
         return self.service.execute(sql, self.caller, cancelled)
 
     @property
     def limits(self) -> Limits:
-        """What statements may ask for."""
+        """The limits of statements."""
         return self.service.limits
 
     def check_published(self, topic: str, *, forced: bool) -> None:
-        """Raises UserError for a topic that only the system writes, Forbidden for one that he may not write."""
+        """Raises UserError if only the system writes the topic, Forbidden if the caller may not write it."""
         self.service.check_published(topic, self.caller, forced=forced)
 
     def settled_version(self) -> int:
-        """The version of the catalog when every write so far is decided."""
+        """The version of the catalog after every write so far is settled."""
         return self.service.settled_version()
 
     @property
     def results(self) -> PermittedResults:
-        """Results, and publishing."""
+        """Reading results, and publishing to sources."""
         return PermittedResults(self.service.results, self._principal)
 
     @property
     def control(self) -> ControlTables:
-        """What runs, of the queries that he may read."""
+        """The running entities of the queries that the caller may read."""
         return replace(self.service.control, execute=self.execute, principal=self._principal)
 
     def sources(self) -> list[Document]:
-        """The sources that he may read."""
+        """The sources that the caller may read."""
         return self._readable(self.service.sources())
 
     def streams(self) -> list[Document]:
-        """The streams, views and tables that he may read."""
+        """The streams, views and tables that the caller may read."""
         return self._readable(self.service.streams())
 
     def queries(self) -> list[Document]:
-        """The queries that he may read."""
+        """The queries that the caller may read."""
         return self._readable(self.service.queries())
 
     def describe(self, name: str) -> Document:
-        """An object that he may read."""
+        """The document of an object that the caller may read."""
         self._principal.check_read(name)
         return self.service.describe(name)
 
     def drop(self, name: str) -> StatementResult:
-        """Drops an object that he may change."""
+        """Drops an object that the caller may change."""
         self._principal.check_write(name)
         return self.service.drop(name, self.caller)
 
     def relation(self, name: str, at: int | None, most: int) -> Document:
-        """A relation that he may read, with at most so many rows."""
+        """A relation that the caller may read, with at most `most` rows."""
         self._principal.check_read(name)
         return self.service.relation(name, at, most)
 
     def load(self, table: str, path: Path, form: str) -> StatementResult:
-        """Adds the rows of a file to a table whose topic he may write."""
+        """Adds the rows of a file to a table whose topic the caller may write."""
         self._principal.check_read(table)
         return self.service.load(table, path, form, self.caller)
 
     def dead_letters(self, source: str, limit: int) -> list[Document]:
-        """The refused records of a source that he may read."""
+        """The dead letters of a source that the caller may read."""
         self._principal.check_read(source)
         return self.service.dead_letters(source, limit)
 
     def status(self) -> Document:
-        """The cluster; of queries and sources what he may read."""
+        """The status of the cluster, without the queries and sources that the caller may not read."""
         status = self.service.status()
         return self._seen(status) if self._principal.restricted else status
 
@@ -126,29 +126,29 @@ def _only(values: dict[str, Any], kept: Callable[[str], bool]) -> dict[str, Any]
 
 @dataclass(frozen=True)
 class PermittedResults:
-    """The results that one caller may read, and the sources to which he may publish."""
+    """The results that one caller may read, and the sources to which the caller may publish."""
 
     access: ResultAccess
     principal: Principal
 
     @property
     def feeds(self) -> Feeds:
-        """The feeds, of results that `result` has given."""
+        """The feeds; they take results that `result` has checked."""
         return self.access.feeds
 
     def result(self, name: str) -> Followed:
-        """How to follow a result that he may read."""
+        """How to follow a result that the caller may read."""
         self.principal.check_read(name)
         return self.access.result(name)
 
     def publish(self, name: str, body: bytes, key: list[str], advance: int | None) -> Published:
-        """Sends records to a source that he may read, over a topic that he may write."""
+        """Sends records to a source that the caller may read and whose topic the caller may write."""
         self.principal.check_read(name)
         return self.access.publish(name, body, key, advance, self.principal)
 
     def question(self, name: str, token: str) -> CoverageQuestion | None:
-        """Whether a result covers records. Both the result and the source must be his to read: the answer quotes what
-        the source refused."""
+        """The question whether a result covers records. The caller must have the right to read both the result and the
+        source: the answer quotes records that the source refused."""
         self.principal.check_read(name)
         question = self.access.question(name, token)
         if question is not None and self.principal.restricted:
@@ -156,5 +156,5 @@ class PermittedResults:
         return question
 
     def cover(self, question: CoverageQuestion) -> Cover:
-        """How far the result is now."""
+        """How far the result has progressed."""
         return self.access.cover(question)

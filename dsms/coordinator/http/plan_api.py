@@ -1,4 +1,4 @@
-"""The HTTP calls about plans as documents."""
+"""The HTTP calls that export and import objects and plans as a document."""
 
 from typing import Annotated, Any, Literal
 
@@ -13,7 +13,7 @@ from dsms.coordinator.http.service import Backend
 
 
 class PlanModel(BaseModel):
-    """All objects with their statements, and the plans of queries."""
+    """All objects with their statements, and the plans of the queries."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -22,7 +22,7 @@ class PlanModel(BaseModel):
 
 
 class ImportedModel(BaseModel):
-    """The objects of a document by name: those that were created, and those that existed already."""
+    """The names of a document's objects: those that were created, and those that existed already."""
 
     made: list[str]
     there: list[str] = Field(description="created by the same statement before; left as they are")

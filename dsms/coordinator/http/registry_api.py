@@ -1,4 +1,4 @@
-"""The schema registry's HTTP endpoints, as stock Confluent clients call them."""
+"""The schema registry's HTTP endpoints, compatible with Confluent clients."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class RegistryResponse(JSONResponse):
 
 
 class Reference(BaseModel):
-    """A version of a subject to which a schema refers, by a name of the schema's own."""
+    """A version of a subject to which a schema refers; `name` is its name in the schema."""
 
     name: str
     subject: str
@@ -38,7 +38,7 @@ class SchemaRequest(BaseModel):
 
 
 class RegistrationRequest(SchemaRequest):
-    """A schema to register; in mode IMPORT with the id, and if wanted the version, that it has elsewhere."""
+    """A schema to register; in mode IMPORT with the id, and optionally the version, that it has in another registry."""
 
     schema_id: int | None = Field(default=None, alias="id", description="in mode IMPORT the id of the schema")
     version: int | None = Field(default=None, description="in mode IMPORT the version under the subject")
@@ -57,7 +57,7 @@ class ConfigRequest(BaseModel):
 
 
 def registry_error_response(request: Request, error: Exception) -> Response:
-    """The refusal in the shape of the interface that was called: {"error_code", "message"} for registry clients."""
+    """The error in the format of the interface that was called: {"error_code", "message"} for registry clients."""
     assert isinstance(error, RegistryError)
     if not calls_registry(request):
         return dsms_error_response(request, error)
@@ -65,7 +65,8 @@ def registry_error_response(request: Request, error: Exception) -> Response:
 
 
 def registry_router(backend: Backend) -> APIRouter:
-    """All endpoints of the registry. Subjects may contain slashes, so longer paths come before shorter ones."""
+    """All endpoints of the registry. Subjects may contain slashes, so routes with longer paths come before shorter
+    ones."""
     router = APIRouter(tags=["schema registry"], default_response_class=RegistryResponse)
     _add_writing(router, backend)
     for add in (
@@ -242,7 +243,7 @@ def _add_subjects(router: APIRouter) -> None:
 
 
 def _text(request: SchemaRequest) -> str:
-    """The document of the schema that a client sends."""
+    """The document of the schema in a request."""
     kind = SCHEMA_TYPES.get(request.schemaType or "AVRO")
     if kind is None:
         have = ", ".join(SCHEMA_TYPES)
@@ -254,7 +255,7 @@ def _text(request: SchemaRequest) -> str:
 
 
 def _answer(document: str) -> dict[str, Any]:
-    """The schema, its type unless that is Avro, and its references."""
+    """The schema, its type unless it is Avro, and its references."""
     return type_of(document).answer(document)
 
 

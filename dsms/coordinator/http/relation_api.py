@@ -1,4 +1,4 @@
-"""The HTTP calls about relations and the loading of tables."""
+"""The HTTP calls that read relations and load tables."""
 
 import tempfile
 from pathlib import Path

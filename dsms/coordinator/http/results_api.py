@@ -1,4 +1,4 @@
-"""The HTTP calls about results: following their changes, publishing to sources, and waiting for one's own writes."""
+"""The HTTP calls that follow the changes of a result, publish to sources, and wait until a result covers writes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PublishedModel(BaseModel):
 
 
 class RefusedModel(BaseModel):
-    """A record that was refused, and why."""
+    """A record that was refused, with the reason."""
 
     partition: int
     offset: int
@@ -61,7 +61,7 @@ class RefusedModel(BaseModel):
 
 
 class CoverModel(BaseModel):
-    """Whether a result covers published records, and how far it is."""
+    """Whether a result covers published records, and how far the result has progressed."""
 
     covered: bool = Field(description="whether the result is final with all of them in it")
     processed: bool = Field(description="whether executors have read all of them")
@@ -130,8 +130,8 @@ def _add_changes(router: APIRouter) -> None:
 async def while_permitted(
     text: AsyncGenerator[bytes, None], until: float | None, clock: Callable[[], float]
 ) -> AsyncIterator[bytes]:
-    """A stream that ends with the token of its reader: nothing is sent after that time. There is always something to
-    send soon, if only a sign that the connection lives. Whoever goes on has to show another token."""
+    """A stream that ends when the reader's token expires: nothing is sent after that time. The stream ends soon after,
+    since it sends at least keep-alives. To continue, the client has to send another token."""
     async with aclosing(text):
         async for part in text:
             if until is not None and clock() >= until:
@@ -140,7 +140,7 @@ async def while_permitted(
 
 
 class _Stream(StreamingResponse):
-    """A stream of changes; what it holds is given back when it ends, also where nothing of it was sent."""
+    """A stream of changes. Releases what it holds when it ends, even if nothing was sent."""
 
     def __init__(self, text: AsyncIterator[bytes], media_type: str, held: ExitStack) -> None:
         super().__init__(text, media_type=media_type, headers=_HEADERS)
@@ -191,7 +191,7 @@ def _cover_document(cover: Cover, question: CoverageQuestion | None) -> dict[str
 
 
 class PublishableModel(BaseModel):
-    """A topic that records may be published to."""
+    """A topic to which records may be published."""
 
     topic: str
     forced: bool = Field(description="whether it is one of the system, and an administrator forces records into it")
@@ -240,13 +240,13 @@ def _add_records(router: APIRouter, once: Once) -> None:
 
 
 class _Unrepeatable:
-    """Publishing: records that may have been sent are never sent again."""
+    """The effects of publishing: records that may have been sent are never sent again."""
 
     def __init__(self, service: PermittedService) -> None:
         self.version = service.settled_version
 
     def harmless(self, version: int) -> bool:
-        """No: the records could be published twice."""
+        """False: the records could be published twice."""
         return False
 
 
@@ -260,5 +260,5 @@ async def _body(request: Request) -> bytes:
 
 
 async def _in_thread(pool: ThreadPoolExecutor | None, call: Callable[..., _T], *arguments: object) -> _T:
-    """The result of a blocking call in a thread of the pool; None stands for the event loop's own pool."""
+    """The result of a blocking call in a thread of the pool; None means the event loop's own pool."""
     return await asyncio.get_running_loop().run_in_executor(pool, call, *arguments)

@@ -1,4 +1,4 @@
-"""What the HTTP interface asks of the coordinator."""
+"""The interface of the coordinator that the HTTP routes call."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Service(Protocol):
     """What the coordinator does for clients. Calls may block; they raise only the errors of `operators.core.errors`.
 
     The document of an object has "name", "kind", "sql", "state", "topic", "key" (names), "columns" ({"name", "type",
-    "nullable"}), "format" ("json" or "avro") and "partitions", as far as the object has them.
+    "nullable"}), "format" ("json" or "avro") and "partitions", if the object has them.
     """
 
     def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
-        """The results of the statements in order; a failing one raises, and those before it stay done. A SELECT fails
-        once it is cancelled."""
+        """Runs the statements in order and returns their results. A failing statement raises; the statements before it
+        stay in effect. A SELECT fails once it is cancelled."""
         ...
 
     @property
     def limits(self) -> Limits:
-        """What one statement, one schema and all queries together may ask for."""
+        """The limits of a statement, of a schema, and of all queries together."""
         ...
 
     def check_subject(self, subject: str) -> None:
@@ -42,32 +42,33 @@ class Service(Protocol):
         ...
 
     def check_published(self, topic: str, caller: Caller, *, forced: bool) -> None:
-        """Raises UserError for a topic that only the system writes, Forbidden for one that the caller may not write. An
-        administrator may force it."""
+        """Raises UserError if only the system writes the topic, Forbidden if the caller may not write it. An
+        administrator may force publishing to a topic of the system."""
         ...
 
     def settled_version(self) -> int:
-        """The version of the catalog when every write so far is decided; ExternalError while it cannot be written."""
+        """The version of the catalog after every write so far is settled. Raises ExternalError while the catalog cannot
+        be written."""
         ...
 
     @property
     def audit(self) -> Audit:
-        """Where calls are noted."""
+        """The audit log."""
         ...
 
     @property
     def results(self) -> ResultAccess:
-        """Feeds of results, publishing, and waiting for one's own writes."""
+        """Feeds of results, publishing, and waiting until a result covers one's own writes."""
         ...
 
     @property
     def control(self) -> ControlTables:
-        """What runs, as entities with attributes."""
+        """The running entities with their attributes."""
         ...
 
     @property
     def answers(self) -> AnswerStore:
-        """The answers of calls that take effect once."""
+        """The stored answers of idempotent calls."""
         ...
 
     def sources(self) -> list[Document]:
@@ -83,16 +84,17 @@ class Service(Protocol):
         ...
 
     def describe(self, name: str) -> Document:
-        """The source, stream, view, table or query of this name, or `UnknownName`."""
+        """The source, stream, view, table or query of this name. Raises UnknownName if it does not exist."""
         ...
 
     def drop(self, name: str, caller: Caller) -> StatementResult:
-        """Removes one object, or raises `UnknownName`."""
+        """Drops one object. Raises UnknownName if it does not exist."""
         ...
 
     def relation(self, name: str, at: int | None, most: int) -> Document:
         """A view, query or table at a final instant, by default the last one: "name", "at" (the instant), "columns"
-        (names), their SQL "types", at most so many "rows" and their "total" number; or `UnknownName`."""
+        (names), their SQL "types", at most `most` "rows" and the "total" number of rows. Raises UnknownName if it does
+        not exist."""
         ...
 
     def load(self, table: str, path: Path, form: str, caller: Caller) -> StatementResult:
@@ -108,18 +110,18 @@ class Service(Protocol):
         ...
 
     def readiness(self) -> dict[str, str]:
-        """Empty when ready, otherwise the reason by dependency."""
+        """The reasons why the coordinator is not ready, by dependency; empty if it is."""
         ...
 
 
 @dataclass(frozen=True)
 class Backend:
-    """What the routers work on: the service, the schema registry, and what runs calls with an idempotency key. Routes
-    that serve callers take the service and the registry from `calling`."""
+    """What the routers use: the service, the schema registry, and `once`, which runs calls with an idempotency key.
+    Routes that act for a caller take the service and the registry from `calling` instead."""
 
     service: Service
     registry: SchemaRegistry
     once: Once
     telemetry: Telemetry
-    #: How people sign in to the console at issuers of OIDC, if there are such.
+    #: Signs people in to the console at OIDC issuers, if any are configured.
     sign_in: SignIn | None = None

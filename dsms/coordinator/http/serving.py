@@ -1,4 +1,4 @@
-"""Serving an application over HTTP until an event ends it."""
+"""Serves an application over HTTP until an event ends it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _POLL_S = 0.05
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen, and the certificate and key of HTTPS. With an authority of clients, only those can connect that
-    show a certificate which it has signed. Probes cannot: they have a port of their own, without TLS.
+    """Where to listen, and the certificate and key of HTTPS. With `client_authority`, only clients with a certificate
+    signed by that authority can connect. Probes have no certificate, so they have a port of their own, without TLS.
 
     >>> Address("127.0.0.1", 8080, Path("tls.crt"), None)
     Traceback (most recent call last):
@@ -62,7 +62,7 @@ class Address:
         return context
 
     def config(self, app: Any) -> uvicorn.Config:
-        """The settings of a server for the application; ConfigError where the certificates cannot be used."""
+        """The settings of a server for the application. Raises ConfigError if the certificates cannot be used."""
         config = uvicorn.Config(
             app,
             host=self.host,
@@ -77,7 +77,7 @@ class Address:
         )
         try:
             config.load()
-        except OSError as error:  # of which ssl.SSLError is one
+        except OSError as error:  # ssl.SSLError is a subclass
             files = ", ".join(f'"{file}"' for file in (self.certificate, self.key, self.client_authority) if file)
             raise ConfigError(f"cannot use the certificates in {files}: {error}") from error
         return config
@@ -93,7 +93,7 @@ def serve(app: Any, address: Address, *until: threading.Event) -> None:
 
 @contextmanager
 def _probes(app: ASGIApp, address: Address) -> Iterator[None]:
-    """Serves probes, and nothing else, while it lasts; in a thread, and so without handlers of signals."""
+    """Serves only probes inside the block, in a thread and therefore without signal handlers."""
     if address.probe_port is None:
         yield
         return
@@ -109,7 +109,7 @@ def _probes(app: ASGIApp, address: Address) -> Iterator[None]:
 
 
 def only_probes(app: ASGIApp) -> ASGIApp:
-    """The application without anything but what probes ask for, which reveals only whether the process works."""
+    """The application restricted to the paths of probes, which reveal only whether the process works."""
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or scope.get("path") in OPEN:

@@ -1,4 +1,4 @@
-"""The HTTP calls about statements and the cluster as a whole."""
+"""The HTTP calls that run statements and show the status of the cluster."""
 
 import threading
 from functools import partial
@@ -46,7 +46,7 @@ def statements_router(backend: Backend) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["statements"], responses={**BAD_REQUEST, **UNAVAILABLE})
 
     @router.post("/statements", summary="Run statements", response_model=StatementsResponse)
-    @needs("reader")  # each statement needs a role of its own
+    @needs("reader")  # the role that each statement needs is checked when it runs
     async def statements(
         call: Request, service: CalledService, request: StatementsRequest, idempotency_key: IdempotencyKey = None
     ) -> Response:

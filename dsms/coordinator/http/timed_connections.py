@@ -1,4 +1,4 @@
-"""HTTP connections that end when their client does not go on with a request."""
+"""HTTP connections that are closed when their client does not send a request in time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dsms.coordinator.http.arrivals import Arrivals
 
-#: Seconds until the head of a request is complete, and between two pieces of its body.
+#: The most seconds until the head of a request is complete, and between two pieces of its body.
 HEAD_S, BODY_S = 15.0, 30.0
-#: Connections on which the head of a request is not complete yet, in all.
+#: The most connections, in all, on which the head of a request is not complete yet.
 MOST_ARRIVING = 500
 
 
 class TimedConnection(H11Protocol):
-    """Closes the connection where a request begins and is not sent on in time: neither half a request nor none at all
-    holds a connection for ever. A body is not waited for while it is the server that does not read."""
+    """Closes the connection if the client does not send a request, or the rest of one, in time. So neither half a
+    request nor silence holds a connection for ever. The time for a body does not run out while the server itself has
+    paused reading."""
 
     arrivals: Arrivals[TimedConnection]
     _waiting: asyncio.TimerHandle | None = None
@@ -28,17 +29,17 @@ class TimedConnection(H11Protocol):
         self._await_client()
 
     def data_received(self, data: bytes) -> None:
-        """Takes what has come, and waits for the rest."""
+        """Takes the received data, and waits for the rest."""
         super().data_received(data)
         self._await_client()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Waits no longer."""
+        """Stops waiting."""
         self._stop_waiting()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Waits for the next request as long as connections are kept alive, or for the rest of one that has begun."""
+        """Waits for the next request if the connection is kept alive, or for the rest of a request that has begun."""
         super().on_response_complete()
         if not self.transport.is_closing():
             self._await_client()
@@ -49,7 +50,7 @@ class TimedConnection(H11Protocol):
         self.transport.abort()
 
     def _await_client(self) -> None:
-        """Sets the time by which the client has to go on."""
+        """Sets the time by which the client has to send more."""
         state = self.conn.their_state
         if state is h11.IDLE and (self.cycle is None or self.cycle.response_complete):
             self._await_head()
@@ -59,7 +60,7 @@ class TimedConnection(H11Protocol):
                 self._waiting = self.loop.call_later(BODY_S, self._end_unless_paused)
 
     def _await_head(self) -> None:
-        """One time for all of the head: bytes that come one by one do not prolong it."""
+        """Sets one deadline for the whole head: bytes that arrive one by one do not extend it."""
         if self not in self.arrivals:
             self._stop_waiting()
             self._waiting = self.loop.call_later(HEAD_S, self.end)
@@ -79,6 +80,6 @@ class TimedConnection(H11Protocol):
 
 
 def timed_connections() -> type[asyncio.Protocol]:
-    """The protocol of one server, whose connections know of each other."""
+    """The protocol class of one server. Its connections share one limit of waiting connections."""
     arrivals: Arrivals[TimedConnection] = Arrivals(MOST_ARRIVING, TimedConnection.end)
     return type("Connection", (TimedConnection,), {"arrivals": arrivals})

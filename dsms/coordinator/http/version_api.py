@@ -1,4 +1,4 @@
-"""The HTTP call about versions: that of the system, and that of the interface it serves."""
+"""The HTTP call that returns the versions of the system and of its HTTP interface."""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.service import Backend
 
-#: The version of the interface, which is in the paths of its calls.
+#: The version of the interface, as it is in the paths of its calls.
 PROTOCOL = 1
 
 

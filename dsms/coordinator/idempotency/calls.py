@@ -1,13 +1,13 @@
-"""Calls that take effect once, however often they are sent: the same key and body give the same answer.
+"""Idempotent calls: a call takes effect once, however often it is sent. The same key and body give the same answer.
 
 The steps of a call, and what a crash leaves behind after each:
 
-    begun      the key is known, with the catalog's version; nothing has been done
-    done       the effect is there, the answer is not kept yet
-    answered   the answer is kept, and given again from here on
+    begun      the key is stored, with the catalog's version; nothing has been done
+    done       the call has taken effect, its answer is not stored yet
+    answered   the answer is stored; from here on it is returned again
 
-A call that was begun but has no answer is run again where that cannot take effect twice: when it only reads, or when
-it changes nothing but the catalog and the catalog has not changed since. Otherwise its outcome is reported as unknown.
+A call that was begun but has no answer is run again if it cannot take effect twice: if it only reads, or if it changes
+only the catalog and the catalog has not changed since. Otherwise its outcome is reported as unknown.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from operators.core.errors import ExternalError, UserError
 
 log = structlog.get_logger()
 
-#: A longer answer is not kept: the call counts as one without an answer.
+#: A longer answer is not stored: the call is treated as begun but not answered.
 MOST_BYTES = 512 * 1024
-#: Statuses of answers that may be others later: it took too long, there were too many calls, the client went away.
+#: Statuses of transient answers: a time-out, too many calls, the client has disconnected.
 _PASSING = (408, 429, 499)
 
 
@@ -54,7 +54,7 @@ class Answer:
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A call: the hash of what it asks for, the process that began it, the catalog's version then, and the answer."""
+    """A stored call: the hash of its content, the process that began it, the catalog's version then, and the answer."""
 
     asked: str
     owner: str
@@ -64,21 +64,22 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class AnswerStore(Protocol):
-    """Entries by key; bounded in time and number. Calls raise ExternalError when it cannot be reached."""
+    """Entries by key, limited in age and number. Raises ExternalError if it cannot be reached."""
 
     def begin(self, key: str, entry: bytes) -> bytes | None:
-        """Stores the entry unless the key has one already, which is returned then."""
+        """Stores the entry and returns None; if the key has an entry already, returns that one instead."""
         ...
 
     def replace(self, key: str, held: bytes, entry: bytes) -> bool:
-        """Replaces the entry `held`; False when the key has another entry by now, or none."""
+        """Replaces the entry `held`; False if the key now has another entry or none."""
         ...
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call that is to take effect once: its key, what tells it from other calls, the catalog's version now, and
-    whether it can be run again without harm, given the catalog's version when it was first begun."""
+    """A call that is to take effect once: its key, its content (two calls with the same key must have the same), and
+    the current version of the catalog. `harmless` says whether the call can be run again without harm, given the
+    catalog's version when it was first begun."""
 
     key: str
     content: bytes
@@ -87,8 +88,8 @@ class Call:
 
 
 class Once:
-    """Runs each call once. Every process is another owner; a call that another owner has begun is not running any
-    more, as only one coordinator leads."""
+    """Runs each call once. Each process is a different owner. A call that another owner has begun is no longer running,
+    as only one coordinator leads."""
 
     def __init__(self, store: AnswerStore) -> None:
         self._store = store
@@ -97,9 +98,9 @@ class Once:
         self._lock = threading.Lock()
 
     def run(self, call: Call, act: Callable[[], Answer]) -> Answer:
-        """The answer of the call, computed now or kept from before; Underway, WrongBody or OutcomeUnknown where running
-        it could take effect twice. An answer of status 500 or more, or one that tells to try again, is not kept: the
-        call may be sent again."""
+        """The answer of the call, computed now or stored before. An answer of status 500 or more, or a transient one,
+        is not stored: the call may be sent again. Raises Underway if the call is running, WrongBody if the key was used
+        for another content, OutcomeUnknown if the call may have taken effect before."""
         name = sha256(call.key.encode()).hexdigest()
         with self._lock:
             if name in self._underway:
@@ -136,7 +137,7 @@ class Once:
             raise Underway("the call with this idempotency key is being done", hint="ask again a little later")
 
     def _keep(self, name: str, held: bytes, entry: bytes) -> None:
-        """Keeps the answer if that is possible: the call has been done either way."""
+        """Stores the answer. A failure is only logged: the call has been done either way."""
         try:
             self._store.replace(name, held, entry)
         except ExternalError as error:
@@ -144,7 +145,7 @@ class Once:
 
 
 def _entry(body: bytes) -> Entry:
-    """A kept entry. What is none may stand in the place of a call that took effect."""
+    """A stored entry. Raises OutcomeUnknown for an invalid one: its call may have taken effect."""
     try:
         entry: Entry = decoded(body, Entry)
     except Broken as error:

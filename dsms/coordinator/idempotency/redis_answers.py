@@ -1,4 +1,4 @@
-"""The answers of calls that take effect once, kept in Redis for a day."""
+"""The answers of idempotent calls, kept in Redis for a day."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ return 1
 
 
 class RedisAnswers:
-    """Entries in Redis: they outlive the coordinator."""
+    """Stores entries in Redis, where they outlive the coordinator."""
 
     def __init__(self, url: str, cluster: str, most: int = MOST_KEYS, ttl_s: int = TTL_S) -> None:
         client = connect(url)
@@ -47,13 +47,13 @@ class RedisAnswers:
         self._begin, self._replace = client.register_script(_BEGIN), client.register_script(_REPLACE)
 
     def begin(self, key: str, entry: bytes) -> bytes | None:
-        """Stores the entry unless the key has one already, which is returned then."""
+        """Stores the entry and returns None; if the key has an entry already, returns that one instead."""
         with translated("looking up an idempotency key"):
             earlier = self._begin(keys=[self._name(key), f"{self._prefix}s"], args=[entry, time.time(), *self._bounds])
         return bytes(earlier) if earlier else None
 
     def replace(self, key: str, held: bytes, entry: bytes) -> bool:
-        """Replaces the entry `held`; False when the key has another entry by now, or none."""
+        """Replaces the entry `held`; False if the key now has another entry or none."""
         with translated("keeping an answer"):
             return bool(self._replace(keys=[self._name(key)], args=[held, entry]))
 

@@ -1,4 +1,4 @@
-"""Which issuers of OIDC tokens are trusted, and what their tokens permit: settings, and decisions without any I/O."""
+"""The trusted issuers of OIDC tokens, and what their tokens permit: settings, and decisions without I/O."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from dsms.model.principal import Principal
 from dsms.model.roles import Role
 from operators.core.errors import ConfigError
 
-#: Signatures by a private key. No other algorithm is ever taken: not `none`, nor HMAC, whose key would be public.
+#: Algorithms that sign with a private key. No other is accepted: not `none`, nor HMAC, whose key would be public.
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Grant(Permission, frozen=True):
-    """What tokens permit in which a claim is, or contains, a value: a role, and the same as tokens of our own. Parts of
-    a nested claim are separated by dots."""
+    """What a token permits if one of its claims is, or contains, a value: a role, and the same restrictions as for the
+    coordinator's own tokens. Dots separate the parts of a nested claim."""
 
     claim: str
     value: str
     role: Role
 
     def holds(self, claims: Mapping[str, Any]) -> bool:
-        """Whether it is for a token with these claims.
+        """Whether the grant applies to a token with these claims.
 
         >>> grant = Grant("realm_access.roles", "streams", "reader")
         >>> grant.holds({"realm_access": {"roles": ["x", "streams"]}}), grant.holds({"realm_access.roles": "streams"})
@@ -43,8 +43,8 @@ class Grant(Permission, frozen=True):
 
 
 class Console(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How people sign in to the console: as a client without a secret, by the authorization code flow, and which of the
-    tokens that the issuer then gives is taken."""
+    """How people sign in to the console: as a public client (without a secret), by the authorization code flow. `token`
+    says which of the tokens that the issuer returns is used."""
 
     client_id: Annotated[str, msgspec.Meta(min_length=1)]
     authorization_url: str
@@ -54,8 +54,8 @@ class Console(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An issuer: its name in `iss`, our name in `aud`, where its keys are, how it signs, and what its tokens permit:
-    what the first grant that holds says."""
+    """An issuer: its name in `iss`, this service's name in `aud`, the URL of its keys, its algorithms, and its grants.
+    The first grant that applies to a token determines what the token permits."""
 
     issuer: Annotated[str, msgspec.Meta(min_length=1)]
     audience: Annotated[str, msgspec.Meta(min_length=1)]
@@ -66,8 +66,8 @@ class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     console: Console | None = None
 
     def principal(self, claims: Mapping[str, Any]) -> Principal | None:
-        """Whoever has a token with these claims; None where no grant holds. His name is that of the issuer with his
-        subject, so that no other issuer's subject and no token of ours has it.
+        """The principal of a token with these claims; None if no grant applies. Its name is the issuer's name with the
+        subject, so it differs from subjects of other issuers and from the coordinator's own tokens.
 
         >>> issuer = Issuer("https://id", "dsms", "https://id/keys", (Grant("groups", "a", "writer", read=("x",)),))
         >>> ann = issuer.principal({"sub": "ann", "groups": ["a"]})
@@ -81,8 +81,8 @@ class Issuer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_issuers(file: Path) -> tuple[Issuer, ...]:
-    """The issuers of a TOML file with tables `[[issuer]]`, each with tables `[[issuer.grant]]`; ConfigError for any
-    other file."""
+    """The issuers of a TOML file with tables `[[issuer]]`, each with tables `[[issuer.grant]]`. Raises ConfigError for
+    any other file."""
     try:
         content = tomllib.loads(file.read_text("utf-8"))
         if others := content.keys() - {"issuer"}:
@@ -108,7 +108,7 @@ def _check(issuers: tuple[Issuer, ...], file: Path) -> None:
             for name in ("authorization_url", "token_url"):
                 _check_url(name, getattr(issuer.console, name), "whoever can change what it answers can take tokens")
         for grant in issuer.grant:
-            _ = grant.rules  # refuses wrong patterns at once
+            _ = grant.rules  # raises ConfigError for invalid patterns at once
 
 
 def _check_url(name: str, url: str, why: str) -> None:

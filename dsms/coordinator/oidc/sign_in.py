@@ -1,5 +1,5 @@
-"""Signing in to the console at an issuer: the authorization code flow with PKCE (RFC 7636), of a client without a
-secret. The browser gets the code; the coordinator exchanges it, so that the browser asks no other server."""
+"""Signs people in to the console at an issuer, by the authorization code flow with PKCE (RFC 7636) of a public client.
+The browser gets the code; the coordinator exchanges it for a token, so that the browser calls no other server."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dsms.coordinator.oidc.issuers import Issuer
 from dsms.coordinator.oidc.tokens import TokenRefused
 from operators.core.errors import ExternalError, UserError
 
-#: Sends a form to a URL; the status and the body of the answer. ExternalError where there is none.
+#: Sends a form to a URL and returns the status and the body of the answer. Raises ExternalError if there is no answer.
 Post = Callable[[str, Mapping[str, str]], Awaitable[tuple[int, bytes]]]
 _TIMEOUT_S, _LONGEST = 5.0, 1_000_000
 
 
 class Exchange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the browser got from an issuer, and what only it knows: the verifier of its challenge."""
+    """The code that the browser got from an issuer, and the verifier of its challenge, which only the browser knows."""
 
     issuer: str
     code: str
@@ -35,7 +35,7 @@ class SignIn:
         self._post = post or posted
 
     def offers(self) -> list[dict[str, str]]:
-        """Where the browser begins, for each issuer. Nothing of it is secret."""
+        """What the browser needs to begin signing in, for each issuer. None of it is secret."""
         return [
             {
                 "issuer": issuer.issuer,
@@ -48,8 +48,8 @@ class SignIn:
         ]
 
     async def token(self, given: Exchange) -> str:
-        """The token of whoever has signed in. TokenRefused where the issuer refuses the code, ExternalError while it
-        cannot be asked."""
+        """The token of the person who has signed in. Raises UserError for an issuer without sign-in, TokenRefused if
+        the issuer refuses the code or returns no token, ExternalError if the issuer cannot be reached."""
         issuer = self._issuers.get(given.issuer)
         if issuer is None or issuer.console is None:
             raise UserError(f'nobody signs in at issuer "{given.issuer[:200]}"')
@@ -81,7 +81,7 @@ def _document(body: bytes) -> dict[str, Any]:
 
 
 async def posted(url: str, form: Mapping[str, str]) -> tuple[int, bytes]:
-    """The answer to a form; redirections are not followed."""
+    """Sends a form and returns the status and the body of the answer; does not follow redirects."""
     try:
         async with httpx.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=False) as client:
             answer = await client.post(url, data=dict(form), headers={"Accept": "application/json"})

@@ -1,5 +1,5 @@
-"""The public keys of an issuer, fetched when they are needed, kept, and renewed: at most once in a while, whatever
-tokens people send."""
+"""The public keys of an issuer: fetched on demand, cached and renewed. The rate of fetches is limited, whatever tokens
+clients send."""
 
 from __future__ import annotations
 
@@ -16,40 +16,41 @@ from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
 from operators.core.errors import ExternalError
 
 Key = RSAKey | ECKey | OKPKey
-#: Gives the document of keys at a URL; ExternalError where it cannot.
+#: Returns the document of keys at a URL. Raises ExternalError if that fails.
 Fetch = Callable[[str], Awaitable[bytes]]
-#: After this time keys are fetched again.
+#: The age in seconds from which keys are fetched again.
 FRESH_S = 300.0
-#: The least time between two fetches, of a key that is unknown or after a failure.
+#: The least time in seconds between two fetches, for an unknown key or after a failure.
 PAUSE_S = 10.0
-#: How long known keys are used while the issuer cannot be reached.
+#: The age in seconds up to which keys are used while the issuer cannot be reached.
 STALE_S = 3600.0
 _TIMEOUT_S, _LONGEST, _LEAST_RSA_BITS = 5.0, 1_000_000, 2048
 log = structlog.get_logger()
 
 
 class SigningKeys:
-    """The keys of one issuer. All calls are made in one event loop; those that wait for the same fetch share it."""
+    """The keys of one issuer. All calls are made in one event loop; concurrent calls share one fetch."""
 
     def __init__(self, url: str, fetch: Fetch, clock: Callable[[], float]) -> None:
         self._url, self._fetch, self._clock = url, fetch, clock
         self._keys: tuple[Key, ...] = ()
-        #: When keys were fetched, and when it was last tried; None for never.
+        #: The times of the last successful fetch and of the last attempt; None for never.
         self._fetched: float | None = None
         self._tried: float | None = None
         self._failure: ExternalError | None = None
         self._running: asyncio.Task[None] | None = None
 
     async def find(self, kid: str | None) -> Key | None:
-        """The key of an id, or the only key for a token without an id; None where there is none. ExternalError where
-        that cannot be told, because the issuer cannot be reached. Nobody waits while a key is known and not too old."""
+        """The key with an id, or the only key for a token without an id; None if it does not exist. Does not wait while
+        the key is known and not too old. Raises ExternalError if the key is unknown or too old and the issuer cannot be
+        reached."""
         key = self._known(kid)
         if key is not None and self._age() <= STALE_S:
             if self._age() > FRESH_S:
                 self._renewing()
             return key
         if (renewing := self._renewing()) is not None:
-            await asyncio.shield(renewing)  # a caller that hangs up does not end it for the others
+            await asyncio.shield(renewing)  # a caller that disconnects does not cancel the fetch for the others
         key = self._known(kid)
         if self._failure is not None and (key is None or self._age() > STALE_S):
             raise self._failure
@@ -64,7 +65,7 @@ class SigningKeys:
         return next((key for key in self._keys if key.kid == kid), None)
 
     def _renewing(self) -> asyncio.Task[None] | None:
-        """The fetch that runs or begins now; None where it was tried just before."""
+        """The fetch that runs already or begins now; None if the last attempt is too recent."""
         tried_just_now = self._tried is not None and self._clock() - self._tried < PAUSE_S
         if self._running is None and not tried_just_now:
             self._running = asyncio.create_task(self._renew())
@@ -83,8 +84,9 @@ class SigningKeys:
 
 
 def keys_of(document: bytes) -> tuple[Key, ...]:
-    """The keys of a JWKS document that are for signatures by a private key. Others are left out, as are keys of an
-    unknown kind and short ones: no secret shared with the issuer may sign. ExternalError for another document.
+    """The keys of a JWKS document that verify signatures by a private key. Other keys are left out: keys of an unknown
+    kind, short ones, and symmetric ones, since no secret shared with the issuer may sign. Raises ExternalError if the
+    document is not a JWKS document.
 
     >>> keys_of(b'{"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "a"}, {"kty": "new"}, 7]}')
     ()
@@ -115,7 +117,7 @@ def _key(entry: Any) -> Key | None:
 
 
 async def fetched(url: str) -> bytes:
-    """What is at the URL; redirections are not followed."""
+    """Fetches the document at a URL; does not follow redirects."""
     try:
         async with httpx.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=False) as client:
             answer = await client.get(url, headers={"Accept": "application/json"})

@@ -1,4 +1,4 @@
-"""OIDC tokens: who sends one, after its signature and its claims have been checked."""
+"""Checks the signature and the claims of an OIDC token, and determines its principal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Part = TypeVar("_Part")
 
 
 class TokenRefused(UserError):
-    """The token is not one, or not one for us, or no more."""
+    """The token is invalid, is for another service, or has expired."""
 
 
 class _Header(msgspec.Struct):
@@ -38,7 +38,7 @@ class _Claims(msgspec.Struct):
 
 
 class OidcTokens:
-    """The tokens of some issuers. `clock` gives the time of day in seconds, `elapsed` a time that never goes back."""
+    """The tokens of some issuers. `clock` returns the Unix time in seconds, `elapsed` a monotonic time in seconds."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class OidcTokens:
 
     @staticmethod
     def takes(text: str) -> bool:
-        """Whether a text has the form of such a token; tokens of our own have no dots.
+        """Whether a text has the form of an OIDC token; the coordinator's own tokens have no dots.
 
         >>> OidcTokens.takes("eyJ.eyJ.c2ln"), OidcTokens.takes("dsms_abc")
         (True, False)
@@ -60,8 +60,8 @@ class OidcTokens:
         return text.count(".") == 2
 
     async def principal_of(self, text: str) -> Principal:
-        """Whoever has the token. TokenRefused for one that does not count, Forbidden for one that permits nothing here,
-        ExternalError while the keys of its issuer are unknown and cannot be fetched."""
+        """The principal of a token. Raises TokenRefused if the token is not valid, Forbidden if it permits nothing
+        here, ExternalError while the keys of its issuer are unknown and cannot be fetched."""
         issuer, claims = await self._checked(text)
         principal = issuer.principal(claims)
         if principal is None:
@@ -70,8 +70,8 @@ class OidcTokens:
         return replace(principal, until=claims["exp"] + issuer.leeway_seconds)
 
     async def _checked(self, text: str) -> tuple[Issuer, dict[str, Any]]:
-        """The issuer and the claims of a token whose signature and claims are right. What the token says of itself
-        chooses only among keys of an issuer that we trust, and among algorithms that we allow."""
+        """The issuer and the claims of a token, after a check of its signature and claims. The token's own header and
+        `iss` select only among the keys of trusted issuers and among allowed algorithms."""
         if len(text) > _LONGEST:
             raise TokenRefused("the token is too long")
         header, told = _part(text, 0, _Header), _part(text, 1, _Claims)
@@ -110,7 +110,7 @@ class OidcTokens:
 
 
 def _part(text: str, number: int, form: type[_Part]) -> _Part:
-    """A part of a token as it says itself, which nothing vouches for."""
+    """A decoded part of a token, which is not verified yet."""
     encoded = text.split(".")[number]
     try:
         return msgspec.json.decode(urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)), type=form)

@@ -1,5 +1,5 @@
-"""PostgreSQL's catalog of the objects of the system: the relations of `pg_catalog` and `information_schema` that
-clients read, as relations that DuckDB is asked about."""
+"""PostgreSQL's catalog: the relations of `pg_catalog` and `information_schema` that clients read, filled from the
+objects of this system. DuckDB runs the clients' queries over them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dsms.tables.question import Asked
 
 _PUBLIC, _PG_CATALOG, _OWNER = 2200, 11, 10
 _FIRST_OID = 16_384
-#: The relations of the catalog that have no rows here, each with what clients read of it; `[]` and `{}`
-#: are arrays of numbers and of texts, `$` is a text.
+#: The relations of the catalog that are empty here, each with the columns that clients read. `[]` and `{}` mark arrays
+#: of numbers and of texts, `$` marks a text.
 _EMPTY = {
     "pg_am": "oid amname amtype", "pg_attrdef": "oid adrelid adnum adbin",
     "pg_index": "indexrelid indrelid indisunique indisprimary indisclustered indisvalid indkey[] indisreplident"
@@ -61,7 +61,7 @@ quote_ident(a) AS
     CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*') THEN a ELSE '"' || replace(a, '"', '""') || '"' END;
 """
 _REWRITTEN = (
-    # how Grafana asks for the schemas of the search path
+    # Grafana's query for the schemas of the search path
     (
         re.compile(
             r"SELECT\s+CASE\s+WHEN\s+trim\(s\[i\]\)\s*=\s*'\"\$user\"'.{0,400}?"
@@ -80,26 +80,27 @@ _REWRITTEN = (
     (re.compile(r"::\s*pg_catalog\s*\.\s*int(\d)", re.IGNORECASE), r"::INT\1"),
     (re.compile(r"\bE'\\n'"), "chr(10)"),
 )
-#: Relations of the catalog, named with their schema, or by a name that begins as those of pg_catalog do.
+#: Relations of the catalog, named with their schema or by a name that begins with `pg_`.
 _NAMED = re.compile(
     r"\b(?:(pg_catalog|information_schema)\s*\.\s*\"?(\w+)\"?|(?<![\w.\"])(pg_\w+))\b(?!\s*\()", re.IGNORECASE
 )
 
 
 def _relkind(item: ReadableObject) -> str:
-    """Tables are tables, views materialized views, and streams, whose rows lie elsewhere, foreign tables."""
+    """The kind of a relation in pg_class: tables are tables, views are materialized views, and streams are foreign
+    tables, since their rows are stored elsewhere."""
     return {"table": "r", "stream": "f"}.get(item.kind, "m")
 
 
 def _columns_of(item: ReadableObject) -> list[tuple[str, Type, bool]]:
-    """The name, the type, and whether there may be NULL, of each column."""
+    """The name, the type and the nullability of each column."""
     named = zip(item.schema, type_names(item.schema), strict=True)
     return [(field.name, type_of(name), field.nullable) for field, name in named]
 
 
 def asked_of_catalog(sql: str, objects: Iterable[ReadableObject]) -> Asked:
-    """The question of a client about the catalog, as DuckDB is asked it. SqlError for anything but one SELECT: what
-    else a text may hold would be there for the questions of others."""
+    """A client's query of the catalog, rewritten for DuckDB. Raises SqlError for anything but one SELECT: other
+    statements would affect the queries of other clients."""
     known, relations = list(objects), dict[str, pa.Table]()
 
     def renamed(found: re.Match[str]) -> str:
@@ -128,7 +129,7 @@ def _relation(schema: str, name: str, objects: list[ReadableObject]) -> pa.Table
 
 
 def _no_values(column: str) -> tuple[str, pa.Array[Any]]:
-    """A column without values; its type follows from its name."""
+    """A column without values. Its type is determined by its name."""
     if column.endswith("[]"):
         return column.removesuffix("[]"), pa.array([], pa.list_(pa.int64()))
     if column.endswith("{}"):
@@ -140,7 +141,7 @@ def _no_values(column: str) -> tuple[str, pa.Array[Any]]:
 
 
 def _rows(columns: str, rows: Sequence[Sequence[Any]], **constants: Any) -> pa.Table:
-    """Rows under the names of columns, and columns that are the same in all rows."""
+    """A table with the rows in the named columns, and with constant columns."""
     names = columns.split()
     values = {name: [row[at] for row in rows] for at, name in enumerate(names)}
     return pa.table({**values, **{name: [value] * len(rows) for name, value in constants.items()}})
@@ -199,7 +200,7 @@ def _format_type() -> str:
     return f"format_type(a, b) AS {shown}, (a) AS {shown}"
 
 
-#: The functions of PostgreSQL that clients call beside the relations, for DuckDB.
+#: The functions of PostgreSQL that clients call in such queries, as macros of DuckDB.
 _DEFINITIONS = "".join(
     f"CREATE OR REPLACE TEMP MACRO {macro.strip()};" for macro in (*_MACROS.split(";"), _format_type()) if macro.strip()
 )

@@ -1,4 +1,5 @@
-"""What clients of PostgreSQL send for their own sake: transactions, settings, and questions about the server."""
+"""Answers statements that PostgreSQL clients send on their own: transactions, settings, and queries about the server.
+They need no coordinator."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from dataclasses import dataclass
 from dsms.coordinator.postgres.parameters import without_comments, words
 from dsms.model.statement_result import StatementResult
 
-#: The version whose clients find what they expect; they ask for it to know what they may use.
+#: The version of PostgreSQL that the server reports. Clients ask for it to know which features they may use.
 VERSION = "15.0"
-#: What the server says of itself when a session begins, and on SHOW.
+#: The settings that the server reports when a session begins, and on SHOW.
 SETTINGS = {
     "server_version": VERSION,
     "server_encoding": "UTF8",
@@ -55,15 +56,15 @@ _SETTING = re.compile(
 
 @dataclass(frozen=True)
 class Familiar:
-    """The result of a statement that has one without the coordinator. `transaction`: whether the client thinks that it
-    is in a transaction afterwards; None: as before."""
+    """The result of a statement that is answered without the coordinator. `transaction`: whether the client regards
+    itself as inside a transaction afterwards; None: as before."""
 
     result: StatementResult
     transaction: bool | None = None
 
 
 def familiar(sql: str, user: str) -> Familiar | None:
-    """The answer to a statement that clients send for their own sake; None for any other.
+    """The answer to a statement that clients send on their own; None for any other.
 
     >>> familiar("SELECT pg_catalog.version()", "ann").result.rows
     (('PostgreSQL 15.0 (dsms)',),)
@@ -102,7 +103,7 @@ def _function(sql: str, user: str) -> Familiar | None:
 
 
 def _setting(name: str, cast: str | None, divisor: str | None, alias: str | None) -> Familiar | None:
-    """The value of a setting, as a number where it is asked for as one: Grafana takes `server_version_num` so."""
+    """The value of a setting, as a number if the client casts it to one, as Grafana does with `server_version_num`."""
     value: object = _SHOWN.get(name.lower())
     if value is None or ((cast or divisor) and not str(value).isdigit()):
         return None

@@ -1,5 +1,5 @@
-"""The messages of the protocol as bytes: how those of a server are written, and how those of a client are read
-(PostgreSQL's documentation, "Message Formats")."""
+"""Writes the server's messages of the protocol as bytes, and reads those of a client (PostgreSQL's documentation,
+"Message Formats")."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-#: What a client asks before it says who it is.
+#: The codes of requests that a client sends before it authenticates.
 SSL_REQUEST, GSS_REQUEST, CANCEL_REQUEST, VERSION_3 = 80877103, 80877104, 80877102, 196608
 #: The states of a session for ReadyForQuery.
 IDLE, IN_TRANSACTION, FAILED = b"I", b"T", b"E"
@@ -23,13 +23,13 @@ def message(kind: bytes, content: bytes = b"") -> bytes:
 
 
 def text(value: str) -> bytes:
-    """A text that ends with a zero byte."""
+    """A text with a zero byte at its end."""
     return value.replace("\0", "").encode() + b"\0"
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column of an answer: its name, the number of its type, its size (-1: it varies), and whether values are
+    """A column of an answer: its name, the OID of its type, its size (-1: it varies), and whether its values are
     binary."""
 
     name: str
@@ -39,7 +39,7 @@ class Field:
 
 
 def row_description(fields: Sequence[Field]) -> bytes:
-    """What the columns of the rows are."""
+    """The description of the columns of the rows that follow."""
     parts = [
         text(field.name) + struct.pack("!ihihih", 0, 0, field.oid, field.size, -1, int(field.binary))
         for field in fields
@@ -58,7 +58,7 @@ def data_row(values: Sequence[bytes | None]) -> bytes:
 
 
 def failure(code: str, reason: str, hint: str | None = None, position: int | None = None) -> bytes:
-    """An error with its SQLSTATE; `position` is the place in the query, in characters from 1 on."""
+    """An error with its SQLSTATE. `position` is the location in the query, in characters from 1 on."""
     return _report(b"E", "ERROR", {"C": code, "M": reason, "H": hint, "P": None if position is None else str(position)})
 
 
@@ -68,12 +68,12 @@ def fatal(code: str, reason: str, hint: str | None = None) -> bytes:
 
 
 def copy_out(columns: int) -> bytes:
-    """Lines of COPY follow, with so many columns as text."""
+    """Says that lines of COPY follow, with this number of columns as text."""
     return message(b"H", b"\0" + columns.to_bytes(2, "big") + b"\0\0" * columns)
 
 
 def notice(reason: str) -> bytes:
-    """A notice beside a result."""
+    """A notice that accompanies a result."""
     return _report(b"N", "NOTICE", {"C": "00000", "M": reason})
 
 
@@ -84,21 +84,21 @@ def _report(kind: bytes, severity: str, fields: Mapping[str, str | None]) -> byt
 
 
 class Reader:
-    """Reads the content of a message from left to right. Raises Malformed where it is too short."""
+    """Reads the content of a message from left to right. Raises Malformed if it is too short."""
 
     def __init__(self, content: bytes) -> None:
         self._content, self._at = content, 0
 
     def number(self, size: int) -> int:
-        """A signed number of so many bytes."""
+        """A signed number of `size` bytes."""
         return int.from_bytes(self.taken(size), "big", signed=True)
 
     def numbers(self, size: int) -> list[int]:
-        """A list of numbers, after a count of two bytes."""
+        """A list of numbers, preceded by its length in two bytes."""
         return [self.number(size) for _ in range(self.number(2))]
 
     def taken(self, size: int) -> bytes:
-        """So many bytes."""
+        """The next `size` bytes."""
         end = self._at + size
         if size < 0 or end > len(self._content):
             raise Malformed("a message is shorter than it says")
@@ -117,7 +117,7 @@ class Reader:
             raise Malformed("a text is not UTF-8") from error
 
     def value(self) -> bytes | None:
-        """A value with its length; None for NULL."""
+        """A value, preceded by its length; None for NULL."""
         size = self.number(4)
         return None if size == -1 else self.taken(size)
 
@@ -128,4 +128,4 @@ class Reader:
 
 
 class Malformed(Exception):
-    """A client that does not keep to the protocol."""
+    """A client violates the protocol."""

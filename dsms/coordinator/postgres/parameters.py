@@ -1,18 +1,19 @@
-"""Statements as clients send them: cut apart, and with their parameters filled in."""
+"""Splits scripts into statements, and fills in the parameters of a statement."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-#: What is no place for a parameter or an end of a statement: texts, quoted names, comments; and what is.
+#: Matches a text, a quoted name or a comment, which contain neither parameters nor ends of statements; else a parameter
+#: or the end of a statement.
 _PARTS = re.compile(
     r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$\$.*?\$\$|--[^\n]*|/\*.*?\*/|(?P<parameter>\$\d+)|(?P<end>;)""", re.DOTALL
 )
 
 
 def filled(sql: str, literals: Sequence[str]) -> str:
-    """The statement with `$1`, `$2`, … replaced by literals. Raises IndexError where one is missing.
+    """The statement with `$1`, `$2`, … replaced by literals. Raises IndexError if one is missing.
 
     >>> filled("SELECT '$1', $2 FROM t -- $3", ["7", "'x'"])
     "SELECT '$1', 'x' FROM t -- $3"
@@ -31,7 +32,7 @@ def filled(sql: str, literals: Sequence[str]) -> str:
 
 
 def parameters_in(sql: str) -> int:
-    """The greatest number of a parameter.
+    """The greatest number of a parameter; 0 if there are no parameters.
 
     >>> parameters_in("SELECT $2, '$9'"), parameters_in("SELECT 1")
     (2, 0)

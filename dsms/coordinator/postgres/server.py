@@ -1,4 +1,4 @@
-"""Listening for clients of PostgreSQL: who they are, and their sessions."""
+"""The server for PostgreSQL clients: connections, authentication, and sessions."""
 
 from __future__ import annotations
 
@@ -33,48 +33,48 @@ from dsms.model.principal import ANYBODY, Caller, Principal
 from operators.core.errors import ConfigError, DsmsError, ExternalError
 
 log = structlog.get_logger()
-#: More clients are refused, and no message is longer than this.
+#: The most clients at a time, and the most bytes of a message.
 MOST_CLIENTS, LONGEST_MESSAGE = 100, 16 * 1024 * 1024
-#: A client has to say who it is within this time; of those that have not, so many are waited for.
+#: The seconds within which a client has to authenticate, and the most connections that have not done so yet.
 LOGIN_S, MOST_ARRIVING = 10.0, 200
-#: How long a wrong token has to wait for its refusal.
+#: The delay in seconds of the refusal of a wrong token.
 _PAUSE_S = 0.5
 _NOBODY = Principal("", "reader")
 
 
 class Served(Executes, Protocol):
-    """What the clients use."""
+    """The part of the coordinator that the clients use."""
 
     @property
     def audit(self) -> Audit:
-        """Where refused clients are noted."""
+        """The audit log, which gets an entry for each refused client."""
         ...
 
     @property
     def results(self) -> Results:
-        """What clients subscribe to."""
+        """The results that clients subscribe to."""
         ...
 
 
 class Refusal(Exception):
-    """A client that is not let in: SQLSTATE and reason."""
+    """A client is not admitted; the arguments are the SQLSTATE and the reason."""
 
 
 @dataclass
 class PostgresServer:
-    """Serves clients. A client is whoever has the token that it gives as its password; without `access` anybody is."""
+    """Serves clients. The password of a client is its token; without `access` everybody is admitted."""
 
     service: Served
     access: Access | None
     tls: ssl.SSLContext | None = None
-    #: The statements that run, by the numbers that a client was told to cancel them.
+    #: The cancel events of running statements, by the key that the client got to cancel them.
     _running: dict[tuple[int, int], threading.Event] = field(default_factory=dict)
-    #: How many clients were let in and are connected.
+    #: The number of admitted clients that are connected.
     _clients: int = 0
     _arriving: Arrivals[asyncio.StreamWriter] = field(
         default_factory=lambda: Arrivals(MOST_ARRIVING, lambda writer: writer.transport.abort())
     )
-    #: Of the server's own event loop, from the first subscription on.
+    #: The feeds, which belong to the server's own event loop; they exist from the first subscription on.
     _feeds: Feeds | None = None
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class PostgresServer:
             self._feeds.close()
 
     async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, from its first byte to its last."""
+        """Serves one connection, from its first byte to its last."""
         self._arriving.add(writer)
         try:
             await self._served(reader, writer)
@@ -118,7 +118,7 @@ class PostgresServer:
     async def _in_session(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, settings: dict[str, str], caller: Caller
     ) -> None:
-        """All that a client asks once it is let in."""
+        """Serves all requests of an admitted client."""
         key = (secrets.randbelow(2**31), secrets.randbelow(2**31))
         follow = partial(self._followed, caller, key)
         session = Session(partial(self._run, caller, key), partial(_say, writer), follow)
@@ -131,7 +131,8 @@ class PostgresServer:
             await session.take(kind, await _content(reader))
 
     async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, str] | None:
-        """What the client says of itself, after TLS has begun if it wants that; None if it only cancels something."""
+        """The settings that the client sends, after starting TLS if the client asks for it; None if the client only
+        cancels a statement."""
         while True:
             content = Reader(await _content(reader))
             match content.number(4):
@@ -150,7 +151,7 @@ class PostgresServer:
                     raise Refusal("0A000", "only version 3.0 of the protocol is spoken here")
 
     async def _let_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Principal:
-        """Who the client is, by the token that is its password."""
+        """The principal of the client, by the token that it sends as its password."""
         if self.access is None:
             return ANYBODY.principal
         await _say(writer, message(b"R", struct.pack("!i", 3)))
@@ -185,7 +186,7 @@ class PostgresServer:
     async def _followed(
         self, caller: Caller, key: tuple[int, int], wanted: Subscription
     ) -> AsyncGenerator[Subscribed | list[bytes] | Refused, None]:
-        """How a result is subscribed to, then its changes, until the client cancels; or why not."""
+        """The subscription to a result, then its changes, until the client cancels; or an error."""
         cancelled = self._running[key] = threading.Event()
         try:
             caller.principal.check_read(wanted.name)
@@ -217,7 +218,7 @@ async def _say(writer: asyncio.StreamWriter, content: bytes) -> None:
 
 
 async def _content(reader: asyncio.StreamReader) -> bytes:
-    """The content of a message after its kind, or of one without a kind."""
+    """The content of a message, whose kind, if it has one, was read before."""
     size = int.from_bytes(await reader.readexactly(4), "big", signed=True)
     if not 4 <= size <= LONGEST_MESSAGE:
         raise Malformed(f"a message of {size} bytes")
@@ -226,8 +227,8 @@ async def _content(reader: asyncio.StreamReader) -> bytes:
 
 @contextmanager
 def serving(server: PostgresServer, host: str, port: int) -> Iterator[int]:
-    """Serves in a thread while it lasts; gives the port, which is a free one for 0. ConfigError where it cannot be
-    listened to."""
+    """Serves in a thread inside the block; yields the port, which is a free one for 0. Raises ConfigError if the server
+    cannot listen on the port."""
     begun: list[int | OSError] = []
     ready, loop = threading.Event(), asyncio.new_event_loop()
     stopping = asyncio.Event()
@@ -242,7 +243,7 @@ def serving(server: PostgresServer, host: str, port: int) -> Iterator[int]:
         begun.append(listening.sockets[0].getsockname()[1])
         ready.set()
         await stopping.wait()
-        listening.close()  # the sessions end with the loop, which cancels them
+        listening.close()  # the end of the loop cancels the sessions
 
     def run() -> None:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:

@@ -1,7 +1,7 @@
-"""One session of a client: the messages that it sends, and what is answered to each.
+"""One session of a client: answers the messages that the client sends.
 
-Statements are run one after the other, in a thread; the session reads on when one has ended. As PostgreSQL does, it
-skips what follows an error of the extended protocol up to the next Sync.
+Statements run one after the other, in a thread; the session reads the next message when a statement has ended. Like
+PostgreSQL, it skips the messages between an error of the extended protocol and the next Sync.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from dsms.coordinator.postgres.subscriptions import Subscribed, Subscription, su
 from dsms.coordinator.postgres.values import TEXT, Unwritable, literal, writer_of
 from operators.core.errors import SqlError
 
-#: Runs a statement; the answer, or why there is none.
+#: Runs a statement; returns its outcome, or the error.
 Run = Callable[[str], Awaitable[Outcome | Refused]]
-#: Follows a result: how it is subscribed to, then lines of its changes, or at any time why there are no more.
+#: Follows a result: yields the subscription, then lines of changes, and the error if it fails.
 Follow = Callable[[Subscription], AsyncGenerator[Subscribed | list[bytes] | Refused, None]]
 _ROWS_A_PIECE = 256
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A statement with parameters of some types, by their numbers in pg_type; 0: any."""
+    """A statement with the types of its parameters, as OIDs in pg_type; 0: any type."""
 
     sql: str
     oids: tuple[int, ...] = ()
 
     def with_values(self, values: Sequence[bytes | None], formats: list[int]) -> str:
-        """The statement with its parameters. Raises Malformed where one is missing."""
+        """The statement with the values of its parameters. Raises Malformed if one is missing."""
         oids = [*self.oids, *[0] * (len(values) - len(self.oids))]
         binary = [bool(form) for form in _each(formats, len(values))]
         literals = [literal(value, oid, binary=form) for value, oid, form in zip(values, oids, binary, strict=True)]
@@ -45,8 +45,8 @@ class Prepared:
 
 @dataclass
 class Portal:
-    """A statement that is ready to run, the forms in which its columns are wanted, and its outcome with the rows that
-    were sent so far."""
+    """A statement that is ready to run, the formats (text or binary) that the client wants for its columns, its
+    outcome, and the number of rows sent so far."""
 
     sql: str
     formats: list[int]
@@ -56,7 +56,7 @@ class Portal:
 
 @dataclass
 class Session:
-    """What a client has prepared, and how it gets answers: `send` takes the bytes of messages."""
+    """The prepared statements, portals and state of a client. `send` sends the bytes of messages to the client."""
 
     run: Run
     send: Callable[[bytes], Awaitable[None]]
@@ -67,7 +67,7 @@ class Session:
     _skipping: bool = False
 
     async def take(self, kind: bytes, content: bytes) -> None:
-        """Answers one message. Raises Malformed for one that is none."""
+        """Answers one message. Raises Malformed if it is invalid."""
         if self._skipping and kind != b"S":
             return
         reader = Reader(content)
@@ -93,11 +93,11 @@ class Session:
                 await self._fail(Refused("0A000", f"messages of kind {kind.decode(errors='replace')!r} are not known"))
 
     async def ready(self) -> None:
-        """Says that the next statement may come."""
+        """Tells the client that it may send the next statement."""
         await self.send(message(b"Z", self.state))
 
     async def _query(self, script: str) -> None:
-        """The simple protocol: statements that run one by one until one fails."""
+        """The simple protocol: runs statements one by one until one fails."""
         statements, at = statements_in(script), 0
         if not statements:
             await self.send(message(b"I"))
@@ -119,7 +119,7 @@ class Session:
         await self.ready()
 
     async def _copied(self, wanted: Subscription) -> Refused | None:
-        """Sends the changes of a result by COPY until they end; what has ended them before."""
+        """Sends the changes of a result by COPY until they end. Returns the error if one has ended them early."""
         count = 0
         async with aclosing(self.follow(wanted)) as parts:
             async for part in parts:
@@ -189,7 +189,7 @@ class Session:
             await self._tell_columns(portal.outcome, portal.formats)
 
     async def _describe_statement(self, name: str) -> None:
-        """The parameters, and the columns as they are where all of these are NULL."""
+        """Sends the types of the parameters, and the columns of the statement when all parameters are NULL."""
         if (prepared := self.prepared.get(name)) is None:
             await self._fail(Refused("26000", f'there is no prepared statement "{name}"'))
             return
@@ -213,7 +213,7 @@ class Session:
             await self.send(messages.row_description(_fields(outcome, formats)))
 
     async def _ran(self, portal: Portal) -> bool:
-        """Runs the statement of a portal unless that was done; whether there is an outcome."""
+        """Runs the statement of a portal unless it has run already. Returns whether there is an outcome."""
         if portal.outcome is None:
             outcome = await self.run(portal.sql)
             if isinstance(outcome, Refused):
@@ -255,7 +255,7 @@ class Session:
         await self.send(message(b"3"))
 
     async def _fail(self, why: Refused) -> None:
-        """An error of the extended protocol: what follows is skipped up to the next Sync."""
+        """Sends an error of the extended protocol: the messages that follow are skipped up to the next Sync."""
         self._skipping = True
         await self._tell(why)
 
@@ -277,7 +277,7 @@ def _fields(outcome: Outcome, formats: list[int]) -> list[Field]:
 
 
 def _each(formats: list[int], count: int) -> list[int]:
-    """The form of each of so many values: none given is text for all, one given is that for all."""
+    """The format of each of `count` values. No given format means text for all; a single one applies to all."""
     if len(formats) == 1:
         return formats * count
     if formats and len(formats) != count:

@@ -1,5 +1,4 @@
-"""What a statement of a client gives: by the coordinator, by what clients ask for their own sake, or by a catalog as
-PostgreSQL has it."""
+"""Runs a client's statement: by the coordinator, by a built-in answer (`familiar`), or over PostgreSQL's catalog."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
 
 _CATALOG = re.compile(r"\b(pg_catalog\s*\.|information_schema\s*\.|(from|join)\s+pg_\w+)", re.IGNORECASE)
 _READING = ("SELECT", "WITH", "VALUES", "SHOW", "DESCRIBE", "EXPLAIN")
-#: Classes of errors with their SQLSTATE; the first one that fits counts.
+#: Classes of errors with their SQLSTATE; the first match applies.
 _CODES: tuple[tuple[type[DsmsError], str], ...] = (
     (NotFound, "42P01"),
     (SqlError, "42601"),
@@ -38,10 +37,10 @@ _CODES: tuple[tuple[type[DsmsError], str], ...] = (
 
 
 class Executes(Protocol):
-    """What runs statements."""
+    """Runs statements."""
 
     def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
-        """The results of statements."""
+        """Runs the statements and returns their results."""
         ...
 
     def readable(self, caller: Caller) -> list[ReadableObject]:
@@ -49,14 +48,14 @@ class Executes(Protocol):
         ...
 
     def answered(self, asked: Asked, cancelled: threading.Event) -> StatementResult:
-        """What DuckDB answers to a question over relations that are given."""
+        """DuckDB's answer to a query over the relations that the query comes with."""
         ...
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a statement, with the types of its columns; and whether the client thinks that it is in a
-    transaction afterwards (None: as before)."""
+    """The result of a statement, with the types of its columns. `transaction`: whether the client regards itself as
+    inside a transaction afterwards; None: as before."""
 
     result: StatementResult
     types: tuple[Type, ...] = ()
@@ -64,7 +63,7 @@ class Outcome:
 
     @property
     def tag(self) -> str:
-        """How PostgreSQL calls what was done: `SELECT 3`, `INSERT 0 2`, `CREATE VIEW`.
+        """PostgreSQL's command tag: `SELECT 3`, `INSERT 0 2`, `CREATE VIEW`.
 
         >>> Outcome(StatementResult("INSERT", "2 rows at instant 7")).tag
         'INSERT 0 2'
@@ -79,7 +78,7 @@ class Outcome:
 
 
 def outcome_of(sql: str, service: Executes, caller: Caller, cancelled: threading.Event) -> Outcome:
-    """The outcome of one statement. Raises what the coordinator raises."""
+    """Runs one statement and returns its outcome. Raises the errors of the coordinator."""
     if (known := familiar(sql, caller.principal.name)) is not None:
         return _typed(known.result, known.transaction)
     if words(sql, 1) == ("SELECT",) and _CATALOG.search(sql):
@@ -96,7 +95,7 @@ def _typed(result: StatementResult, transaction: bool | None = None) -> Outcome:
 
 
 def reads(sql: str) -> bool:
-    """Whether a statement gives rows and changes nothing, so that it may be run to learn what its columns are.
+    """Whether a statement returns rows and changes nothing, so that it may be run to find out its columns.
 
     >>> reads("SELECT 1"), reads("INSERT INTO t VALUES (1)"), reads("BEGIN")
     (True, False, False)
@@ -105,13 +104,14 @@ def reads(sql: str) -> bool:
 
 
 def gives_rows(sql: str) -> bool:
-    """Whether a statement may give rows: one that reads, or one with RETURNING."""
+    """Whether a statement may return rows: it reads, or it has RETURNING."""
     return reads(sql) or "RETURNING" in sql.upper()
 
 
 @dataclass(frozen=True)
 class Refused:
-    """An error as PostgreSQL tells it: SQLSTATE, reason, hint, and the place in the statement, from 1 on."""
+    """An error in PostgreSQL's terms: SQLSTATE, reason, hint, and the location in the statement, in characters from 1
+    on."""
 
     code: str
     reason: str
@@ -119,12 +119,12 @@ class Refused:
     position: int | None = None
 
     def moved(self, offset: int) -> Refused:
-        """The same for a statement that begins so many characters later."""
+        """The same error in a script in which the statement begins after `offset` characters."""
         return self if self.position is None else replace(self, position=self.position + offset)
 
 
 def refused(error: DsmsError, sql: str) -> Refused:
-    """An error of the coordinator.
+    """An error of the coordinator in PostgreSQL's terms.
 
     >>> refused(SqlError("no such column", line=2, column=3, hint="have: a"), "SELECT\\n  b")
     Refused(code='42601', reason='no such column', hint='have: a', position=10)

@@ -1,7 +1,7 @@
 """`COPY (SUBSCRIBE result) TO STDOUT`: the changes of a result as lines of COPY, as they are committed.
 
-A line has the instant of a change, its operation (`+`, `u` or `-`) and the values of the row; what a removed row of a
-result with a key had beside the key is \\N.
+A line has the instant of a change, its operation (`+`, `u` or `-`) and the values of the row. If a row of a result with
+a key is removed, its columns outside the key are \\N.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dsms.coordinator.results.feed import FeedRequest, Feeds, FeedSettings, From
 from dsms.model.principal import Principal
 from operators.core.errors import ExternalError, SqlError
 
-#: A client that cancels, or has gone, is noticed after so many seconds without a change.
+#: A cancel or a disconnect of the client is noticed after this many seconds without a change.
 SETTINGS = FeedSettings(beat_s=1.0)
 _COPY = re.compile(
     r"""\s* copy \s* \( \s* (subscribe|tail) \s+ (to\s+)? (?P<name> "(?:[^"]|"")+" | \w+ ) \s*
@@ -34,7 +34,7 @@ _ESCAPED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A result, whether its changes so far come first, and whether those to come follow."""
+    """A result, whether to send its changes so far (`snapshot`), and whether to send later ones (`follow`)."""
 
     name: str
     snapshot: bool = True
@@ -42,7 +42,7 @@ class Subscription:
 
 
 def subscription_of(sql: str) -> Subscription | None:
-    """What a statement subscribes to; None if it does not. Raises SqlError for options that are not known.
+    """The subscription in a statement; None if it is not one. Raises SqlError for unknown options.
 
     >>> subscription_of('COPY (SUBSCRIBE "Hot" WITH (SNAPSHOT = false)) TO STDOUT')
     Subscription(name='Hot', snapshot=False, follow=True)
@@ -61,28 +61,28 @@ def subscription_of(sql: str) -> Subscription | None:
 
 
 class Results(Protocol):
-    """What gives results, and feeds of them for the event loop of a server."""
+    """Provides results, and their feeds for the event loop of a server."""
 
     def result(self, name: str) -> Followed:
         """How to follow a result."""
         ...
 
     def more_feeds(self, settings: FeedSettings) -> Feeds:
-        """Feeds that nobody else uses."""
+        """Feeds for this server alone."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """The columns of a result, and its changes as lines of COPY, some at a time; none where there was no change for a
-    while."""
+    """The columns of a result, and batches of its changes as lines of COPY. A batch is empty if there was no change for
+    a while."""
 
     columns: tuple[str, ...]
     lines: AsyncGenerator[list[bytes], None]
 
 
 async def subscribed(wanted: Subscription, result: Followed, feeds: Feeds, principal: Principal) -> Subscribed:
-    """The changes of a result, as long as the token of its reader is good. Raises DsmsError where they cannot be
+    """Subscribes to the changes of a result, until the reader's token expires. Raises DsmsError if they cannot be
     followed."""
     start: From = "earliest" if wanted.snapshot else "latest"
     text = await feeds.opened(FeedRequest(result, "ndjson", None, start, wanted.follow))

@@ -1,5 +1,5 @@
-"""Types and values as PostgreSQL has them: what a column of an answer is, how its values are written, and how a
-parameter becomes a literal."""
+"""PostgreSQL's types and values: determines the type of a column of an answer, writes its values, and turns parameters
+into SQL literals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FLOATS: Final = {700: "!f", 701: "!d"}
 _BOOL, _TEXT, _JSON, _NUMERIC, _TIMESTAMP = 16, 25, 114, 1700, 1114
 _UUID = 2950
 _START = datetime(2000, 1, 1)  # noqa: DTZ001  instants are counted from here, in UTC where they have a zone
-#: How the numbers of dates and times are read, by type: days, or microseconds.
+#: Readers of the binary form of dates and times, by type: from days or microseconds to text.
 _MOMENTS: Final[dict[int, Callable[[int], str]]] = {
     1082: lambda days: str((_START + timedelta(days=days)).date()),
     1083: lambda micros: str((_START + timedelta(microseconds=micros)).time()),
@@ -33,14 +33,14 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 class Type(NamedTuple):
-    """The number of a type in pg_type, and its size in bytes; -1: it varies."""
+    """The OID of a type in pg_type, and its size in bytes; -1: it varies."""
 
     oid: int
     size: int
 
 
 TEXT = Type(_TEXT, -1)
-#: PostgreSQL's types by DuckDB's names of them, up to a bracket; others are JSON.
+#: PostgreSQL's types by the part of DuckDB's type names before a parenthesis; other types become JSON.
 _BY_NAME = {
     "BOOLEAN": Type(_BOOL, 1), "BOOL": Type(_BOOL, 1),
     "TINYINT": Type(21, 2), "SMALLINT": Type(21, 2), "UTINYINT": Type(21, 2),
@@ -57,7 +57,7 @@ _BY_NAME = {
 
 
 def type_of(name: str) -> Type:
-    """The type of a column of a one-time SELECT.
+    """The type of a column of a one-time SELECT, by DuckDB's name of its type.
 
     >>> type_of("BIGINT"), type_of("DECIMAL(9,2)"), type_of("INTEGER[]")
     (Type(oid=20, size=8), Type(oid=1700, size=-1), Type(oid=114, size=-1))
@@ -67,7 +67,7 @@ def type_of(name: str) -> Type:
 
 
 def type_of_values(values: Sequence[object]) -> Type:
-    """The type of a column of which nothing but its values is known, as of SHOW.
+    """The type of a column, derived from its values, as for SHOW.
 
     >>> type_of_values([None, 3]), type_of_values([1, "a"])
     (Type(oid=20, size=8), Type(oid=25, size=-1))
@@ -81,8 +81,8 @@ def type_of_values(values: Sequence[object]) -> Type:
 
 
 def writer_of(type_: Type, *, binary: bool) -> Callable[[object], bytes | None]:
-    """Writes values of a column, in the form that the client asks for. Raises Unwritable for a type that has no binary
-    form here.
+    """A function that writes values of a column, in the format that the client asks for. Raises Unwritable if the type
+    has no binary form here.
 
     >>> writer_of(Type(20, 8), binary=True)(7), writer_of(Type(16, 1), binary=False)(True)
     (b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x07', b't')
@@ -136,7 +136,7 @@ def _of_day(text: str) -> bytes:
 
 
 def _digits(text: str) -> bytes:
-    """A decimal number as digits to the base of 10 000.
+    """The binary form of a decimal number: digits to the base of 10 000.
 
     >>> _numeric(_digits("-10232.250")), _numeric(_digits("0.00001")), _numeric(_digits("0"))
     ('-10232.250', '0.00001', '0')
@@ -149,7 +149,7 @@ def _digits(text: str) -> bytes:
     return head + struct.pack(f"!{len(groups)}h", *groups)
 
 
-#: How values that come as text are written in binary, by type.
+#: Writers of the binary form of values that are given as text, by type.
 _PACKED: Final[dict[int, Callable[[str], bytes]]] = {
     1082: _days,
     1083: _of_day,
@@ -171,7 +171,7 @@ def _as_text(oid: int) -> Callable[[object], bytes]:
 
 
 def literal(value: bytes | None, oid: int, *, binary: bool) -> str:
-    """A parameter as it is written in SQL; a number is one where its type says so, anything else is a text in quotes.
+    """A parameter as an SQL literal: a number or a Boolean if its type says so, else a quoted text.
 
     >>> literal(b"7", 20, binary=False), literal(b"O'Hara", 0, binary=False), literal(None, 0, binary=False)
     ('7', "'O''Hara'", 'NULL')
@@ -189,7 +189,7 @@ def literal(value: bytes | None, oid: int, *, binary: bool) -> str:
 
 
 def _uuid(text: str) -> str:
-    """A UUID as the language writes it: clients may leave out its hyphens."""
+    """A UUID in canonical form: clients may leave out its hyphens."""
     try:
         return str(UUID(text))
     except ValueError as error:
@@ -217,7 +217,7 @@ def _from_binary(value: bytes, oid: int) -> str:
 
 
 def _numeric(value: bytes) -> str:
-    """A number of digits to the base of 10 000, of which the first weighs 10 000 ** weight.
+    """A decimal number as text, from digits to the base of 10 000; the first digit is multiplied by 10 000 ** weight.
 
     >>> _numeric(bytes.fromhex("0003 0001 4000 0003 0001 00e8 09c4"))
     '-10232.250'

@@ -1,4 +1,4 @@
-"""Which data of one Avro schema can be read with another."""
+"""Checks whether data of one Avro schema can be read with another."""
 
 import json
 
@@ -8,7 +8,7 @@ from avro.schema import Schema
 
 
 def unreadable(reader: str, writer: str) -> list[str]:
-    """Why data of the writer's schema cannot be read with the reader's; empty when it can.
+    """The reasons why data of the writer's schema cannot be read with the reader's schema; empty if it can.
 
     >>> unreadable('"long"', '"int"')
     []
@@ -28,7 +28,7 @@ def _parse(text: str) -> Schema:
 
 
 def _plain(node: object) -> object:
-    """The schema without logical types: resolution is defined on the underlying types."""
+    """The schema without logical types, as schema resolution is defined on the underlying types."""
     if isinstance(node, list):
         return [_plain(item) for item in node]
     if isinstance(node, dict):

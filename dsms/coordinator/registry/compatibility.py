@@ -1,4 +1,4 @@
-"""When a schema may follow others under one subject."""
+"""Decides whether a schema may follow the earlier schemas of a subject."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Literal, get_args
 
 Level = Literal["NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"]
 LEVELS: tuple[Level, ...] = get_args(Level)
-#: Why data of a writer's schema, the second, cannot be read with a reader's, the first; empty when it can.
+#: The reasons why data of the second schema (the writer's) cannot be read with the first (the reader's); empty if it
+#: can.
 Unreadable = Callable[[str, str], list[str]]
 
 
 def incompatibilities(level: Level, unreadable: Unreadable, candidate: str, previous: Iterable[str]) -> list[str]:
-    """Why the candidate may not follow the previous schemas (oldest first) at this level; empty when it may.
+    """The reasons why the candidate may not follow the previous schemas (oldest first) at this level; empty if it may.
 
-    BACKWARD: the candidate reads what was written; FORWARD: the older reads what the candidate writes; FULL: both.
-    The plain levels look at the latest schema only, the transitive ones at all.
+    BACKWARD: the candidate reads data of the older schema; FORWARD: the older schema reads data of the candidate;
+    FULL: both. The plain levels compare with the latest schema only, the transitive ones with all.
 
     >>> from dsms.coordinator.registry.avro_compatibility import unreadable
     >>> incompatibilities("BACKWARD", unreadable, '"long"', ['"string"', '"int"'])

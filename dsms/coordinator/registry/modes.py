@@ -1,7 +1,7 @@
-"""Modes of subjects: whether schemas are registered under ids that clients give, under new ones, or not at all.
+"""Modes of subjects: whether schemas are registered under ids that clients give, under new ids, or not at all.
 
-As in Confluent's registry: IMPORT is for schemas that come from another registry with their ids, since records refer to
-these. While a subject imports, it takes no schema without an id, and compatibility is not asked.
+As in Confluent's registry, IMPORT is for schemas from another registry that keep their ids, since records refer to the
+ids. A subject in mode IMPORT accepts no schema without an id, and compatibility is not checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LARGEST_ID: Final = 2**31 - 1
 
 
 def mode_named(text: str) -> Mode | None:
-    """The mode of a name, in any case; None if there is none.
+    """The mode with this name, in upper or lower case; None if it does not exist.
 
     >>> mode_named("import"), mode_named("x")
     ('IMPORT', None)
@@ -23,7 +23,7 @@ def mode_named(text: str) -> Mode | None:
 
 
 def refusal(mode: Mode, subject: str, schema_id: int | None) -> str | None:
-    """Why a subject in a mode takes no schema with this id, or without one; None if it does.
+    """Why a subject in this mode does not accept a schema with this id, or without one; None if it does.
 
     >>> refusal("READWRITE", "s", 9)
     'subject "s" is not in import mode'

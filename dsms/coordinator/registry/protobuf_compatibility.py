@@ -1,4 +1,4 @@
-"""Which messages of one Protobuf schema can be read with another."""
+"""Checks whether messages of one Protobuf schema can be read with another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from connectors.formats.protobuf_schema import parsed_file
 
 _FIELD = FieldDescriptorProto
-#: Types whose values are written in the same way: one can be read as another.
+#: Groups of types with the same encoding: a value of one can be read as another of its group.
 _GROUPS = (
     {_FIELD.TYPE_INT32, _FIELD.TYPE_INT64, _FIELD.TYPE_UINT32, _FIELD.TYPE_UINT64, _FIELD.TYPE_BOOL, _FIELD.TYPE_ENUM},
     {_FIELD.TYPE_SINT32, _FIELD.TYPE_SINT64},
@@ -22,9 +22,9 @@ Messages = Mapping[str, DescriptorProto]
 
 
 def unreadable(reader: Mapping[str, Any], writer: Mapping[str, Any]) -> list[str]:
-    """Why messages of the writer's schema cannot be read with the reader's; empty when they can. A field that only one
-    of them has does no harm, unless the reader requires it: fields are known by their numbers, and may be absent.
-    Messages of imported files are not compared."""
+    """The reasons why messages of the writer's schema cannot be read with the reader's schema; empty if they can. A
+    field that only one of them has is compatible unless the reader requires it: fields are identified by their numbers,
+    and may be absent. Messages of imported files are not compared."""
     old, new = (dict(_messages(parsed_file(schema["file"]))) for schema in (writer, reader))
     named = [name for name, message in old.items() if not message.options.map_entry]
     gone = [f"message {name} is missing" for name in named if name not in new]
@@ -41,7 +41,7 @@ def _messages(file: FileDescriptorProto) -> Iterator[tuple[str, DescriptorProto]
 
 
 def _reasons(reader: str, writer: str, new: Messages, old: Messages) -> Iterator[str]:
-    """Why a message cannot be read as another, by their names."""
+    """The reasons why the message named `writer` cannot be read as the one named `reader`."""
     written = {field.number: field for field in old[writer].field}
     for field in new[reader].field:
         known = written.get(field.number)
@@ -66,7 +66,7 @@ def _changes(reader: FieldDescriptorProto, writer: FieldDescriptorProto, new: Me
 
 
 def _entry(field: FieldDescriptorProto, messages: Messages) -> str:
-    """The name of the message of a map's entries; empty for what is no map."""
+    """The name of the message of a map's entries; empty if the field is no map."""
     name = field.type_name.removeprefix(".")
     return name if name in messages and messages[name].options.map_entry else ""
 

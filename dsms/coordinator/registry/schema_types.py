@@ -1,5 +1,5 @@
-"""The types of schemas that the registry takes. It keeps each schema as a JSON document: one of Avro as it is, one of
-Protobuf with its file and its references (`connectors.formats.protobuf_schema`)."""
+"""The types of schemas that the registry accepts. It keeps each schema as a JSON document: an Avro schema as it is, a
+Protobuf schema with its file and its references (`connectors.formats.protobuf_schema`)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ _COMPILED = "send it compiled, as Confluent's clients for Python do"
 
 
 class InvalidSchema(UserError):
-    """A schema that is none of its type."""
+    """A schema that is not valid for its type."""
 
 
 @dataclass(frozen=True)
 class SchemaType:
-    """What differs between types of schemas. `document` makes a document of what a client sends, its text and its
-    references; `answer` is what clients are told of a document. `check` raises InvalidSchema for a broken document;
-    it is given how to find the schemas to which that refers. `unreadable` compares two documents' texts."""
+    """What differs between types of schemas. `document` builds a document from the text and the references that a
+    client sends; `answer` is the answer to clients for a document. `check` raises InvalidSchema for an invalid
+    document; its last argument finds the schemas to which the document refers. `unreadable` compares the texts of two
+    documents."""
 
     document: Callable[[str, Sequence[Mapping[str, Any]]], str]
     answer: Callable[[str], dict[str, Any]]
@@ -92,7 +93,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     references: list[_Reference] = []
 
 
-#: The types by the names that clients give them, the default first.
+#: The types by the names that clients use, the default first.
 SCHEMA_TYPES: dict[str, SchemaType] = {
     "AVRO": SchemaType(_avro_document, lambda text: {"schema": text}, _check_avro, avro_compatibility.unreadable),
     "PROTOBUF": SchemaType(_protobuf_document, _protobuf_answer, _check_protobuf, _protobuf_unreadable),
@@ -109,7 +110,7 @@ def _type_of(document: object) -> SchemaType:
 
 
 def referred_subjects(text: str) -> list[str]:
-    """The subjects to which a text refers, as far as it is a document.
+    """The subjects to which a document refers; none if the text is not a document.
 
     >>> referred_subjects('{"type": "protobuf", "references": [{"subject": "a"}]}'), referred_subjects("{")
     (['a'], [])
@@ -124,7 +125,7 @@ def referred_subjects(text: str) -> list[str]:
 
 
 def unreadable(reader: str, writer: str) -> list[str]:
-    """Why data of the writer's schema cannot be read with the reader's; empty when it can.
+    """The reasons why data of the writer's schema cannot be read with the reader's schema; empty if it can.
 
     >>> unreadable('{"type": "protobuf", "file": ""}', '"int"')
     ['the schemas are of different types']
@@ -134,8 +135,8 @@ def unreadable(reader: str, writer: str) -> list[str]:
 
 
 def checked(text: str, limits: Limits, version_of: VersionOf) -> str:
-    """The compact text of a valid schema. Raises InvalidSchema or another UserError for any other. `version_of` gives
-    the documents to which it refers."""
+    """The compact text of a schema. Raises InvalidSchema or another UserError if it is not valid. `version_of` returns
+    the documents to which the schema refers."""
     limits.check("schema_length", len(text), "the schema has {} characters")
     try:
         document = json.loads(text)

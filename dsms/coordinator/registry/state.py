@@ -1,6 +1,7 @@
 """The schema registry's contents as immutable data, changed only by events.
 
-An event is a JSON document; applying it twice is the same as once, so a log of events may be replayed from any place.
+An event is a JSON document. Applying it twice has the same effect as once, so a log of events may be replayed from any
+position.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ def _empty() -> Mapping[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A numbered version of a subject. A deleted version is hidden, and kept until it is deleted permanently."""
+    """A numbered version of a subject. A deleted version is hidden, but kept until it is deleted permanently."""
 
     number: int
     schema_id: int
@@ -34,7 +35,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class RegistryState:
-    """Schemas by id, versions by subject in ascending order, compatibility levels. Ids are never taken back.
+    """Schemas by id, versions by subject in ascending order, compatibility levels and modes. Ids are never reused.
 
     >>> event = {"event": "schema", "subject": "s", "version": 1, "id": 1, "schema": '"int"'}
     >>> state = RegistryState().applied(event)
@@ -57,7 +58,7 @@ class RegistryState:
         return change(self, event)
 
     def next_id(self) -> int:
-        """The id a new schema gets."""
+        """The id for a new schema."""
         return max(self.schemas, default=0) + 1
 
 
@@ -98,7 +99,7 @@ def _set_mode(state: RegistryState, event: Event) -> RegistryState:
 
 
 def _set(own: Mapping[str, _Setting], subject: str, value: _Setting | None) -> dict[str, _Setting]:
-    """The settings of subjects with another one for a subject; None takes its own away."""
+    """The settings of subjects with a new value for one subject; None removes its setting."""
     others = {name: old for name, old in own.items() if name != subject}
     return {**others, subject: value} if value else others
 
@@ -130,13 +131,13 @@ class _ModeSet(msgspec.Struct, tag="mode", tag_field="event", frozen=True):
 
 
 def read_event(body: bytes) -> Event:
-    """An event from its JSON. Raises Broken for what is no event.
+    """An event from its JSON. Raises Broken if it is not a valid event.
 
     >>> read_event(b'{"event": "config", "subject": null, "compatibility": "FULL"}')["compatibility"]
     'FULL'
     """
     said = decoded(body, _Schema | _Deletion | _Configuration | _ModeSet)
     if isinstance(said, _Schema):
-        decoded(said.schema.encode(), Any)  # schemas are compared as JSON
+        decoded(said.schema.encode(), Any)  # schemas are compared as JSON, so they have to be JSON
     event: Event = decoded(body, dict[str, Any])
     return event

@@ -1,4 +1,4 @@
-"""A schema registry as a state machine: calls decide, events change, the log is the truth."""
+"""A schema registry as a state machine: calls decide, only events change the state, and the log is the truth."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from operators.core.errors import UserError
 
 
 class RegistryError(UserError):
-    """A refusal with the code that stock registry clients know; its first three digits are the HTTP status.
+    """An error with a code that Confluent clients know; its first three digits are the HTTP status.
 
     >>> RegistryError(40401, 'subject "s" not found').status
     404
@@ -30,7 +30,7 @@ class RegistryError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema where it stands: subject, version, id and the text of its document."""
+    """A registered schema: subject, version, id and the text of its document."""
 
     subject: str
     version: int
@@ -39,9 +39,10 @@ class RegisteredSchema:
 
 
 class SchemaRegistry:
-    """What clients can do with the registry. Each writing call passes one event to `log`, then applies it.
+    """What clients can do with the registry. Each call that writes passes one event to `log`, then applies it.
 
-    Writers take turns, so `log` sees the events in the order of their decisions; it may call `apply` itself.
+    Only one call writes at a time, so `log` gets the events in the order of their decisions; it may call `apply`
+    itself.
 
     >>> registry = SchemaRegistry()
     >>> registry.register("a-value", '"int"'), registry.register("b-value", ' "int" ')
@@ -57,12 +58,13 @@ class SchemaRegistry:
         self.state = RegistryState()
 
     def apply(self, event: Event) -> None:
-        """Takes over an event read from the log; applying one again changes nothing."""
+        """Applies an event read from the log; applying it again changes nothing."""
         with self._applying:
             self.state = self.state.applied(event)
 
     def register(self, subject: str, schema_text: str) -> int:
-        """The schema's id; a new version unless the subject has the schema. Equal schemas have one id everywhere."""
+        """Registers a schema as a new version, unless the subject has it, and returns its id. Equal schemas have the
+        same id under all subjects."""
         text, key = self._checked(schema_text)
         with self._writing:
             existing = self._find(subject, key)
@@ -77,8 +79,9 @@ class SchemaRegistry:
             return schema_id
 
     def submit(self, subject: str, schema_text: str, schema_id: int | None = None, version: int | None = None) -> int:
-        """The id of a schema that a client registers, as the mode of the subject allows. With an id, which it does in
-        mode IMPORT alone, the schema gets it, and the version if one is given; 42205 where that is not permitted.
+        """Registers a schema as the mode of the subject allows, and returns its id. In mode IMPORT the schema gets the
+        given id, and the given version if there is one; other modes accept no id. Raises RegistryError 42205 if the
+        mode does not permit the call.
 
         >>> registry = SchemaRegistry()
         >>> registry.set_mode("IMPORT", "s")
@@ -98,7 +101,7 @@ class SchemaRegistry:
         return schema_id
 
     def _import(self, subject: str, schema: tuple[str, str], schema_id: int, version: int | None) -> None:
-        """Registers a schema, given by text and identity, under an id that no other schema has."""
+        """Registers a schema, given by its text and identity, under an id that no other schema has."""
         text, key = schema
         versions = self.state.subjects.get(subject, ())
         known = self.state.schemas.get(schema_id)
@@ -114,15 +117,15 @@ class SchemaRegistry:
         self._commit({"event": "schema", "subject": subject, "version": number, "id": schema_id, "schema": stored})
 
     def mode_of(self, subject: str) -> Mode:
-        """The mode that holds for a subject: its own, or that of all."""
+        """The mode that applies to a subject: its own, or the global one."""
         return self.state.modes.get(subject, self.state.mode)
 
     def mode(self, subject: str | None = None) -> Mode | None:
-        """The mode of all subjects, or a subject's own one if it was set."""
+        """The global mode; of a subject its own mode, None if none was set."""
         return self.state.mode if subject is None else self.state.modes.get(subject)
 
     def set_mode(self, name: str, subject: str | None = None, *, force: bool = False) -> Mode:
-        """Sets the mode, of all subjects or of one. IMPORT needs `force` where there are schemas already."""
+        """Sets the mode, global or of one subject. IMPORT needs `force` if there are schemas already."""
         mode = mode_named(name)
         if mode is None:
             raise RegistryError(42204, f'mode "{name}" unknown', hint=f"have: {', '.join(MODES)}")
@@ -133,7 +136,7 @@ class SchemaRegistry:
         return mode
 
     def reset_mode(self, subject: str | None = None) -> Mode:
-        """Resets a subject to the mode of all, or that to READWRITE; returns the mode before."""
+        """Resets a subject to the global mode, or the global mode to READWRITE; returns the previous mode."""
         old = self.mode(subject)
         if old is None:
             raise RegistryError(40409, f'subject "{subject}" has no mode of its own')
@@ -141,7 +144,7 @@ class SchemaRegistry:
         return old
 
     def lookup(self, subject: str, schema_text: str, *, deleted: bool = False) -> RegisteredSchema:
-        """Where the schema stands under the subject, or 40403."""
+        """The version of the subject that has the schema. Raises RegistryError 40403 if no version has it."""
         _, key = self._checked(schema_text)
         self._versions(subject, deleted=deleted)
         match = self._find(subject, key, deleted=deleted)
@@ -150,7 +153,7 @@ class SchemaRegistry:
         return self._registered(subject, match)
 
     def by_id(self, schema_id: int) -> str:
-        """The text of a schema. It stays readable after every deletion, because logs go on referring to it."""
+        """The text of a schema. It stays readable after deletion, because records in logs still refer to it."""
         text = self.state.schemas.get(schema_id)
         if text is None:
             raise RegistryError(40403, f'schema id "{schema_id}" not found')
@@ -167,7 +170,7 @@ class SchemaRegistry:
         ]
 
     def subjects(self, *, deleted: bool = False) -> list[str]:
-        """The names of the subjects, those that are wholly deleted only on demand."""
+        """The names of the subjects; fully deleted ones only with `deleted`."""
         return sorted(
             s for s, versions in self.state.subjects.items() if deleted or not all(v.deleted for v in versions)
         )
@@ -181,7 +184,7 @@ class SchemaRegistry:
         return self._registered(subject, self._version(subject, version, deleted=deleted))
 
     def document(self, subject: str, version: int) -> dict[str, Any]:
-        """The document of a version of a subject, whether it is hidden or not."""
+        """The document of a version of a subject, deleted or not."""
         document: dict[str, Any] = json.loads(self.version(subject, version, deleted=True).schema)
         return document
 
@@ -195,7 +198,7 @@ class SchemaRegistry:
         return [id_ for id_, text in referring if wanted.intersection(references_of(json.loads(text)))]
 
     def compatibility(self, subject: str | None = None) -> Level | None:
-        """The global level, or a subject's own one if it was set."""
+        """The global level; of a subject its own level, None if none was set."""
         return self.state.level if subject is None else self.state.levels.get(subject)
 
     def set_compatibility(self, level: str, subject: str | None = None) -> Level:
@@ -207,7 +210,7 @@ class SchemaRegistry:
         raise RegistryError(42203, f'compatibility level "{level}" unknown', hint=f"have: {', '.join(LEVELS)}")
 
     def reset_compatibility(self, subject: str | None = None) -> Level:
-        """Resets a subject to the global level, or the global level to BACKWARD; returns the level before."""
+        """Resets a subject to the global level, or the global level to BACKWARD; returns the previous level."""
         old = self.state.level if subject is None else self.state.levels.get(subject)
         if old is None:
             raise RegistryError(40408, f'subject "{subject}" has no compatibility level of its own')
@@ -215,16 +218,15 @@ class SchemaRegistry:
         return old
 
     def check(self, subject: str, schema_text: str, version: str | int | None = None) -> list[str]:
-        """Why the schema may not follow that version (None: those its level looks at); empty when it may.
-
-        A missing version is an error, a missing subject has nothing to be compatible with.
-        """
+        """The reasons why the schema may not follow that version (None: the versions that the subject's level compares
+        with); empty if it may. A missing version is an error. Without a version, a missing subject is compatible."""
         text, _ = self._checked(schema_text)
         earlier = self._texts(subject) if version is None else [self.version(subject, version).schema]
         return incompatibilities(self._level(subject), schema_types.unreadable, text, earlier)
 
     def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
-        """Hides all versions; `permanent` forgets those that are hidden already. Returns their numbers."""
+        """Marks all versions as deleted; with `permanent`, removes versions that are already marked. Returns their
+        numbers."""
         with self._writing:
             versions = self._versions(subject, deleted=permanent)
             if permanent and not all(v.deleted for v in versions):
@@ -235,7 +237,8 @@ class SchemaRegistry:
             return numbers
 
     def delete_version(self, subject: str, version: str | int, *, permanent: bool = False) -> int:
-        """Hides one version; `permanent` forgets one that is hidden already. Returns its number."""
+        """Marks one version as deleted; with `permanent`, removes a version that is already marked. Returns its
+        number."""
         with self._writing:
             wanted = self._version(subject, version, deleted=permanent)
             if permanent and not wanted.deleted:
@@ -249,7 +252,7 @@ class SchemaRegistry:
             return wanted.number
 
     def _checked(self, text: str) -> tuple[str, str]:
-        """The compact text of a valid schema, and its identity."""
+        """The compact text of a schema and its identity. Raises RegistryError 42201 if it is not valid."""
         try:
             return schema_types.checked(text, self._limits, self.document), _identity(text)
         except RegistryError:
@@ -280,13 +283,14 @@ class SchemaRegistry:
             )
 
     def _refuse_referenced(self, subject: str, numbers: Sequence[int]) -> None:
-        """Schemas of records have to stay readable, so what they import stays."""
+        """Refuses to delete versions that other schemas import: the schemas of records have to stay readable."""
         if referring := self._referring(subject, set(numbers)):
             ids = ", ".join(map(str, referring))
             raise RegistryError(42206, f'subject "{subject}" cannot be deleted: schemas refer to it: {ids}')
 
     def _refuse_deleted_references(self, text: str) -> None:
-        """What is deleted can be forgotten for good, and then a schema that imports it could not be read."""
+        """Refuses a schema that imports a deleted version: when that is removed for good, the schema would become
+        unreadable."""
         for subject, number in references_of(json.loads(text)):
             self.version(subject, number)
 
@@ -336,5 +340,5 @@ def _version_number(version: str | int) -> int | None:
 
 
 def _identity(text: str) -> str:
-    """Equal for schemas that differ only in spacing and in the order of attributes."""
+    """The identity of a schema: equal for schemas that differ only in spacing and in the order of attributes."""
     return json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""The changes of a result as the JSON documents that clients get."""
+"""Turns the records of a result topic into the JSON documents of changes that clients get."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from operators.core.decoding import Broken, decoded
 from operators.core.errors import UserError
 
 _OPS = (b"+", b"u", b"-")
-#: A Kafka message; its key, value, headers, partition and offset are used.
+#: A Kafka message; this module uses its key, value, headers, partition and offset.
 Message = Any
 
 
@@ -37,7 +37,7 @@ class Followed:
     schema: pa.Schema
     keys: tuple[str, ...]
     format: Format
-    #: The cluster whose mark every record has; None: records count without one.
+    #: The cluster whose mark every record must have; None: records are valid without a mark.
     marked_by: str | None = None
 
     @property
@@ -68,7 +68,7 @@ class _Place(msgspec.Struct):
 
 
 def followed(item: Object, catalog: Catalog) -> Followed:
-    """The result of a view, a query or a table; UserError for an object without changes of its own."""
+    """The result of a view, a query or a table. Raises UserError for an object without changes of its own."""
     if isinstance(item, Table):
         schema, keys = schema_and_keys(item, catalog)
         source = item.source
@@ -84,10 +84,10 @@ def followed(item: Object, catalog: Catalog) -> Followed:
 
 
 def lines_of(result: Followed, messages: Sequence[Message], refused: Refused = lambda *_: None) -> list[Line]:
-    """The changes among the records of one partition; heartbeats are left out, and so is what is no change of the
-    result, of which `refused` hears.
+    """The changes among the records of one partition. Heartbeats are left out, and so are records that are no change of
+    the result, which are passed to `refused`.
 
-    The document of a change has the row under `row`. Of a deleted row of a keyed result only the key is known; it is
+    The document of a change has the row under `row`. For a deleted row of a keyed result only the key is known; it is
     under `key`.
     """
     kept = [message for message in messages if _is_change(message, result.marked_by, refused)]
@@ -122,7 +122,7 @@ def _line(message: Message, text: bytes) -> Line:
     raw = msgspec.Raw(text)
     change = _Document(op, None if deleted else raw, raw if deleted else None, ts)
     place = _Place(message.partition(), message.offset())
-    # one object of both: {"op":"+"} and {"partition":0,"offset":7} give {"op":"+","partition":0,"offset":7}
+    # merges two objects: {"op":"+"} and {"partition":0,"offset":7} become {"op":"+","partition":0,"offset":7}
     document = msgspec.json.encode(change)[:-1] + b"," + msgspec.json.encode(place)[1:]
     return Line(place.partition, place.offset + 1, document)
 
@@ -130,7 +130,7 @@ def _line(message: Message, text: bytes) -> Line:
 def _texts(
     result: Followed, part: Literal["key", "value"], messages: Sequence[Message], refused: Refused
 ) -> Iterator[tuple[int, bytes]]:
-    """The rows or keys of the records as JSON text, by offset; those of a JSON topic are that already."""
+    """The rows or keys of the records as JSON text, by offset. A JSON topic has them in this form already."""
     bodies = [(message.key() if part == "key" else message.value()) or b"" for message in messages]
     names = result.keys if part == "key" else result.schema.names
     schema = pa.schema([result.schema.field(name) for name in names])
@@ -147,7 +147,7 @@ def _texts(
 
 
 def _not_json(bodies: Sequence[bytes]) -> dict[int, str]:
-    """Why some bodies are no JSON objects, by index."""
+    """The bodies that are not JSON objects: their indices, with the reasons."""
     wrong: dict[int, str] = {}
     for at, body in enumerate(bodies):
         try:

@@ -1,8 +1,8 @@
-"""Reading one's own writes: whether a result covers published records.
+"""Read-your-writes: decides whether a result covers published records.
 
 The law: a result covers a record once the query has processed the record's offset and its frontier has passed the
-record's instant. The executor reports both after it has committed an epoch, so the effect of the record is in the
-result's topic by then, and is final.
+record's instant. The executor reports both after it has committed an epoch, so at that time the result topic has the
+effect of the record, and the effect is final.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING, FROM
 from operators.core.errors import UserError
 
-#: How old the reports of executors may be: one look serves all clients that wait.
+#: How old the reports of executors may be, in seconds: one read serves all waiting clients.
 _FRESH_S = 0.1
-#: How many records a token may stand for, how many of them are read at once, and how many dead letters are searched.
+#: The most records in a token, the most that are read at once, and the number of dead letters that are searched.
 _MOST_OFFSETS = 200_000
 _PIECE = 20_000
 LETTERS = 2_000
@@ -35,15 +35,15 @@ Letters = Callable[[Source, int], list[dict[str, Any]]]
 
 
 class LaneReports(Protocol):
-    """How far queries are."""
+    """Reports how far queries have progressed."""
 
     def lane(self, query: str) -> LaneStatus | None:
-        """The last report about a query, by id, of the executor that runs it; None when no executor does."""
+        """The last report about a query, given by id, from the executor that runs it; None if no executor runs it."""
         ...
 
 
 class SharedLaneReports:
-    """The reports of all executors, read once for all who ask at about the same time."""
+    """The reports of all executors, read once for all callers that ask at about the same time."""
 
     def __init__(self, executors: Callable[[], Mapping[str, ExecutorStatus]]) -> None:
         self._executors = executors
@@ -52,7 +52,7 @@ class SharedLaneReports:
         self._at = float("-inf")
 
     def lane(self, query: str) -> LaneStatus | None:
-        """The last report about a query of the executor that runs it."""
+        """The last report about a query from the executor that runs it; None if no executor runs it."""
         with self._looking:
             if time.monotonic() - self._at > _FRESH_S:
                 self._seen, self._at = self._executors(), time.monotonic()
@@ -62,8 +62,8 @@ class SharedLaneReports:
 
 @dataclass(frozen=True)
 class CoverageQuestion:
-    """The question whether a query covers records of a source; `instant` is the greatest of them, None when the source
-    can decode none of them."""
+    """The question whether a query covers records of a source. `instant` is the greatest instant of the records, None
+    if the source can decode none of them."""
 
     query: Query
     source: Source
@@ -73,8 +73,8 @@ class CoverageQuestion:
 
 @dataclass(frozen=True)
 class Cover:
-    """How far a result is: whether all records are processed, its frontier, the next offset by partition, the refused
-    records, and why the query has stopped."""
+    """How far a result has progressed: whether it covers the records, whether all of them are processed, its frontier,
+    the next offset by partition, the refused records, and why the query has stopped."""
 
     covered: bool
     processed: bool = False
@@ -94,7 +94,8 @@ class Coverage:
     writer: Callable[[Source], WriterSchema]
 
     def question(self, query: Query, source: Source, token: RecordToken) -> CoverageQuestion | None:
-        """The question, with the greatest instant of the records; None while not all of them are committed."""
+        """The question for a token, with the greatest instant of the records; None while not all of them are committed.
+        Raises UserError if the question cannot be answered."""
         if source.latent:
             hint = "they depend on the records before; wait for a frontier instead"
             raise UserError(f'source "{source.name}" gives records their instants on arrival', hint=hint)
@@ -115,7 +116,7 @@ class Coverage:
         return CoverageQuestion(query, source, token.spans, max(instants, default=None))
 
     def cover(self, question: CoverageQuestion) -> Cover:
-        """How far the result is now."""
+        """How far the result has progressed."""
         lane = self.lanes.lane(question.query.id)
         if lane is None:
             return Cover(covered=False)
@@ -155,7 +156,7 @@ def cover_of(question: CoverageQuestion, lane: LaneStatus) -> Cover:
 
 
 def refusals(question: CoverageQuestion, letters: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The dead letters about the records: refused by the source, or because an expression of the query failed."""
+    """The dead letters about the records: the source refused them, or an expression of the query failed on them."""
     return [
         {name: letter[name] for name in ("partition", "offset", "reason", "query")}
         for letter in letters

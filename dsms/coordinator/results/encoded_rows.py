@@ -1,4 +1,4 @@
-"""Decoding rows that the system has encoded."""
+"""Decodes rows that the system has encoded."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from dsms.model.objects import Format
 
 @dataclass(frozen=True)
 class OwnRows:
-    """Rows as columns, and why the values at some indices are none: the system has not written those."""
+    """Rows as columns. `refused` gives the reasons, by index, for values that are not rows, as the system has not
+    written them."""
 
     frame: pl.DataFrame
     refused: dict[int, str]
 
 
 def own_rows(values: Sequence[bytes], schema: pa.Schema, form: Format = "json") -> OwnRows:
-    """Encoded rows as columns."""
+    """Decodes rows into columns."""
     decoded = FORMATS[form].own_decoder(schema).decode(values)
     return OwnRows(decoded.frame, {refusal.index: refusal.message for refusal in decoded.refused})

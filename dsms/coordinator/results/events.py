@@ -1,4 +1,4 @@
-"""The events of a feed as text: server-sent events, or lines of JSON."""
+"""The events of a feed, written as server-sent events or as lines of JSON."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """There was no change for a while; the connection is kept alive."""
+    """There was no change for a while: the event keeps the connection alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The feed ends: all changes up to the time of the request were sent ("end"), the result was dropped, its query was
-    replaced, so that a reader goes on after the position, or the result cannot be read ("failed")."""
+    """The feed ends: all changes up to the time of the request were sent ("end"), the result was dropped ("dropped"),
+    its query was replaced, and a reader may continue after the position ("replaced"), or the result cannot be read
+    ("failed")."""
 
     reason: Literal["end", "dropped", "replaced", "failed"]
     at: ResultPosition
@@ -52,7 +53,7 @@ Event = Started | Changes | Beat | Ended
 
 
 def notation_of(accept: str) -> Notation | None:
-    """The notation that an Accept header asks for; lines of JSON by default, None if it accepts neither.
+    """The format that an Accept header asks for: lines of JSON by default, None if it accepts neither format.
 
     >>> notation_of("text/event-stream"), notation_of("*/*"), notation_of("text/html")
     ('sse', 'ndjson', None)
@@ -64,7 +65,7 @@ def notation_of(accept: str) -> Notation | None:
 
 
 def rendered(notation: Notation, event: Event) -> bytes:
-    """An event in a notation.
+    """An event in a format.
 
     >>> rendered("sse", Beat()), rendered("ndjson", Beat())
     (b': beat\\n\\n', b'\\n')
@@ -117,8 +118,8 @@ def _(event: Ended) -> bytes:
 
 
 def _tokens(event: Changes) -> Iterator[tuple[bytes, Line]]:
-    """Each change with the token of the position after it. Only the offset of one partition differs, as in "o3:17,9"
-    and "o3:18,9", so the text before and after it is made once."""
+    """Each change with the token of the position after it. The tokens differ only in the offset of one partition, as in
+    "o3:17,9" and "o3:18,9", so the text before and after it is built once."""
     partition = event.lines[0].partition
     before, after = (b",".join(b"%d" % at for at in part) for part in event.at.beside(partition))
     head = b"%b:%b" % (event.at.query.encode(), before + b"," if before else b"")

@@ -1,8 +1,8 @@
 """Feeds: the changes of results for many readers at once, as they are committed.
 
-The ends of all followed results are asked for once a turn, whatever the number of readers. A few threads read pieces of
-bounded size, each topic always in the same thread. A feed reads its next piece when its reader has taken the piece
-before, so a reader that is slow or has stopped costs the memory of one piece and no thread.
+One loop asks for the end offsets of all followed results, whatever the number of readers. A few threads read pieces of
+bounded size, each topic always in the same thread. A feed reads its next piece when its reader has taken the previous
+one, so a reader that is slow or has stopped costs the memory of one piece and no thread.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 
 class PositionGone(UserError):
-    """A feed cannot go on from the position: it is of another result, or its records are deleted."""
+    """A feed cannot continue from the position: it belongs to another result, or its records are deleted."""
 
 
 class TooManyFeeds(UserError):
@@ -44,8 +44,8 @@ class TooManyFeeds(UserError):
 
 @dataclass(frozen=True, slots=True)
 class FeedSettings:
-    """The pauses between looks at the ends and between heartbeats, in seconds, and the limits: threads, feeds, bytes
-    and offsets of a piece, and pieces that are kept for other readers."""
+    """The pauses in seconds between requests for the end offsets (`look_s`) and before a keep-alive (`beat_s`), and the
+    limits: threads, feeds, bytes and offsets of a piece, and pieces that are cached for other readers."""
 
     look_s: float = 0.1
     beat_s: float = 15.0
@@ -58,7 +58,7 @@ class FeedSettings:
 
 @dataclass(frozen=True, slots=True)
 class FeedRequest:
-    """What a reader asks for: a result, its notation, where to begin, and whether to wait for changes to come."""
+    """The request of a reader: a result, the format, where to begin, and whether to wait for later changes."""
 
     result: Followed
     notation: Notation
@@ -69,18 +69,18 @@ class FeedRequest:
 
 @dataclass
 class _Watch:
-    """What all feeds know of the log; `news` is set when that changes."""
+    """What all feeds know about the log; `news` is set when that changes."""
 
     followed: Counter[str] = field(default_factory=Counter)
-    #: By the id of the result, as a topic may be deleted and made again under its name.
+    #: The end offsets by the id of the result, as a topic may be deleted and re-created under the same name.
     ends: dict[str, Mapping[Partition, int]] = field(default_factory=dict)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     looking: asyncio.Task[None] | None = None
 
 
 class Feeds:
-    """All feeds of a coordinator. `current_id` gives the id under which a result is known now: another one if its query
-    was replaced, None if it was dropped."""
+    """All feeds of a coordinator. `current_id` returns the current id of a result: another id if its query was
+    replaced, None if it was dropped."""
 
     def __init__(
         self,
@@ -107,11 +107,11 @@ class Feeds:
 
     @property
     def count(self) -> int:
-        """How many feeds there are."""
+        """The number of open feeds."""
         return self._watch.followed.total()
 
     async def opened(self, request: FeedRequest) -> AsyncGenerator[bytes, None]:
-        """The text of a feed, event by event; errors in the request are raised before the first event."""
+        """Opens a feed and returns its text, event by event. Raises errors in the request before the first event."""
         if self.count >= self._settings.feeds:
             raise TooManyFeeds(f"there are {self.count} readers of results", hint="try again later")
         at = await self._ask(self._start, request)
@@ -153,14 +153,15 @@ class Feeds:
         return self._current_id(result) == result.id
 
     async def _await(self, news: asyncio.Event) -> bool:
-        """Whether there are news before it is time for a heartbeat."""
+        """Whether there is news before it is time for a keep-alive."""
         with suppress(TimeoutError):
             await asyncio.wait_for(news.wait(), self._settings.beat_s)
             return True
         return False
 
     def _start(self, request: FeedRequest) -> ResultPosition:
-        """Where a feed starts; PositionGone for a position of another result, or of records that are deleted."""
+        """The position where a feed starts. Raises PositionGone if the requested position belongs to another result or
+        its records are deleted."""
         result, after = request.result, request.after
         starts = self._log.starts(result.places)
         if after is None:
@@ -179,8 +180,8 @@ class Feeds:
     def _next(self, result: Followed, at: ResultPosition, ends: Mapping[Partition, int]) -> OffsetRange | None:
         """The next piece, of the partition that is furthest behind; None if there is nothing to read.
 
-        A piece ends at a multiple of the size, so that readers share pieces wherever they began: with a size of 8, one
-        that is at offset 5 reads 5 to 8, then 8 to 16.
+        A piece ends at a multiple of the size, so that readers share pieces wherever they began: with a size of 8, a
+        reader at offset 5 reads 5 to 8, then 8 to 16.
         """
         unread = [(ends.get(place, 0) - at.next[place[1]], place) for place in result.places]
         count, place = max(unread)
@@ -194,7 +195,7 @@ class Feeds:
         return await asyncio.get_running_loop().run_in_executor(pool, self._text, request, piece, at)
 
     def _text(self, request: FeedRequest, piece: OffsetRange, at: ResultPosition) -> bytes:
-        """The changes of a piece as text; readers at one position share it, so it is written once for all of them."""
+        """The changes of a piece as text. Readers at the same position share the text, so it is written once."""
         place = (piece, at, request.notation)
         kept = self._texts.get(place)
         if kept is None:
@@ -203,7 +204,7 @@ class Feeds:
         return kept
 
     def _piece(self, result: Followed, piece: OffsetRange) -> tuple[Line, ...]:
-        """The changes of a piece, read now or kept from an earlier reader; each topic is read in one thread."""
+        """The changes of a piece, read now or cached from an earlier reader. Each topic is read in one thread."""
         kept = self._lines.get((result.id, piece))
         if kept is None:
             lines = lines_of(result, self._log.read(piece), self._refused)
@@ -215,8 +216,8 @@ class Feeds:
         self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
 
     def _fitting(self, piece: OffsetRange, size: int) -> int:
-        """How many offsets, a power of two, make a piece of the wanted bytes, if records are as large as in this piece
-        of `size` bytes. With 100 bytes a record, 128 KiB hold 1310 of them: the piece has 1024 offsets."""
+        """The number of offsets, a power of two, of a piece of the wanted bytes, if records are as large as in this
+        piece of `size` bytes. With 100 bytes a record, 128 KiB hold 1310 records: the piece has 1024 offsets."""
         record_bytes = max(size // (piece.end - piece.start), 1)
         most = min(self._settings.piece_offsets, max(self._settings.piece_bytes // record_bytes, 1))
         return 1 << (most.bit_length() - 1)
@@ -244,7 +245,7 @@ class Feeds:
         self._offsets.pop(result.id, None)
 
     async def _look(self) -> None:
-        """Asks for the ends of results as long as there are readers."""
+        """Asks for the end offsets of results, repeatedly, as long as there are readers."""
         watch = self._watch
         while watch.followed:
             results = [result for result in self._results.values() if self._present(result)]
@@ -257,7 +258,7 @@ class Feeds:
             await asyncio.sleep(self._settings.look_s)
 
     def _tell(self, ends: Mapping[str, Mapping[Partition, int]]) -> None:
-        """Wakes the feeds when a result has grown or is not known any more."""
+        """Wakes the feeds when a result has grown or is no longer known."""
         watch = self._watch
         followed = {result: offsets for result, offsets in ends.items() if result in self._results}
         if followed != watch.ends or len(followed) < len(self._results):
@@ -267,7 +268,7 @@ class Feeds:
 
 
 def _ended(result: Followed, at: ResultPosition, current_id: str | None) -> Ended:
-    """The end of a feed whose result is dropped or known under another id now."""
+    """The end of a feed whose result was dropped or now has another id."""
     if current_id is None:
         return Ended("dropped", at, f'"{result.name}" was dropped')
     return Ended(
@@ -279,7 +280,7 @@ _K = TypeVar("_K")
 
 
 class _RecentValues(Generic[_K, _T]):
-    """The last values that were kept, by key, for several threads.
+    """A bounded cache of the most recently added values, by key. Thread-safe.
 
     >>> kept = _RecentValues[str, int](1)
     >>> kept.keep("a", 1), kept.keep("b", 2), kept.get("a"), kept.get("b")
@@ -290,12 +291,12 @@ class _RecentValues(Generic[_K, _T]):
         self._most, self._values, self._lock = most, OrderedDict[_K, _T](), threading.Lock()
 
     def get(self, key: _K) -> _T | None:
-        """The value of a key; None if it was not kept, or is forgotten by now."""
+        """The value of a key; None if it was never added or was dropped since."""
         with self._lock:
             return self._values.get(key)
 
     def keep(self, key: _K, value: _T) -> _T:
-        """Keeps a value, forgets the oldest ones, and returns the value."""
+        """Adds a value, drops the oldest ones, and returns the value."""
         with self._lock:
             self._values[key] = value
             while len(self._values) > self._most:

@@ -10,9 +10,9 @@ from itertools import pairwise
 from operators.core.errors import UserError
 
 _FAR = 2**62
-#: A token with more spans would not fit a URL: its spans are joined then, with the records of others in between.
+#: A token with more spans would not fit a URL. Its spans are joined then, and include other records in between.
 MOST_SPANS = 64
-#: How many records a token may stand for.
+#: The most records in a call that publishes, and so in its token.
 MOST_RECORDS = 10_000
 _RESULT = re.compile(r"(o\d{1,18}):(\d{1,19}(?:,\d{1,19})*)", re.ASCII)
 _RECORDS = re.compile(r"(o\d{1,18}):(\d{1,9}/\d{1,19}(?:-\d{1,19})?(?:,\d{1,9}/\d{1,19}(?:-\d{1,19})?)*)", re.ASCII)
@@ -20,7 +20,7 @@ _RECORDS = re.compile(r"(o\d{1,18}):(\d{1,9}/\d{1,19}(?:-\d{1,19})?(?:,\d{1,9}/\
 
 @dataclass(frozen=True, slots=True)
 class ResultPosition:
-    """The next offset of each partition of a result, by the id of its query.
+    """The id of a result's query, and the next offset of each partition of the result.
 
     >>> str(ResultPosition("o3", (17, 0)))
     'o3:17,0'
@@ -35,7 +35,7 @@ class ResultPosition:
         return f"{self.query}:{','.join(map(str, self.next))}"
 
     def after(self, partition: int, following: int) -> ResultPosition:
-        """The position when everything before an offset of a partition has been seen.
+        """The position after everything before offset `following` of a partition was read.
 
         >>> str(ResultPosition("o3", (17, 0)).after(1, 9))
         'o3:17,9'
@@ -44,7 +44,7 @@ class ResultPosition:
         return ResultPosition(self.query, (*before, following, *after))
 
     def beside(self, partition: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The offsets of the partitions before a partition, and of those after it."""
+        """The offsets of the partitions before and after this one."""
         return self.next[:partition], self.next[partition + 1 :]
 
 
@@ -60,13 +60,13 @@ class Span:
         return f"{self.partition}/{self.first}" + (f"-{self.last}" if self.last > self.first else "")
 
     def holds(self, partition: int, offset: int) -> bool:
-        """Whether a record is among them."""
+        """Whether the span includes a record."""
         return partition == self.partition and self.first <= offset <= self.last
 
 
 @dataclass(frozen=True, slots=True)
 class RecordToken:
-    """Published records, by the id of their source.
+    """The id of a source, and records that were published to it.
 
     >>> str(RecordToken("o1", (Span(0, 5, 7), Span(1, 2, 2))))
     'o1:0/5-7,1/2'
@@ -82,7 +82,7 @@ class RecordToken:
 
 
 def token_of(source: str, places: Iterable[tuple[int, int]]) -> RecordToken:
-    """The token of records at (partition, offset) places.
+    """The token of records at (partition, offset) positions.
 
     >>> str(token_of("o1", [(0, 4), (1, 9), (0, 5), (0, 8)]))
     'o1:0/4-5,0/8,1/9'
@@ -93,7 +93,7 @@ def token_of(source: str, places: Iterable[tuple[int, int]]) -> RecordToken:
 
 
 def _spans(ordered: Sequence[tuple[int, int]], gap: int) -> Iterator[Span]:
-    """Spans of places whose offsets are at most `gap` apart: with a gap of 1, the offsets 4, 5, 8 give 4-5 and 8."""
+    """Spans of positions whose offsets are at most `gap` apart: with a gap of 1, the offsets 4, 5, 8 give 4-5 and 8."""
     start = 0
     ends = [
         index
@@ -106,7 +106,7 @@ def _spans(ordered: Sequence[tuple[int, int]], gap: int) -> Iterator[Span]:
 
 
 def parse_position(text: str) -> ResultPosition:
-    """A position from its text, or UserError.
+    """Parses a position. Raises UserError if the text is not one.
 
     >>> parse_position("o3:17;0")
     Traceback (most recent call last):
@@ -120,7 +120,7 @@ def parse_position(text: str) -> ResultPosition:
 
 
 def parse_records(text: str) -> RecordToken:
-    """A token of published records from its text, or UserError."""
+    """Parses a token of published records. Raises UserError if the text is not one."""
     match = _RECORDS.fullmatch(text)
     spans = tuple(map(_span, match[2].split(","))) if match else ()
     if not match or any(not span.first <= span.last < _FAR for span in spans):

@@ -1,4 +1,4 @@
-"""Publishing records to sources over HTTP: all are checked first, then each is sent once, in order."""
+"""Publishes records to sources over HTTP: checks all records first, then sends each once, in order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from operators.core.errors import DsmsError, ExternalError, UserError
 
 _DELIVERY_MS = 20_000
 _BODY = msgspec.json.Decoder(list[msgspec.Raw])
-#: Registers the schema of a source's "key" or "value", and gives its id.
+#: Registers the schema of a source's "key" or "value", and returns its id.
 SchemaId = Callable[[Source, str, dict[str, Any]], int]
 
 
@@ -39,7 +39,7 @@ class Published:
     places: tuple[tuple[int, int], ...]
 
     def document(self) -> dict[str, Any]:
-        """The document that the client gets."""
+        """The JSON document for the client."""
         source = self.source.id
         records = [
             {"partition": partition, "offset": offset, "token": str(token_of(source, [(partition, offset)]))}
@@ -73,8 +73,8 @@ class RecordPublisher:
         self._producer: Any = None
 
     def publish(self, source: Source, body: bytes, key: Sequence[str] = (), advance: int | None = None) -> Published:
-        """Sends the records of a body, then promises on every partition that no record below `advance` will follow. If
-        one record is wrong, all are refused."""
+        """Sends the records of a body, then sends a heartbeat to every partition that promises that no record below
+        `advance` will follow. If one record is wrong, refuses all."""
         if advance is not None and not is_instant(advance):
             raise UserError(f'"advance" is {advance}', hint="want an instant")
         records = self._records(source, split_body(body), key)
@@ -113,7 +113,7 @@ class RecordPublisher:
 
 
 class _Sent:
-    """The outcomes of records that were sent; `open` is the number of those without one."""
+    """The outcomes of records that were sent. `open` is the number of records without an outcome."""
 
     def __init__(self, topic: str, count: int) -> None:
         self._topic = topic
@@ -130,7 +130,7 @@ class _Sent:
         self.open -= 1
 
     def places(self) -> list[tuple[int, int]]:
-        """The positions of all records; ExternalError when some have failed, or may have."""
+        """The positions of all records. Raises ExternalError if some have failed or may have failed."""
         published = [place for place in self._places if place is not None]
         if len(published) == len(self._places):
             return published
@@ -139,7 +139,7 @@ class _Sent:
 
 
 class _EncodedRows:
-    """Rows in the format of the source, with the schema of its own columns."""
+    """Encodes rows in the format of the source, with the schema of the source's columns."""
 
     def __init__(self, source: Source, key: Sequence[str], schema_id: SchemaId) -> None:
         self._source, self._key, self._schema_id = source, tuple(key), schema_id

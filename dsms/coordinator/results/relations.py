@@ -1,4 +1,4 @@
-"""Relations of views and queries at an instant, folded from their result topics."""
+"""Reads the relations of views and queries at an instant, by folding the changes in their result topics."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from dsms.tables.select_budget import Budget
 from operators.core.alarms import Alarms
 from operators.core.errors import UserError
 
-#: A Kafka message; its topic, partition and offset are used.
+#: A Kafka message; this module uses its topic, partition and offset.
 Message = Any
 
 
 class CurrentTables(Protocol):
-    """The tables of a cluster as they stand."""
+    """The current tables of a cluster."""
 
     def rows_at(self, table: Table, at: int | None, budget: Budget) -> pa.Table:
-        """The rows at an instant, or now, as far as the budget allows."""
+        """The rows at an instant, or the current rows if it is None. The budget limits the work."""
         ...
 
     def last_instant(self, tables: Iterable[Table]) -> int:
-        """The last instant at which what the tables hold is final."""
+        """The last instant that is final in all of these tables."""
         ...
 
 
 class Relations:
-    """Reads what is published and nothing else: the records below the frontier that was committed with them."""
+    """Reads only what is published: records below the frontier that was committed with them."""
 
     def __init__(self, kafka: KafkaSettings, cluster: str, tables: CurrentTables, alarms: Alarms) -> None:
         self._kafka, self._tables, self._alarms = kafka, tables, alarms
@@ -49,7 +49,7 @@ class Relations:
         self._progress = InternalLog(kafka, cluster, PROGRESS, alarms)
 
     def common_instant(self, names: Iterable[str], catalog: Catalog) -> int | None:
-        """The last instant that is final in all of these objects; None when there are none."""
+        """The last instant that is final in all of these objects; None if there are no objects."""
         readable = [_readable(catalog.find(name)) for name in names]
         queries = [item for item in readable if isinstance(item, Query)]
         tables = [item for item in readable if isinstance(item, Table)]
@@ -60,8 +60,8 @@ class Relations:
     def at(
         self, instant: int | None, catalog: Catalog, budget: Budget, apart: frozenset[str] = frozenset()
     ) -> Relation:
-        """Reads objects by name as of one instant, those of `apart` each as of its own last one; tables as of now if it
-        is None."""
+        """Reads objects by name as of one instant, objects in `apart` each as of its own last final instant. If
+        `instant` is None, reads the current rows of tables."""
 
         def rows(name: str) -> pa.Table:
             own = self.final(name, None, catalog) if name in apart else instant
@@ -70,14 +70,16 @@ class Relations:
         return rows
 
     def now(self, names: Iterable[str], catalog: Catalog, budget: Budget) -> Relation:
-        """What a statement that changes a table reads: tables as of now, everything else as of one final instant."""
+        """Reads objects for a statement that changes a table: the current rows of tables, everything else as of one
+        final instant."""
         others = [name for name in names if not isinstance(catalog.find(name), Table)]
         instant = self.common_instant(others, catalog)
         final, current = self.at(instant, catalog, budget), self.at(None, catalog, budget)
         return lambda name: current(name) if isinstance(catalog.find(name), Table) else final(name)
 
     def final(self, name: str, instant: int | None, catalog: Catalog) -> int:
-        """An instant that is final in an object; its last one when it is None."""
+        """Checks that the instant is final in an object, and returns it; the last final instant if it is None. Raises
+        UserError if it is not final."""
         last = self.common_instant([name], catalog)
         assert last is not None
         if instant is not None and instant > last:
@@ -91,7 +93,7 @@ class Relations:
         schema, keys = schema_and_keys(item, catalog)
         empty = partial(Fold, keyed=bool(keys), at=instant, refused=self._refused, marked_by=item.marked_by)
         fold, rows = self._folded(item, schema, empty(), budget)
-        if rows.bad:  # they may have taken the places of rows that count
+        if rows.bad:  # they may have replaced valid rows with the same key
             fold, rows = self._folded(item, schema, empty(bad=rows.bad), budget)
         if fold.later and keys and item.output != "complete":
             raise UserError(
@@ -116,20 +118,20 @@ class Relations:
 
 @dataclass(frozen=True)
 class DecodedRows:
-    """Rows as an Arrow table, and the values that are no rows."""
+    """Rows as an Arrow table, and the values that are not rows."""
 
     table: pa.Table
     bad: frozenset[bytes]
 
 
 def decoded_rows(values: Sequence[bytes], schema: pa.Schema, form: Format = "json") -> DecodedRows:
-    """Rows that the system has encoded, unless somebody else has written them."""
+    """Decodes rows that the system has encoded; values that others have written are `bad`."""
     rows = own_rows(values, schema, form)
     return DecodedRows(rows.frame.to_arrow().cast(schema), frozenset(values[at] for at in rows.refused))
 
 
 def _readable(item: Object) -> Query | Table:
-    """The object if its changes have a topic; UserError otherwise."""
+    """The object if its changes have a topic. Raises UserError otherwise."""
     if isinstance(item, Table) or (isinstance(item, Query) and item.periodic is None):
         return item
     raise UserError(

@@ -1,4 +1,4 @@
-"""REPLAY DEAD LETTERS on a cluster."""
+"""Runs REPLAY DEAD LETTERS on a cluster: writes refused records to the topic of their source again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dsms.runtime.stages.intake import LATE
 from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, UserError
 
-#: A statement replays at most so many records, of so many bytes: they are one transaction.
+#: The most records and bytes that one statement replays, as it writes them in one transaction.
 MOST, MOST_BYTES = 10_000, 64 * 1024 * 1024
 _TURN_S = 10.0
 
@@ -38,8 +38,8 @@ class Replays:
     _running: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, statement: Replay, principal: Principal, cancelled: threading.Event) -> StatementResult:
-        """Writes the records that the statement means to their topic again, each once whatever is repeated. One that
-        fails or is cancelled has written nothing."""
+        """Writes the records that the statement selects to their topic again, each only once even if the statement is
+        repeated. A statement that fails or is cancelled has written nothing."""
         catalog = self.catalog()
         source = source_written_by(catalog.find(statement.name.text, statement.name.place), catalog, principal)
         _check_alone(source, catalog)
@@ -55,7 +55,8 @@ class Replays:
         return StatementResult("REPLAY", message, notices=tuple(found.notices()), name=source.name)
 
     def _written(self, source: Source, correction: Correction, cancelled: threading.Event) -> Found:
-        """What the statement means, written. The writer comes first: then no other one marks letters any more."""
+        """Writes the records that the statement selects. The writer is created first, since it fences older writers:
+        the marks of replayed dead letters that are read afterwards are complete."""
         admin = self.kafka.admin()
         with ReplayWriter(self.kafka, self.cluster) as writer:
             log = DeadLetterLog(self.kafka, admin, source.dead_letters, self.alarms)
@@ -70,13 +71,13 @@ class Replays:
 
 
 def marked_topic(source: Source) -> str:
-    """What marks of replayed records call the topic of a source: its id, as another topic of this name has other
-    records. Its name where the brokers give no ids."""
+    """How the marks of replayed records identify the topic of a source: by its id, as another topic with the same name
+    has other records; by its name if the brokers give no ids."""
     return source.topic_id or source.topic
 
 
 def _check_alone(source: Source, catalog: Catalog) -> None:
-    """Raises UserError where another source reads the topic: it would get again what it has not refused."""
+    """Raises UserError if another source reads the topic: it would get records again that it has not refused."""
     others = [other.name for other in catalog.sources() if other.topic == source.topic and other.id != source.id]
     if others:
         raise UserError(
@@ -87,7 +88,8 @@ def _check_alone(source: Source, catalog: Catalog) -> None:
 
 @dataclass
 class Found:
-    """The letters that a statement means, each with the new value or None, and how many it leaves, and why."""
+    """The dead letters that a statement selects, each with the new value or None, and the numbers of those that it does
+    not replay, by reason."""
 
     chosen: list[tuple[DeadLetter, bytes | None]] = field(default_factory=list)
     late: int = 0
@@ -99,7 +101,7 @@ class Found:
     full: bool = False
 
     def add(self, letters: list[DeadLetter], correction: Correction) -> None:
-        """Adds those that are meant, as far as there is room."""
+        """Adds the dead letters that the statement selects, until the limit is reached."""
         chosen, late = correction.replayed(_frame(letters))
         self.late += late
         for number, value in chosen:
@@ -112,7 +114,7 @@ class Found:
             self.bytes += size
 
     def replays(self, records: Mapping[tuple[int, int], Message]) -> Iterator[Replayed]:
-        """What is written of the refused records that Kafka still has. A deletion is never given a value: it would
+        """The records to write, of the refused records that Kafka still has. A deletion never gets a value: it would
         become a row."""
         for letter, value in self.chosen:
             message = records.get(letter.place)
@@ -124,7 +126,7 @@ class Found:
                 yield Replayed(letter, message, message.value() if value is None else value)
 
     def notices(self) -> Iterator[str]:
-        """What else there is to say."""
+        """Notices about the dead letters that were not replayed."""
         if self.full:
             yield f"there are more than {MOST} records, or than fit into one transaction: repeat the statement"
         if self.late:
@@ -141,7 +143,8 @@ class Found:
 
 
 def found_letters(log: DeadLetterLog, source: Source, correction: Correction, cancelled: threading.Event) -> Found:
-    """What a statement means of the letters that the source itself refused and that were not replayed."""
+    """The dead letters that the statement selects, of those that the source itself refused and that were not replayed
+    yet."""
     known, found = defaultdict[int, set[int]](set), Found()
     for marks in log.replayed():
         _check_wanted(cancelled)

@@ -1,4 +1,5 @@
-"""What the interface offers beside statements: feeds of results, publishing, and waiting for one's own writes."""
+"""The calls of the HTTP interface that are not statements: feeds of results, publishing, and waiting until a result
+covers one's own writes."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ from operators.core.errors import UserError
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the access to results is made from: `executors` gives the last reports of the living ones, by name, and
-    `catalog` the present catalog."""
+    """The dependencies of `ResultAccess`: `executors` returns the last reports of the living executors, by name, and
+    `catalog` the current catalog."""
 
     kafka: KafkaSettings
     executors: Callable[[], Mapping[str, ExecutorStatus]]
@@ -57,7 +58,7 @@ class ResultAccess:
         self._coverage = Coverage(log, SharedLaneReports(around.executors), self.letters, self._writer)
 
     def more_feeds(self, settings: FeedSettings) -> Feeds:
-        """Feeds for the event loop of another server than that of `feeds`; whoever asks for them closes them."""
+        """Feeds for the event loop of another server than that of `feeds`. The caller has to close them."""
         return Feeds(KafkaResultLog(self._around.kafka), self._current_id, settings, self._around.alarms)
 
     def result(self, name: str) -> Followed:
@@ -87,18 +88,18 @@ class ResultAccess:
         return self._coverage.question(query, source, wanted)
 
     def cover(self, question: CoverageQuestion) -> Cover:
-        """How far the result is now."""
+        """How far the result has progressed."""
         return self._coverage.cover(question)
 
     def _current_id(self, result: Followed) -> str | None:
-        """The id under which a result is known now: its own, or that of the query that replaced its query and goes on
-        writing its topic; None once it is dropped."""
+        """The current id of a result: its own, or the id of the query that replaced its query and continues its topic;
+        None if it was dropped."""
         current = self._around.catalog().get(result.name)
         replaced = isinstance(current, Query) and current.since is not None and current.topic == result.topic
         return current.id if current is not None and (current.id == result.id or replaced) else None
 
     def letters(self, source: Source, limit: int) -> list[Document]:
-        """The latest records that a source refused."""
+        """The latest dead letters of a source."""
         around = self._around
         return last_dead_letters(
             around.kafka, self._admin, source.dead_letters, marked_topic(source), limit, around.alarms

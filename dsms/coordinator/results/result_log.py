@@ -1,4 +1,4 @@
-"""The topics of results as feeds read them: how far they reach, and pieces of them."""
+"""Reads result topics for feeds: their first and last offsets, and ranges of their records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from connectors.kafka.pieces import settled
 from connectors.kafka.range_reader import OffsetRange, RangeReader, whole
 from connectors.kafka.topics import Partition, earliest, latest
 
-#: How much a consumer may fetch ahead, instead of the 64 MB that are the client's default.
+#: How much a consumer may prefetch, instead of the client's default of 64 MB.
 _SMALL_QUEUE = {"queued.max.messages.kbytes": "2048"}
 
 
@@ -23,11 +23,11 @@ class ResultLog(Protocol):
         ...
 
     def ends(self, places: Collection[Partition]) -> Mapping[Partition, int]:
-        """The end of what is committed in each partition that exists."""
+        """The end of the committed records of each partition that exists."""
         ...
 
     def settled(self, topic: str) -> Mapping[Partition, int]:
-        """As `ends`, once all transactions that are open now are decided; partitions without records are left out."""
+        """Like `ends`, but first waits until all open transactions are decided. Omits partitions without records."""
         ...
 
     def read(self, wanted: OffsetRange) -> list[Any]:
@@ -36,7 +36,7 @@ class ResultLog(Protocol):
 
 
 class KafkaResultLog:
-    """The log in Kafka. Each thread that reads has consumers of its own."""
+    """The log in Kafka. Each reading thread has its own consumers."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = KafkaSettings(kafka.bootstrap, {**kafka.properties, **_SMALL_QUEUE})
@@ -48,11 +48,11 @@ class KafkaResultLog:
         return earliest(self._admin, places)
 
     def ends(self, places: Collection[Partition]) -> Mapping[Partition, int]:
-        """The end of what is committed in each partition that exists."""
+        """The end of the committed records of each partition that exists."""
         return latest(self._admin, places)
 
     def settled(self, topic: str) -> Mapping[Partition, int]:
-        """As `ends`, once all transactions that are open now are decided; partitions without records are left out."""
+        """Like `ends`, but first waits until all open transactions are decided. Omits partitions without records."""
         return {committed.key: committed.end for committed in settled(self._admin, topic)}
 
     def read(self, wanted: OffsetRange) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Finding the schemas that the records of sources were written with."""
+"""Finds the schemas with which the records of sources were written."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dsms.runtime.stages.record_reading import WriterSchema
 
 
 def writer_schema(source: Source, registry: SchemaRegistry, registry_url: str | None) -> WriterSchema:
-    """Finds schemas by id, or raises LookupError: in the registry of the source, else in the external registry of the
-    cluster, else in the coordinator's own."""
+    """A function that finds schemas by id, in the registry of the source, else in the external registry of the cluster,
+    else in the coordinator's own. It raises LookupError for an unknown id."""
     url = source.registry or registry_url
     return schema_lookup(url, ours=source.registry is None) if url else _own_lookup(registry)
 

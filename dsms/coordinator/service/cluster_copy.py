@@ -1,9 +1,9 @@
 """Makes a new cluster from the checkpoints of another one: a copy of production for a test, or on another Kafka.
 
-The copy has the same objects under the same ids, and goes on from the checkpoint. Its sources are read at the same
-offsets, since state holds the offsets of its records: the topics are the same ones, or copies that kept all offsets. It
-writes results and dead letters to topics of its own. Of what was decided in the log of heartbeats and rates it takes
-over what that Kafka has of the old cluster.
+The copy has the same objects with the same ids, and continues from the checkpoint. It reads its sources at the same
+offsets, since the state contains offsets of records: the topics must be the same, or copies that kept all offsets. It
+writes results and dead letters to topics of its own. It takes over the old cluster's logs of heartbeats and of shedding
+rates, if its Kafka has them.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from operators.core.errors import ExternalError, UserError
 
 @dataclass(frozen=True)
 class CopyOrder:
-    """A copy that is to be made: the checkpoints, one for each fragment, the Kafka and the name of the new cluster, and
-    the names of its topics."""
+    """A copy to make: the checkpoints, one for each fragment, the Kafka and the name of the new cluster, and the names
+    of its topics."""
 
     checkpoints: tuple[Checkpoint, ...]
     kafka: KafkaSettings
@@ -48,8 +48,8 @@ class CopyOrder:
 
 
 def copy_cluster(order: CopyOrder, objects: ObjectStore) -> list[Checkpoint]:
-    """Makes the new cluster's logs and checkpoints; its coordinator and executors can then be started. Raises UserError
-    before anything is made if it cannot work."""
+    """Writes the logs and checkpoints of the new cluster, whose coordinator and executors can then be started. If the
+    copy cannot work, raises UserError before writing anything."""
     stores = {each.fragment: CheckpointStore(objects, each.cluster, each.fragment) for each in order.checkpoints}
     newest = max(order.checkpoints, key=lambda checkpoint: checkpoint.created)
     entries = catalog_log(b"".join(stores[newest.fragment].read(newest.catalog)))
@@ -69,8 +69,9 @@ def copy_cluster(order: CopyOrder, objects: ObjectStore) -> list[Checkpoint]:
 
 
 def _moved(checkpoint: Checkpoint, order: CopyOrder, catalog: Catalog) -> Checkpoint:
-    """The checkpoint as one of the new cluster, with the present ids of its topics; its copies are still the old ones.
-    Queries over the system's own streams, or over late records, begin anew, since these are other topics there."""
+    """The checkpoint as one of the new cluster, with the current ids of its topics; its runs are still the old copies.
+    Queries over the system's own streams, or over late records, are left out of its state and begin again, since these
+    topics are different in the new cluster."""
     known = {source.id: source for source in _logs(catalog) if source.late_of is None}
     reading = {query.id: set(query.reads) for query in catalog.running()}
     state = checkpoint.state
@@ -93,7 +94,7 @@ def _moved(checkpoint: Checkpoint, order: CopyOrder, catalog: Catalog) -> Checkp
 
 
 def _lane(lane: LaneManifest, reading: Mapping[str, set[str]], known: Mapping[str, Source]) -> LaneManifest:
-    """A lane with those of its queries that read only sources which the copy has."""
+    """A lane (queries at the same source positions) with only those queries whose sources the copy has."""
     queries = tuple(query for query in lane.queries if query in reading and reading[query] <= known.keys())
     return msgspec.structs.replace(lane, queries=queries)
 
@@ -130,7 +131,8 @@ def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> N
 
 
 def check_undivided(catalog: Catalog) -> None:
-    """Raises UserError for a query that several fragments run: their checkpoints go on from links that stay behind."""
+    """Raises UserError for a query that several fragments run: their checkpoints continue from links (internal topics
+    between its parts), which are not copied."""
     if divided := [query.name for query in catalog.queries() if query.shares]:
         raise UserError(
             f'query "{divided[0]}" is run by several fragments, whose links are not copied',
@@ -151,7 +153,7 @@ def _check_apart(order: CopyOrder, catalog: Catalog) -> None:
 
 
 def _make_topics(order: CopyOrder, catalog: Catalog) -> None:
-    """Makes the topics of results and of dead letters."""
+    """Creates the topics of results and of dead letters."""
     admin = order.kafka.admin()
     for source in _logs(catalog):
         ensure_topic(admin, source.dead_letters, 1, KEPT)
@@ -162,7 +164,7 @@ def _make_topics(order: CopyOrder, catalog: Catalog) -> None:
 
 
 def _progress(catalog: Catalog, moved: Iterable[Checkpoint]) -> Iterator[tuple[bytes, bytes]]:
-    """What the checkpoints take for published: the copy's results begin there."""
+    """The progress records of what the checkpoints regard as published; the copy's results begin there."""
     by_id = {query.id: query for query in catalog.queries()}
     for checkpoint in moved:
         for id, frontier in checkpoint.published.items():
@@ -174,7 +176,7 @@ def _progress(catalog: Catalog, moved: Iterable[Checkpoint]) -> Iterator[tuple[b
 
 
 def _log_of(order: CopyOrder, purpose: str) -> Iterator[tuple[bytes, bytes | None]]:
-    """The log of the old cluster, as far as this Kafka has it."""
+    """The entries of a log of the old cluster, if this Kafka has it."""
     for entry in InternalLog(order.kafka, _old(order), purpose, Alarms()).read(as_it_is):
         yield entry.key, entry.value
 
@@ -199,7 +201,7 @@ def _write(order: CopyOrder, purpose: str, entries: Iterable[tuple[bytes, bytes 
 
 
 def _copied(checkpoint: Checkpoint, objects: ObjectStore) -> Checkpoint:
-    """Copies the runs and the catalog into the new cluster's folder, then writes the checkpoint."""
+    """Copies the runs and the catalog into the new cluster's folder, writes the checkpoint and verifies it."""
     store = CheckpointStore(objects, checkpoint.cluster, checkpoint.fragment)
     runs: dict[str, Copy] = {}
     for run, copy in checkpoint.runs.items():

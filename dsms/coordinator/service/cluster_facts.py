@@ -1,4 +1,4 @@
-"""What the coordinator knows of its cluster: living executors, loads, progress, and the states of objects."""
+"""What the coordinator knows about its cluster: living executors, loads, progress, and the states of objects."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorFacts:
-    """The facts that statements are decided by. `partition_counts` gives the number of partitions of each topic,
-    `topic_ids` the ids of the topics of sources, `unplanned` why a query cannot be planned, or nothing."""
+    """The facts on which the execution of statements depends. `partition_counts` returns the number of partitions of
+    each topic, `topic_ids` the ids of the topics of sources, `unplanned` why a query cannot be planned (empty if it
+    can)."""
 
     cluster: ClusterState
     fragments: int
@@ -44,7 +45,7 @@ class CoordinatorFacts:
     topic_ids: Callable[[], Mapping[str, str]]
     unplanned: Callable[[Query], str]
     leaving: LeavingTopics = field(default_factory=LeavingTopics)
-    #: What this process has read and does not count.
+    #: The invalid data that this process has read.
     alarms: Alarms = field(default_factory=Alarms, compare=False)
 
     def alive(self) -> dict[str, ExecutorStatus]:
@@ -52,25 +53,25 @@ class CoordinatorFacts:
         return living_executors(self.cluster, self.alarms)
 
     def mark(self) -> str | None:
-        """The cluster whose mark the records of new results and tables have; None while an executor of a version lives
-        that writes none, or while it is not known."""
+        """The name of the cluster if the records of new results and tables get its mark; None while there is a living
+        executor of a version that writes no marks, or while the executors are unknown."""
         try:
             return self.cluster.name if all(status.marks_results for status in self.alive().values()) else None
         except ExternalError:
             return None
 
     def states(self) -> States:
-        """The states of objects, from one look at the executors and one at the topics."""
+        """The states of objects, which read the executors and the topics once each."""
         return States(self.alive, self.progress.latest, self.partition_counts, self.topic_ids, self.unplanned)
 
     def busy(self) -> Mapping[str, float]:
-        """How busy the fragments that new queries are dealt out to were last measured to be, in seconds a second; 0
-        where that is not known, also while Redis is away."""
+        """The last measured load, in busy seconds per second, of the fragments to which new queries are assigned; 0 if
+        it is unknown, as while Redis is unavailable."""
         loads = load_by_fragment(self._reports())
         return {name: loads.get(name, 0.0) for name in map(str, range(self.fragments))}
 
     def statistics(self) -> Statistics:
-        """What executors last measured; nothing while Redis is away."""
+        """The last statistics that the executors measured; empty while Redis is unavailable."""
         return statistics_of(self._reports())
 
     def _reports(self) -> list[Report]:
@@ -81,7 +82,7 @@ class CoordinatorFacts:
             return []
 
     def status(self, catalog: Catalog) -> Document:
-        """The executors with their last reports, the assignments, and how far queries are behind."""
+        """The executors with their last reports, the assignments, and the lag of queries."""
         alive = self.alive()
         by_id = self.progress.look(alive)
         progress = {query.name: by_id[query.id] for query in catalog.running() if query.id in by_id}
@@ -97,17 +98,17 @@ class CoordinatorFacts:
     def _assignments(self) -> Document:
         try:
             assigned = read_assignments(self.cluster.assignments())
-        except Broken:  # the watcher raises the alarm, and writes them anew
+        except Broken:  # the watcher raises the alarm, and writes them again
             assigned = {}
         return {name: msgspec.to_builtins(taken) for name, taken in assigned.items()}
 
 
 def _document(status: ExecutorStatus) -> Document:
-    """The status of an executor; the alarms of all are told together."""
+    """The status of an executor, without its alarms, which are listed with those of all processes."""
     document: Document = msgspec.to_builtins(status)
     return {name: value for name, value in document.items() if name not in ("alarms", "marks", "marks_results")}
 
 
 def alarm_documents(parts: Iterable[Iterable[Alarm]]) -> list[Document]:
-    """The alarms of several processes, as the interface serves them."""
+    """The alarms of several processes, as the HTTP interface serves them."""
     return [msgspec.to_builtins(alarm) for alarm in together(parts)]

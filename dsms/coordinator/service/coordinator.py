@@ -1,7 +1,8 @@
-"""The coordinator: takes statements, keeps the catalog, and sees that every fragment has a living executor.
+"""The coordinator: runs statements, keeps the catalog, and ensures that every fragment (a part of the plan that one
+Structured Streaming query runs) has a living executor.
 
-It only puts the parts together: `CatalogStore` is the catalog, `StatementRunner` runs statements, `ClusterWatcher`
-looks after the cluster, `ObjectDocuments` and `CoordinatorFacts` are the read side.
+This module only wires the parts together: `CatalogStore` keeps the catalog, `StatementRunner` runs statements,
+`ClusterWatcher` looks after the cluster, `ObjectDocuments` and `CoordinatorFacts` serve reads.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ INTERNAL_TOPICS = {
 
 
 class Coordinator:
-    """The service behind the REST API. All state is in Kafka, with a copy in Redis. Making one fences an older one."""
+    """The service behind the REST API. All state is in Kafka, with a copy in Redis. Creating a coordinator fences older
+    ones."""
 
     def __init__(self, settings: CoordinatorSettings) -> None:
         self._settings = settings
@@ -117,8 +119,8 @@ class Coordinator:
         self._watcher = ClusterWatcher(self._store, copies, self._duties(context))
 
     def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
-        """Runs statements in the name of a caller; a failing one raises, those before it stay done. A SELECT fails once
-        it is cancelled."""
+        """Runs statements on behalf of a caller, in order. A failing statement raises; the statements before it stay in
+        effect. A SELECT fails once it is cancelled."""
         return self._runner.execute(sql, caller, cancelled)
 
     def readable(self, caller: Caller) -> list[ReadableObject]:
@@ -126,12 +128,12 @@ class Coordinator:
         return readable_objects(self._catalog(), caller.principal)
 
     def answered(self, asked: Asked, cancelled: threading.Event) -> StatementResult:
-        """What DuckDB answers to a question over relations that are given."""
+        """DuckDB's answer to a query over the relations that the query comes with."""
         return self._tables.answered(asked, cancelled)
 
     @property
     def limits(self) -> Limits:
-        """What one statement, one schema and all queries together may ask for."""
+        """The limits of a statement, of a schema, and of all queries together."""
         return self._settings.limits
 
     def check_subject(self, subject: str) -> None:
@@ -139,11 +141,13 @@ class Coordinator:
         self._settings.topic_rules.check_subject(subject, self._catalog())
 
     def check_published(self, topic: str, caller: Caller, *, forced: bool) -> None:
-        """Raises UserError for a topic that only the system writes, Forbidden for one that the caller may not write."""
+        """Raises UserError if only the system writes the topic, Forbidden if the caller may not write it. An
+        administrator may force publishing to a topic of the system."""
         check_published(topic, self._catalog(), caller.principal, forced=forced)
 
     def settled_version(self) -> int:
-        """The version of the catalog when every write so far is decided; ExternalError while it cannot be written."""
+        """The version of the catalog after every write so far is settled. Raises ExternalError while the catalog cannot
+        be written."""
         return self._store.settled_version()
 
     def sources(self) -> list[Document]:
@@ -151,24 +155,24 @@ class Coordinator:
         return self._objects.sources()
 
     def streams(self) -> list[Document]:
-        """All tagged streams, views and tables included."""
+        """All tagged streams, including views and tables."""
         return self._objects.streams()
 
     def queries(self) -> list[Document]:
-        """All continuous queries, views included."""
+        """All continuous queries, including views."""
         return self._objects.queries()
 
     def describe(self, name: str) -> Document:
-        """One object."""
+        """The document of one object."""
         return self._objects.describe(name)
 
     def drop(self, name: str, caller: Caller) -> StatementResult:
-        """Drops one object that nothing else needs."""
+        """Drops one object, if no other object needs it."""
         item = object_named(self._catalog(), name)
         return self.execute(f'DROP {kind_of(item).upper()} "{item.name}"', caller)[0]
 
     def relation(self, name: str, at: int | None, most: int) -> Document:
-        """The relation of a view, query or table at a final instant, by default the last one, with at most so many
+        """The relation of a view, query or table at a final instant, by default the last one, with at most `most`
         rows."""
         item = object_named(self._catalog(), name)
         relation = self._tables.relation(item.name, at, most)
@@ -178,40 +182,41 @@ class Coordinator:
         return {"name": item.name, **shown, "total": relation.total}
 
     def load(self, table: str, path: Path, form: str, caller: Caller) -> StatementResult:
-        """Adds the rows of a file of the coordinator to a table, at one instant."""
+        """Adds the rows of a file on the coordinator's machine to a table, at one instant."""
         item = object_named(self._catalog(), table)
         self._store.check()
         return self._tables.load(item.name, path, form, caller.principal)
 
     def dead_letters(self, source: str, limit: int) -> list[Document]:
-        """The latest records that a source refused."""
+        """The latest dead letters of a source."""
         item = object_named(self._catalog(), source)
         if not isinstance(item, Source):
             raise UserError(f'"{item.name}" is a {kind_of(item)}; dead letters belong to sources')
         return self.results.letters(item, limit)
 
     def status(self) -> Document:
-        """Executors with their last reports, the assignments, and how far queries are behind."""
+        """The executors with their last reports, the assignments, and the lag of queries."""
         names = {"cluster": self._settings.cluster, "kafka": self._settings.kafka.bootstrap}
         return names | self._facts.status(self._catalog())
 
     def readiness(self) -> dict[str, str]:
-        """What keeps the coordinator from working."""
+        """The reasons why the coordinator is not ready, by dependency; empty if it is."""
         return self._watcher.readiness()
 
     def turn(self) -> None:
-        """One look at the cluster: the copies in Redis are restored, and every fragment gets a living executor."""
+        """Looks after the cluster once: restores the copies in Redis, assigns each fragment to a living executor, and
+        runs the duties."""
         self._watcher.turn()
 
     def watch(self, stopping: threading.Event, when_replaced: Callable[[], None] = lambda: None) -> None:
-        """Turns until it is told to stop."""
+        """Repeats `turn` until `stopping` is set. Calls `when_replaced` when a newer coordinator has taken over."""
         self._watcher.watch(stopping, when_replaced)
 
     def _catalog(self) -> Catalog:
         return self._store.catalog
 
     def _copied_catalog(self) -> Catalog | None:
-        """The copy of the catalog that is left in Redis, if it is one."""
+        """The copy of the catalog in Redis; None if it is missing or invalid."""
         try:
             return read_catalog(self._cluster.catalog(), self._settings.cluster)
         except Broken:
@@ -266,7 +271,7 @@ class Coordinator:
 
 
 def make_internal_topics(kafka: KafkaSettings, cluster: str) -> None:
-    """Makes the topics that only the system writes, unless they are there."""
+    """Creates the internal topics, unless they exist."""
     admin = kafka.admin()
     for purpose, config in INTERNAL_TOPICS.items():
         ensure_topic(admin, internal_topic(cluster, purpose), 1, {**config, **(RETENTION if purpose == AUDIT else {})})

@@ -1,4 +1,4 @@
-"""Objects of the catalog as the interface serves them: with their columns, states and progress."""
+"""The catalog's objects as JSON documents of the HTTP interface, with their columns, states and progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from operators.core.masking import masked_urls
 
 @dataclass(frozen=True)
 class ObjectDocuments:
-    """Reads the catalog as it stands, and waits for no statement. `states` looks at the cluster once."""
+    """Reads the current catalog, without waiting for statements. `states` reads the cluster's state once."""
 
     catalog: Callable[[], Catalog]
     states: Callable[[], States]
@@ -28,17 +28,17 @@ class ObjectDocuments:
         return self._documents(self.catalog().sources())
 
     def streams(self) -> list[Document]:
-        """All tagged streams, views and tables included."""
+        """All tagged streams, including views and tables."""
         catalog = self.catalog()
         views = [query for query in catalog.queries() if query.kind == "view"]
         return self._documents([*catalog.streams(), *catalog.tables(), *views])
 
     def queries(self) -> list[Document]:
-        """All continuous queries, views included."""
+        """All continuous queries, including views."""
         return self._documents(self.catalog().queries())
 
     def describe(self, name: str) -> Document:
-        """One object, or `UnknownName`."""
+        """One object. Raises UnknownName if it does not exist."""
         catalog = self.catalog()
         return _document(object_named(catalog, name), catalog, self.states())
 

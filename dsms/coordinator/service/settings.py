@@ -1,4 +1,4 @@
-"""What a coordinator is started with."""
+"""The settings with which a coordinator is started."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from operators.core.alarms import Alarms
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorSettings:
-    """The services that it uses, the cluster's name, an external schema registry instead of its own, what statements
-    may load and ask for, and over how many fragments new queries are dealt out."""
+    """The services that the coordinator uses, the cluster's name, an external schema registry to use instead of its
+    own, the limits of statements, and the number of fragments to which new queries are assigned."""
 
     kafka: KafkaSettings
     redis_url: str = field(repr=False)
@@ -30,7 +30,7 @@ class CoordinatorSettings:
     limits: Limits = field(default_factory=Limits)
     topic_rules: TopicRules = field(default_factory=TopicRules)
     registry_hosts: RegistryHosts = field(default_factory=RegistryHosts)
-    #: What runs the executors if their number follows the load, and the bounds of that number.
+    #: Controls the number of executors if it follows the load, with the bounds of that number.
     executors: tuple[Scale, Scaling] | None = None
-    #: Where it is noted that something in a log or in Redis does not count.
+    #: Records invalid data found in logs and in Redis.
     alarms: Alarms = field(default_factory=Alarms, compare=False, repr=False)

@@ -1,4 +1,5 @@
-"""Statements about the catalog on a cluster: each is decided against the present catalog, and what follows is done."""
+"""Runs statements about the catalog on a cluster: decides each against the current catalog, then carries out what
+follows from it."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ from operators.core.errors import DsmsError, ExternalError
 
 
 def read_catalog(statement: st.Statement, context: StatementContext) -> StatementResult:
-    """What the statement shows of the catalog as it stands; it waits for no other statement."""
+    """Runs a statement that shows something of the current catalog. It waits for no other statement."""
     context.store.try_settle()
     _, result = apply(statement, context.store.catalog, context.environment())
     return result
 
 
 def change_catalog(statement: st.Statement, context: StatementContext) -> StatementResult:
-    """Makes the change. The schemas of new sources are offered, and the time is promised to readers of new tables."""
+    """Makes the change, registers the schemas of new sources, and sends heartbeats to the readers of new tables."""
     change = _changed(statement, context)
     before = change.before.objects
     for source in change.after.sources():
@@ -39,13 +40,14 @@ def change_catalog(statement: st.Statement, context: StatementContext) -> Statem
 
 
 def insert_stream(statement: InsertStream, context: StatementContext) -> StatementResult:
-    """Statements write the table no more once the query does."""
+    """Creates a query that fills an empty table; from then on statements cannot write the table."""
     with context.tables.emptied(statement.insert.table) as start:
         return _changed(replace(statement, start=start), context).answer
 
 
 def pause_or_resume(statement: SetPaused, context: StatementContext) -> StatementResult:
-    """A query that is paused publishes nothing once this returns, or a few seconds have passed."""
+    """Pauses or resumes a query. Waits until executors publish no more results of a paused query, at most a few
+    seconds."""
     change = _changed(statement, context)
     if statement.paused and change.after.version != change.before.version:
         context.plans.await_stopped(change.after.version)
@@ -53,9 +55,9 @@ def pause_or_resume(statement: SetPaused, context: StatementContext) -> Statemen
 
 
 def skip_record(statement: SkipRecord, context: StatementContext) -> StatementResult:
-    """The source is not read until all executors have come to that, so it is known that no query has read the record;
-    then the catalog says that it is skipped. A statement that fails, and one whose coordinator ends, leaves the source
-    as it was: the watcher lets it be read again."""
+    """Skips a record of a source. First the catalog says that the source is not read; when all executors follow that,
+    it is known that no query has read the record, and the catalog says that the record is skipped. If the statement
+    fails, the source is read as before. If its coordinator ends, the watcher lets the source be read again."""
     held = context.change(lambda catalog: (holding(statement, catalog), None)).after
     source = held.find(statement.name.text)
     assert isinstance(source, Source)
@@ -73,8 +75,8 @@ def skip_record(statement: SkipRecord, context: StatementContext) -> StatementRe
 
 
 def drop(statement: Drop, context: StatementContext) -> StatementResult:
-    """The topics of what is dropped are deleted once no executor writes them any more, or a few seconds have passed;
-    until then nobody else can take them."""
+    """Drops objects. Deletes their topics when no executor writes them any more, or after a few seconds; until then no
+    new object can use the topics."""
     with ExitStack() as until_deleted:
 
         def decide(catalog: Catalog) -> tuple[Catalog, StatementResult]:
@@ -93,7 +95,7 @@ def drop(statement: Drop, context: StatementContext) -> StatementResult:
 
 
 def written_objects_gone(before: Catalog, after: Catalog) -> list[Query | Table]:
-    """The queries and tables with topics that only the earlier catalog has; a query that fills a table has none."""
+    """The queries and tables with topics that only the earlier catalog has. A query that fills a table has no topic."""
     queries = (query for query in before.running() if query.fills is None)
     written: list[Query | Table] = [*queries, *before.tables()]
     return [item for item in written if item.name.lower() not in after.objects]

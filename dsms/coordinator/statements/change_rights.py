@@ -1,4 +1,4 @@
-"""Which changes of the catalog somebody may make: decided by the objects that change, not by the statement."""
+"""Checks whether a caller may make a change of the catalog, by the objects that change, not by the statement."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from operators.core.errors import UserError
 
 
 def check_change(principal: Principal, before: Catalog, after: Catalog) -> None:
-    """Raises Forbidden unless he may write every object that the change creates, changes or takes away, may read the
-    topics of the sources among them, and write those of the others. Code that administrators deployed is theirs alone
-    to change."""
+    """Raises Forbidden unless the principal may write every object that the change creates, changes or drops, may read
+    the topics of the sources among them, and may write the topics of the others. Only administrators may change code
+    that administrators deployed."""
     administrator = allows(principal.role, "administrator")
     if after is before or (administrator and not principal.restricted):
         return
@@ -28,14 +28,14 @@ def check_change(principal: Principal, before: Catalog, after: Catalog) -> None:
 
 
 def _check_code(old: Object | None) -> None:
-    """Raises Forbidden for what holds code in Python: another definition of it would be called in its place."""
+    """Raises Forbidden for an object with code in Python: callers of the object would run the new definition."""
     if isinstance(old, Function) or (isinstance(old, Aggregate) and any(part.python for part in old.parts)):
         name = old.name.removesuffix("()")
         raise Forbidden(f'"{name}" is in Python, which administrators deploy', hint="ask one to change or drop it")
 
 
 def _check_topic(principal: Principal, old: Object | None, new: Object | None) -> None:
-    """The topic of what is created or dropped; what merely changes keeps its topic."""
+    """Checks the rights on the topic of an object that is created or dropped, or that gets another topic."""
     for item in (old, new):
         if old is not None and new is not None and _topic(old) == _topic(new):
             return
@@ -50,13 +50,13 @@ def _topic(item: Object) -> str | None:
 
 
 def _written(item: Query | Table) -> bool:
-    """Whether its topic exists: views over the clock have none."""
+    """Whether the object has a topic: views over the clock have none."""
     return isinstance(item, Table) or item.periodic is None
 
 
 def with_owners(principal: Principal, before: Catalog, after: Catalog) -> Catalog:
-    """The catalog after a change, in which the new queries belong to `principal`; one that replaces another keeps its
-    owner."""
+    """The catalog after a change, with `principal` as the owner of new queries. A query that replaces another one keeps
+    that query's owner."""
     owned = {}
     for name, item in after.objects.items():
         if isinstance(item, Query) and not item.owner and before.objects.get(name) is not item:
@@ -66,7 +66,7 @@ def with_owners(principal: Principal, before: Catalog, after: Catalog) -> Catalo
 
 
 def check_owned(principal: Principal, before: Catalog, after: Catalog, most: int) -> None:
-    """Raises UserError where the change leaves `principal` more queries than he had and may have."""
+    """Raises UserError if the change raises the number of the principal's queries above the limit."""
     limit = most if principal.allowance.queries is None else principal.allowance.queries
     count = _owned(principal, after)
     if count > limit and count > _owned(principal, before):

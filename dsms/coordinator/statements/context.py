@@ -1,4 +1,4 @@
-"""What the statements of a cluster are run with."""
+"""The context in which the statements of a cluster run."""
 
 from __future__ import annotations
 
@@ -31,45 +31,46 @@ _T = TypeVar("_T")
 
 
 class TableRunner(Protocol):
-    """Runs what reads and writes rows; `TableStatements` does it over Kafka."""
+    """Runs statements that read and write rows; `TableStatements` does so over Kafka."""
 
     def run(
         self, statement: st.Select | Write | Load, principal: Principal, cancelled: threading.Event
     ) -> StatementResult:
-        """Runs a SELECT, INSERT, UPDATE, DELETE or load; Forbidden where it reads or writes what he may not. A SELECT
-        fails once it is cancelled."""
+        """Runs a SELECT, INSERT, UPDATE, DELETE or load. Raises Forbidden if it reads or writes an object that the
+        principal may not read or write. A SELECT fails once it is cancelled."""
         ...
 
     def emptied(self, name: st.Name) -> AbstractContextManager[dict[int, int]]:
-        """Where the log of a table ends, which has no rows and gets none meanwhile. UserError if it has some."""
+        """The end offsets of the log of an empty table, which gets no rows inside the block. Raises UserError if the
+        table has rows."""
         ...
 
     def follow(self) -> None:
-        """Promises the time to the readers of new tables."""
+        """Sends heartbeats to the readers of tables, if some wait for them."""
         ...
 
 
 class ControlAnswers(Protocol):
-    """Answers statements about what runs; `ControlTables` does it."""
+    """Answers statements about running entities; `ControlTables` does so."""
 
     def answer(self, statement: ControlStatement, principal: Principal) -> StatementResult:
-        """What the statement asks for, of queries that `principal` may read; `ALTER EXECUTOR` is done."""
+        """Answers the statement, restricted to queries that `principal` may read. Carries out `ALTER EXECUTOR`."""
         ...
 
 
 class ReplayRunner(Protocol):
-    """Writes refused records again; `Replays` does it in Kafka."""
+    """Writes refused records again; `Replays` does so in Kafka."""
 
     def run(self, statement: Replay, principal: Principal, cancelled: threading.Event) -> StatementResult:
-        """Writes those that the statement means, or none where it fails."""
+        """Writes the records that the statement selects; writes none if it fails."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatementContext:
-    """The catalog, the cluster, what runs the statements that are not about the catalog, what deletes the topic of a
-    dropped object, how to wait for executors, whose statement it is, what statements may ask for and name, where they
-    are noted, and the replacements under way."""
+    """The dependencies of statements: the catalog, the facts about the cluster, the runners of statements that are not
+    about the catalog, the function that deletes the topic of a dropped object, the wait for executors (`plans`), the
+    caller, the limits and rules, the audit log, and the replacements under way."""
 
     store: CatalogStore
     facts: ClusterFacts
@@ -86,21 +87,21 @@ class StatementContext:
     python: bool = False
     audit: Audit = field(default_factory=NoAudit)
     replacements: Replacements = field(default_factory=Replacements)
-    #: Set once nobody waits for the answer.
+    #: Set when nobody waits for the answer any more.
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     def by(self, caller: Caller, cancelled: threading.Event | None = None) -> StatementContext:
-        """The context of another caller's statements, which end early once they are cancelled."""
+        """The context of another caller's statements, which end early when they are cancelled."""
         return replace(self, caller=caller, cancelled=cancelled or threading.Event())
 
     def environment(self, *, halted: bool = False) -> ClusterEnvironment:
-        """The outside world as the caller may see and change it; with `halted` the queries that his statement replaces
-        publish nothing any more."""
+        """The environment as the caller may see and change it. `halted`: the queries that the statement replaces no
+        longer publish anything."""
         return ClusterEnvironment(self.facts, self.caller.principal, self.limits, self.topic_rules, halted=halted)
 
     def change(self, decide: Decide[_T]) -> Change[_T]:
-        """Makes a change of the catalog in the caller's name; Forbidden for one that he may not make, whatever
-        statement it comes from."""
+        """Changes the catalog on behalf of the caller. Raises Forbidden if the caller may not make the change, whatever
+        statement it comes from, and UserError if the caller would own too many queries."""
 
         def checked(catalog: Catalog) -> tuple[Catalog, _T]:
             after, answer = decide(catalog)

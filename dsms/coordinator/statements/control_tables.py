@@ -1,5 +1,5 @@
-"""The control tables as the interface serves them: read from the reports of executors, written by statements and by
-settings that executors read."""
+"""The control tables (running entities with attributes) for the HTTP interface and SQL. They are read from the reports
+of executors, and changed by statements and by settings that executors read."""
 
 from __future__ import annotations
 
@@ -40,38 +40,38 @@ from operators.core.quoting import quoted_identifier, quoted_text
 
 #: Kinds of entities: those that are only measured, then those with attributes that can be set.
 AnyKind = Literal["operators", "queues", "synopses", "constraints", "queries", "executors"]
-#: Statements about what runs; they change nothing in the catalog.
+#: Statements about running entities; they change nothing in the catalog.
 ControlStatement = (
     st.ShowEntities | st.ExplainAnalyze | ExplainResult | st.ShowExecutors | st.AlterExecutor | ShowAlarms | ShowAudit
 )
-#: How many ids the message about an unknown one lists.
+#: How many ids the message about an unknown id lists.
 _LISTED = 20
 MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses", "constraints")
 
 
 class Reports(SignsOfLife, Protocol):
-    """What executors report, and settings that they read; `ClusterState` is the one in Redis."""
+    """The reports of executors, and the settings that they read; `ClusterState` keeps them in Redis."""
 
     def reports(self) -> dict[str, bytes]:
         """The last report of each fragment, encoded."""
         ...
 
     def tuning(self, executor: str) -> bytes | None:
-        """The bounds that were set for an executor by hand, encoded."""
+        """The settings that were made for an executor at run time, encoded."""
         ...
 
     def set_tuning(self, executor: str, body: bytes) -> None:
-        """Sets them."""
+        """Stores the settings of an executor."""
         ...
 
     def request_checkpoint(self, number: int) -> None:
-        """Asks for checkpoints of all fragments."""
+        """Requests checkpoints of all fragments."""
         ...
 
 
 def last_reports(cluster: Reports, alarms: Alarms) -> list[Report]:
-    """The last reports of executors about their fragments, by the names of the fragments. What is none does not count,
-    with an alarm."""
+    """The last reports of executors about their fragments, in the order of the fragments' names. An invalid report is
+    skipped, with an alarm."""
     reports = []
     for name, body in sorted(cluster.reports().items()):
         place = f"report:{name}"
@@ -89,25 +89,25 @@ def _nothing_to_run(sql: str) -> list[StatementResult]:
 
 @dataclass(frozen=True)
 class ControlTables:
-    """The entities of a cluster, of the queries that `principal` may read. `catalog` gives the present catalog,
-    `states` the states of objects from one look at the cluster, and `execute` runs statements in the name of who
-    calls."""
+    """The entities of a cluster, restricted to queries that `principal` may read. `catalog` returns the current
+    catalog, `states` the states of objects, read from the cluster once, and `execute` runs statements on behalf of the
+    caller."""
 
     cluster: Reports
     catalog: Callable[[], Catalog]
     states: Callable[[], States]
     execute: Callable[[str], list[StatementResult]] = _nothing_to_run
     principal: Principal = ANYBODY.principal
-    #: What this process has read and does not count.
+    #: The invalid data that this process has read.
     alarms: Alarms = field(default_factory=Alarms, compare=False)
     audit: Audit = field(default_factory=NoAudit, compare=False)
-    #: All logged decisions about what is adjusted while it runs.
+    #: All logged decisions about adjustments while queries run, such as rates of shedding.
     decisions: Callable[[], Iterable[Logged]] = tuple
-    #: Held while settings of an executor are read and written back.
+    #: Held while the settings of an executor are read, changed and written back.
     _setting: threading.Lock = field(default_factory=threading.Lock, compare=False)
 
     def answer(self, statement: ControlStatement, principal: Principal) -> StatementResult:
-        """What the statement asks for, of queries that `principal` may read; `ALTER EXECUTOR` is done."""
+        """Answers the statement, restricted to queries that `principal` may read. Carries out `ALTER EXECUTOR`."""
         return replace(self, principal=principal)._answered(statement)
 
     def _answered(self, statement: ControlStatement) -> StatementResult:
@@ -128,8 +128,8 @@ class ControlTables:
         return StatementResult("SHOW", f"{len(executors)} found", _SHOWN, tuple(map(_row, executors)))
 
     def all_alarms(self) -> list[Alarm]:
-        """What coordinator and executors have read and does not count; who may not read everything sees none, since
-        places are names of others."""
+        """The alarms of the coordinator and of the executors. A principal with restrictions sees none, since alarms
+        contain names of other objects."""
         if self.principal.restricted:
             return []
         noticed = [status.alarms for status in living_executors(self.cluster, self.alarms).values()]
@@ -142,14 +142,14 @@ class ControlTables:
         return StatementResult("ALTER", f'executor "{statement.name.text}" has {options} from the next batch on')
 
     def request_checkpoint(self) -> int:
-        """Asks for checkpoints of all fragments; returns the number of the request, which executors report as
-        served."""
+        """Requests checkpoints of all fragments. Returns the number of the request, which executors report when they
+        have served it."""
         number = time.time_ns() // 1_000_000
         self.cluster.request_checkpoint(number)
         return number
 
     def entities(self, kind: AnyKind, query: str | None = None) -> list[Document]:
-        """The entities of a kind, all or those that belong to a query."""
+        """The entities of a kind: all of them, or those of a query."""
         if query is not None:
             self.principal.check_read(query)
         name = None if query is None else object_named(self.catalog(), query).name
@@ -160,7 +160,8 @@ class ControlTables:
         return [msgspec.to_builtins(entity) for entity in selected(self._reports(), kind, name)]
 
     def entity(self, kind: AnyKind, id: str) -> Document:
-        """The entity of an id, or `UnknownName`; the ids of queries are their names, in any case."""
+        """The entity with an id. The ids of queries are their names, in upper or lower case. Raises UnknownName if it
+        does not exist."""
         entities = self.entities(kind)
         wanted = id.lower() if kind == "queries" else id
         for entity in entities:
@@ -172,7 +173,7 @@ class ControlTables:
     def set_query(
         self, id: str, *, weight: float | None = None, paused: bool | None = None, state_memory: int | str | None = None
     ) -> Document:
-        """Changes attributes of a query, and returns it with them. What is None stays."""
+        """Changes attributes of a query and returns the changed query. An attribute that is None keeps its value."""
         name = self.entity("queries", id)["id"]
         quoted = quoted_identifier(name)
         set_ = {} if weight is None else {"weight": f"{Decimal(repr(weight)):f}"}
@@ -184,10 +185,10 @@ class ControlTables:
         return self.entity("queries", name)
 
     def set_executor(self, id: str, changes: dict[str, Any]) -> Document:
-        """Changes the bounds of an executor's batches and state; None restores what it was started with."""
+        """Changes the bounds of an executor's batches and state. None restores the value it was started with."""
         bounds, wanted = self._living(id).bounds, msgspec.convert(changes, Tuning)
         if bounds is not None:
-            wanted.over(bounds)  # refuses what does not fit
+            wanted.over(bounds)  # raises an error for bounds that do not fit
         with self._setting:
             tuning = msgspec.structs.replace(read_tuning(self.cluster.tuning(id)), **changes)
             self.cluster.set_tuning(id, msgspec.json.encode(tuning))
@@ -199,8 +200,8 @@ class ControlTables:
         return to_xml(plan) if form == "xml" else msgspec.json.encode(plan)
 
     def import_plan(self, body: bytes) -> Document:
-        """Creates the objects of a document that do not exist yet, in order. The first that cannot be created ends it;
-        those before it stay."""
+        """Creates the objects of a document that do not exist yet, in order. Stops at the first object that cannot be
+        created; the objects before it stay."""
         plan = read_document(body)
         for entry in plan.objects:
             self.principal.check_read(entry.name)

@@ -1,4 +1,4 @@
-"""The outside world of registration on a cluster."""
+"""The environment of DDL statements on a cluster: what they need from outside the catalog."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from dsms.physical.cost.estimate import Statistics
 
 
 class TopicMaker(Protocol):
-    """Makes topics and registers the schemas of their records; `Topics` does it in Kafka."""
+    """Creates topics and registers the schemas of their records; `Topics` does so in Kafka."""
 
     def make_source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
-        """The first offset of each partition; the topic is made when `partitions` is given."""
+        """The first offset of each partition. Creates the topic if it does not exist and `partitions` is given."""
         ...
 
     def topic_id(self, topic: str) -> str | None:
-        """Kafka's id of an existing topic; None from brokers that give none."""
+        """Kafka's id of an existing topic; None if the brokers give no ids."""
         ...
 
     def warnings(self, topic: str) -> tuple[str, ...]:
-        """What a source over an existing topic may lose."""
+        """Warnings about records that a source over an existing topic may lose."""
         ...
 
     def make_dead_letter_topic(self, source: str) -> None:
-        """Makes the topic of a source's dead letters."""
+        """Creates the topic of a source's dead letters."""
         ...
 
     def make_result_topic(self, query: Query, node: logical.Node) -> Query:
-        """The query with its topic and schemas ready to be written."""
+        """Creates the topic and registers the schemas of a query's result; returns the query with them."""
         ...
 
     def offer_schema(self, source: Source) -> None:
@@ -50,11 +50,12 @@ class Ends(Protocol):
     """The ends of logs; `LogEnds` reads them from Kafka."""
 
     def published(self, query: str) -> int | None:
-        """The instant below which the results of a query, by id, are in its topic; None: it has published nothing."""
+        """The instant below which the results of a query, given by id, are in its topic; None: it has published
+        nothing."""
         ...
 
     def reached(self, sources: Sequence[Source]) -> int | None:
-        """An instant after all that some sources hold now; None when they hold nothing."""
+        """An instant after all records that the sources have now; None if they have none."""
         ...
 
     def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
@@ -63,11 +64,11 @@ class Ends(Protocol):
 
 
 class ClusterFacts(Protocol):
-    """What statements ask of the cluster."""
+    """What statements need to know about the cluster."""
 
     @property
     def topics(self) -> TopicMaker:
-        """Makes topics."""
+        """Creates topics."""
         ...
 
     @property
@@ -81,25 +82,25 @@ class ClusterFacts(Protocol):
         ...
 
     def busy(self) -> Mapping[str, float]:
-        """How busy each fragment was last measured to be, in seconds a second."""
+        """The last measured load of each fragment, in busy seconds per second."""
         ...
 
     def statistics(self) -> Statistics:
-        """What executors last measured."""
+        """The last statistics that the executors measured."""
         ...
 
     def states(self) -> States:
-        """The states of objects, from one look at the cluster."""
+        """The states of objects, read from the cluster once."""
         ...
 
     def mark(self) -> str | None:
-        """The cluster whose mark all records of new results have; None where executors do not write it."""
+        """The name of the cluster if all records of new results get its mark; None if executors do not write it."""
         ...
 
 
 class ClusterEnvironment:
-    """The environment of one statement. Topics are made as they are needed, if whoever runs it may use them. With
-    `halted` the queries that are to be replaced publish nothing any more, so what they have published is known."""
+    """The environment of one statement. It creates topics on demand, if the principal may use them. `halted`: the
+    queries to be replaced no longer publish anything, so it is known up to which instant they have published."""
 
     def __init__(
         self,
@@ -114,16 +115,16 @@ class ClusterEnvironment:
         self._facts, self._principal, self._halted = facts, principal, halted
 
     def busy(self) -> Mapping[str, float]:
-        """The fragments that queries are dealt out to, and how busy each was measured to be."""
+        """The fragments to which queries are assigned, with the last measured load of each."""
         return self._facts.busy()
 
     def statistics(self) -> Statistics:
-        """What executors last measured."""
+        """The last statistics that the executors measured."""
         return self._facts.statistics()
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
-        """The first offset of each partition; the topic is made when `partitions` is given, which takes the right to
-        write it. ExternalError while it is being deleted."""
+        """The first offset of each partition. Creates the topic if it does not exist and `partitions` is given, which
+        needs the right to write it. Raises ExternalError while the topic is being deleted."""
         self._principal.check_write(name)
         self._principal.check_read_topic(topic)
         if partitions is not None:
@@ -138,11 +139,12 @@ class ClusterEnvironment:
         return self._facts.topics.topic_id(topic)
 
     def topic_warnings(self, topic: str) -> tuple[str, ...]:
-        """What a source over an existing topic may lose."""
+        """Warnings about records that a source over an existing topic may lose."""
         return self._facts.topics.warnings(topic)
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
-        """The query with its topic and schemas ready to be written; ExternalError while the topic is being deleted."""
+        """Creates the topic and registers the schemas of a query's result; returns the query with them. Raises
+        ExternalError while the topic is being deleted."""
         self._principal.check_write(query.name)
         self._principal.check_write_topic(query.topic)
         self._facts.leaving.check(query.topic)
@@ -150,19 +152,19 @@ class ClusterEnvironment:
         return msgspec.structs.replace(made, marked_by=self.mark())
 
     def mark(self) -> str | None:
-        """The cluster whose mark all records of new results and tables have."""
+        """The name of the cluster if all records of new results and tables get its mark; else None."""
         return self._facts.mark()
 
     def reached(self, sources: Sequence[Source]) -> int | None:
-        """An instant after all that the sources hold now."""
+        """An instant after all records that the sources have now; None if they have none."""
         return self._facts.log_ends.reached(sources)
 
     def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
-        """The first offset that the topic of each source has, by the source's id and partition."""
+        """The first offsets of the sources' topics, by the source's id and partition."""
         return self._facts.log_ends.earliest(sources)
 
     def published(self, query: str) -> int | None:
-        """The instant below which a halted query's results are published."""
+        """The instant below which a halted query's results are published; None if queries are not halted."""
         return self._facts.log_ends.published(query) if self._halted else None
 
     def state_of(self, item: Object) -> str:
@@ -170,11 +172,11 @@ class ClusterEnvironment:
         return self._states.of(item)
 
     def may_read(self, name: str) -> bool:
-        """Whether whoever runs the statement may read the object of a name."""
+        """Whether the principal may read the object of this name."""
         return self._principal.may_read(name)
 
     def reads(self, name: str) -> None:
-        """Raises Forbidden unless he may read it."""
+        """Raises Forbidden unless the principal may read the object of this name."""
         self._principal.check_read(name)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""A duty of the watcher: queries with FRAGMENTS = AUTO that fall behind are given to more fragments."""
+"""A duty of the watcher: assigns queries with FRAGMENTS = AUTO that fall behind to more fragments."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from dsms.scheduler.leases import ExecutorStatus
 from operators.core.errors import DsmsError
 
 log = structlog.get_logger()
-#: How long a query has to fall behind all the time, and how long nothing is changed after a change.
+#: How long a query has to fall behind without interruption before it changes, and the pause after a change, in seconds.
 BEHIND_S, REST_S = 60.0, 300.0
 _HERE = st.Place()
 
 
 class FragmentsByLoad:
-    """Doubles the fragments of a query that has fallen further behind its sources for a minute, up to as many as there
-    are executors, fragments, and partitions of its sources and its result.
+    """Doubles the number of fragments of a query that has been falling further behind its sources for a minute. The
+    number is limited by the numbers of executors, of fragments, and of partitions of the query's sources and result.
 
-    Its fragments start from the logs, so this is never done for a query that catches up, however slowly; and nothing
-    is made smaller, which an ALTER does. One query is changed at a time, in a thread of its own, as executors have to
-    follow.
+    The new fragments start from the logs, so a query that catches up, however slowly, is never changed. The number is
+    never reduced; an ALTER does that. One query is changed at a time, in a thread of its own, since the change waits
+    for executors.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class FragmentsByLoad:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._context, self._progress, self._clock = context, progress, clock
-        #: Since when queries fall behind, by id.
+        #: The times since when queries have been falling behind, by id.
         self._since: dict[str, float] = {}
         self._not_before = 0.0
         self._changing: threading.Thread | None = None
 
     def turn(self, alive: Mapping[str, ExecutorStatus]) -> None:
-        """One look: begins a change if one is due and none is under way."""
+        """Begins a change if one is due and none is under way."""
         now, catalog = self._clock(), self._context.store.catalog
         progress = self._progress()
         known = ((query, progress.get(query.id)) for query in _by_load(catalog))
@@ -60,7 +60,7 @@ class FragmentsByLoad:
                 return
 
     def await_change(self) -> None:
-        """Returns when no change is under way."""
+        """Waits until no change is under way."""
         if self._changing is not None:
             self._changing.join()
 
@@ -82,8 +82,7 @@ class FragmentsByLoad:
 
 
 def wider(query: Query, catalog: Catalog, most: int) -> int | None:
-    """The number of fragments that a query is given next, of `most` that there are; None: it has all that it can
-    have."""
+    """The next number of fragments of a query, of `most` that exist; None: the query has as many as it can have."""
     sources = [*catalog.sources(), *(table.source for table in catalog.tables())]
     partitions = [source.partitions for source in sources if source.id in query.reads]
     present = len(query.fragments)

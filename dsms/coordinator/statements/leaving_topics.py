@@ -1,4 +1,4 @@
-"""Topics whose objects are dropped, while executors may still write them: nothing new may take them over."""
+"""Topics of dropped objects that executors may still be writing: no new object may use them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from operators.core.errors import ExternalError
 
 
 class LeavingTopics:
-    """The topics that are about to be deleted.
+    """The topics that will soon be deleted.
 
     >>> leaving = LeavingTopics()
     >>> with leaving.kept_from_others(["dsms.q"]):
@@ -26,14 +26,14 @@ class LeavingTopics:
         self._topics = Counter[str]()
 
     def check(self, topic: str) -> None:
-        """Raises ExternalError for a topic that is about to be deleted."""
+        """Raises ExternalError for a topic that will soon be deleted."""
         with self._lock:
             if self._topics[topic]:
                 raise ExternalError(f'topic "{topic}" is being deleted', hint="try again")
 
     @contextmanager
     def kept_from_others(self, topics: Iterable[str]) -> Iterator[None]:
-        """While it lasts, no object can be made over the topics."""
+        """Inside the block, no object can be created over the topics."""
         names = list(topics)
         with self._lock:
             self._topics.update(names)

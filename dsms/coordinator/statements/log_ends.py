@@ -1,4 +1,4 @@
-"""The ends of logs: which instant sources have reached, and below which instant a query's results are published."""
+"""Reads from the ends of logs which instant sources have reached, and below which instant a query has published."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class LogEnds:
         self._admin = kafka.admin()
 
     def all_published(self, queries: Collection[str]) -> dict[str, int]:
-        """The instants below which the results of queries are in their topics; those that have published nothing are
-        left out."""
+        """The instants below which the results of queries are in their topics, by query. Omits queries that have
+        published nothing."""
         published = self._read_published(queries)
         return {query: at for query in queries if (at := published.upto(query)) > BEGINNING}
 
     def furthest(self, queries: Collection[str]) -> dict[str, int]:
-        """The greatest instants below which any part of each query has published; those that have published nothing
-        are left out."""
+        """The greatest instants below which any part of each query has published, by query. Omits queries that have
+        published nothing."""
         published = self._read_published(queries)
         return {query: at for query in queries if (at := published.furthest(query)) > BEGINNING}
 
@@ -60,7 +60,7 @@ class LogEnds:
         return read_published(self._progress, results, decided=True)
 
     def reached(self, sources: Sequence[Source]) -> int | None:
-        """The instant after the greatest of the last records of some sources; None when they have none."""
+        """The instant after the greatest instant among the last records of the sources; None if they have none."""
         high = max((self._high(source) for source in sources), default=BEGINNING)
         return None if high == BEGINNING else high + 1
 

@@ -1,8 +1,8 @@
-"""A duty of the watcher: joins are ordered by what was measured of them, and next plans take over from those that run.
+"""A duty of the watcher: orders joins by measured statistics, and lets next plans take over from running ones.
 
-A query's plan changes only where the next one can build its state beside it from the current positions within an hour,
-and where what was measured says for a while that it takes clearly fewer rows: a change costs as much as running both
-plans for as long as the longest window.
+A query's plan changes only if the next plan can build its state from the current positions, concurrently with the
+running plan, within an hour, and if the statistics show for some time that it processes clearly fewer rows. A change
+costs as much as running both plans for as long as the longest window.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from dsms.scheduler.leases import ExecutorStatus, LaneStatus
 from operators.core.errors import DsmsError
 
 log = structlog.get_logger()
-#: How often is looked, how many times fewer rows other orders have to take, and for how long all the time.
+#: The seconds between two checks, how many times fewer rows other orders have to process, and for how many seconds
+#: without interruption they have to be better.
 LOOK_S, GAIN, HELD_S = 10.0, 1.5, 30.0
-#: The longest change that is begun, in seconds, by the pace of the sources' instants.
+#: The longest change that is begun, in seconds, estimated from the speed of the sources' instants.
 MOST_CHANGE_S = 3_600.0
-#: How long a query keeps its orders after a change, at least twice as long as that takes; each time twice as long, up
-#: to the most, if changes follow soon.
+#: The least and the greatest rest, in seconds, for which a query keeps its orders after a change. The rest is at least
+#: twice as long as the change takes, and doubles if changes follow each other soon.
 REST_S, MOST_REST_S = 120.0, 4 * MOST_CHANGE_S
-#: How many queries that were not looked at before are planned in one look.
+#: How many new queries are planned in one check.
 _NEW_PLANS: Final = 20
 
 
@@ -47,7 +48,8 @@ class Rest(NamedTuple):
     seconds: float
 
     def next(self, now: float, change_s: float) -> Rest:
-        """The rest after a change now, which takes so many seconds: twice as long if this one ended not long ago.
+        """The rest after a change at `now` that takes `change_s` seconds. It is at least twice as long as this one if
+        this one began not long ago.
 
         >>> Rest(0.0, 120.0).next(130.0, 5.0), Rest(0.0, 120.0).next(900.0, 300.0)
         (Rest(begun=130.0, seconds=240.0), Rest(begun=900.0, seconds=600.0))
@@ -57,8 +59,8 @@ class Rest(NamedTuple):
 
 
 class _Watched(NamedTuple):
-    """A query whose joins may be ordered anew: as it is in the catalog, its plan, the fingerprint of its joins, and the
-    most instants for which two plans run beside each other then."""
+    """A query whose joins may be reordered: the query as it is in the catalog, its plan, the fingerprint of its joins,
+    and for how many instants, at most, both plans would run concurrently."""
 
     query: Query
     plan: Planned
@@ -67,7 +69,7 @@ class _Watched(NamedTuple):
 
     @property
     def group(self) -> _Group:
-        """What it has in common with those whose joins are the same and in the same order."""
+        """The key of queries that have the same joins in the same order."""
         return self.joins, self.query.join_orders
 
 
@@ -76,7 +78,7 @@ _Group = tuple[str, JoinOrders]
 
 
 class _Better(NamedTuple):
-    """Queries with the same joins in the same order, and better orders, which they all change to in so many seconds."""
+    """Queries with the same joins in the same order, better orders for them, and the seconds that the change takes."""
 
     queries: tuple[Query, ...]
     orders: JoinOrders
@@ -84,7 +86,7 @@ class _Better(NamedTuple):
 
 
 class OrdersByStatistics:
-    """Looks every ten seconds. Queries with the same joins change together, so that they go on sharing them."""
+    """Checks every ten seconds. Queries with the same joins change together, so that they still share the joins."""
 
     def __init__(
         self,
@@ -94,21 +96,21 @@ class OrdersByStatistics:
     ) -> None:
         self._context, self._statistics, self._clock = context, statistics, clock
         self._looked_at = -LOOK_S
-        #: What is known of queries, by id: what is watched of them, or (as they were) that there is nothing to watch.
+        #: The queries seen so far, by id: a `_Watched`, or the query itself if its orders cannot change.
         self._known: dict[str, _Watched | Query] = {}
-        #: Since when other orders are better, by group, and the rests by joins.
+        #: The times since when other orders have been better, by group, and the rests, by joins.
         self._since: dict[_Group, float] = {}
         self._rests: dict[str, Rest] = {}
 
     def turn(self, alive: Mapping[str, ExecutorStatus]) -> None:
-        """Lets next plans that are ready take over, gives up those that failed, and looks for better orders."""
+        """Lets next plans that are ready take over, gives up failed ones, and looks for better orders."""
         self._follow(alive)
         if self._clock() - self._looked_at >= LOOK_S:
             self._looked_at = self._clock()
             self._look(self._context.store.catalog)
 
     def _follow(self, alive: Mapping[str, ExecutorStatus]) -> None:
-        """Takes reports at their word once executors have followed the present catalog."""
+        """Acts on the reports about next plans from executors that follow the current catalog."""
         catalog = self._context.store.catalog
         lanes = dict(_changing(alive, catalog.version))
         if not lanes:
@@ -137,7 +139,7 @@ class OrdersByStatistics:
         return found.seconds <= MOST_CHANGE_S and (rest is None or now - rest.begun >= rest.seconds)
 
     def _better(self, catalog: Catalog) -> Iterator[tuple[_Group, _Better]]:
-        """The better orders by group, as measured of one of its queries: the others have the same operators."""
+        """The better orders by group, from the statistics of one of its queries: the others have the same operators."""
         statistics, groups = self._statistics(), dict[_Group, list[_Watched]]()
         for watched in self._all_watched(catalog):
             groups.setdefault(watched.group, []).append(watched)
@@ -149,7 +151,7 @@ class OrdersByStatistics:
                 yield group, _Better(queries, choice.orders, longest / statistics.speed)
 
     def _all_watched(self, catalog: Catalog) -> Iterator[_Watched]:
-        """The queries whose orders may be chosen. New ones are planned a few at a time."""
+        """The queries whose orders may be chosen. New queries are planned a few at a time."""
         asked = [query for query in catalog.running() if _by_statistics(query)]
         present = {query.id: query for query in asked}
         self._known = {id: known for id, known in self._known.items() if present.get(id) is _query(known)}
@@ -158,7 +160,7 @@ class OrdersByStatistics:
         yield from (known for known in self._known.values() if isinstance(known, _Watched))
 
     def _change(self, catalog: Catalog, decide: Callable[[Catalog], Iterator[Query]]) -> bool:
-        """Makes a change, if there is any to make and no statement is being decided; whether it was made."""
+        """Makes a change, if there is one to make and no statement is being decided. Returns whether it was made."""
         if not any(decide(catalog)):
             return False
         made = self._context.store.try_change(partial(_changed, decide))
@@ -166,7 +168,7 @@ class OrdersByStatistics:
 
 
 def _changing(alive: Mapping[str, ExecutorStatus], version: int) -> Iterator[tuple[str, LaneStatus]]:
-    """The queries with a next plan, by id, of executors that have followed a version of the catalog."""
+    """The queries with a next plan, by id, on executors that follow this version of the catalog or a later one."""
     for status in alive.values():
         if status.plan_version >= version:
             yield from ((id, lane) for id, lane in status.lanes.items() if lane.next_plan)
@@ -177,7 +179,8 @@ def _query(known: _Watched | Query) -> Query:
 
 
 def _watched(query: Query, catalog: Catalog) -> _Watched | Query:
-    """What is watched of a query. In the reverse order no join is one that runs, so that no change takes longer."""
+    """The query as watched; the query itself if its orders cannot change. The duration is estimated for the reverse
+    order: none of its joins runs already, so no other change takes longer."""
     plan = planned(query, catalog)
     trees = join_trees(plan.usual)
     orders = query.join_orders or tuple(tuple(range(len(tree.leaves))) for tree in trees)
@@ -189,7 +192,7 @@ def _choice(watched: _Watched, statistics: Statistics) -> Choice | None:
     """The cheapest orders; None if they cannot be estimated."""
     try:
         return cheapest_orders(watched.plan, statistics)
-    except (AssertionError, ArithmeticError) as error:  # an estimate out of all bounds is no reason to stop the watcher
+    except (AssertionError, ArithmeticError) as error:  # an estimate out of bounds must not stop the watcher
         log.warning("the order of joins cannot be estimated", query=watched.query.name, reason=repr(error))
         return None
 
@@ -200,7 +203,7 @@ def _by_statistics(query: Query) -> bool:
 
 
 def _ordered(orders: Mapping[str, JoinOrders], catalog: Catalog) -> Iterator[Query]:
-    """The queries that can still change to other orders."""
+    """The queries, with their next orders, that can still change to these orders."""
     for query in catalog.running():
         if query.id in orders and _by_statistics(query):
             try:

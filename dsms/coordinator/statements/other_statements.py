@@ -1,4 +1,4 @@
-"""Statements that leave the catalog as it is: about rows, and about what runs."""
+"""Runs statements that leave the catalog as it is: about rows, and about running entities."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dsms.tables.statements import Write
 
 
 def run_on_rows(statement: st.Select | Write | Load, context: StatementContext) -> StatementResult:
-    """Reads or writes rows. ExternalError at once while Kafka is away."""
+    """Reads or writes rows. Raises ExternalError at once while Kafka is unavailable."""
     context.store.check()
     context.store.settle()
     return context.tables.run(statement, context.caller.principal, context.cancelled)
@@ -25,6 +25,6 @@ def replay(statement: Replay, context: StatementContext) -> StatementResult:
 
 
 def answer_control(statement: ControlStatement, context: StatementContext) -> StatementResult:
-    """Shows what runs, or changes the bounds of an executor."""
+    """Shows running entities, or changes the bounds of an executor."""
     context.store.try_settle()
     return context.control.answer(statement, context.caller.principal)

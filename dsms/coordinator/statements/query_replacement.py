@@ -1,11 +1,12 @@
-"""CREATE OR REPLACE and REPAIR on a cluster: queries are halted, and replaced once executors publish nothing of them.
+"""Runs CREATE OR REPLACE and REPAIR on a cluster: halts queries, and replaces them when executors no longer publish
+their results.
 
-The waiting is done without a lock. What others change meanwhile is seen when the statement is applied again, to the
-catalog as it stands then:
+The statement waits without a lock. It sees what others changed meanwhile when it is applied again, to the catalog that
+is current then:
 
-- A query that began to read the replaced one is halted, too, and waited for.
+- A query that began to read the replaced one is halted and waited for, too.
 - Attributes that were changed stay changed.
-- When the query itself was dropped, the replacement fails. It makes nothing anew, and the others go on as they were.
+- If the query itself was dropped, the replacement fails. It creates nothing, and the other queries continue unchanged.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from dsms.scheduler.leases import ExecutorStatus
 from operators.core.errors import DsmsError, ExternalError, UserError
 
 log = structlog.get_logger()
-#: Statements after which other lanes publish the results of a query.
+#: Statements after which other lanes (dataflows with their own source positions) publish the results of a query.
 Replacing = st.ReplaceQuery | st.RepairQuery | st.AlterQuery
 
 
 def replace_query(statement: Replacing, context: StatementContext) -> StatementResult:
-    """Replaces a query and those that read it, or creates it where there is none. Queries that another statement is
-    replacing are waited for, as long as for executors; BeingReplaced after that."""
+    """Replaces a query and the queries that read it, or creates the query if it does not exist. Waits for queries that
+    another statement is replacing, as long as for executors; raises BeingReplaced after that."""
     deadline = time.monotonic() + context.plans.halt_s
     while True:
         try:
@@ -48,7 +49,7 @@ def replace_query(statement: Replacing, context: StatementContext) -> StatementR
 
 
 def alter_query(statement: st.AlterQuery, context: StatementContext) -> StatementResult:
-    """A query that other fragments are to run is halted first; other options take effect at once."""
+    """Changes the options of a query. To change its fragments, halts it first; other options take effect at once."""
     if any(clause.name == "fragments" for clause in statement.clauses):
         return replace_query(statement, context)
     return change_catalog(statement, context)
@@ -80,14 +81,15 @@ def _replaced(statement: Replacing, context: StatementContext, claim: Claim) -> 
 def _decide(
     statement: Replacing, context: StatementContext, claim: Claim, catalog: Catalog
 ) -> tuple[Catalog, StatementResult | None]:
-    """The catalog with the query replaced; or, without an answer, with queries halted that are to be waited for."""
+    """The catalog with the query replaced, and the answer; or, with None as the answer, the catalog with halted queries
+    to wait for."""
     targets = replaced_by(statement, catalog)
     if claim.ids:
         _check_still_there(statement, targets, claim)
     running = [query for query in targets if query.id not in claim.ids]
     if claim.ids and not running:
         return apply(statement, catalog, context.environment(halted=True))
-    after, result = apply(statement, catalog, context.environment())  # refuses what is wrong before halting
+    after, result = apply(statement, catalog, context.environment())  # raises errors before anything is halted
     if not targets or after.version == catalog.version:
         return after, result
     claim.extend(running)
@@ -95,15 +97,16 @@ def _decide(
 
 
 def _check_still_there(statement: Replacing, targets: list[Query], claim: Claim) -> None:
-    """An object that was created under the name meanwhile is another one: it was not halted."""
+    """Raises UserError if the query was dropped meanwhile. A new object under its name is another one: it was not
+    halted."""
     if not targets or targets[0].id not in claim.ids:
         hint = "nothing was replaced; create it, if it is to be there again"
         raise UserError(f'"{statement.name.text}" was dropped while it was being replaced', hint=hint)
 
 
 def _go_on(context: StatementContext, claim: Claim) -> None:
-    """The halted queries of a replacement that has failed go on as they were; if that cannot be written now, the
-    watcher does it later."""
+    """Resumes the halted queries of a failed replacement unchanged. If that cannot be written now, the watcher does it
+    later."""
     if not claim.ids:
         return
     try:
@@ -117,8 +120,8 @@ def _without_halts(claim: Claim, catalog: Catalog) -> tuple[Catalog, None]:
 
 
 def clean_up_replacements(context: StatementContext, executors: Mapping[str, ExecutorStatus]) -> None:
-    """A duty of the watcher: queries that a replacement left halted, as its coordinator ended or could not write, go
-    on; and what queries were before is forgotten where nothing depends on it any more."""
+    """A duty of the watcher: resumes queries that a replacement left halted because its coordinator ended or could not
+    write, and removes former versions of queries on which nothing depends any more."""
     published = {query: lane.frontier for status in executors.values() for query, lane in status.lanes.items()}
     decide = partial(_cleaned, context, published)
     cleaned, _ = decide(context.store.catalog)

@@ -1,4 +1,4 @@
-"""Which schema registries the statements of writers may name: executors will call them."""
+"""Restricts which schema registries the statements of writers may name, since executors call them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dsms.model.roles import Role, allows
 
 @dataclass(frozen=True)
 class RegistryHosts:
-    """Patterns of hosts, `HOST` or `HOST:PORT`, of which `*.` at the beginning stands for any names before the rest;
-    None allows every host. Administrators are not bound by it.
+    """Patterns of hosts, `HOST` or `HOST:PORT`, where `*.` at the beginning matches any subdomain; None allows every
+    host. The patterns do not restrict administrators.
 
     >>> hosts = RegistryHosts.of("registry:8081, *.example.org")
     >>> hosts.check("http://registry:8081/x", "writer"), hosts.check("https://a.example.org", "writer")
@@ -26,11 +26,11 @@ class RegistryHosts:
 
     @staticmethod
     def of(text: str) -> RegistryHosts:
-        """The patterns of a setting, separated by spaces or commas; every host for an empty one."""
+        """The patterns of a setting, separated by spaces or commas; an empty setting allows every host."""
         return RegistryHosts(tuple(text.lower().replace(",", " ").split()) or None)
 
     def check(self, url: str, role: Role) -> None:
-        """Raises Forbidden for a registry that a statement of this role may not name."""
+        """Raises Forbidden for a registry that a statement by a caller of this role may not name."""
         if self.patterns is None or allows(role, "administrator"):
             return
         host, port = place_of(url)
@@ -40,7 +40,7 @@ class RegistryHosts:
 
 
 def _matches(pattern: str, host: str, port: int) -> bool:
-    """Whether a host and port are of a pattern.
+    """Whether a host and port match a pattern.
 
     >>> _matches("registry", "registry", 9), _matches("registry:8", "registry", 9), _matches("*.a.b", "a.b", 1)
     (True, False, False)

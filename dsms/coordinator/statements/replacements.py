@@ -1,4 +1,4 @@
-"""The queries that statements are replacing now: each is claimed by one statement at a time."""
+"""The queries that statements are replacing at the moment: one statement at a time claims a query."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.core.errors import UserError
 
 
 class BeingReplaced(UserError):
-    """Another statement is replacing the query of an id; trying again later helps."""
+    """Another statement is replacing the query with this id; the call may succeed later."""
 
     def __init__(self, message: str, *, hint: str = "", query_id: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -20,15 +20,15 @@ class BeingReplaced(UserError):
 
 
 class Replacements:
-    """The claims of all replacements under way, by the ids of queries; `ids` is an immutable value, read without a
-    lock."""
+    """The claims of all replacements under way, as ids of queries. `ids` is an immutable value, read without a lock."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
         self.ids: frozenset[str] = frozenset()
 
     def claim(self, queries: Iterable[Query]) -> frozenset[str]:
-        """Claims all of the queries and gives their ids; BeingReplaced, and none is claimed, where another one has."""
+        """Claims all of the queries and returns their ids. If another statement has claimed one of them, claims none
+        and raises BeingReplaced."""
         wanted = list(queries)
         with self._lock:
             for query in wanted:
@@ -40,20 +40,20 @@ class Replacements:
         return claimed
 
     def release(self, ids: Iterable[str]) -> None:
-        """Ends claims."""
+        """Releases claims."""
         with self._lock:
             self.ids -= frozenset(ids)
             self._lock.notify_all()
 
     def await_release(self, query_id: str, seconds: float) -> bool:
-        """Whether nobody claims the query any more; waits for that at most so many seconds."""
+        """Waits until the query is not claimed, at most `seconds`. Returns whether it is not."""
         with self._lock:
             return self._lock.wait_for(lambda: query_id not in self.ids, seconds)
 
 
 @dataclass
 class Claim:
-    """What one statement has claimed so far.
+    """The queries that one statement has claimed so far.
 
     >>> replacements = Replacements()
     >>> query = Query(name="q", id="o1", sql="", kind="query", select="", topic="q")
@@ -69,14 +69,14 @@ class Claim:
     ids: frozenset[str] = field(default_factory=frozenset)
 
     def extend(self, queries: Iterable[Query]) -> None:
-        """Claims those of the queries that are not claimed by this statement yet."""
+        """Claims the queries that this statement has not claimed yet."""
         self.ids |= self.replacements.claim(query for query in queries if query.id not in self.ids)
 
     def of(self, catalog: Catalog) -> list[Query]:
-        """The queries of a catalog that it has claimed."""
+        """The claimed queries in a catalog."""
         return [query for query in catalog.queries() if query.id in self.ids]
 
     def release(self) -> None:
-        """Gives everything up."""
+        """Releases all claims."""
         self.replacements.release(self.ids)
         self.ids = frozenset()

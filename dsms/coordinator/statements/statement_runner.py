@@ -1,4 +1,4 @@
-"""Runs statements, each by the function that its kind needs."""
+"""Runs statements, each by the function for its kind."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from dsms.registration.statement_kind import StatementKind
 from dsms.registration.statements import STATEMENTS, kind_of_statement, parse
 from dsms.sql.parser.understood import understood
 
-#: Runs one statement and gives its result; it raises, and has done nothing, or has done all that is to be kept.
+#: Runs one statement and returns its result. If it raises, it has done nothing, or everything that is to be kept.
 Run = Callable[[Any, StatementContext], StatementResult]
 
-#: Statements that write records, and those about the catalog that touch rows or may wait until executors follow what
-#: they change.
+#: Statements with a function of their own: they write records, or they change the catalog and touch rows or wait until
+#: executors follow the change.
 _OWN: Mapping[type[st.Statement], Run] = {
     SetPaused: pause_or_resume,
     Drop: drop,
@@ -57,20 +57,21 @@ def _runner(kind: StatementKind) -> Run:
     return _OWN.get(kind.statement) or usual.get(kind.subject, of_catalog)
 
 
-#: How each kind of statement is run.
+#: The function that runs each kind of statement.
 RUNNERS: Mapping[type[st.Statement], Run] = {kind.statement: _runner(kind) for kind in STATEMENTS}
 
 
 class StatementRunner:
-    """Runs scripts, each in order. Those of several clients run side by side; what one statement changes, the next one
-    of any client sees."""
+    """Runs scripts, each in order. Scripts of several clients run concurrently; the next statement of any client sees
+    what a statement has changed."""
 
     def __init__(self, context: StatementContext) -> None:
         self._context = context
 
     def execute(self, sql: str, caller: Caller, cancelled: threading.Event | None = None) -> list[StatementResult]:
-        """The results of the statements in order; a failing one raises, and those before it stay done. Where one needs
-        a higher role, none is run. Once `cancelled` is set, nobody waits for the results, and a SELECT fails."""
+        """Runs the statements in order and returns their results. A failing statement raises; the statements before it
+        stay in effect. If one needs a higher role, none is run. When `cancelled` is set, nobody waits for the results
+        any more, and a SELECT fails."""
         statements, catalog = parse(sql, self._context.limits), self._context.store.catalog
         with understood():
             check_roles((as_meant(statement, catalog) for statement in statements), caller.principal.role)
@@ -87,7 +88,7 @@ def _run(statement: st.Statement, context: StatementContext) -> StatementResult:
 def _carried_out(statement: st.Statement, context: StatementContext) -> StatementResult:
     with understood():
         statement, principal = as_meant(statement, context.store.catalog), context.caller.principal
-        check_roles([statement], principal.role)  # what it means may have changed since the script began
+        check_roles([statement], principal.role)  # its meaning may have changed since the script began
         check_named(statement, principal)
         check_code(statement, context)
         for url in named_registries(statement):
@@ -97,8 +98,8 @@ def _carried_out(statement: st.Statement, context: StatementContext) -> Statemen
 
 
 def check_roles(statements: Iterable[st.Statement], role: Role) -> None:
-    """Raises Forbidden for the first statement that needs a higher role. Whoever names a secret says where it is sent,
-    so only administrators may."""
+    """Raises Forbidden for the first statement that needs a higher role. Only administrators may name a secret, since a
+    statement that names a secret determines where it is sent."""
     for number, statement in enumerate(statements, 1):
         needed = "administrator" if named_secrets(statement) else kind_of_statement(statement).role
         if not allows(role, needed):
@@ -106,8 +107,8 @@ def check_roles(statements: Iterable[st.Statement], role: Role) -> None:
 
 
 def check_code(statement: st.Statement, context: StatementContext) -> None:
-    """Raises Forbidden for code in Python where the coordinator was not started with leave for it. What was deployed
-    before goes on."""
+    """Raises Forbidden for a statement that deploys Python code, unless the coordinator was started with permission for
+    it. Code that was deployed before still runs."""
     if kind_of_statement(statement).deploys_code and not context.python:
         hint = (
             "an administrator allows it by starting the coordinator with --python (DSMS_PYTHON=true; dsms up --python)"
@@ -116,8 +117,9 @@ def check_code(statement: st.Statement, context: StatementContext) -> None:
 
 
 def check_named(statement: st.Statement, principal: Principal) -> None:
-    """Raises Forbidden for a statement about an object that may not be read, or changed, whether it exists or not. What
-    a statement reads and changes besides is checked where it is bound and where the catalog changes."""
+    """Raises Forbidden for a statement about an object that the principal may not read or change, whether or not the
+    object exists. Other objects that the statement reads are checked when it is bound, other objects that it changes
+    when the catalog changes."""
     kind = kind_of_statement(statement)
     if (changed := kind.changed_name(statement)) is not None:
         principal.check_write(changed.text)

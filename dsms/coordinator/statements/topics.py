@@ -1,4 +1,4 @@
-"""Making the topics of sources and results, and registering the schemas of their records."""
+"""Creates the topics of sources and results, and registers the schemas of their records."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ from operators.core.errors import ExternalError, UserError
 
 
 class Topics:
-    """Makes what statements need in Kafka and in the schema registry, the coordinator's own or an external one."""
+    """Creates topics in Kafka, and registers schemas in the coordinator's own schema registry or an external one."""
 
     def __init__(self, kafka: KafkaSettings, registry: SchemaRegistry, registry_url: str | None) -> None:
         self._admin, self._registry, self._registry_url = kafka.admin(), registry, registry_url
 
     def make_source_topic(self, topic: str, partitions: int | None) -> dict[int, int]:
-        """The first offset of each partition of a source topic; it is made when `partitions` is given."""
+        """The first offset of each partition of a source topic. Creates the topic if it does not exist and `partitions`
+        is given."""
         existing = partitions_of(self._admin, topic)
         if not existing and partitions is None:
             raise UserError(
@@ -56,7 +57,7 @@ class Topics:
         return {partition: first.get((topic, partition), 0) for partition in existing}
 
     def warnings(self, topic: str) -> tuple[str, ...]:
-        """What a source over an existing topic may lose."""
+        """Warnings about records that a source over an existing topic may lose."""
         try:
             problem = too_short(retention_of(self._admin, topic))
         except ExternalError as error:
@@ -69,11 +70,11 @@ class Topics:
         )
 
     def topic_id(self, topic: str) -> str | None:
-        """Kafka's id of an existing topic; None from brokers that give none."""
+        """Kafka's id of an existing topic; None if the brokers give no ids."""
         return topic_ids(self._admin, [topic]).get(topic)
 
     def make_result_topic(self, query: Query, node: logical.Node) -> Query:
-        """Makes the result topic, or takes an empty one, and registers the schemas of its records."""
+        """Creates the result topic, or uses an existing empty one, and registers the schemas of its records."""
         keyed = bool(properties.keys(node))
         existing = partitions_of(self._admin, query.topic)
         ends = latest(self._admin, [(query.topic, partition) for partition in existing])
@@ -96,7 +97,7 @@ class Topics:
 
     def _with_schemas(self, query: Query, node: logical.Node, made: MakeSchema) -> Query:
         schema, keys = visible(node), properties.keys(node)
-        # members of a family have one schema, so their records are encoded together
+        # the members of a family have one schema, so that their records are encoded together
         record = f"family_{query.family}" if query.grouped else query.name
         ids = {"value_schema_id": self._result_schema(f"{query.topic}-value", schema, f"{record}_value", made)}
         if keys:
@@ -105,14 +106,15 @@ class Topics:
         return msgspec.structs.replace(query, **ids)
 
     def _result_schema(self, subject: str, schema: pa.Schema, record: str, made: MakeSchema) -> int:
-        """The id of the schema of results. Its record has the name of an earlier one of the subject: by Avro's rules no
-        other would be compatible with that, and whether a query is in a family depends on other queries."""
+        """The id of the schema of results. Its record keeps the name of the subject's latest schema: by Avro's rules
+        another name would not be compatible, and the default name depends on whether the query is in a family, and so
+        on other queries."""
         latest = self._latest(subject) or {}
         parts = [latest[part] for part in ("namespace", "name") if latest.get(part)]
         return self._schema_id(subject, made(schema, ".".join(parts) or record))
 
     def _latest(self, subject: str) -> dict[str, Any] | None:
-        """The newest schema of a subject, None if there is none."""
+        """The newest schema of a subject, None if it has no schema."""
         if self._registry_url is not None:
             return latest_schema(self._registry_url, subject)
         if subject not in self._registry.subjects():
@@ -135,7 +137,7 @@ class Topics:
             self._schema_id(subject, made(source.record, f"{source.name}_value"))
 
     def make_dead_letter_topic(self, source: str) -> None:
-        """Makes the topic of a source's dead letters, which are larger than the records that they quote."""
+        """Creates the topic of a source's dead letters, which are larger than the records that they quote."""
         topic = dead_letter_topic(source)
         ensure_topic(self._admin, topic, 1, KEPT)
         admit_large_records(self._admin, topic)

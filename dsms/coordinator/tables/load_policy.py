@@ -1,4 +1,4 @@
-"""What COPY and LOAD TABLE may read with the coordinator's rights: nothing, unless it was started with such options."""
+"""Restricts what COPY and LOAD TABLE may read with the coordinator's rights: nothing, unless its options permit it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from operators.core.secrets import check_no_secret
 
 @dataclass(frozen=True, slots=True)
 class LoadPolicy:
-    """A directory of files that may be read, and whether databases may be queried. Everybody who may send such
-    statements reads with the coordinator's rights."""
+    """A directory of files that may be read, and whether databases may be queried. All callers who may send such
+    statements read with the coordinator's rights."""
 
     directory: Path | None = None
     databases: bool = False
 
     def checked(self, load: Load) -> Load:
-        """The statement with the absolute path of its file; UserError when it is not allowed."""
+        """The statement with the absolute path of its file. Raises UserError if it is not allowed."""
         if isinstance(load, LoadDatabase):
             if not self.databases:
                 raise UserError(

@@ -1,4 +1,4 @@
-"""Reads of topics, and the deletion of a topic between them."""
+"""Keeps reads of topics and the deletion of a topic apart."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from contextlib import contextmanager
 
 
 class Reads:
-    """Counts reads; whoever keeps new ones from beginning can wait until there are none."""
+    """Counts reads, and lets a caller wait until there are none. The caller has to prevent new reads."""
 
     def __init__(self) -> None:
         self._count = 0
         self._changed = threading.Condition()
 
     def begin(self) -> None:
-        """A read begins; `end` must follow."""
+        """Counts a read that begins; `end` must follow."""
         with self._changed:
             self._count += 1
 
     def end(self) -> None:
-        """A read has ended."""
+        """Counts a read that has ended."""
         with self._changed:
             self._count -= 1
             self._changed.notify_all()
 
     @contextmanager
     def none(self) -> Iterator[None]:
-        """Waits until no read is under way; no other may begin before this ends."""
+        """Waits until no read is under way. No read may begin before the block ends."""
         with self._changed:
             self._changed.wait_for(lambda: self._count == 0)
             yield

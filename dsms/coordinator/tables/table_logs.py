@@ -1,9 +1,10 @@
-"""The tables of a cluster: their logs, which the coordinator alone writes.
+"""The logs of a cluster's tables, which only the coordinator writes.
 
 The law: one statement is one transaction and one instant. All tables have one clock, the time in milliseconds, which
 advances between any two statements and never goes back, even when another coordinator takes over. Every transaction
-ends with a promise in the log of each table that nothing below the next instant follows, so a query that reads tables
-alone is final at once. A query that reads a table beside a stream needs a new promise whenever the stream goes on.
+ends with a heartbeat in the log of each table: a promise that nothing below the next instant follows. So the results of
+a query that reads only tables are final at once. A query that reads a table and a stream needs a new heartbeat whenever
+the stream advances.
 """
 
 from __future__ import annotations
@@ -42,14 +43,15 @@ def wall_clock_ms() -> int:
 
 @dataclass
 class _FoldedLog:
-    """A table as far as its log has been read: up to the `next` offset of each partition."""
+    """The content of a table up to the `next` offset of each partition of its log."""
 
     fold: Fold
     next: dict[int, int] = field(default_factory=dict)
 
 
 class ClusterTables:
-    """The logs of all tables. Making one fences that of an older coordinator. One thread at a time may use it."""
+    """The logs of all tables. Creating a `ClusterTables` fences that of an older coordinator. One thread at a time may
+    use it."""
 
     def __init__(
         self, kafka: KafkaSettings, leader: Leader, alarms: Alarms, clock: Callable[[], int] = wall_clock_ms
@@ -62,9 +64,9 @@ class ClusterTables:
         self._folded: dict[str, _FoldedLog] = {}
 
     def write(self, table: Table, tables: Iterable[Table], effects: Iterable[Effect]) -> tuple[int, int]:
-        """Writes effects as one statement on `table`; returns the number of rows that they change, and the instant.
+        """Writes effects as one statement on `table`. Returns the number of rows that they change, and the instant.
 
-        Effects may be computed while they are written: when one fails, nothing of the statement has been done.
+        Effects may be computed while they are written: if one fails, the statement has changed nothing.
         """
         all_tables = list(tables)
         instant, count = self._instant(all_tables), 0
@@ -82,7 +84,7 @@ class ClusterTables:
         return count, instant
 
     def promise(self, tables: Iterable[Table]) -> None:
-        """Promises the time to readers of the tables."""
+        """Sends heartbeats with the current instant to the readers of the tables."""
         all_tables = list(tables)
         instant = self._instant(all_tables)
         writer = self._begin()
@@ -94,11 +96,11 @@ class ClusterTables:
             raise
 
     def content(self, table: Table) -> TableContent:
-        """The table as it stands."""
+        """The current content of a table."""
         return TableContent(table, self._sound(table))
 
     def rows_at(self, table: Table, at: int | None, budget: Budget) -> pa.Table:
-        """The rows at an instant, or now, as far as the budget allows."""
+        """The rows at an instant, or the current rows if it is None. The budget limits the work."""
         fold = self._sound(table)
         if at is not None and at < fold.last:
             fold = self._fold(table, fold.bad, at)
@@ -109,8 +111,8 @@ class ClusterTables:
         return decoded_rows(list(fold.values()), table.schema).table
 
     def _sound(self, table: Table) -> Fold:
-        """The table as it stands. Values that are no rows, which nobody here wrote, may have taken the places of rows:
-        then it is folded anew without them."""
+        """The current content of a table. Invalid values, which others have written, may have replaced valid rows: then
+        the log is folded again without those values."""
         fold = self._read(table)
         if bad := decoded_rows(list(fold.values()), table.schema).bad:
             self._folded[table.id] = _FoldedLog(self._fold(table, fold.bad | bad), dict(table.source.start))
@@ -124,7 +126,8 @@ class ClusterTables:
         self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
 
     def last_instant(self, tables: Iterable[Table]) -> int:
-        """The last instant at which what the tables hold is final. UserError where the query of one has none yet."""
+        """The last instant that is final in all of these tables. Raises UserError if the query that fills one of them
+        has no final instant yet."""
         return min(self._frontier(table) for table in tables) - 1
 
     def _frontier(self, table: Table) -> int:
@@ -135,23 +138,23 @@ class ClusterTables:
         return frontier
 
     def ends(self, table: Table) -> dict[int, int]:
-        """The end of its log, by partition, after all that has been written."""
+        """The end of a table's log, by partition, after all that has been written."""
         self._read(table)
         return dict(self._folded[table.id].next)
 
     def unopened(self, tables: Iterable[Table]) -> list[Table]:
-        """The tables whose readers have been promised nothing yet."""
+        """The tables whose readers have not received a heartbeat yet."""
         return [table for table in tables if self._read(table).frontier == BEGINNING]
 
     def forget(self, table: Table) -> None:
-        """Forgets what was read of a dropped table."""
+        """Drops the cached content of a dropped table."""
         self._folded.pop(table.id, None)
 
     def _instant(self, tables: Iterable[Table]) -> int:
         return max([self._clock(), *(self._read(table).frontier for table in tables)])
 
     def _read(self, table: Table) -> Fold:
-        """The fold of all that is committed; only what was not read before is read."""
+        """The fold of all committed records. Reads only those that were not read before."""
         log = self._folded.setdefault(table.id, _FoldedLog(self._fold(table), dict(table.source.start)))
         for unread in settled(self._admin, table.topic, log.next):
             for piece in pieces(self._kafka, [unread]):
@@ -169,8 +172,8 @@ class ClusterTables:
         return self._writer
 
     def _started(self) -> TransactionalWriter:
-        """A new writer, which fences older ones. Fenced where a newer coordinator leads: it may have written since this
-        one has read the tables."""
+        """A new writer, which fences older ones. Raises Fenced if a newer coordinator leads: it may have written since
+        this one has read the tables."""
         self._check_leads()
         writer = self._start()
         try:
@@ -191,7 +194,7 @@ class ClusterTables:
             writer.write(Records(table.topic, [None] * count, [None] * count, headers, list(range(count))))
 
     def _commit(self, writer: TransactionalWriter, tables: Iterable[Table], promised: int) -> None:
-        """Commits; where the answer was lost, reads what is promised in the same transaction before going on."""
+        """Commits. If the answer of the commit was lost, checks that the transaction's heartbeats are in the logs."""
         writer.commit()
         if writer.in_doubt and any(self._read(table).frontier < promised for table in tables):
             raise ExternalError(
@@ -199,8 +202,8 @@ class ClusterTables:
             )
 
     def _give_up(self, error: BaseException) -> None:
-        """Aborts the transaction by making a new writer, where this coordinator leads: all later statements of one that
-        was replaced fail, too. Kafka also fences a writer that took too long, or whose own start came late."""
+        """Aborts the transaction by creating a new writer, if this coordinator leads; all later statements of a
+        replaced coordinator fail, too. Kafka also fences a writer that took too long, or whose own start came late."""
         if self._writer is None:
             return
         self._writer.close()
@@ -211,7 +214,7 @@ class ClusterTables:
 
 @dataclass(frozen=True)
 class TableContent:
-    """A table as it stands before a statement."""
+    """The content of a table before a statement."""
 
     table: Table
     fold: Fold
@@ -221,7 +224,7 @@ class TableContent:
         return decoded_rows(list(self.fold.values()), self.table.schema).table
 
     def holds(self, keys: pa.Table) -> list[bool]:
-        """Which of the keys have a row."""
+        """Whether each of the keys has a row."""
         return [key in self.fold.rows for key in _encoded(self.table.key_schema, keys)]
 
 

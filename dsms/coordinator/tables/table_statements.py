@@ -1,4 +1,4 @@
-"""Statements that write tables, and one-time SELECT, on a cluster."""
+"""Runs statements that write tables, and one-time SELECTs, on a cluster."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from dsms.tables.select_process import Reply
 from dsms.tables.statements import Write, effects_of, insertions, names_read, returned
 from operators.core.alarms import Alarms
 
-#: What a SELECT asks, of everything or of promising regions first.
+#: The question of a SELECT: over all rows, or over promising regions first.
 Asking = Question | Promising
 log = structlog.get_logger()
 _LONGEST_PAUSE_S = 60.0
-#: The processes of SELECT take what the coordinator and executors leave of the processors.
+#: The niceness of SELECT processes: they run when the coordinator and the executors leave processor time.
 _NICENESS = 19
 
 
 class TableStatements:
-    """INSERT, UPDATE, DELETE, loads and SELECT, each over the catalog as it stands when its turn has come.
+    """Runs INSERT, UPDATE, DELETE, loads and SELECT, each over the catalog that is current when its turn comes.
 
-    One that writes runs at a time, so all tables have one clock. A SELECT holds it up while it reads tables, which are
-    in memory; what it reads of results and computes holds up nothing but the deletion of their topics.
+    One statement writes at a time, so all tables have one clock. A SELECT delays writes only while it reads tables,
+    which are in memory. While it reads results, it delays only the deletion of their topics.
     """
 
     def __init__(
@@ -76,7 +76,8 @@ class TableStatements:
     def run(
         self, statement: st.Select | Write | Load, principal: Principal, cancelled: threading.Event
     ) -> StatementResult:
-        """What the statement does or answers; one that fails has done nothing. A SELECT fails once it is cancelled."""
+        """Runs a statement and returns its result. A statement that fails has changed nothing. A SELECT fails once it
+        is cancelled."""
         if isinstance(statement, st.Select):
             return self._select(statement, principal, cancelled)
         with self._running:
@@ -97,7 +98,7 @@ class TableStatements:
             return self._load(table, rows_of_file(path, table, (clause,)), catalog)
 
     def relation(self, name: str, at: int | None, most: int) -> RelationRows:
-        """The relation of one object at an instant, with at most so many of its rows."""
+        """The relation of one object at an instant, with at most `most` of its rows."""
         with self._selects.admitted() as budget:
             read = self._snapshot(
                 lambda catalog: (Question("", {name: name}), self._relations.final(name, at, catalog)), budget
@@ -109,7 +110,7 @@ class TableStatements:
         return RelationRows(read.instant, rows.column_names, list(zip(*columns, strict=True)), read.rows[name].num_rows)
 
     def delete_topic(self, dropped: Query | Table) -> None:
-        """Deletes the result topic of a dropped query or the log of a dropped table, after the statement that may still
+        """Deletes the result topic of a dropped query or the log of a dropped table, after the statements that still
         read it."""
         with self._running, self._reads.none():
             delete_topic(self._admin, dropped.topic)
@@ -119,7 +120,7 @@ class TableStatements:
                 self._tables.forget(dropped)
 
     def _delete_links(self, dropped: Query) -> None:
-        """Deletes the internal topics by which the fragments of a query handed elements to each other."""
+        """Deletes the links of a query: the internal topics through which its fragments exchanged elements."""
         prefix = link_topics(self._cluster, dropped.id)
         for topic in partition_counts(self._admin):
             if topic.startswith(prefix):
@@ -127,19 +128,20 @@ class TableStatements:
 
     @contextmanager
     def emptied(self, name: st.Name) -> Iterator[dict[int, int]]:
-        """Where the log of a table ends, which has no rows and gets none meanwhile. UserError if it has some."""
+        """The end offsets of the log of an empty table, which gets no rows inside the block. Raises UserError if the
+        table has rows."""
         with self._running:
             table = writable(name, self._catalog())
             check_empty(table, self._tables.content(table).rows().num_rows)
             yield self._tables.ends(table)
 
     def follow(self) -> None:
-        """Promises the time to the readers of tables, where somebody waits for it."""
+        """Sends heartbeats to the readers of tables, if some wait for them."""
         with self._running:
             self._follow(self._catalog())
 
     def try_follow(self) -> None:
-        """As `follow`, unless a statement is running: it will promise the time itself."""
+        """Like `follow`, but does nothing while a statement runs: it sends heartbeats itself."""
         if self._running.acquire(blocking=False):
             try:
                 self._follow(self._catalog())
@@ -147,8 +149,8 @@ class TableStatements:
                 self._running.release()
 
     def _follow(self, catalog: Catalog) -> None:
-        """Readers of a table beside a stream wait for the time as long as the stream goes on; readers of tables alone
-        wait once, until the table is written or promised for the first time."""
+        """Sends heartbeats if they are due. Readers of a table and a stream need them as long as the stream advances;
+        readers of tables alone need one, until the table is written for the first time."""
         tables = catalog.written_tables()
         if catalog.version != self._version:
             self._read_beside = set(_partitions_beside_tables(catalog))
@@ -188,7 +190,7 @@ class TableStatements:
         return StatementResult("SELECT", message, reply.columns, rows, tuple(map(str, seen)), types=reply.types)
 
     def answered(self, asked: Asked, cancelled: threading.Event) -> StatementResult:
-        """What DuckDB answers to a question over relations that are given."""
+        """DuckDB's answer to a query over the relations that the query comes with."""
         with self._selects.admitted(cancelled) as budget:
             reply = self._selects.reply(asked, "json", budget)
         rows = EncodedRows(reply.rows, reply.count)
@@ -202,7 +204,7 @@ class TableStatements:
         return asking, self._relations.common_instant(_readable(asking.objects.values(), principal), catalog)
 
     def _snapshot(self, ask: Callable[[Catalog], tuple[Asking, int | None]], budget: Budget) -> _Snapshot:
-        """All that a question reads, as of one instant."""
+        """All rows that a question reads, as of one instant."""
         with self._running:
             catalog = self._catalog()
             question, instant = ask(catalog)
@@ -222,14 +224,14 @@ class TableStatements:
         return StatementResult("LOAD", counted(count, instant), name=table.name)
 
     def _of_given(self, question: Question) -> pa.Table:
-        """The rows of a question over relations that are given."""
+        """The rows of a question over the relations that it comes with."""
         with self._writes.admitted() as budget:
             return self._writes.rows(Asked(question.sql, dict(question.given)), budget)
 
 
 @dataclass(frozen=True)
 class RelationRows:
-    """A relation at an instant: its first rows, and how many it has in all."""
+    """A relation at an instant: its first rows, and the total number of its rows."""
 
     instant: int
     columns: list[str]
@@ -248,7 +250,7 @@ class _Snapshot:
 
 
 def _readable(names: Iterable[str], principal: Principal) -> list[str]:
-    """The names; Forbidden if he may not read one of them. The rows of no others are given to a query."""
+    """The names. Raises Forbidden if the principal may not read one of them. A question gets no rows of other names."""
     checked = list(names)
     for name in checked:
         principal.check_read(name)
@@ -266,8 +268,8 @@ def _partitions_beside_tables(catalog: Catalog) -> Iterator[Partition]:
 
 
 class _Pace:
-    """When to promise the time: at once when the logs read beside tables have grown, else after pauses that double, up
-    to a minute."""
+    """Decides when to send heartbeats: at once when the logs that are read together with tables have grown, else after
+    pauses that double, up to a minute."""
 
     def __init__(self) -> None:
         self._ends: dict[Partition, int] | None = None
@@ -275,7 +277,7 @@ class _Pace:
         self._next = 0.0
 
     def due(self, ends: dict[Partition, int]) -> bool:
-        """Whether to promise now that the logs end at `ends`."""
+        """Whether to send heartbeats now; the logs end at `ends`."""
         if ends != self._ends:
             self._ends, self._pause_s, self._next = ends, 0.5, 0.0
         if time.monotonic() < self._next:

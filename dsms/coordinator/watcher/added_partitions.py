@@ -1,9 +1,9 @@
-"""A duty of the watcher: partitions that were added to the topics of sources are taken in, without waiting in a turn.
+"""A duty of the watcher: adopts partitions that were added to the topics of sources, without waiting in a turn.
 
-First the catalog holds the source: nothing of it is read. Once all executors follow that, it is known how far the
-source's readers have come and what they have published; the catalog then gets the partitions, with the instant from
-which they count, and the hold ends. Each step is a change of the catalog, so a coordinator that starts in between goes
-on with it.
+First the catalog marks the source as held: nobody reads it. When all executors follow that, it is known how far the
+source's readers have read and what they have published. Then the catalog gets the partitions, with the instant at which
+their frontier starts, and the hold ends. Each step is a change of the catalog, so a coordinator that starts in between
+continues with the next step.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _LOOK_S, _HOLD_S, _AGAIN_S = 2.0, 60.0, 300.0
 
 
 class AddedPartitions:
-    """Looks every two seconds. `published` gives the greatest instants below which any part of a query has
-    published, by id."""
+    """Looks for added partitions every two seconds. `published` returns the greatest instants below which any part of a
+    query has published, by id."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class AddedPartitions:
     ) -> None:
         self._store, self._counts, self._ids, self._published, self._clock = store, counts, ids, published, clock
         self._looked_at = -_LOOK_S
-        #: Since when sources are held, and when those that were given up may be held again.
+        #: The times since when sources are held, and the times from which sources may be held again after a failure.
         self._since: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
-        #: The versions from which statements hold sources, and since when.
+        #: The catalog versions from which statements hold sources, and the times since when.
         self._skipping: dict[str, tuple[int | None, float]] = {}
 
     def turn(self, alive: Mapping[str, ExecutorStatus]) -> None:
-        """One step for each source that needs one."""
+        """Makes one step for each source that needs one."""
         sources = [source for source in self._store.catalog.sources() if not is_system(source)]
         for source in sources:
             if source.held is not None:
@@ -68,7 +68,7 @@ class AddedPartitions:
                     self._change(source, held)
 
     def _held_since(self, source: Source) -> float:
-        """Since when a statement holds a source, as far as this process knows."""
+        """The time since when this process has seen a statement hold a source."""
         known = self._skipping.get(source.id)
         if known is None or known[0] != source.skipping:
             known = self._skipping[source.id] = (source.skipping, self._clock())
@@ -90,7 +90,8 @@ class AddedPartitions:
             self._change(source, _released)
 
     def _change(self, source: Source, change: Callable[[Catalog, Source], Catalog]) -> None:
-        """Makes a change of the source as it stands, if it does; in a later turn if a statement is being decided."""
+        """Changes the source, unless it has changed meanwhile. While a statement is being decided, does nothing: a
+        later turn tries again."""
 
         def decide(catalog: Catalog) -> tuple[Catalog, None]:
             present = catalog.get(source.name)
@@ -100,8 +101,8 @@ class AddedPartitions:
 
 
 def passed(source: str, alive: Mapping[str, ExecutorStatus], published: Mapping[str, int]) -> int | None:
-    """The greatest instant that a reader of a source has passed in it, or below which one has published; None where
-    none has read anything."""
+    """The greatest instant that a reader of a source has passed in the source, or below which a reader has published;
+    None if no reader has read anything."""
     lanes = (lane for status in alive.values() for lane in status.lanes.values())
     reached = (lane.reached[source] for lane in lanes if source in lane.reached)
     greatest = max((*reached, *published.values()), default=BEGINNING)

@@ -1,4 +1,4 @@
-"""A duty of the watcher: the number of executors follows the load."""
+"""A duty of the watcher: adapts the number of executors to the load."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from dsms.scheduler.leases import STARTING, ExecutorStatus
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
-#: The pause between two looks, in seconds.
+#: The pause between two checks, in seconds.
 _LOOK_S = 2.0
 
 
 class Scale(Protocol):
-    """Something that runs as many executors as it is asked for, such as a StatefulSet of Kubernetes."""
+    """Runs the requested number of executors, such as a StatefulSet of Kubernetes."""
 
     def count(self) -> int:
-        """How many are asked for. Raises ExternalError."""
+        """The requested number of executors. Raises ExternalError if it cannot be read."""
 
     def ask_for(self, count: int) -> None:
-        """Asks for so many. Raises ExternalError."""
+        """Requests `count` executors. Raises ExternalError if that fails."""
 
 
 class Autoscaler:
-    """Asks for more executors when a query falls behind, and for fewer when none does (`executor_count.wanted`).
+    """Requests more executors when a query falls behind, and fewer when none does (`executor_count.wanted`).
 
-    An executor that goes hands its fragments to the others, so no result is lost or written twice. While the number
+    An executor that stops hands its fragments to the others, so no result is lost or written twice. While the number
     cannot be read or changed, it stays as it is.
     """
 
@@ -49,7 +49,7 @@ class Autoscaler:
         self._past, self._next_look, self._failed = Outlook(), 0.0, False
 
     def turn(self, alive: Mapping[str, ExecutorStatus]) -> None:
-        """One look, if one is due."""
+        """Checks the load and adapts the number of executors, if a check is due."""
         now = self._clock()
         if now < self._next_look:
             return
@@ -78,9 +78,9 @@ class Autoscaler:
 def load_of(
     asked: int, alive: Mapping[str, ExecutorStatus], catalog: Catalog, progress: Mapping[str, Progress]
 ) -> Load:
-    """The load of all queries that are to make progress: not of those that are paused or have failed. One of which
-    nothing is known, as its executor begins, is not caught up. One that may be given to more fragments counts as one
-    fragment more, so that there is an executor for it."""
+    """The load of all queries that should make progress: not of those that are paused or have failed. A query whose
+    progress is unknown, as its executor is starting, is not caught up. If a query may be assigned to more fragments,
+    one fragment is added, so that there is an executor for it."""
     failed = {id for status in alive.values() for id, lane in status.lanes.items() if lane.error is not None}
     running = [query for query in catalog.running() if not query.still and query.id not in failed]
     fragments = {fragment for query in running for fragment in query.fragments}

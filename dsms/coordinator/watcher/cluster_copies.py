@@ -1,4 +1,4 @@
-"""What executors find in Redis: a copy of the catalog, and which of them runs which fragment."""
+"""Maintains the documents in Redis that executors read: a copy of the catalog, and the executor of each fragment."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from operators.core.decoding import Broken
 from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
-#: The documents in alarms.
+#: The names of the documents in alarms.
 CATALOG_COPY, ASSIGNMENTS = "catalog copy in redis", "assignments in redis"
 
 
 class SharedDocuments(SignsOfLife, Protocol):
-    """Documents that coordinator and executors share; `ClusterState` is the one in Redis. All of them may be lost."""
+    """Documents that coordinator and executors share; `ClusterState` keeps them in Redis. All of them may be lost."""
 
     def catalog(self) -> bytes | None:
         """The copy of the catalog."""
@@ -47,7 +47,7 @@ class SharedDocuments(SignsOfLife, Protocol):
 
 @dataclass(frozen=True)
 class Leader:
-    """The coordinator whose copies they are: its cluster, its catalog, and whether the log says that it leads still."""
+    """The coordinator that owns the copies: its cluster, its catalog, and whether the log says that it still leads."""
 
     cluster: str
     catalog: Callable[[], Catalog]
@@ -55,7 +55,7 @@ class Leader:
 
 
 class ClusterCopies:
-    """Keeps the documents as they should be. The copy of the catalog goes back to an older version only if no newer
+    """Keeps the documents up to date. The copy of the catalog is replaced by an older version only if no newer
     coordinator can have written it."""
 
     def __init__(self, documents: SharedDocuments, leader: Leader, fragments: int, alarms: Alarms) -> None:
@@ -63,11 +63,12 @@ class ClusterCopies:
         self._alarms = alarms
         self._restoring = threading.Lock()
         self._encoded: tuple[Catalog, bytes] | None = None
-        #: The last copy that it has written, which was of an earlier version: it need not be read to be known.
+        #: The last copy that this process has written: its version is known to be older, without decoding it.
         self._written: bytes | None = None
 
     def restore(self) -> Mapping[str, ExecutorStatus]:
-        """Writes what is missing or outdated, and gives the living executors. ExternalError while Redis is away."""
+        """Writes missing and outdated documents, and returns the living executors. Raises ExternalError while Redis is
+        unavailable."""
         with self._restoring:
             catalog = self._leader.catalog()
             self._restore_catalog(catalog)
@@ -76,7 +77,7 @@ class ClusterCopies:
         return alive
 
     def restore_soon(self) -> None:
-        """As `restore`; while Redis is away the watcher does it later."""
+        """Like `restore`; while Redis is unavailable, the watcher does it later."""
         try:
             self.restore()
         except ExternalError as error:
@@ -91,7 +92,7 @@ class ClusterCopies:
             self._written = body
 
     def _outdated(self, copy: bytes | None, catalog: Catalog) -> bool:
-        """Whether a copy may be replaced."""
+        """Whether a copy may be replaced: it is invalid, not newer than the catalog, or of a version that never was."""
         try:
             known = read_catalog(copy, self._leader.cluster)
         except Broken as error:
@@ -108,7 +109,7 @@ class ClusterCopies:
         try:
             current = read_assignments(self._documents.assignments())
         except Broken as error:
-            # new leases are times, so they are greater than those that are lost
+            # new leases are times, so they are greater than the lost ones
             self._alarms.raise_at(ASSIGNMENTS, f"{error}; written anew")
             current = {}
         now = time.time_ns() // 1_000_000
@@ -121,7 +122,7 @@ class ClusterCopies:
             log.info("fragments assigned", **{name: taken.executor for name, taken in wanted.items()})
 
     def _encode(self, catalog: Catalog) -> bytes:
-        """The catalog as its copy, encoded once for each version."""
+        """The copy of the catalog, encoded once for each version."""
         if self._encoded is None or self._encoded[0] is not catalog:
             copy = msgspec.structs.replace(catalog, cluster=self._leader.cluster)
             self._encoded = catalog, msgspec.json.encode(copy)

@@ -1,4 +1,4 @@
-"""The loop that looks after the cluster: copies in Redis, writes in doubt, and what else is to be kept up."""
+"""The loop that looks after the cluster: it restores the copies in Redis, settles writes in doubt, and runs duties."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from dsms.scheduler.leases import ExecutorStatus
 from operators.core.errors import DsmsError, ExternalError
 
 _TURN_S = 0.5
-#: Something that is done in every turn, given the living executors; it must not wait for statements.
+#: Maintenance that runs in every turn, given the living executors. It must not wait for statements.
 Duty = Callable[[Mapping[str, ExecutorStatus]], object]
 
 
 class ClusterWatcher:
-    """Turns again and again. The troubles of the last turn are one immutable value, which reads take without a lock."""
+    """Repeats turns. The problems of the last turn are one immutable value, which readers take without a lock."""
 
     def __init__(self, store: CatalogStore, copies: ClusterCopies, duties: Sequence[Duty]) -> None:
         self._store, self._copies, self._duties = store, copies, tuple(duties)
         self._troubles: Mapping[str, str] = {}
 
     def readiness(self) -> dict[str, str]:
-        """What keeps the coordinator from working, by the service that is at fault; empty when it is ready."""
+        """The reasons why the coordinator is not ready, by the service at fault; empty if it is ready."""
         return dict(self._troubles)
 
     def turn(self) -> None:
-        """One look at the cluster."""
+        """Restores the copies, settles a write in doubt and runs all duties once."""
         if self._store.replaced:
             self._troubles = {"leader": "a newer coordinator has taken over"}
             return
@@ -47,7 +47,8 @@ class ClusterWatcher:
         self._troubles = troubles
 
     def watch(self, stopping: threading.Event, when_replaced: Callable[[], None] = lambda: None) -> None:
-        """Turns until it is told to stop."""
+        """Repeats turns until `stopping` is set. Calls `when_replaced` after each turn in which a newer coordinator has
+        taken over."""
         while not stopping.wait(_TURN_S):
             self.turn()
             if self._store.replaced:

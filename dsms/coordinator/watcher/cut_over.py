@@ -1,4 +1,5 @@
-"""When records of internal topics count only if they name their writer: once every writer does."""
+"""Writes the cut-over of internal topics: the record after which only records that name their writer are valid. It is
+written when every writer names itself."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ log = structlog.get_logger()
 
 
 def all_mark(fragments: Iterable[str], alive: Mapping[str, ExecutorStatus]) -> bool:
-    """Whether every fragment runs on an executor that names itself in what it writes, and no other executor lives. Such
-    an owner has fenced the older ones, so nobody else can write any more.
+    """Whether every fragment runs on an executor that names itself in its records, and no other executor is alive. Such
+    executors have fenced the older ones, so no others can write any more.
 
     >>> old, new = (ExecutorStatus(fragments={"0": RUNNING}, marks=marks) for marks in (False, True))
     >>> all_mark(["0"], {"a": old}), all_mark(["0"], {"a": new}), all_mark(["0", "1"], {"a": new})
@@ -33,7 +34,7 @@ def all_mark(fragments: Iterable[str], alive: Mapping[str, ExecutorStatus]) -> b
 
 @dataclass
 class CutOver:
-    """A duty of the coordinator that is done once, in a thread of its own: the logs may be long."""
+    """A duty of the watcher that is done once, in a thread of its own, since the logs may be long."""
 
     kafka: KafkaSettings
     cluster: str
@@ -43,7 +44,7 @@ class CutOver:
     _thread: threading.Thread | None = None
 
     def __call__(self, alive: Mapping[str, ExecutorStatus]) -> None:
-        """Writes the cut-over to each topic that has none, as soon as that is right."""
+        """Writes the cut-over to each topic that has none, when all writers name themselves."""
         busy = self._thread is not None and self._thread.is_alive()
         if not (self._done or busy) and all_mark(self.fragments(), alive):
             self._thread = threading.Thread(target=self._try, name="cut-over", daemon=True)

@@ -1,4 +1,4 @@
-"""The executors that live, and whether they have come to a version of the catalog."""
+"""Finds the living executors, and waits until they follow a version of the catalog."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _POLL_S = 0.1
 
 
 class SignsOfLife(Protocol):
-    """Where executors report that they live; `ClusterState` is the one in Redis."""
+    """Stores the reports by which executors show that they are alive; `ClusterState` does so in Redis."""
 
     def executors(self) -> dict[str, bytes]:
-        """The last report of each living executor, encoded; ExternalError while they cannot be asked for."""
+        """The last report of each living executor, encoded. Raises ExternalError while they cannot be read."""
         ...
 
 
 def living_executors(cluster: SignsOfLife, alarms: Alarms) -> dict[str, ExecutorStatus]:
-    """The last reports of the living executors, by name. A query that several fragments run appears as one."""
+    """The last reports of the living executors, by name. A query that several fragments run appears as one query."""
     return with_whole_queries(read_statuses(cluster.executors(), alarms))
 
 
 def have_come_to(version: int, executors: Iterable[ExecutorStatus], *, starting: bool = False) -> bool:
-    """Whether every running executor follows a version of the catalog or a later one; with `starting` also those that
-    have fragments but do not run them yet.
+    """Whether every running executor follows a version of the catalog or a later one; with `starting`, also every
+    executor that has fragments but does not run them yet.
 
     >>> behind = ExecutorStatus("recovering", plan_version=3, fragments={"0": "recovering"})
     >>> have_come_to(4, [behind]), have_come_to(4, [behind], starting=True)
@@ -43,25 +43,25 @@ def have_come_to(version: int, executors: Iterable[ExecutorStatus], *, starting:
 
 @dataclass(frozen=True)
 class PlanWatch:
-    """Waits until executors have come to a version of the catalog: at most `stop_s` for queries that are paused or
-    dropped, at most `halt_s` for queries that are to be replaced."""
+    """Waits until executors follow a version of the catalog: at most `stop_s` for queries that are paused or dropped,
+    at most `halt_s` for queries that are to be replaced."""
 
     executors: Callable[[], Mapping[str, ExecutorStatus]]
     stop_s: float = 5.0
     halt_s: float = 30.0
 
     def await_stopped(self, version: int) -> bool:
-        """Whether all running executors come to a version in time."""
+        """Whether all running executors follow a version in time."""
         return self._await_version(version, self.stop_s)
 
     def await_halted(self, version: int, fragments: Collection[str] = ()) -> bool:
-        """Whether all executors, starting ones too, come to a version in time, and some of them run `fragments`: others
-        that ran one of these before can publish nothing any more."""
+        """Whether all executors, including starting ones, follow a version in time, and some of them run `fragments`.
+        Executors that ran one of these before can no longer publish anything."""
         return self._await_version(version, self.halt_s, starting=True, fragments=fragments)
 
     def positions(self, source: str, partition: int) -> list[int]:
-        """The offsets that queries read next of a partition of a source, by its id. ExternalError while Redis is
-        away."""
+        """The next offsets that queries read of a partition of a source, given by id. Raises ExternalError while Redis
+        is unavailable."""
         lanes = (lane for status in self.executors().values() for lane in status.lanes.values())
         return [lane.offsets[place] for lane in lanes if (place := f"{source}/{partition}") in lane.offsets]
 
@@ -76,7 +76,7 @@ class PlanWatch:
         return reached
 
     def _have_come_to(self, version: int, fragments: Collection[str], *, starting: bool) -> bool:
-        """No while Redis is away: nothing is known of the executors then."""
+        """Whether the executors follow the version now; False while Redis is unavailable, as nothing is known then."""
         try:
             executors = self.executors().values()
         except ExternalError:

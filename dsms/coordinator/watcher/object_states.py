@@ -1,4 +1,4 @@
-"""The states of objects, from one look at the executors and one at the topics."""
+"""The states of objects, from the reports of executors and from the topics."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Executors = Mapping[str, ExecutorStatus]
 
 @dataclass(frozen=True)
 class States:
-    """The states of one listing: `look`, `topics` and `topic_ids` are called at most once each, for the first object
-    that depends on them.
+    """The states of the objects of one listing. `look`, `topics` and `topic_ids` are called at most once each, for the
+    first object that depends on them.
 
     >>> from dsms.scheduler.leases import LaneStatus
     >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
@@ -32,16 +32,16 @@ class States:
     look: Callable[[], Executors]
     #: How far the queries have read, by id.
     progress: Mapping[str, Progress]
-    #: The number of partitions of each topic; empty where that is not to be checked.
+    #: Returns the number of partitions of each topic; empty: the numbers are not checked.
     topics: Callable[[], Mapping[str, int]] = dict
-    #: The ids of the topics of sources; empty where these are not to be checked.
+    #: Returns the ids of the topics of sources; empty: the ids are not checked.
     topic_ids: Callable[[], Mapping[str, str]] = dict
-    #: Why a query cannot be planned; "" for all others.
+    #: Returns why a query cannot be planned; "" if it can.
     unplanned: Callable[[Query], str] = lambda _: ""
 
     def of(self, item: Object) -> str:
         """The state of an object, such as "registered, 3 dead letters", "running", "waiting for an executor" or
-        "failed: …"; "unknown: …" while Redis is away."""
+        "failed: …"; "unknown: …" while Redis is unavailable."""
         if is_system(item):
             return "system"
         try:
@@ -52,14 +52,14 @@ class States:
             return f"unknown: {error}"
 
     def frontier(self, query: Query) -> int | None:
-        """The instant below which a query's result is final; None where no executor runs it. ExternalError while Redis
-        is away."""
+        """The instant below which a query's result is final; None if no executor runs the query. Raises ExternalError
+        while Redis is unavailable."""
         return next(
             (status.lanes[query.id].frontier for status in self._executors().values() if query.id in status.lanes), None
         )
 
     def size(self, query: str) -> float:
-        """The size of a query's windows as a fraction of their ranges, by its id; 1 where nothing else is known."""
+        """The size of a query's windows as a fraction of their ranges, given the query's id; 1 if it is unknown."""
         sizes = (status.lanes[query].size for status in self._executors().values() if query in status.lanes)
         return next((size for size in sizes if size is not None), 1.0)
 

@@ -1,4 +1,4 @@
-"""How far queries have read their sources, how quickly, and when they will have caught up."""
+"""Measures how far queries have read their sources, how quickly, and when they will have caught up."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Final
 from dsms.model.objects import Source
 from dsms.scheduler.leases import ExecutorStatus
 
-#: Rates are averages over so many last seconds.
+#: Rates are averages over this many past seconds.
 _SECONDS: Final = 10.0
-#: An offset of each partition, by source and partition as executors name them, such as "o1/0".
+#: An offset of each partition, by source id and partition in the form that executors use, such as "o1/0".
 Ends = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The records that a query has read and has still to read, how many it reads per second, and by how many the unread
-    ones decrease per second. It is behind if one batch cannot hold all that is unread.
+    """The numbers of records that a query has read and still has to read, how many it reads per second, and by how many
+    the unread ones decrease per second. It is behind if one batch cannot hold all unread records.
 
     >>> half = Progress(500, 500, 50.0, 25.0, behind=True)
     >>> half.percent, half.seconds_left, half.text
@@ -39,12 +39,12 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """The seconds until all is read at the present rate; None if the unread records do not decrease."""
+        """The seconds until all is read at the current rate; None if the unread records do not decrease."""
         return round(self.unread / self.closing, 1) if self.closing > 0 else None
 
     @property
     def falls_behind(self) -> bool:
-        """Whether the query reads, has more to read than one batch holds, and gets no nearer to the end.
+        """Whether the query reads records, has more to read than one batch can hold, and gets no nearer to the end.
 
         >>> Progress(900, 500, 50.0, -10.0, behind=True).falls_behind, Progress(900, 500, 50.0, 5.0, True).falls_behind
         (True, False)
@@ -57,7 +57,7 @@ class Progress:
         return f"catching up {self.percent} %" if self.behind else "running"
 
     def document(self) -> dict[str, object]:
-        """All of it, for the API."""
+        """The JSON document for the HTTP interface."""
         return {
             "read": self.read,
             "unread": self.unread,
@@ -77,7 +77,7 @@ class ReadingRates:
     def seen(
         self, now: float, executors: Mapping[str, ExecutorStatus], ends: Ends, starts: Ends
     ) -> dict[str, Progress]:
-        """Takes the counts at a time in seconds; returns the progress of each query by id."""
+        """Adds the counts at a time, in seconds, and returns the progress of each query by id."""
         progress = {
             query: self._progress(query, now, _counts(lane.offsets, ends, starts), status.batch_records)
             for status in executors.values()
@@ -97,16 +97,16 @@ class ReadingRates:
 
 
 def _counts(offsets: Mapping[str, int], ends: Ends, starts: Ends) -> tuple[int, int]:
-    """The numbers of records before and after the offsets; a source that the catalog has no more counts as read."""
+    """The numbers of read and unread records. A source that is no longer in the catalog has no unread records."""
     read = sum(offset - starts.get(place, offset) for place, offset in offsets.items())
     return read, sum(max(ends.get(place, offset) - offset, 0) for place, offset in offsets.items())
 
 
 def places(source: Source) -> dict[str, tuple[str, int]]:
-    """The partitions of a source's topic, by the names that executors give them."""
+    """The partitions of a source's topic, by the names that executors use for them."""
     return {f"{source.id}/{partition}": (source.topic, partition) for partition in range(source.partitions)}
 
 
 def starts_of(source: Source) -> dict[str, int]:
-    """Where the partitions began when the source was registered."""
+    """The first offsets of the partitions when the source was created, by the same names."""
     return {f"{source.id}/{partition}": source.start.get(partition, 0) for partition in range(source.partitions)}

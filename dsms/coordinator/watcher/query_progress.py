@@ -1,4 +1,4 @@
-"""How far all queries have read their sources, from one look at the executors and one at the ends of topics."""
+"""The progress of all queries in their sources, from the reports of executors and the end offsets of topics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Ends = Callable[[Collection[tuple[str, int]]], Mapping[tuple[str, int], int]]
 
 @dataclass
 class QueryProgress:
-    """`ends` gives the ends of topic partitions. The last look is one immutable value, taken without a lock."""
+    """Measures the progress of queries. `ends` returns the end offsets of topic partitions. `latest`, the progress when
+    it was last measured, is an immutable value that is read without a lock."""
 
     catalog: Callable[[], Catalog]
     ends: Ends
@@ -25,7 +26,7 @@ class QueryProgress:
     _looking: threading.Lock = field(default_factory=threading.Lock)
 
     def look(self, alive: Mapping[str, ExecutorStatus]) -> Mapping[str, Progress]:
-        """The progress of each running query, by id."""
+        """Measures and returns the progress of each running query, by id."""
         catalog = self.catalog()
         sources = [*catalog.sources(), *(table.source for table in catalog.tables())]
         partitions = {name: place for source in sources for name, place in places(source).items()}
