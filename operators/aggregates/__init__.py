@@ -6,7 +6,7 @@ from operators.aggregates.holistic import HOLISTIC
 from operators.aggregates.linear import LINEAR
 from operators.aggregates.moments import MOMENTS
 
-#: Other names in use for a function.
+#: Alias -> name of the function, for names that other SQL systems use.
 ALIASES: dict[str, str] = {
     "mean": "avg",
     "variance": "var_samp",

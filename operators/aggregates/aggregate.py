@@ -1,4 +1,4 @@
-"""An aggregate of a group: which function over which columns of the input."""
+"""A call of an aggregate in a group-by: which function over which columns of the input."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Aggregate:
     """`name := function(arguments)` over the rows of a group; arguments and `filter` are columns of the input.
 
     `function` is a name of `operators.aggregates.AGGREGATES`; `parameters` are its constants, such as the fraction of a
-    percentile or the separator of string_agg. `filter` names a BOOLEAN column: only rows where it is TRUE count. An
-    aggregate that a user wrote has a `definition`, and a `function` that no other definition has. The last `arrivals`
-    keys of `order_by` were not written: they are columns that say in which order the rows came.
+    percentile or the separator of string_agg. `filter` names a BOOLEAN column: only rows where it is TRUE are included.
+    A user-defined aggregate has a `definition`, and a `function` name that no other definition has. The last `arrivals`
+    keys of `order_by` are not in the statement: the binder added these columns, which hold the order of arrival.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Aggregates that are a column of the best row by some order: extremes and ends."""
+"""Aggregates that return a column of the first row by some order: min, max, first, last, any_value, arg_min/max."""
 
 from __future__ import annotations
 

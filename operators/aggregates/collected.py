@@ -1,4 +1,4 @@
-"""Collected: holistic aggregates, evaluated over all rows of a group at every cell of the group."""
+"""Collected: evaluates holistic aggregates over all rows of a group at each cell, an instant at which it changes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from operators.kernels.cells import CELL, Cells
 from operators.state.lifetimes import Lifetimes
 from operators.state.sorted_trace import SortedTrace
 
-#: About how many rows are materialised at once.
+#: About how many rows are materialised at a time.
 _CHUNK = 4_000_000
 
 
 @dataclass(frozen=True)
 class Collected:
-    """Reads a whole group again at each of its changes: the work is the sum of the group's sizes over its cells.
+    """Reads all rows of a group at each of its changes: the cost is the group's size, summed over its cells.
 
-    All aggregates with the same filter share a trace with the `columns` of the group's rows.
+    All aggregates with the same filter share one trace, which holds the `columns` of the group's rows.
     """
 
     columns: tuple[str, ...]
@@ -33,7 +33,7 @@ class Collected:
     def at_cells(
         self, cells: Cells, rows: pl.DataFrame, uses: Sequence[tuple[Use, Holistic]], trace: SortedTrace
     ) -> list[pl.Series]:
-        """The results of each use at every cell. `rows` has the changes, with `CELL`."""
+        """The results of each use at every cell. `rows` holds the changes, with their cell in `CELL`."""
         changes = rows.select(*self.columns, CELL, WEIGHT, ORDER)
         present = rows_of_groups(cells, trace, np.arange(cells.members)) if trace.runs else changes.clear()
         lives = Lifetimes.of(cells, present, changes, ())
@@ -90,7 +90,7 @@ def _rows_by_cell(
 def _bands(starts: np.ndarray, ends: np.ndarray) -> list[tuple[int, int]]:
     """Ranges of cells that have about `_CHUNK` rows each, or are a single cell."""
     size = int(ends.max())
-    # The inner sum is how many spans cover each cell, the outer one how many rows the cells up to it have.
+    # The inner sum is the number of spans that cover each cell; the outer one adds them up over the cells up to it.
     load = np.cumsum(np.cumsum(np.bincount(starts, minlength=size + 1) - np.bincount(ends, minlength=size + 1)))
     edges = np.searchsorted(load, np.arange(_CHUNK, load[-1] + _CHUNK, _CHUNK)) + 1
     bounds = np.unique(np.concatenate([[0], np.minimum(edges, size), [size]]))

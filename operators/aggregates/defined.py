@@ -1,4 +1,7 @@
-"""Aggregates that users wrote, over groups: run again over the rows of a group whenever it changes."""
+"""User-defined aggregates over groups: evaluated again over all rows of a group whenever it changes, or folded.
+
+Folding, which maintains the state of an aggregate under changes, is in `operators/grouping/group_fold.py`.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,13 @@ from operators.state.arrivals import AT, SEQUENCE
 
 
 def result_type(definition: Definition) -> pa.DataType:
-    """The type of the value of a group: an array of the returned rows where there may be any number of them."""
+    """The type of a group's value: an array of the returned rows if the definition may return any number of them."""
     return pa.list_(definition.result) if definition.several else definition.result
 
 
 @lru_cache(maxsize=256)
 def defined_function(definition: Definition) -> AggregateFunction:
-    """The aggregate of a definition, as one of those of SQL."""
+    """The aggregate of a definition in the form of the built-in ones."""
 
     def rule(types: Types, parameters: Parameters) -> pa.DataType:
         return result_type(definition)
@@ -61,7 +64,7 @@ def _evaluated(definition: Definition, use: Use, rows: pl.DataFrame) -> pl.DataF
 
 
 def _by_group(definition: Definition, at: list[int], values: list[object], starts: np.ndarray) -> pl.Series:
-    """The value of each group, given what was returned at which event."""
+    """The value of each group, from the returned `values` and the indexes `at` of the events that returned them."""
     groups = np.searchsorted(starts, np.array(at, np.int64), side="right") - 1
     if not definition.several:
         single: list[object] = [None] * len(starts)
@@ -75,8 +78,9 @@ def _by_group(definition: Definition, at: list[int], values: list[object], start
 
 
 def folded(aggregate: Aggregate, *, append_only: bool) -> Folded | None:
-    """How an aggregate that a user wrote follows changes, if it can: rows never leave or EXPIRE takes back any of them,
-    all is returned at the end, which changes nothing. None: it is run again over the rows of a group."""
+    """The method that maintains a user-defined aggregate under changes; None if it has to be evaluated again over all
+    rows of a group. It needs a call without ORDER BY, a definition that returns values only in TERMINATE, which must
+    not change local tables, and either input without retractions or an EXPIRE that can undo any row."""
     definition = aggregate.definition
     written = len(aggregate.order_by) - aggregate.arrivals
     if definition is None or written or not (append_only or definition.inverse):
@@ -85,7 +89,7 @@ def folded(aggregate: Aggregate, *, append_only: bool) -> Folded | None:
 
 
 def function_of(aggregate: Aggregate) -> AggregateFunction:
-    """The function of an aggregate: one of SQL's, or one that a user defined."""
+    """The function of an aggregate, built-in or user-defined."""
     from operators.aggregates import AGGREGATES
 
     if aggregate.definition is not None:

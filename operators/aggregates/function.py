@@ -1,4 +1,4 @@
-"""What an aggregate function is: its typing rule and one of three methods to maintain it."""
+"""The interface of an aggregate function: its typing rule and one of four methods to maintain it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rule: TypeAlias = Callable[[Types, Parameters], pa.DataType | None]
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """The use of a function: its argument columns, their types, the type of the result, the order and the constants."""
+    """One use of a function: its argument columns and their types, the type of the result, the order, the constants."""
 
     columns: tuple[str, ...]
     types: Types
@@ -37,7 +37,8 @@ class Part:
 
     "exact" sums are integers modulo 2^128 (or 2^64), "xor" adds without carry, and "float" sums are added up in the
     order of time and start again from 0 when `counted`, the exact part that counts their rows, is 0. `filter` names a
-    column: only rows for which it is TRUE count. `version` is higher where the parts of such a use were others before.
+    column: only rows for which it is TRUE are included. `version` is raised when a release changes the parts that such
+    a use needs, so that stored sums of the old parts are not used.
     """
 
     name: str
@@ -55,7 +56,7 @@ Columns: TypeAlias = Callable[[str], pl.Expr]
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """The result is a function of running sums. `fault` says where there is no result, `problem` why."""
+    """The result is a function of running sums. `fault` is TRUE where they give no result; `problem` is the reason."""
 
     parts: Callable[[Use], tuple[Part, ...]]
     result: Callable[[Use, Columns], pl.Expr]
@@ -65,7 +66,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The result is `columns[0]` of the first row, in an order, among those whose `required` columns are not NULL."""
+    """The result is `columns[0]` of the first row by `order` among the rows whose `required` columns are not NULL."""
 
     order: Callable[[Use], tuple[SortKey, ...]]
     required: Callable[[Use], tuple[str, ...]]
@@ -75,8 +76,8 @@ class Best:
 class Holistic:
     """The result is computed from all rows of a group: `evaluate` maps rows to a frame (cell, result).
 
-    The rows are sorted by cell and then by `order`, and have their multiplicities in `__weight`. `fault` says which
-    results are none, `problem` why.
+    The rows are sorted by cell and then by `order`, and have their multiplicities in `__weight`. `fault` is TRUE for
+    results that must not be returned; `problem` is the reason.
     """
 
     order: Callable[[Use], tuple[SortKey, ...]]
@@ -88,14 +89,14 @@ class Holistic:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The result is what a definition returns at the end, whose state follows rows that come and leave."""
+    """The result is what the TERMINATE of a definition returns; ITERATE adds rows to its state, EXPIRE removes them."""
 
     definition: Definition
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
-    """An entry of the registry. `arguments` has the least and the greatest number of arguments."""
+    """An entry of the registry. `arguments` holds the least and the greatest number of arguments."""
 
     name: str
     summary: str
@@ -105,7 +106,7 @@ class AggregateFunction:
     nullable: bool = True
     #: Whether DISTINCT is allowed.
     distinct: bool = True
-    #: Whether repeated values count unless DISTINCT removes them, make no difference, or never count.
+    #: Whether repeated values are counted (unless DISTINCT removes them), make no difference, or are never counted.
     repeats: Literal["count", "no difference", "never count"] = "count"
 
     def result(self, argument_types: Types, parameters: Parameters = ()) -> pa.DataType:

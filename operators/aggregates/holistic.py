@@ -1,4 +1,4 @@
-"""Aggregates that need all rows of a group: percentiles, mode, and what is collected in a list or a text."""
+"""Aggregates that need all rows of a group: percentiles, mode, bitwise and/or, and collecting into an array or text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _by_value(use: Use) -> tuple[SortKey, ...]:
 
 
 def by_arrival(use: Use) -> tuple[SortKey, ...]:
-    """The order of ORDER BY, then that in which rows came."""
+    """The order of ORDER BY, then the order of arrival."""
     return (*use.order_by, *ARRIVAL)
 
 
@@ -39,7 +39,7 @@ def _whole(use: Use) -> tuple[str, ...]:
 
 
 def _counts(rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The cells, the number of values of each, the number of values before each, and the running number of values."""
+    """The cells, the number of values in each, the number of values before each, and the running number of values."""
     cell = rows[CELL].to_numpy()
     starts = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]])[: len(cell)])
     running = np.cumsum(rows[WEIGHT].to_numpy())
@@ -49,7 +49,7 @@ def _counts(rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 
 
 def _continuous(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
-    """Interpolates between the values at the places around fraction * (n - 1), from 0."""
+    """Interpolates between the values at the positions around fraction * (n - 1), counted from 0."""
     cells, count, before, running = _counts(rows)
     place = fraction(use.parameters) * (count - 1)
     low, high = (
@@ -69,7 +69,7 @@ def _continuous(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _discrete(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
-    """The value at the place ceil(fraction * n), from 1."""
+    """The value at the position ceil(fraction * n), counted from 1."""
     cells, count, before, running = _counts(rows)
     place = np.maximum(count - np.floor(count - fraction(use.parameters) * count).astype(np.int64), 1) - 1
     chosen = rows[use.columns[0]][np.searchsorted(running, before + place, side="right")]
@@ -93,8 +93,8 @@ def _repeated(use: Use, rows: pl.DataFrame, collect: Callable[[pl.Expr], pl.Expr
 
 
 def _first_of_cells(use: Use, rows: pl.DataFrame, between: int) -> pl.DataFrame:
-    """The rows of each cell up to the one with which its values, and `between` two of them, are longer than a value may
-    be: such a result is in fault, and need not be longer to be recognised."""
+    """The rows of each cell, cut off after the first row with which the result exceeds the greatest size of a value.
+    Such a result is a fault, and the rows kept are enough to detect it. `between` is the size of a separator."""
     lengths = rows.select(size(pl.col(use.columns[0]), use.types[0]) + between).to_series()
     if (lengths.sum() or 0) <= LONGEST:
         return rows

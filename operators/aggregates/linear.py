@@ -1,4 +1,4 @@
-"""Aggregates that are a function of running sums: counts, sums, averages, and the logic of bits and booleans."""
+"""Aggregates that are a function of running sums: counts, sums, averages, boolean and/or, and bitwise xor."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def as_decimal(unscaled_: pl.Expr, scale_: int) -> pl.Expr:
 
 def _too_large(use: Use, part: Columns) -> pl.Expr:
     """Whether an exact sum is outside the range of its type. If the sum itself may have wrapped around, the sum of the
-    `high` digits tells."""
+    `high` digits decides."""
     column, type_ = use.columns[0], use.types[0]
     if floating(type_):
         return pl.lit(value=False)
@@ -137,7 +137,7 @@ def _total(use: Use, part: Columns) -> pl.Expr:
     if not decimal(type_) or digits(type_)[0] <= _SAFE_DIGITS:
         return total
     high = part(f"high({column})")
-    low = total - high * pl.lit(_HIGH, pl.Int128)  # what remains is small, however often the two have wrapped around
+    low = total - high * pl.lit(_HIGH, pl.Int128)  # the remainder is small, however often the two wrapped around
     both = high.cast(pl.Float64) * float(_HIGH) + low.cast(pl.Float64)
     return pl.when(_wrapped(high)).then(both).otherwise(total.cast(pl.Float64))
 

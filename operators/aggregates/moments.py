@@ -1,8 +1,8 @@
 """Variance, covariance and correlation from running sums of x, y, x², xy and y².
 
 Over integers and decimals the sums are exact (`products.py`), and the result is accurate to a few units in the last
-place. Over floats n Σx² - (Σx)² loses as many digits as mean² has more than the variance: with a mean of 10^6 standard
-deviations, about 10 of 16 are left.
+place. Over floats n Σx² - (Σx)² loses digits to cancellation, as many as mean² has more than the variance. If the mean
+is 10^6 standard deviations, about 4 of 16 digits are left.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _count(use: Use, part: Columns) -> pl.Expr:
 
 
 def _deviations(use: Use, part: Columns, first: int, second: int) -> pl.Expr:
-    """Σ (x - mean x)(y - mean y) of two arguments; of an argument with itself it is at least 0."""
+    """Σ (x - mean x)(y - mean y) of two arguments; at least 0 if both are the same argument."""
     if _exact(use):
         total = _products(use, first, second).deviations(_count(use, part), part)
         return quotient(total, 10.0 ** (scale(use.types[first]) + scale(use.types[second])))
@@ -108,7 +108,7 @@ def _mean(at: int) -> Linear:
 
 
 def _strange(use: Use, part: Columns) -> pl.Expr:
-    """Whether a float of the pairs is not finite."""
+    """Whether any float among the pairs is not finite."""
     return part(f"not finite({','.join(use.columns)})") > 0
 
 
@@ -117,7 +117,7 @@ def _sum_of_products(first: int, second: int) -> Linear:
 
 
 def _slope(use: Use, part: Columns) -> pl.Expr:
-    """y changes by so much for each x; of y and x the first argument is y."""
+    """The change of y for a change of x by 1; y is the first argument and x the second."""
     of_x = _deviations(use, part, 1, 1)
     slope = pl.when(of_x == 0).then(float("nan")).otherwise(quotient(_deviations(use, part, 0, 1), of_x))
     return pl.when(_count(use, part) > 0).then(slope)
@@ -129,7 +129,7 @@ def _intercept(use: Use, part: Columns) -> pl.Expr:
 
 
 def _determination(use: Use, part: Columns) -> pl.Expr:
-    """1 where y is constant, NULL where x is."""
+    """R²: 1 where y is constant, NULL where x is constant."""
     of_y, of_x = _deviations(use, part, 0, 0), _deviations(use, part, 1, 1)
     ratio = (quotient(_deviations(use, part, 0, 1), (of_x * of_y).sqrt()) ** 2).clip(0.0, 1.0)
     known = (_count(use, part) > 0) & (of_x != 0)
@@ -148,7 +148,7 @@ def _entry(name: str, summary: str, arguments: int, method: Linear) -> Aggregate
     return AggregateFunction(name, summary, (arguments, arguments), numbers_to_double, method, distinct=arguments == 1)
 
 
-#: Of pairs (y, x) without NULL.
+#: The regression functions, over pairs (y, x) without NULL: name -> (summary, method).
 _REGRESSION: dict[str, tuple[str, Linear]] = {
     "regr_avgx": ("The mean of x over pairs (y, x) without NULL.", _mean(1)),
     "regr_avgy": ("The mean of y over pairs (y, x) without NULL.", _mean(0)),

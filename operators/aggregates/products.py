@@ -1,8 +1,8 @@
 """Exact sums of products of integers and decimals of any size, from running sums of 128 bits.
 
 A number of more than 64 bits is cut into two *limbs*: x = 2^64 high + low, with low between -2^63 and 2^63. A sum of
-products of limbs is known modulo 2^128. Where it may be larger, a second sum, of the products of what both have above
-their lower 32 bits, tells by how much: the rest is at most 2^97 for each row.
+products of limbs is known modulo 2^128. Where it may be larger, the multiple of 2^128 follows from a second sum: that
+of the products of the upper bits of both limbs (above bit 32). The difference is at most 2^97 for each row.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from operators.expressions.quotient import quotient
 
 #: The digits of decimals with at most 31 and 63 bits.
 _SHORT_DIGITS, _LIMB_DIGITS = 9, 18
-#: From here on n Σ(x-mean)² may exceed 128 bits and is not computed as an integer of Polars.
+#: From here on n Σ(x-mean)² may exceed 128 bits, so Polars' integers cannot hold it.
 _NEAR_THE_END = 1e37
 #: Below this sum of the products of upper bits, Σx² is below 2^126.
 _SMALL = 2**60
-#: The number of rows among the sums that Python adds up.
+#: The field of the number of rows in the struct of sums that Python computes with.
 _COUNT = "count"
 
 
 @dataclass(frozen=True, slots=True)
 class Limb:
     """A part of a number: `value * 2^shift`. It is `short` if it has at most 31 bits, so that sums of its products
-    with other limbs have less than 127."""
+    with other limbs have less than 127 bits."""
 
     name: str
     value: pl.Expr
@@ -57,8 +57,8 @@ def limbs(column: str, type_: pa.DataType) -> tuple[Limb, ...]:
 
 @dataclass(frozen=True)
 class Products:
-    """Σ x y, Σ x and Σ y of two numbers, or of one with itself, over the rows at which both are `present`. Parts have
-    the `columns` of the use of the function in their names."""
+    """Σ x y, Σ x and Σ y of two numbers, or of one with itself, over the rows in which both are `present`. The names of
+    parts include `columns`, the argument columns of the function's use."""
 
     x: tuple[Limb, ...]
     y: tuple[Limb, ...]
@@ -67,17 +67,16 @@ class Products:
 
     @property
     def long(self) -> bool:
-        """Whether there are sums that tell by how much others are larger than 128 bits."""
+        """Whether some sums may exceed 128 bits and need a second sum of upper bits."""
         return any(self._may_be_long(one, two) for one, two in self._pairs)
 
     def sums(self, number: Sequence[Limb]) -> Iterator[Part]:
-        """The running sums that are needed of one of the numbers."""
+        """The running sums that one of the numbers needs."""
         for limb in number:
             yield Part(self._sum(limb), "exact", INT128, self._kept(limb))
 
     def products(self) -> Iterator[Part]:
-        """The running sums of products that are needed; where x and y are different, besides those of each with
-        itself."""
+        """The running sums of the products of x and y. If x and y differ, those of each with itself are also needed."""
         for one, two in self._pairs:
             yield Part(self._low(one, two), "exact", INT128, self._kept(one) * self._kept(two))
             if self._may_be_long(one, two):
@@ -90,7 +89,7 @@ class Products:
             return part(self._sum(number[0])).cast(pl.Float64)
         high, low = (part(self._sum(limb)) for limb in number)
         whole = high * pl.lit(2**64, INT128) + low
-        # beyond 128 bits the high limbs are so much greater that the low ones cannot cancel them out
+        # beyond 128 bits the high limbs are too large for the low ones to cancel them out
         apart = high.cast(pl.Float64) * 2.0**64 + low.cast(pl.Float64)
         return pl.when(high.abs() < _SMALL).then(whole.cast(pl.Float64)).otherwise(apart)
 
@@ -109,8 +108,8 @@ class Products:
         return pl.when(small).then(self._of_short(count, part)).otherwise(large)
 
     def _of_short(self, count: pl.Expr, part: Columns) -> pl.Expr:
-        """With means rounded down mx, my and remainders rx, ry: Σ(x-mx)(y-my) = Σxy - mx Σy - my rx, which needs no
-        more bits than its result."""
+        """As `deviations`, in Polars' 128-bit integers. With the means rounded down, mx and my, and the remainders of
+        these divisions, rx and ry: Σ(x-mx)(y-my) = Σxy - mx Σy - my rx, which needs no more bits than its result."""
         count = count.cast(INT128)
         x, y = part(self._sum(self.x[0])), part(self._sum(self.y[0]))
         mean_x, mean_y = x // count, y // count
@@ -122,7 +121,7 @@ class Products:
         return pl.when(near).then(rough).otherwise(fine)
 
     def _exact(self, sums: pl.Series) -> pl.Series:
-        """n Σxy - Σx Σy over n, by Python's integers."""
+        """(n Σxy - Σx Σy) / n, in Python's unbounded integers."""
         if sums.null_count() == len(sums):
             return pl.Series([None], dtype=pl.Float64).new_from_index(0, len(sums))
         rows = cast(list[Mapping[str, int] | None], sums.to_list())
@@ -136,7 +135,7 @@ class Products:
         return (row[_COUNT] * both - x * y) / row[_COUNT]
 
     def _whole(self, row: Mapping[str, int], one: Limb, two: Limb) -> int:
-        """The sum of products of two limbs, whatever its size."""
+        """The sum of products of two limbs, of any size."""
         low = row[self._low(one, two)]
         if not self._may_be_long(one, two):
             return low

@@ -1,4 +1,4 @@
-"""Which aggregates read the order in which rows came."""
+"""Which aggregates depend on the order in which rows arrived."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from operators.state.arrivals import AT
 
 
 def reads_arrival(aggregate: Aggregate, columns: pa.Schema) -> bool:
-    """Whether rows of equal ORDER BY are taken in the order in which they came: true of all that users write.
+    """Whether the aggregate takes rows that tie in ORDER BY in their order of arrival. User-defined ones always do.
 
     >>> columns = pa.schema([("x", pa.int64())])
     >>> [reads_arrival(Aggregate("v", name, ("x",), pa.int64()), columns) for name in ("first", "max", "sum")]

@@ -11,7 +11,7 @@ from operators.core.errors import UserError
 from operators.expressions.arrow_types import decimal, digits, integer, numeric, temporal
 from operators.kernels.near_values import LEAST_ERROR
 
-#: The relative error of an approximate aggregate that names none.
+#: The relative error of an approximate aggregate if the statement gives none.
 DEFAULT_ERROR = 0.01
 
 
@@ -69,7 +69,7 @@ def summed(types: Types, parameters: Parameters) -> pa.DataType | None:
 
 
 def fraction(parameters: Parameters) -> float:
-    """The fraction of a percentile; 0.5 if none is given. Raises UserError for what is none."""
+    """The fraction of a percentile; 0.5 if none is given. Raises UserError if it is not a number from 0 to 1."""
     try:
         value = float(str(parameters[0])) if parameters else 0.5
     except ValueError:
@@ -80,7 +80,7 @@ def fraction(parameters: Parameters) -> float:
 
 
 def error_of(value: object = DEFAULT_ERROR) -> float:
-    """The error of an approximate aggregate. Raises UserError for what is none."""
+    """The error of an approximate aggregate. Raises UserError if it is not a number from LEAST_ERROR to 0.5."""
     try:
         error = float(str(value))
     except ValueError:
@@ -91,7 +91,7 @@ def error_of(value: object = DEFAULT_ERROR) -> float:
 
 
 def counted_about(types: Types, parameters: Parameters) -> pa.DataType | None:
-    """A count, BIGINT, with an error as the constant, or none."""
+    """The result is a count, BIGINT; the error is an optional constant."""
     error_of(*parameters)
     return None if parameters and pa.types.is_nested(types[0]) else pa.int64()
 

@@ -1,4 +1,4 @@
-"""Running sums: the parts of linear aggregates at every cell, continued from those stored."""
+"""Running sums: the parts of linear aggregates at every cell of a step, continued from the stored sums."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SEGMENT, _FIRST, _COPIES = "__segment", "__first_of_segment", "__copies"
 
 @dataclass(frozen=True)
 class RunningSums:
-    """For each part its sum at every cell: the group's stored sum + Σ value * weight of its rows up to the cell."""
+    """The sum of each part at every cell: the group's stored sum + Σ value * weight of its rows up to the cell."""
 
     parts: tuple[Part, ...]
 
@@ -39,7 +39,7 @@ class RunningSums:
 
     @cached_property
     def _weighted(self) -> tuple[pl.Expr, ...]:
-        """Cached, as building these takes longer than evaluating them over a few rows."""
+        """Cached, because building these expressions takes longer than evaluating them over a few rows."""
         return tuple(weighted_value(part).alias(part.name) for part in self.parts)
 
     @cached_property
@@ -48,9 +48,9 @@ class RunningSums:
 
 
 def _with_copies(rows: pl.DataFrame, floats: Sequence[Part]) -> pl.DataFrame:
-    """The rows with the weights for float sums in columns of their own: among equal values that tie in cell and order
-    the first has the weight of all. As x + x + x may differ from 3x, the result would otherwise depend on how copies
-    are divided among elements."""
+    """Adds a weight column for float sums, one for each filter. Of equal values with the same cell and order, the first
+    gets the weight of all and the others 0. As x + x + x may differ from 3x, the result would otherwise depend on how
+    copies are divided among elements."""
     filters = dict.fromkeys(part.filter for part in floats)
     at = [CELL, ORDER]
     tied = floats and rows.select(pl.all_horizontal(pl.col(at) == pl.col(at).shift(1))).to_series().any()
@@ -81,7 +81,7 @@ def weighted_value(part: Part) -> pl.Expr:
 
 
 def _by_empty_cells(floats: Sequence[Part], sums: dict[str, pl.Series]) -> Iterable[tuple[np.ndarray, list[str]]]:
-    """Groups the float sums that have no rows left at the same cells: a mask of these cells, and the sums' names."""
+    """Groups the float sums that run out of rows at the same cells: a mask of these cells, and the sums' names."""
     empty = {count: sums[count].to_numpy() == 0 for count in dict.fromkeys(part.counted for part in floats)}
     groups: dict[bytes, tuple[np.ndarray, list[str]]] = {}
     for part in floats:
@@ -91,8 +91,8 @@ def _by_empty_cells(floats: Sequence[Part], sums: dict[str, pl.Series]) -> Itera
 
 
 def _exact(values: pl.DataFrame, begins: np.ndarray, ends: np.ndarray, stored: pl.DataFrame) -> dict[str, pl.Series]:
-    """Sums modulo 2^64 or 2^128: the running sum over all groups, minus its value where the group begins. The modulus
-    makes that exact even if the running sum overflows."""
+    """Sums modulo 2^64 or 2^128: the running sum over all groups, minus its value where the group begins. Modular
+    arithmetic keeps that exact even if the running sum overflows."""
     running = pl.all().cum_sum()
     upto, before = (pl.Series(places - 1).replace(-1, None) for places in (ends, begins))
     sums = values.select(running.gather(upto).fill_null(0) - running.gather(before).fill_null(0))
@@ -107,8 +107,8 @@ def _xor(values: pl.Series, begins: np.ndarray, ends: np.ndarray, stored: pl.Ser
 def _sequential_sums(
     cells: Cells, values: pl.DataFrame, at: np.ndarray, emptied: np.ndarray, stored: pl.DataFrame
 ) -> dict[str, pl.Series]:
-    """Float sums in the order of rows, starting from the stored one, and again from 0 after a cell at which no rows are
-    left. A segment is the cells of a group between two such starts."""
+    """Float sums in the order of rows. A sum starts from the stored one, and again from 0 after a cell at which no rows
+    are left. A segment is the cells of a group from one such start to the next."""
     opens = cells.leads | np.concatenate([[False], emptied[:-1]])[: cells.size]
     segment = (np.cumsum(opens) - 1)[at]
     first = np.concatenate([[True], segment[1:] != segment[:-1]])[: len(segment)]

@@ -17,13 +17,13 @@ from operators.kernels.equal_join import equal_join
 from operators.state.accumulators import Accumulators
 from operators.state.lifetimes import GROUP, Lifetimes
 
-#: A column of BOOLEAN, the rows of which count where it is TRUE; None: all rows count.
+#: A BOOLEAN column: only rows where it is TRUE are included. None: all rows are.
 Filter = str | None
 _AT, _VALUE = "__value_at", "__value"
 
 
 def multiplicity(number: int) -> str:
-    """The accumulator column of how often the rows of a filter have a value."""
+    """The accumulator column that holds how often a value occurs in the rows of a filter."""
     return f"__multiplicity_{number}" if number else "__multiplicity"
 
 
@@ -51,8 +51,8 @@ def _counting(rows: pl.DataFrame, filters: Sequence[Filter]) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class _Values:
-    """The values that the rows of a step have: `keyed` with the columns of their groups, `row` the number of the value
-    of each row, `before` their multiplicities before the step by filter."""
+    """The distinct values among the rows of a step: `keyed` has them with the columns of their groups, `row` the number
+    of each row's value, and `before`, for each filter, their multiplicities before the step."""
 
     columns: tuple[str, ...]
     group: pl.Series
@@ -104,13 +104,13 @@ def _stored(values: pl.DataFrame, counts: Accumulators, many: int) -> list[np.nd
 def _entered(
     cells: Cells, rows: pl.DataFrame, values: _Values, filters: Sequence[Filter]
 ) -> Iterator[tuple[pl.DataFrame, np.ndarray]]:
-    """For each filter the changes and the multiplicities after the step, if nothing is retracted: a value that was not
+    """For each filter, the changes and the multiplicities after the step, if nothing is retracted: a value that was not
     present enters at its first row. Rows are sorted by cell and order."""
     cell, order, weight = (rows[name].to_numpy() for name in (CELL, ORDER, WEIGHT))
     for name, before in zip(filters, values.before, strict=True):
         at = np.arange(rows.height) if name is None else np.flatnonzero(rows[name].fill_null(False).to_numpy())
         value = values.row[at]
-        # of several places that are assigned to a value, the last one stays
+        # of several assignments to the same value, NumPy keeps the last one
         first, last = np.full(values.height, -1), np.zeros(values.height, np.int64)
         first[value[::-1]] = at[::-1]
         together = cell[at] == cell[first[value]]
@@ -125,7 +125,7 @@ def _entered(
 def _changed(
     cells: Cells, rows: pl.DataFrame, values: _Values, filters: Sequence[Filter]
 ) -> Iterator[tuple[pl.DataFrame, np.ndarray]]:
-    """As `_entered` where rows are retracted, too. The number of its value stands for the value of a row."""
+    """As `_entered`, where rows are also retracted. The number of a row's value represents the value."""
     numbered = rows.select(CELL, WEIGHT, ORDER).with_columns(pl.Series(_VALUE, values.row, pl.Int64))
     for name, before in zip(filters, values.before, strict=True):
         changes = numbered if name is None else numbered.filter(rows[name].fill_null(False))

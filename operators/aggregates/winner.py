@@ -1,4 +1,4 @@
-"""Winner: the best row of each group at every cell."""
+"""Winner: the best row of each group at every cell, an instant at which the group changes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PRESENT = "__present"
 class Winner:
     """At each cell, the `columns` of the group's first row by `order`, all NULL if the group has none.
 
-    `stored` has the winners before the step. If nothing is retracted from a group its stored winner stands for all of
-    its rows. Otherwise the best r + 1 rows are read from the trace if r are retracted: at least one of them is left at
-    any cell, so no row behind them can win.
+    `stored` has the winners before the step. If nothing is retracted from a group, its stored winner is the only stored
+    row that can win. If r rows are retracted, the best r + 1 rows are read from the trace: at least one of them is left
+    at any cell, so no row behind them can win.
     """
 
     order: tuple[SortKey, ...]
@@ -53,7 +53,7 @@ class Winner:
         losing = np.flatnonzero((leaving > 0) & stored[PRESENT].to_numpy())
         if not len(losing) or not trace.runs:
             return kept
-        # The stored winner is the first of its group's rows: whatever the trace has before it has been retracted.
+        # The stored winner is the first of its group's rows: all rows before it in the trace have been retracted.
         behind = stored[self.order[0].column].gather(losing) if self.order else None
         best = rows_of_groups(cells, trace, losing, pl.Series(leaving[losing] + 1), behind)
         return pl.concat([kept, best.select(kept.columns)])
@@ -66,7 +66,7 @@ def rows_of_groups(
     n: pl.Series | None = None,
     behind: pl.Series | None = None,
 ) -> pl.DataFrame:
-    """The first `n` rows, or all, that a trace has of some groups, with `GROUP`. `behind` is that of `best`."""
+    """The first `n` rows, or all, of some groups in a trace, with `GROUP`. `behind` is as in `SortedTrace.best`."""
     wanted = cells.groups.select(pl.all().gather(groups))
     best = trace.best(wanted, n, behind)
     if not trace.keys:
@@ -76,7 +76,7 @@ def rows_of_groups(
 
 
 def append_changes(trace: SortedTrace, cells: Cells, rows: pl.DataFrame, frontier: int) -> SortedTrace:
-    """The trace with the changes of `rows` added, with the keys of their groups."""
+    """The trace with the changes of `rows` appended, together with the keys of their groups."""
     keys = cells.groups.select(pl.all().gather(cells.group[rows[CELL].to_numpy()]))
     columns = rows.drop(CELL, ORDER, *keys.columns, strict=False)
     return trace.append(Delta(columns.with_columns(keys.get_columns())), frontier)

@@ -22,12 +22,12 @@ _GAP, _OVER = "__gap", "__over"
 
 @dataclass(frozen=True, slots=True)
 class Clustered:
-    """The life of a value begins with its first record and ends when more than `within` instants pass without another;
-    records of the value after that are refused. So at τ a value is alive only if its last record has an instant
-    ≥ τ - within, and a value whose life has ended never returns. NULL is no value.
+    """Refuses each record that comes after the life of its value. The life of a value begins with its first record and
+    ends when more than `within` instants pass without another. So at τ a value is alive only if its last record has an
+    instant ≥ τ - within, and a value whose life has ended never returns. NULL is not a value: its records are kept.
 
-    The input is complete and sorted by instant. State: when each live value was last seen, eight bytes of each value
-    whose life has ended, and how well the promise was kept.
+    The input is complete and sorted by instant. State: when each live value was last seen, a hash of eight bytes for
+    each value whose life has ended, and how well the promise was kept.
 
     >>> records = Delta.of([("+", {"a": a}, ts) for a, ts in ((1, 0), (2, 1), (1, 2), (2, 9), (3, 9), (2, 10))])
     >>> clustered = Clustered("a", within=3)
@@ -61,8 +61,8 @@ class Clustered:
         return Step(kept, (live.seen, over.add(live.dropped), counts), faults, adherence)
 
     def _judged(self, records: pl.DataFrame, seen: Accumulators, over: Hashes) -> pl.DataFrame:
-        """The records' values with the distance from the value's previous record and whether the life was over. Once a
-        record comes too late, so do all later records of its value."""
+        """The records' values with the distance from the value's previous record and whether the record is refused. If
+        a record comes too late, all later records of its value do too."""
         values = records[self.column]
         last = last_seen(seen, values)
         ended = over.has(_hashes(values)) & last.is_null().to_numpy()

@@ -1,4 +1,4 @@
-"""Forget: wraps an operator and drops from its state the rows that no element to come can ask for."""
+"""Forget: wraps an operator and drops from its state the rows that no later element can need."""
 
 from __future__ import annotations
 
@@ -16,40 +16,42 @@ from operators.core.run import RowTest, Run
 
 
 class Sweep(NamedTuple):
-    """Drops from trace number `trace` the rows whose column is below the lowest value that input number `told` says."""
+    """Drops from trace number `trace` the rows whose `column` is below the lowest value to come, which is sent by
+    input number `told`."""
 
     trace: int
     column: str
     told: int
 
     def unreachable(self, mark: Delta) -> RowTest:
-        """The rows to drop by a mark of the input: the lowest value only rises."""
+        """The rows to drop. The greatest mark of the input is used, because the lowest value only rises."""
         low = cast(int, mark.frame[LOW].max())
         return lambda frame: (frame[self.column].to_physical().cast(pl.Int64) < low).fill_null(False)
 
 
 class Outlived(NamedTuple):
-    """Drops from trace number `trace` the rows whose column has a value that is not among those which may still come,
-    as input number `told` says. All values of the column have passed the operator that knows this."""
+    """Drops from trace number `trace` the rows whose `column` has a value that cannot come again. Input number `told`
+    sends the values that still can; all values of the column have passed the operator that sends them."""
 
     trace: int
     column: str
     told: int
 
     def unreachable(self, mark: Delta) -> RowTest:
-        """The rows to drop by marks of the input, of which the last one holds."""
+        """The rows to drop by the latest list of living values in the input."""
         last = mark.frame.filter(pl.col(FROM) == pl.col(FROM).max())[VALUE]
         return lambda frame: (~frame[self.column].is_in(last.implode())).fill_null(False)
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Has the output of `operator`; its inputs are followed by one or more outputs of `Lowest` and `Living`.
+    """Returns the output of `operator`. Its inputs are those of `operator`, followed by one or more outputs of `Lowest`
+    and `Living`.
 
-    The promise is that no element at or after the frontier asks for a row of a trace whose value is below the lowest
-    one, or not alive; this holds for columns that are compared by equality or are grouped by. Rows with a NULL stay.
-    A run is rewritten when a sample says that half of it is to be dropped, so that a step costs O(log |state|) more,
-    and the state is at most a few times the size of what is needed.
+    It relies on the promise that no element at or after the frontier needs a row of a trace whose value is below the
+    lowest one or no longer alive; this holds for columns that are compared by equality or grouped by. Rows with a NULL
+    stay. A run is rewritten when a sample shows that at least half of it is to be dropped. A step therefore costs
+    O(log |state|) more, and the state is at most a few times the size of what is needed.
 
     >>> from operators.relational.distinct import Distinct
     >>> from operators.core.operator import Move
@@ -67,7 +69,7 @@ class Forget:
 
     @property
     def own(self) -> int:
-        """How many inputs are the operator's own."""
+        """How many inputs belong to the operator itself."""
         return min(sweep.told for sweep in self.sweeps)
 
     def traces(self) -> tuple[State, ...]:
@@ -86,7 +88,8 @@ class Forget:
 
 
 def drop_unreachable(state: State, column: str, unreachable: RowTest) -> State:
-    """Drops `unreachable` rows from runs of which they are at least half; returns the same object if there are none."""
+    """Drops the `unreachable` rows from each run in which at least half of a sample is unreachable; returns the same
+    object if there is no such run."""
     runs = tuple(kept for run in state.runs if (kept := _kept(run, column, unreachable)).height)
     same = len(runs) == len(state.runs) and all(map(operator.is_, runs, state.runs))
     return state if same else replace(state, runs=runs)  # type: ignore[type-var]

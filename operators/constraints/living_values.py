@@ -1,4 +1,4 @@
-"""Living: from time to time, which values of a column may still come."""
+"""Living: reports, from time to time, which values of a clustered column may still come."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ VALUE = "__value"
 
 @dataclass(frozen=True, slots=True)
 class Living:
-    """At the ends τ of some moves, the values that were seen in [τ - within, τ), and NULL, which is always alive.
+    """At the end τ of some moves, the values that were seen in [τ - within, τ), and NULL, which is always alive.
 
-    No other value seen before τ comes at or after it. The values are output whenever about half of those known have
-    ended, which costs O(1) amortised for each record. The elements of an instant say which values are alive at it and
-    are never retracted. State: when each value was last seen.
+    No other value seen before τ comes at or after it. The list is output whenever about half of the known values have
+    ended, which costs O(1) amortised for each record. The elements of an instant are the values alive at it; they are
+    never retracted. State: when each value was last seen.
 
     >>> records = Delta.of([("+", {VALUE: a}, ts) for a, ts in ((1, 0), (2, 5), (2, 6))])
     >>> living = Living(within=3)
@@ -39,7 +39,7 @@ class Living:
         return (Accumulators((VALUE,)),)
 
     def step(self, delta: Delta, traces: tuple[Accumulators], move: Move) -> Step:
-        """All values that are alive, if about half of those known no longer are."""
+        """All living values, if about half of the known values have ended."""
         (seen,) = traces
         live = forget_before(
             record_last_seen(seen, delta.frame.drop_nulls(VALUE)), instant_before(move.end, self.within)

@@ -1,4 +1,4 @@
-"""Lowest: a lower bound of a column's values to come, from the marks of the partitions of its sources."""
+"""Lowest: a lower bound of a column's future values, from the marks (lower bounds) of its sources' partitions."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Lowest:
     """low(τ) = the minimum, over all terms and their partitions, of the greatest mark up to τ plus the term's offset;
     undefined until every partition has a mark.
 
-    Each input has the marks of a term: from a mark's instant on, no element of its partition has a lower value in the
-    column. So no element at or after the frontier has a value below `low`. An element says that `low` has risen; the
-    value before it is not retracted. State: the greatest mark of every partition.
+    Each input carries the marks of a term: from a mark's instant on, no element of its partition has a lower value in
+    the column. So no element at or after the frontier has a value below `low`. The output is an element with the new
+    `low` whenever it rises; the previous value is not retracted. State: the greatest mark of every partition.
 
     >>> marks = Delta.of([("+", {"c": 5}, 3), ("+", {"c": 7}, 4)])
     >>> lowest = Lowest((Term("c", 1, offset=-1),))
@@ -47,7 +47,7 @@ class Lowest:
         return tuple(Accumulators((_PARTITION,)) for _ in self.terms)
 
     def step(self, *given: object) -> Step:
-        """The lowest value if it has risen; takes the inputs, the traces and the move, as every operator does."""
+        """The lowest value, if it has risen. The arguments are the inputs, the traces and the move."""
         *marks, traces, move = given
         assert isinstance(move, Move) and isinstance(traces, tuple)
         deltas = [mark for mark in marks if isinstance(mark, Delta)]

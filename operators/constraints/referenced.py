@@ -19,11 +19,11 @@ _GAP, _VALUE = "__gap", "__value"
 
 @dataclass(frozen=True, slots=True)
 class Referenced:
-    """A record with value v at instant t is kept if another source has a record with v in [t - within, t], where at the
-    same instant the other source's comes first. NULL refers to nothing and is kept.
+    """Keeps a record with value v at instant t if another source has a record with v in [t - within, t]; at the same
+    instant the other source's record is taken first. NULL refers to nothing and is kept.
 
     Both inputs are complete and sorted by instant; the second has only the referenced column. State: when each of its
-    values was last seen, for `within` instants, and how well the promise was kept.
+    values was last seen, kept for `within` instants, and how well the promise was kept.
 
     >>> orders = Delta.of([("+", {"id": 1}, 0), ("+", {"id": 2}, 5)])
     >>> paid = Delta.of([("+", {"of": of}, ts) for of, ts in ((1, 2), (2, 4), (2, 5), (1, 8))])

@@ -1,4 +1,4 @@
-"""Adherence: how well the records that arrived kept a promise of their source."""
+"""Adherence: how well the records so far kept a promise of their source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Adherence(NamedTuple):
-    """`worst` is the greatest distance among the records that kept the promise, `violations` the number refused.
+    """`worst` is the greatest distance among records that kept the promise, `violations` the number of refused ones.
 
     >>> Adherence(3, 1).combined(Adherence(2, 4))
     Adherence(worst=3, violations=5)

@@ -1,6 +1,6 @@
-"""Alarms: what was read from a log or a store and does not count, where it stands, and why.
+"""Alarms: things read from a log or a store that were ignored as invalid, with their location and the reason.
 
-A record that is broken or not ours never ends a process: it is left out, counted here, and shown to people.
+A record that is broken or was written by someone else never ends a process: it is skipped, counted here and shown.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-#: Places that are kept apart; beyond them only the number of alarms grows.
+#: The most alarms that are kept; further ones are only counted.
 MOST = 100
 _LONGEST_REASON = 300
 
 
 class Alarm(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Things at one place that do not count for one reason. `place` is a topic, a key of Redis, a file or a fragment;
-    of a topic there are the partition, and the offsets of the first and of the last such record."""
+    """Things at one place that were ignored for one reason. `place` is a topic, a key of Redis, a file or a fragment.
+    For a topic, `partition` is set, and `first` and `last` are the offsets of the first and the last such record."""
 
     place: str
     reason: str
@@ -32,9 +32,10 @@ class Alarm(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Alarms:
-    """The alarms of a process, for several threads. `tell` hears each of them when its first record is noticed.
+    """The alarms of a process, safe for several threads. `tell` is called with each alarm when it is first raised.
 
-    A log is read again and again: a record counts once. What is wrong in a store is one alarm until it is `cleared`.
+    A log may be read several times; each of its records is counted once. A fault in a store is one alarm until it is
+    cleared with `clear`.
 
     >>> alarms = Alarms()
     >>> for offset in (3, 8, 3, 8):
@@ -47,11 +48,11 @@ class Alarms:
         self._tell, self._clock = tell, clock
         self._alarms: dict[tuple[str, int | None, str], Alarm] = {}
         self._lock = threading.Lock()
-        #: How many alarms there were beyond those that are kept.
+        #: How many alarms were raised beyond those that are kept.
         self.more = 0
 
     def raise_at(self, place: str, reason: str, partition: int | None = None, offset: int | None = None) -> None:
-        """Notes that what is at a place does not count."""
+        """Notes that something at a place is ignored as invalid."""
         reason = reason[:_LONGEST_REASON]
         key = (place, partition, reason)
         with self._lock:
@@ -65,13 +66,13 @@ class Alarms:
             self._tell(raised)
 
     def clear(self, place: str) -> None:
-        """Forgets the alarms of a place that is as it should be."""
+        """Forgets the alarms of a place that is valid again."""
         with self._lock:
             for key in [key for key in self._alarms if key[0] == place]:
                 del self._alarms[key]
 
     def all(self, most: int = MOST) -> tuple[Alarm, ...]:
-        """All alarms, the oldest first; with `most` only so many, of as many places as possible.
+        """All alarms, the oldest first; at most `most` of them, from as many places as possible.
 
         >>> alarms = Alarms()
         >>> for place, reason in (("a", "x"), ("a", "y"), ("b", "x")):
@@ -90,7 +91,7 @@ class Alarms:
 
 
 def _grown(known: Alarm | None, offset: int | None) -> Alarm | None:
-    """An alarm with one more record, unless it was counted: logs are read in the order of their offsets."""
+    """The alarm with one more record, unless the record was counted already: logs are read in the order of offsets."""
     if known is None:
         return None
     if offset is None or known.last is None or offset <= known.last:
@@ -99,7 +100,7 @@ def _grown(known: Alarm | None, offset: int | None) -> Alarm | None:
 
 
 def together(parts: Iterable[Iterable[Alarm]]) -> list[Alarm]:
-    """The alarms of several processes: those that read the same log raise the same ones.
+    """The alarms of several processes. Processes that read the same log raise equal alarms, which are merged into one.
 
     >>> one, two = Alarm("t", "not JSON", 0, 3, 3), Alarm("t", "not JSON", 0, 3, 8, count=2)
     >>> together([[one], [two]]) == [two]

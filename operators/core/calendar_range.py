@@ -1,7 +1,7 @@
-"""The range of dates and timestamps: the years 1 to 9999, as in the SQL standard, whatever 32 and 64 bits could hold.
+"""The range of dates and timestamps: the years 1 to 9999, as in the SQL standard. 32 and 64 bits could hold more.
 
 Every way into the system checks it (decoders, casts, arithmetic, windows, tables), so no value outside it is computed
-with, shown or written. Python's datetime, which clients and functions in Python have, and RFC 3339 have the same range.
+with, shown or written. RFC 3339 and Python's datetime, which clients and functions in Python use, have the same range.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ DAY_US = 86_400_000_000
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 #: The first and the last microsecond of these years.
 FIRST_US, LAST_US = FIRST_DAY * DAY_US, (LAST_DAY + 1) * DAY_US - 1
-#: How messages name the range.
+#: The name of the range in messages.
 YEARS = "the years 1 to 9999"
 
 
 def days_in_range(days: pl.Expr) -> pl.Expr:
-    """Whether whole numbers are dates of the system, in days since 1970.
+    """Whether integers, as days since 1970, are dates in the range.
 
     >>> import polars as pl
     >>> pl.select(days_in_range(pl.lit(pl.Series([0, 3_000_000])))).to_series().to_list()
@@ -31,7 +31,7 @@ def days_in_range(days: pl.Expr) -> pl.Expr:
 
 
 def microseconds_in_range(microseconds: pl.Expr) -> pl.Expr:
-    """Whether whole numbers are timestamps of the system, in microseconds since 1970.
+    """Whether integers, as microseconds since 1970, are timestamps in the range.
 
     >>> import polars as pl
     >>> pl.select(microseconds_in_range(pl.lit(pl.Series([0, 10**18])))).to_series().to_list()
@@ -41,7 +41,7 @@ def microseconds_in_range(microseconds: pl.Expr) -> pl.Expr:
 
 
 def times_in_range(stored: pl.Series, *, days: bool) -> bool:
-    """Whether all values of a column, days or microseconds since 1970, are of the system.
+    """Whether all values of a column, days or microseconds since 1970, are in the range.
 
     >>> import polars as pl
     >>> times_in_range(pl.Series([0, None]), days=True), times_in_range(pl.Series([10**18]), days=False)

@@ -1,7 +1,7 @@
-"""Checked files: each block of a file has a check sum, so that what a disk has changed is found before it is used.
+"""Checked files: each block of a file has a checksum, so that data corrupted on disk is found before it is used.
 
-The content stands first, so that it can be mapped into memory. Behind it stand the CRC-32 of each block, the size of
-the content, the CRC-32 of these, and a mark. CRC-32 finds every changed bit, and all but one of 2³² other changes.
+The content comes first, so that it can be mapped into memory. The CRC-32 of each block, the size of the content, the
+CRC-32 of these, and a mark follow. CRC-32 detects every single-bit error, and all but one of 2³² other changes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from operators.core.decoding import Broken
 
-#: The bytes that have one check sum. A message about a damaged file names the block.
+#: The number of bytes that share one checksum. A message about a damaged file names the block.
 BLOCK = 1 << 20
 _MARK = b"\0crc32\0\1"
-#: The size of the content, the check sum of the sums and this size, and the mark.
+#: The size of the content, the checksum of the checksums and this size, and the mark.
 _END = struct.Struct("<QI8s")
 
 
@@ -35,13 +35,13 @@ def sealed(content: bytes) -> bytes:
 
 
 def seal(path: Path) -> None:
-    """Appends the check sums to a file that was just written, and is not empty."""
+    """Appends the checksums to a file that was just written and is not empty."""
     with pa.memory_map(str(path)) as mapped, path.open("ab") as file:
         file.write(_sums(memoryview(mapped.read_buffer())))
 
 
 class CheckedWriter:
-    """A file object that writes a checked file while its content comes; `close` appends the check sums.
+    """A file object that writes a checked file incrementally; `close` appends the checksums.
 
     >>> import io
     >>> out = io.BytesIO()
@@ -73,24 +73,24 @@ class CheckedWriter:
         return len(view)
 
     def flush(self) -> None:
-        """Passes on what is buffered."""
+        """Flushes the file below."""
         self._file.flush()
 
     def close(self) -> None:
-        """Appends the check sums. The file itself stays open."""
+        """Appends the checksums. The file itself stays open."""
         if not self.closed:
             self.closed = True
             self._file.write(_end(self._checks, self._size))
 
 
 def is_sealed(data: bytes | memoryview) -> bool:
-    """Whether bytes end as those of a checked file do."""
+    """Whether bytes end with the mark of a checked file."""
     return bytes(data[-len(_MARK) :]) == _MARK
 
 
 def content_of(data: bytes | memoryview, *, verify: bool = True) -> memoryview:
-    """The content of a checked file, without a copy. Raises Broken if the file is not what was written; without
-    `verify`, only if its sums are not."""
+    """The content of a checked file, without a copy. Raises Broken if the file was damaged. Without `verify`, only the
+    checksums themselves are checked, not the content."""
     view = memoryview(data)
     if not is_sealed(view) or len(view) < _END.size:
         raise Broken("its end, with the check sums, is not what was written")

@@ -1,4 +1,4 @@
-"""TLS of our own clients of the coordinator: whom they trust, and by which certificate they are known."""
+"""TLS of our own clients of the coordinator: the authority that they trust and the certificate that they present."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ AUTHORITY, CERTIFICATE, KEY = "DSMS_TLS_CA", "DSMS_TLS_CLIENT_CERT", "DSMS_TLS_C
 
 @dataclass(frozen=True)
 class ClientTls:
-    """The file of the authority that signs the coordinator's certificate, and those of the client's own certificate and
-    its key. Without an authority those of the system hold, or of `SSL_CERT_FILE`.
+    """The file of the authority that signs the coordinator's certificate, and the files of the client's own certificate
+    and its key. Without an authority, the client trusts those of the system or of `SSL_CERT_FILE`.
 
     >>> ClientTls.of({"DSMS_TLS_CLIENT_CERT": "client.pem"})
     Traceback (most recent call last):
@@ -35,14 +35,14 @@ class ClientTls:
         return ClientTls(*(environ.get(name) or None for name in (AUTHORITY, CERTIFICATE, KEY)))
 
     def context(self) -> ssl.SSLContext | None:
-        """The context for connections; None where nothing differs from a library's own."""
+        """The context for connections; None if no file is set, so that a library's default context is used."""
         if self == ClientTls():
             return None
         try:
             context = ssl.create_default_context(cafile=self.authority)
             if self.certificate and self.key:
                 context.load_cert_chain(self.certificate, self.key)
-        except OSError as error:  # of which ssl.SSLError is one
+        except OSError as error:  # ssl.SSLError is a subclass
             files = ", ".join(f'"{file}"' for file in (self.authority, self.certificate, self.key) if file)
             raise ConfigError(f"cannot use the certificates in {files}: {error}") from error
         return context

@@ -1,4 +1,4 @@
-"""The clock of a log partition: which instants are still open, and which records are late."""
+"""The clock of a log partition: which instants may still get records, and which records are late."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class PartitionClock:
-    """No record to come has an instant below `frontier`; `high` is the greatest instant seen so far. `orders` has the
-    `Ordering` of each column that is promised to arrive in order.
+    """No later record has an instant below `frontier`, this project's exact watermark; `high` is the greatest instant
+    seen so far. `orders` has the `Ordering` of each column that is promised to arrive in order.
 
     All three are functions of the partition's log up to a position and do not depend on how it is cut into batches.
 
@@ -42,7 +42,7 @@ class PartitionClock:
         after them.
 
         `instants` and `offsets` are int64 arrays in the order of the log; `slack` is in the unit of instants. A
-        heartbeat at offset o holds for the records from o on, and for the clock.
+        heartbeat at offset o applies to the records from o on, and to the clock.
         """
         highest_before = np.maximum.accumulate(np.concatenate([[self.high], instants]))[:-1]
         bound = np.maximum(highest_before - slack, self.frontier)
@@ -53,8 +53,9 @@ class PartitionClock:
         return instants < bound, replace(self, frontier=max(self.frontier, high - slack, promised), high=high)
 
     def latent(self, instants: np.ndarray, offsets: np.ndarray, heartbeats: Sequence[Heartbeat] = ()) -> np.ndarray:
-        """The instants of records that are timestamped on arrival (ESL's latent timestamps): raised to what the
-        partition had reached before, so that no record is late. A function of the log, however it is cut into batches.
+        """The instants of records that are timestamped on arrival (ESL's latent timestamps). Each is raised to the
+        greatest instant that the partition reached before, so that no record is late. The result is a function of the
+        log and does not depend on how it is cut into batches.
 
         >>> PartitionClock(high=4).latent(np.array([3, 7, 5]), np.arange(3), [Heartbeat(2, 9)]).tolist()
         [4, 7, 9]

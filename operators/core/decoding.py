@@ -1,4 +1,4 @@
-"""Decoding documents that somebody else may have written: any bytes give a value or `Broken`, nothing else."""
+"""Decoding of untrusted documents: any bytes give either a value or `Broken`, never another error."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-#: An integer of 64 bits, as instants and offsets are.
+#: A signed 64-bit integer, such as an instant.
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-#: An offset, a count or a number of a partition.
+#: An offset, a count or a partition number.
 Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _PLACE = re.compile(r" \(byte \d+\)|, at position \d+| in position \d+(-\d+)?")
 _DECODERS: dict[str, Callable[..., Any]] = {"json": msgspec.json.decode, "msgpack": msgspec.msgpack.decode}
-#: What decoders raise, for text that is not UTF-8 and for documents nested too deeply as well.
+#: The errors that decoders raise, also for text that is not UTF-8 and for documents nested too deeply.
 _FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, ValueError)
 
 
 class Broken(Exception):
-    """What was read is not what should stand there; the message says why."""
+    """The data is not in the expected form; the message says why."""
 
 
 def decoded(body: bytes, kind: Any, form: Literal["json", "msgpack"] = "json") -> Any:
-    """The value of a type that a document holds. Raises Broken.
+    """The value that a document holds, of type `kind`. Raises Broken if it holds none.
 
     >>> decoded(b"[1, 2]", tuple[int, int])
     (1, 2)
@@ -41,7 +41,7 @@ def decoded(body: bytes, kind: Any, form: Literal["json", "msgpack"] = "json") -
 
 
 def text_of(data: bytes | None) -> str:
-    """Bytes as text. Raises Broken where they are not UTF-8, or where there are none."""
+    """Bytes as text; the empty text for None. Raises Broken if they are not UTF-8."""
     try:
         return (data or b"").decode()
     except UnicodeDecodeError as error:
@@ -49,7 +49,7 @@ def text_of(data: bytes | None) -> str:
 
 
 def natural_of(text: str) -> int:
-    """A number of a partition or an offset from its text. Raises Broken.
+    """A partition number or an offset from its text. Raises Broken if it is not a number of up to 18 digits.
 
     >>> natural_of("12")
     12
@@ -60,5 +60,5 @@ def natural_of(text: str) -> int:
 
 
 def _reason(error: Exception, body: bytes) -> str:
-    """The reason without the place in the document: documents that are broken in one way are one alarm."""
+    """The reason without the location in the document, so that all documents broken in the same way make one alarm."""
     return _PLACE.sub("", str(error)) if body else "empty"

@@ -21,8 +21,8 @@ from operators.core.row_differences import all_differ
 FROM = "__from"
 TO = "__to"
 WEIGHT = "__weight"
-#: Provenance of the record that caused the element, `source << 55 | partition << 45 | offset`. Elements of the same
-#: instant are ordered by it.
+#: Provenance of the record that caused the element: `source << 55 | partition << 45 | offset`. It orders elements of
+#: the same instant.
 ORDER = "__order"
 RESERVED = (FROM, TO, WEIGHT, ORDER)
 
@@ -30,14 +30,14 @@ RESERVED = (FROM, TO, WEIGHT, ORDER)
 BEGINNING = -(2**62)
 FOREVER = 2**63 - 1
 ORDER_SHIFT = 45
-#: The bits of an order from this one on are the number of the source.
+#: The lowest bit of the number of the source in an order.
 SOURCE_SHIFT = 55
 MAX_PARTITIONS = 1 << (SOURCE_SHIFT - ORDER_SHIFT)
 MAX_SOURCES = 1 << (63 - SOURCE_SHIFT)
 
 
 def is_instant(number: int) -> bool:
-    """Whether a number is an instant of a record.
+    """Whether a record may have this number as its instant.
 
     >>> is_instant(0), is_instant(-BEGINNING), is_instant(BEGINNING)
     (True, False, False)
@@ -60,8 +60,8 @@ def partition_of() -> pl.Expr:
 
 
 def in_time_order(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame sorted by (from, order); the same object if it is sorted already. Where orders ascend, as in records
-    just read, a stable sort by instant is enough, which is seven times cheaper.
+    """The frame sorted by (from, order); the same object if it is sorted already. If the orders ascend, as in records
+    just read, a stable sort by instant is enough; it is seven times cheaper.
 
     >>> in_time_order(pl.DataFrame({FROM: [5, 3, 5], ORDER: [0, 1, 2]})).rows()
     [(3, 1), (5, 0), (5, 2)]
@@ -107,7 +107,7 @@ class Delta:
 
     @staticmethod
     def of(changes: Iterable[tuple[str, Mapping[str, object], int]], schema: pa.Schema | None = None) -> Delta:
-        """The elements of changes (sign, row, instant t): `+` is `[t, ∞)` with weight 1, `-` the same with weight -1.
+        """The elements of changes (sign, row, instant t): `+` is `[t, ∞)` with weight 1, `-` is `[t, ∞)` with -1.
 
         >>> Delta.of([("+", {"a": 1}, 5), ("-", {"a": 1}, 7)]).snapshot(6).to_dicts()
         [{'a': 1}]
@@ -144,7 +144,8 @@ class Delta:
         return Delta(self.frame.filter(pl.col(FROM).is_between(start, end, closed="left")))
 
     def advance(self, frontier: int) -> Delta:
-        """A delta equal at every τ ≥ frontier: starts below it move up to it, elements that ended by it are dropped.
+        """A delta with the same relation at every τ ≥ frontier: starts below the frontier move up to it, and elements
+        that end at or before it are dropped.
 
         >>> Delta.of([("+", {"a": 1}, 5), ("-", {"a": 1}, 7)]).advance(9).consolidate().frame.height
         0
@@ -153,7 +154,7 @@ class Delta:
         return Delta(alive.with_columns(pl.max_horizontal(FROM, pl.lit(frontier, pl.Int64)).alias(FROM)))
 
     def consolidate(self) -> Delta:
-        """One element for each (row, from, to), weights summed, zeros dropped: the same relation at every τ."""
+        """The same relation at every τ, with one element for each (row, from, to): sums weights and drops zeros."""
         if not self.frame.height:
             return self
         same = [*self.columns, FROM, TO]
@@ -166,7 +167,7 @@ class Delta:
         """The relation at an instant: a bag of rows, ordered by provenance.
 
         Raises:
-            ValueError: a multiplicity is negative, which no relation has.
+            ValueError: a multiplicity is negative, which is impossible in a relation.
         """
         alive = self.frame.filter((pl.col(FROM) <= at) & (pl.col(TO) > at))
         columns = self.columns

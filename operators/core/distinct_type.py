@@ -1,4 +1,4 @@
-"""Types of their own that Arrow and Polars store as other types."""
+"""Types that Arrow and Polars store as another type but that differ from it in schemas."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pyarrow as pa
 
 
 class DistinctType(pa.ExtensionType):
-    """A type of its own, whose values are stored as those of another: Arrow's extension type, hashable by its name.
+    """A type whose values are stored as those of another: an extension type of Arrow, hashable by its name.
 
-    Frames hold the stored values, and schemas tell the types apart.
+    Frames hold the stored values; only schemas distinguish the types.
 
     >>> colour = DistinctType("COLOUR", pa.string())
     >>> colour == pa.string(), colour == DistinctType("COLOUR", pa.string()), colour.storage_type

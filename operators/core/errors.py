@@ -11,7 +11,7 @@ DsmsError
 
 
 class DsmsError(Exception):
-    """The root: a lower-case message that says what is wrong and where, and a hint what to do about it.
+    """The root: a lower-case message that says what is wrong and where, and a hint that says what to do about it.
 
     >>> str(UserError("stream \\"x\\" not found", hint="have: a, b"))
     'stream "x" not found; have: a, b'

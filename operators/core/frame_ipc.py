@@ -1,6 +1,6 @@
 """Frames as Arrow IPC streams: how deltas, runs and changes travel between processes.
 
-Text is written as offsets and bytes instead of Polars' string views, which takes a third less time to write and read.
+Text is written as offsets and bytes instead of Polars' string views: that takes a third less time to write and read.
 LZ4 costs less time than moving the bytes that it saves, even on a single machine.
 """
 
@@ -33,8 +33,8 @@ def frame_to_ipc(frame: pl.DataFrame) -> bytes:
 
 
 def write_frames(frames: Iterable[pl.DataFrame], out: pa.NativeFile, compression: Compression | None = "lz4") -> None:
-    """Appends the frames to `out` as one Arrow IPC stream, which reads back as their concatenation. There is at least
-    one frame and all have the same schema; each is written as it is produced.
+    """Appends the frames to `out` as one Arrow IPC stream, which reads back as their concatenation. There must be at
+    least one frame, and all must have the same schema. Each is written as it is produced.
 
     >>> out = pa.BufferOutputStream()
     >>> write_frames([pl.DataFrame({"a": [2**100]}, schema={"a": pl.Int128})] * 2, out)
@@ -64,8 +64,8 @@ def frame_from_ipc(blob: bytes) -> pl.DataFrame:
 
 
 def untrusted_frame(blob: bytes) -> pl.DataFrame:
-    """The frame in bytes that somebody else may have written. Raises Broken. Arrow checks all of it, which takes about
-    as long as reading it; Polars alone may panic."""
+    """The frame in untrusted bytes. Raises Broken if there is none. Arrow checks all of the bytes first, which takes
+    about as long as reading them; Polars alone might panic."""
     try:
         table = pa.ipc.open_stream(blob).read_all()
         table.validate(full=True)
@@ -77,7 +77,7 @@ def untrusted_frame(blob: bytes) -> pl.DataFrame:
 
 
 def frame_or_broken(blob: bytes) -> pl.DataFrame:
-    """The frame in bytes that our own writers alone may have written; Broken if it is none."""
+    """The frame in bytes that only our own writers can have written. Raises Broken if there is none."""
     try:
         return frame_from_ipc(blob)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:
@@ -85,14 +85,14 @@ def frame_or_broken(blob: bytes) -> pl.DataFrame:
 
 
 def map_frame(path: Path, *, stream: bool) -> pl.DataFrame:
-    """The frame in an uncompressed file, an Arrow IPC stream or an Arrow file: memory-mapped, not copied."""
+    """The frame in an uncompressed Arrow IPC stream (`stream`) or Arrow file: memory-mapped, not copied."""
     with pa.memory_map(str(path)) as mapped:
         return _mapped(mapped.read_buffer(), stream)
 
 
 def map_checked(path: Path, *, stream: bool, verify: bool = True) -> pl.DataFrame:
-    """The frame in a checked file, mapped as by `map_frame`. Raises Broken if the file is not what was written. Without
-    `verify` the content is not compared with its check sums, for a file that this process has compared already."""
+    """The frame in a checked file, mapped as by `map_frame`. Raises Broken if the file was damaged. Without `verify`,
+    which is for files that this process has checked before, the content is not compared with its checksums."""
     with pa.memory_map(str(path)) as mapped:
         data = mapped.read_buffer()
         return _mapped(data.slice(0, len(content_of(memoryview(data), verify=verify))), stream)

@@ -1,4 +1,4 @@
-"""HashDirectory: for each prefix of hashes, where it begins in a long sorted column, to keep searches short."""
+"""HashDirectory: where each prefix of hashes begins in a long sorted column, to shorten searches."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SHARE = 5
 class HashDirectory:
     """`first(h)` = `numpy.searchsorted(hashes, h)`, in an expected number of steps that is independent of the length.
 
-    Hashes are uniformly distributed, so their leading bits say nearly where they stand. A skewed column is searched
-    correctly as well, in up to log n steps.
+    Hashes are uniformly distributed, so the leading bits of a hash give nearly its index. A skewed column is searched
+    correctly too, in up to log n steps.
 
     >>> directory = HashDirectory.of(np.arange(0, 2**64, 2**56, dtype=np.uint64))
     >>> directory.first(np.array([0, 2**56 + 1, 2**57], np.uint64))
@@ -38,7 +38,7 @@ class HashDirectory:
         return HashDirectory(hashes, np.append(np.searchsorted(hashes, edges), len(hashes)), shift)
 
     def first(self, wanted: np.ndarray) -> np.ndarray:
-        """For each of the `wanted` uint64 hashes, the place of the first hash in the column that is not less."""
+        """For each of the `wanted` uint64 hashes, the index of the first hash in the column that is not less."""
         entry = (wanted >> self.shift).astype(np.int64)
         begin, end = self.begins[entry], self.begins[entry + 1]
         while len(wide := np.flatnonzero(begin < end)):

@@ -8,8 +8,8 @@ import polars as pl
 
 
 def json_rows(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
-    """The JSON object of some columns, or of none, for each row. Bytes, for which Polars has no JSON, are base64, as
-    in results.
+    """For each row, the JSON object of the named columns; `{}` if no column is named. Bytes, which Polars cannot encode
+    as JSON, are base64, as in results.
 
     >>> frame = pl.DataFrame({"a": [1, None], "b": [b"x", None]})
     >>> json_rows(frame, ["a", "b"]).to_list(), json_rows(frame, []).to_list()
@@ -22,7 +22,7 @@ def json_rows(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
 
 
 def _with_text(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
-    """The value with bytes in it as text."""
+    """The value with the bytes in it encoded as text."""
     if isinstance(dtype, pl.Binary):
         return value.bin.encode("base64")
     if isinstance(dtype, pl.List) and _has_bytes(dtype):

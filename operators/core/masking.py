@@ -1,14 +1,14 @@
-"""Texts without the secrets that people write into them."""
+"""Masks the secrets that people write into statements, URLs and other texts."""
 
 from __future__ import annotations
 
 import re
 
-#: What stands in place of a secret.
+#: The replacement of a secret.
 MASK = "***"
-#: What a URL has no more of.
+#: Characters that end a URL.
 _ENDS = (" ", "\t", "\r", "\n", "'", '"')
-#: What follows a word that means a secret, as in `password=x`, `"token": "x"` or `sasl.password 'x'`.
+#: A value after a word that names a secret, as in `password=x`, `"token": "x"` or `sasl.password 'x'`.
 _NAMED = re.compile(
     r"(?P<begin>(?:password|passwd|secret|token|api[_-]?key|access[_-]?key)[\"']?(?:\s*[=:]\s*[\"']?|\s+[\"']))"
     r"(?P<secret>[^\s\"',;&)]+)",
@@ -17,7 +17,7 @@ _NAMED = re.compile(
 
 
 def masked(text: str) -> str:
-    """The text with passwords in URLs, and what is named a password, secret, token or key, replaced.
+    """The text with all secrets replaced: passwords in URLs, and values that are named password, secret, token or key.
 
     >>> masked("LOAD TABLE t FROM DATABASE 'postgresql://ann:s3cret@db/x' QUERY 'q'")
     "LOAD TABLE t FROM DATABASE 'postgresql://ann:***@db/x' QUERY 'q'"
@@ -40,9 +40,9 @@ def masked_urls(text: str) -> str:
 
 
 def _without_password(text: str) -> str:
-    """A text that ends before an @, with the password of a URL that it ends with replaced: `scheme://user:password`.
+    """Replaces the password in a text that was cut before an @ and ends with `scheme://user:password`.
 
-    It takes time in proportion to the text, whatever the text is; as one pattern it would not.
+    It takes linear time for any text; a regular expression would not.
 
     >>> _without_password("at https://ann:a/b:c")
     'at https://ann:***'

@@ -1,8 +1,8 @@
-"""What an operator is: a frozen description with one pure step.
+"""The interface of operators: an operator is a frozen description with one pure step.
 
-A step moves the frontier from `start` to `end` and handles the elements with `start ≤ from < end`; what an operator
-returns for instants below `end` is complete and final. State is a tuple of immutable traces that a step takes and
-returns, so that a step can be repeated.
+A step moves the frontier (an exact watermark) from `start` to `end` and handles the elements with `start ≤ from < end`;
+the output for instants below `end` is complete and final. State is a tuple of traces, immutable collections that a step
+takes and returns, so that a step can be repeated.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from operators.core.delta import FROM, ORDER, WEIGHT, Delta
 from operators.core.json_rows import json_rows
 from operators.core.run import Arrangement, Run
 
-#: The column that says which member of a family of queries a row is for; only plans of families have it.
+#: The column with the number of the query that a row is for, in the plan of a family: queries that differ only in
+#: constants and run as one plan. Other plans do not have it.
 MEMBER = "__member"
-#: The same for the right side of a join both of whose sides have a member column.
+#: The member column of the right side of a join, if both sides have one.
 RIGHT_MEMBER = "__right_member"
 FAULT = "fault"
 FAULT_ROW = "row"
@@ -42,11 +43,11 @@ class Move:
 
 
 class State(Protocol):
-    """What an operator remembers, as immutable runs: a trace, or a class of the same shape."""
+    """The state of an operator as immutable runs: a trace, or a class of the same shape."""
 
     @property
     def arrangement(self) -> Arrangement:
-        """What the runs are sorted by."""
+        """The order of the rows in each run."""
         ...
 
     @property
@@ -65,19 +66,19 @@ class Step:
     delta: Delta
     traces: tuple[State, ...] = ()
     faults: pl.DataFrame | None = None
-    #: Of an operator that enforces a promise: how all records so far kept it.
+    #: Only from an operator that enforces a promise of a source: how well all records so far kept it.
     adherence: Adherence | None = None
 
 
 class Operator(Protocol):
     """One operator of the algebra."""
 
-    #: Incremented whenever the same fields get another meaning or state another form. The operator then has another
-    #: fingerprint, and state stored under the previous one is recomputed.
+    #: Incremented whenever a release changes the meaning of the same fields or the form of the state. The operator then
+    #: has another fingerprint, and state stored under the previous one is recomputed.
     operator_version: ClassVar[int]
 
     def traces(self) -> tuple[State, ...]:
-        """The empty traces that it starts with; () for a stateless operator."""
+        """The empty traces that the operator starts with; () if it is stateless."""
         ...
 
     def step(self, delta: Delta, traces: Any, move: Move) -> Step:
@@ -87,11 +88,12 @@ class Operator(Protocol):
 
 @runtime_checkable
 class Narrow(Protocol):
-    """A stateless operator through which columns can be pruned: if the input lacks columns that are neither `wanted` in
-    the output nor read, the output lacks them too and is the same otherwise. Other operators read all columns."""
+    """A stateless operator through which columns can be pruned. An input column that is neither `wanted` in the output
+    nor read may be missing: then the output lacks it too and is the same otherwise. Other operators read all columns.
+    """
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """The input columns needed for the `wanted` output columns; names that are no column are ignored."""
+        """The input columns needed for the `wanted` output columns; names that are not columns are ignored."""
         ...
 
 
@@ -104,11 +106,11 @@ def run(operators: Sequence[Operator], delta: Delta, traces: Sequence[tuple[Stat
 
 
 def reject(delta: Delta, faults: pl.Series, *, raw: bool = False) -> tuple[Delta, pl.DataFrame | None]:
-    """Splits off the elements in fault: returns the other elements, and the faults in the form of `Step.faults`.
+    """Splits off the faulty elements: returns the other elements, and the faults in the form of `Step.faults`.
 
-    `faults` has a message for each element, NULL for no fault. A row in fault is left out with every weight, so its
-    retraction is left out too; it is reported once, by its insertion. In `raw` records an element of negative weight is
-    a deletion, not a retraction, and is reported as well.
+    `faults` has a message for each element, NULL if it is sound. A faulty row is dropped whatever its weight, so its
+    retraction is dropped too; the row is reported once, at its insertion. In `raw` records an element of negative
+    weight is a deletion, not a retraction, and is reported as well.
     """
     if faults.null_count() == len(faults):
         return delta, None

@@ -1,4 +1,4 @@
-"""Ordered arrival: in a partition's log, no value of a column is more than k below the greatest value before it."""
+"""Ordered arrival: in a partition's log, no value of a column is more than k below the greatest earlier value."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ _LEAST = np.iinfo(np.int64).min
 
 
 class Ordering(NamedTuple):
-    """What a partition's log has shown of a column: its greatest value `high` (None: no value yet), the `worst`
-    distance of a value below the greatest one before it, and the number of `violations`: values too far below."""
+    """The statistics of a column in a partition's log so far: the greatest value `high` (None: no value yet), the
+    `worst` distance of a value below the greatest one before it, and the number of `violations`, values that were more
+    than k below."""
 
     high: int | None = None
     worst: int = 0
@@ -22,10 +23,10 @@ class Ordering(NamedTuple):
 
     def admit(self, values: pl.Series, k: int | None) -> tuple[np.ndarray, pl.Series, Ordering]:
         """Returns a boolean mask of the values that are more than k below the greatest one before them, the least value
-        that was allowed at each place (NULL before the first value), and the ordering after all of them.
+        that was allowed at each position (NULL before the first value), and the ordering after all of them.
 
-        A NULL is no value; if `k` is None every value is allowed. All three results are functions of the partition's
-        log, however it is cut into batches.
+        NULL is not a value; if `k` is None every value is allowed. All three results are functions of the partition's
+        log and do not depend on how it is cut into batches.
 
         >>> low, least, after = Ordering().admit(pl.Series([5, 9, 6, None, 7]), 2)
         >>> low.tolist(), least.to_list(), after
@@ -44,7 +45,7 @@ class Ordering(NamedTuple):
 
 
 def _below(value: pl.Expr, k: int) -> pl.Expr:
-    """`value - k` in 64-bit integers, saturated at the least one."""
+    """`value - k` in 64-bit integers, clamped to the least one."""
     return pl.when(value < _LEAST + k).then(pl.lit(_LEAST, pl.Int64)).otherwise(value - k)
 
 
@@ -55,7 +56,7 @@ def _distances(seen: pl.DataFrame) -> np.ndarray:
 
 
 def physical_distance(dtype: pl.DataType, k: int) -> int:
-    """A declared distance `k`, in ms for times and else in the type's own unit, in the unit of the physical values.
+    """Converts a declared distance `k` (in ms for times, else in the type's own unit) to the unit of physical values.
 
     >>> [physical_distance(dtype, k) for dtype, k in ((pl.Datetime("us"), 5), (pl.Date(), 90_000_000), (pl.Int32(), 7))]
     [5000, 1, 7]
@@ -66,7 +67,7 @@ def physical_distance(dtype: pl.DataType, k: int) -> int:
 
 
 def declared_distance(dtype: pl.DataType, distance: int) -> int:
-    """A distance between physical values in the unit of a declared distance, rounded up.
+    """Converts a distance between physical values to the unit of declared distances, rounded up.
 
     >>> declared_distance(pl.Datetime("us"), 4001), declared_distance(pl.Date(), 2), declared_distance(pl.Int32(), 7)
     (5, 172800000, 7)

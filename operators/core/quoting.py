@@ -1,4 +1,4 @@
-"""Names and texts as they are written in SQL."""
+"""Quoting of names and texts in SQL."""
 
 
 def quoted_identifier(name: str) -> str:
@@ -11,7 +11,7 @@ def quoted_identifier(name: str) -> str:
 
 
 def quoted_text(text: str) -> str:
-    """The text as a literal.
+    """The text as an SQL literal.
 
     >>> quoted_text("it's")
     "'it''s'"

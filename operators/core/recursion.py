@@ -1,5 +1,5 @@
-"""How deep functions may call themselves: trees are as deep as the limits of statements allow, and the functions that
-follow them take several calls for each level."""
+"""How deep calls may nest. The limits of statements bound the depth of trees; recursive functions over trees take
+several calls for each level."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 
 from operators.core.errors import DsmsError, UserError
 
-#: Calls within each other. A query of the deepest nesting that is allowed by default takes about half of them.
+#: The most nested calls. A query of the deepest nesting that is allowed by default takes about half of them.
 CALLS: Final = 6_000
-#: The stack of a thread that makes so many calls, through functions written in C.
+#: The size of the stack that a thread needs for CALLS nested calls that pass through functions written in C.
 STACK_BYTES: Final = 64 * 1024 * 1024
 
 
 def allow_deep_calls() -> None:
-    """Lets this process follow the deepest trees that statements may make. It never lowers what is allowed.
+    """Lets this process recurse through the deepest trees that statements may make. Never lowers the present limit.
 
     >>> allow_deep_calls()
     >>> sys.getrecursionlimit() >= CALLS

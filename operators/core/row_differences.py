@@ -1,4 +1,4 @@
-"""Whether all rows differ, decided by their hashes: then nothing has to be grouped to be added up, the common case."""
+"""Decides by hashes whether all rows differ. If they do, which is the common case, weights need no grouping."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import polars as pl
 
 
 def all_differ(frame: pl.DataFrame) -> bool:
-    """Whether no two rows are equal. True is certain; False may be wrong where hashes collide or columns are nested.
+    """Whether no two rows are equal. True is certain; False may be wrong if hashes collide or columns are nested.
 
     >>> all_differ(pl.DataFrame({"a": [1, 2]})), all_differ(pl.DataFrame({"a": [1, 1]}))
     (True, False)

@@ -1,4 +1,4 @@
-"""Run: an immutable, sorted part of a trace, and the hash by which the runs of a trace by key are sorted."""
+"""Run: an immutable, sorted part of a trace (an operator's state), and the hash that sorts the runs of keyed traces."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from operators.core.delta import FROM
 from operators.core.hash_directory import WORTHWHILE, HashDirectory
 
 HASH = "__hash"
-#: What a run is sorted by: the hash of its key columns, or the instant from which elements hold.
+#: What a run is sorted by: the hash of its key columns, or the instant from which elements are valid.
 Arrangement = Literal["key", "time"]
-#: For each row of a frame, whether it passes.
+#: Tests each row of a frame.
 RowTest = Callable[[pl.DataFrame], pl.Series]
-#: How many elements of a hash are counted by linear probing before a binary search is used.
+#: The most elements of a hash that are counted by linear probing; after that, a binary search is used.
 _NEIGHBOURS = 3
-#: The size of the sample from which it is estimated how much of a run is dead.
+#: The number of rows in the sample that estimates how much of a run is dead.
 _SAMPLE_SIZE = 64
 
 
 def hashing() -> str:
-    """What hashes depend on besides the values: the version of Polars."""
+    """Identifies the hash function, which depends on the version of Polars."""
     return f"polars {pl.__version__}"
 
 
@@ -55,8 +55,8 @@ def arranged(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 class Run:
     """An immutable part of a trace, sorted by HASH or by `__from` according to `arrangement`.
 
-    `name` is set once it is stored; the first `skipped` rows of what is stored were merged into other runs since.
-    `joining`: the run is being merged into those before it.
+    `name` is set once the run is stored. The first `skipped` rows of the stored run are not part of this one: they were
+    merged into other runs since. `joining`: the run is being merged into the runs before it.
     """
 
     frame: pl.DataFrame
@@ -77,7 +77,7 @@ class Run:
 
     @cached_property
     def distinct(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of a run by key: its distinct hashes, ascending, and for each element the place of its hash among them."""
+        """For a run by key: its distinct hashes, ascending, and for each element the index of its hash among them."""
         opens = np.ones(self.height, np.bool_)
         opens[1:] = self.positions[1:] != self.positions[:-1]
         return self.positions[opens], np.cumsum(opens) - 1
@@ -89,7 +89,7 @@ class Run:
 
     @cached_property
     def sample(self) -> pl.DataFrame:
-        """A few evenly spaced rows. In a run by key they are a random sample, as rows are in the order of hashes."""
+        """A few evenly spaced rows. In a run by key these are a random sample, because rows are in hash order."""
         return self.frame[np.linspace(0, self.height - 1, min(_SAMPLE_SIZE, self.height)).astype(np.int64)]
 
     def mostly(self, dead: RowTest) -> bool:
@@ -106,7 +106,7 @@ class Run:
         return Run(self.frame.filter(~dead(self.frame)), self.arrangement, joining=self.joining)
 
     def part(self, low: int, high: int) -> Run:
-        """The elements at the places [low, high), without a copy; it has the run's name if only its first ones lack."""
+        """The elements [low, high), without a copy. The part has the run's name if only first elements are missing."""
         if (low, high) == (0, self.height):
             return self
         named = self.name if high == self.height else None
@@ -121,7 +121,7 @@ class Run:
     def matches(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For each of the `hashes`, where its elements begin and how many there are; int64 arrays."""
         low, counts = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64)
-        if self.height:  # a part of a large state has only a range of all hashes
+        if self.height:  # a part of a large state covers only a range of the hashes
             inside = np.flatnonzero((hashes >= self.positions[0]) & (hashes <= self.positions[-1]))
             low[inside], counts[inside] = self._matches(hashes[inside])
         return low, counts
@@ -139,7 +139,7 @@ class Run:
         return low, counts
 
     def within(self, hashes: np.ndarray) -> np.ndarray:
-        """The places of the elements whose hash is among the ascending, distinct `hashes`."""
+        """The indexes of the elements whose hash is among the ascending, distinct `hashes`."""
         if not self.height:
             return np.zeros(0, np.int64)
         first, last = np.searchsorted(hashes, self.positions[0]), np.searchsorted(hashes, self.positions[-1], "right")

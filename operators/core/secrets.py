@@ -1,8 +1,8 @@
-"""Secrets by reference: what is written, sent, kept and shown is a name, and only whoever uses the value looks it up.
+"""Secrets by reference: only the name is written, sent, kept and shown; the process that uses the value looks it up.
 
 A text refers to a secret by `${secret:NAME}`, as Kafka's own configuration does. Its value is in the environment of the
 process that uses it: in the variable `DSMS_SECRET_NAME`, in the file that `DSMS_SECRET_NAME_FILE` names, or in the file
-`NAME` of the directory `DSMS_SECRETS_DIR`, which is what a mounted Kubernetes Secret is.
+`NAME` of the directory `DSMS_SECRETS_DIR`, such as a mounted Kubernetes Secret.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from operators.core.masking import MASK, masked
 _REFERENCE = re.compile(r"\$\{secret:(?P<name>[^}]*)\}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _PREFIX, _DIRECTORY, _FILE = "DSMS_SECRET_", "DSMS_SECRETS_DIR", "_FILE"
-#: Settings of all our programs that may hold a secret; each may be in a file, which NAME_FILE names.
+#: Settings of all our programs that may hold a secret. The variable NAME_FILE names a file with the value of NAME.
 IN_FILES = ("DSMS_REDIS", "DSMS_REGISTRY", "DSMS_TOKEN")
 
 
@@ -36,7 +36,7 @@ def references(text: str) -> tuple[str, ...]:
 
 
 def resolved(text: str, environ: Mapping[str, str]) -> str:
-    """The text with the values of its secrets; NoSecret for one that is not there.
+    """The text with its references replaced by the secrets' values. Raises NoSecret if one does not exist.
 
     >>> resolved("k=${secret:my-key}", {"DSMS_SECRET_MY_KEY": "4711"})
     'k=4711'
@@ -45,8 +45,8 @@ def resolved(text: str, environ: Mapping[str, str]) -> str:
 
 
 def resolved_url(url: str, environ: Mapping[str, str]) -> str:
-    """The URL with the values of its secrets. A value within it is escaped, so that any password may be one; a URL that
-    is a secret as a whole is taken as it is.
+    """The URL with its references replaced by the secrets' values. A value within the URL is escaped, so that it may be
+    any password; a URL that is a secret as a whole is not escaped.
 
     >>> resolved_url("http://ann:${secret:p}@host", {"DSMS_SECRET_P": "a/b@c"})
     'http://ann:a%2Fb%40c@host'
@@ -59,7 +59,7 @@ def resolved_url(url: str, environ: Mapping[str, str]) -> str:
 
 
 def check_no_secret(text: str, what: str) -> None:
-    """Raises UserError for a text that holds a password instead of a reference.
+    """Raises UserError if a text holds a password instead of a reference.
 
     >>> check_no_secret("http://ann:${secret:p}@host", "REGISTRY")
     >>> check_no_secret("http://ann:4711@host", "REGISTRY")
@@ -72,7 +72,7 @@ def check_no_secret(text: str, what: str) -> None:
 
 
 def from_files(environ: Mapping[str, str], names: Iterable[str] = IN_FILES) -> dict[str, str]:
-    """The variables whose values are in files: DSMS_REDIS for DSMS_REDIS_FILE. ConfigError where both are set.
+    """The variables whose values are in files: DSMS_REDIS for DSMS_REDIS_FILE. Raises ConfigError if both are set.
 
     >>> from_files({"DSMS_REDIS": "redis://host"})
     {}
@@ -87,14 +87,14 @@ def from_files(environ: Mapping[str, str], names: Iterable[str] = IN_FILES) -> d
 
 
 def take_files(environ: MutableMapping[str, str]) -> None:
-    """Replaces the names of files by what is in them, as `from_files`, for this program and those that it starts."""
+    """Replaces the names of files by their contents, as `from_files` reads them, for this program and its children."""
     for name, value in from_files(environ).items():
         environ[name] = value
         del environ[name + _FILE]
 
 
 def check_arguments(arguments: Iterable[str]) -> None:
-    """Raises ConfigError for a password in a command line, which everybody on the machine can read.
+    """Raises ConfigError if a command line, which everybody on the machine can read, contains a password.
 
     >>> check_arguments(["--redis", "redis://:4711@host"])
     Traceback (most recent call last):
@@ -107,7 +107,7 @@ def check_arguments(arguments: Iterable[str]) -> None:
 
 
 def secret_file(file: Path) -> str:
-    """The text of a file without the end of its line."""
+    """The text of a file without trailing line breaks. Raises ConfigError if the file cannot be read."""
     try:
         return file.read_text("utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -115,7 +115,7 @@ def secret_file(file: Path) -> str:
 
 
 def _holds_password(text: str) -> bool:
-    """Whether a text has a password other than a reference."""
+    """Whether a text holds a password that is not a reference."""
     without = _REFERENCE.sub(MASK, text)
     return masked(without) != without
 

@@ -1,11 +1,11 @@
-"""Snapshot: a base of plans that one thread pickles while others read them."""
+"""Snapshot: a base class for plans, which one thread may pickle while others read them."""
 
 from __future__ import annotations
 
 
 class Snapshot:
-    """Pickles a copy of the object's attributes. The first reader of a cached property adds an attribute, and pickling
-    an object whose `__dict__` grows meanwhile would raise an error.
+    """Pickles a copy of the object's attributes. Without the copy, pickling would fail when another thread reads a
+    cached property for the first time, because that adds an attribute to `__dict__`.
 
     >>> import pickle
     >>> class Plan(Snapshot): pass

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """A column and its direction. Unless `nulls_first` says otherwise NULLs come last ascending and first descending,
-    as in PostgreSQL: NULL counts as the greatest value.
+    """A column and its direction. Unless `nulls_first` says otherwise, NULL sorts as the greatest value, as in
+    PostgreSQL: last ascending and first descending.
 
     >>> SortKey("price", descending=True).nulls_last
     False

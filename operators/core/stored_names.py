@@ -1,6 +1,6 @@
-"""State is stored under names that are derived from operators; fields that are added to these must not change them."""
+"""A mark for new fields of operators. State is stored under names derived from operators, which must not change."""
 
 from __future__ import annotations
 
-#: In the metadata of a field of a dataclass: it takes part in the name only where it differs from its default.
+#: Metadata of a dataclass field that was added later: it is part of the name only if it differs from its default.
 ADDED_LATER = "added later"

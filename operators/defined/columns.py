@@ -1,4 +1,4 @@
-"""Columns as the lists of Python values that generated code reads and makes, and back."""
+"""Converts columns to the lists of Python values that generated code reads and returns, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from operators.expressions.rendering import type_name
 
 
 def listed(column: pl.Series, type_: pa.DataType) -> list[object]:
-    """The values of a column as a body holds those of a type: instants are integers, decimals are floats.
+    """The values of a column as the body of an aggregate holds them: times are integers, decimals are floats.
 
     >>> import datetime
     >>> listed(pl.Series([datetime.date(1970, 1, 3), None]), pa.date32())
@@ -29,7 +29,7 @@ def listed(column: pl.Series, type_: pa.DataType) -> list[object]:
 
 
 def series(name: str, values: Sequence[object], type_: pa.DataType) -> pl.Series:
-    """The column of values that a body made.
+    """The column of the values that the body of an aggregate returned.
 
     >>> series("n", [1, None], pa.int32()).dtype
     Int32
@@ -57,7 +57,7 @@ def series(name: str, values: Sequence[object], type_: pa.DataType) -> pl.Series
 
 
 def _lists(name: str, flat: pl.Series, lengths: Sequence[int]) -> pl.Series:
-    """A column of lists, of these lengths, of the values one after the other."""
+    """A column of lists: cuts the values into consecutive lists of the given lengths."""
     at = [number for number, length in enumerate(lengths) for _ in range(length)]
     frame = pl.DataFrame({"__at": at, name: flat}, schema={"__at": pl.Int64, name: flat.dtype})
     grouped = frame.group_by("__at", maintain_order=True).agg(pl.col(name))

@@ -1,4 +1,4 @@
-"""Conditions of statements: their parts, and those by which an index finds rows."""
+"""Takes conditions of statements apart and finds the parts that an index can answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from operators.expressions.tree import Call, Column, Expression
 
 
 def conjuncts(condition: Expression | None) -> list[Expression]:
-    """The parts of a condition that all have to be TRUE."""
+    """The operands of the ANDs at the top of a condition, all of which must be TRUE."""
     if condition is None:
         return []
     if isinstance(condition, Call) and condition.function == "and":
@@ -23,7 +23,7 @@ def all_of(tests: list[Expression]) -> Expression | None:
 
 
 def equal_sides(test: Expression, prefix: str) -> tuple[str, Expression] | None:
-    """`r3:a = value` as ("a", value), if one side is a column of the scan."""
+    """`r3:a = value` as ("a", value), if one side is a column of the scan with the `prefix`, here `r3:`; else None."""
     if not isinstance(test, Call) or test.function != "equal":
         return None
     left, right = test.arguments
@@ -35,5 +35,5 @@ def equal_sides(test: Expression, prefix: str) -> tuple[str, Expression] | None:
 
 
 def present(codes: list[Code]) -> str:
-    """Code for the condition that no value is NULL; empty if none can be."""
+    """Code for the condition that no value is NULL; empty if none can be NULL."""
     return " and ".join(f"{code.text} is not None" for code in codes if code.nullable)

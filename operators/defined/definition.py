@@ -1,14 +1,14 @@
-"""The typed definition of an aggregate that users wrote: frozen records, which are part of the plan.
+"""The typed definition of a user-defined aggregate: frozen records, which are part of the plan.
 
-Names in expressions say what holds the value:
+The name of a column in an expression says where its value comes from:
 
 =============  ==========================================================
-`p:next`       the parameter `next`: of the row that came or, in EXPIRE, of the row that leaves
+`p:next`       the parameter `next`: of the row that arrives or, in EXPIRE, of the row that leaves
 `r3:cnt`       the column `cnt` of the row of scan 3
-`q5`           the subquery 5
-`g7`           the aggregate 7 over the rows of a query
+`q5`           subquery 5
+`g7`           aggregate 7 over the rows of a query
 `now`          the instant of the row
-`random`       a number in [0, 1) that depends on the record alone
+`random`       a number in [0, 1) that depends only on the record
 =============  ==========================================================
 """
 
@@ -24,14 +24,14 @@ from operators.core.stored_names import ADDED_LATER
 from operators.expressions.tree import Expression, columns
 from operators.python import PythonClass
 
-#: The table of the rows in the window, and the one that results are inserted into.
+#: The table of the rows in the window, and the table that results are inserted into.
 INWINDOW, RETURN = "inwindow", "return"
 Clause = Literal["initialize", "iterate", "terminate", "expire"]
 
 
 @dataclass(frozen=True, slots=True)
 class LocalTable:
-    """A table of each group. `single` says that it has exactly one row from the end of INITIALIZE on."""
+    """A table that each group has. `single`: it has exactly one row from the end of INITIALIZE on."""
 
     name: str
     columns: tuple[tuple[str, pa.DataType], ...]
@@ -40,7 +40,7 @@ class LocalTable:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The rows of a local table, one after the other. `oldest`: only the row that is longest in the window."""
+    """Reads the rows of a local table, one after the other. `oldest`: only the oldest row in the window."""
 
     number: int
     table: str
@@ -49,7 +49,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """An aggregate over the rows of a query: one of the five of SQL, or a base definition."""
+    """An aggregate over the rows of a query: one of five built-in ones, or a base definition."""
 
     name: str
     function: Literal["sum", "count", "avg", "min", "max"] | Definition
@@ -68,7 +68,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Rows of values: for each combination of rows of the scans that satisfies `where`, or for each group."""
+    """Returns a row of values for each combination of rows of the scans that satisfies `where`, or for each group."""
 
     scans: tuple[Scan, ...]
     outputs: tuple[Expression, ...]
@@ -92,7 +92,7 @@ class Subquery:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a statement stands in the text of the definition."""
+    """The location of a statement in the text of the definition."""
 
     line: int
     text: str
@@ -100,7 +100,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """The rows of the queries, inserted one after the other."""
+    """Inserts the rows of the queries, one query after the other."""
 
     table: str
     queries: tuple[Query, ...]
@@ -109,7 +109,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """New values, computed from the old ones, for the rows that satisfy `where`."""
+    """Sets new values, computed from the old ones, in the rows that satisfy `where`."""
 
     scan: Scan
     values: tuple[tuple[str, Expression], ...]
@@ -119,7 +119,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The rows that satisfy `where` are deleted; with `older`, never the one that has just come."""
+    """Deletes the rows that satisfy `where`; with `older`, never the row that has just arrived."""
 
     scan: Scan
     where: Expression | None
@@ -151,11 +151,10 @@ Statement = Insert | Update | Delete | If | While
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """An aggregate for arguments of certain types. A clause that was not written is empty.
+    """A user-defined aggregate for arguments of certain types. A clause that was not written is empty.
 
-    `inwindow` are the columns of the window's rows, if statements name them. `inverse` says that EXPIRE undoes any row,
-    whichever came first; `several` that more or less than one row may be returned at the end. One in Python has a class
-    instead of clauses, and its one table has the state of an instance.
+    `inwindow` has the columns of the window's rows, if the definition declares that table. An aggregate in Python has a
+    class instead of clauses, and its one table holds the state of an instance.
     """
 
     name: str
@@ -179,7 +178,7 @@ class Definition:
 
     @property
     def blocking(self) -> bool:
-        """Whether it returns something only at the end of its input."""
+        """Whether it returns values only at the end of its input."""
         return bool(self.terminate) if self.python is None else self.python.ends
 
     @property
@@ -190,14 +189,14 @@ class Definition:
 
     @property
     def inverse(self) -> bool:
-        """Whether EXPIRE takes back any row, so that it follows retractions."""
+        """Whether EXPIRE can undo any row, not only the oldest one, so that retractions can be applied."""
         if self.python is not None:
             return self.python.inverse
         return self.expire is not None and not self.reads_window
 
     @property
     def ends_only(self) -> bool:
-        """Whether all is returned by TERMINATE, which leaves the local tables as they are."""
+        """Whether only TERMINATE returns values, and TERMINATE does not change the local tables."""
         if self.python is not None:
             return self.python.ends
         before = walk_all((*self.initialize, *self.iterate, *(self.expire or ())))
@@ -208,7 +207,7 @@ class Definition:
 
     @property
     def several(self) -> bool:
-        """Whether it may return more or less than one row at the end."""
+        """Whether it may return more or fewer than one row at the end."""
         if self.python is not None:
             return not self.python.ends
         if any(returns(statement) for statement in walk_all((*self.initialize, *self.iterate, *(self.expire or ())))):
@@ -230,12 +229,12 @@ class Definition:
         return query.keys is None and query.where is None and all(scan.table in single for scan in query.scans)
 
     def table(self, name: str) -> LocalTable:
-        """The local table of a name."""
+        """The local table with a name."""
         return next(table for table in self.tables if table.name == name)
 
     @property
     def stored(self) -> tuple[LocalTable, ...]:
-        """The tables that may have any number of rows, without the window."""
+        """The tables that may have any number of rows, except the window."""
         return tuple(table for table in self.tables if not table.single and table.name != INWINDOW)
 
     @property
@@ -247,13 +246,13 @@ class Definition:
 
 
 def python_definition(made: PythonClass) -> Definition:
-    """The definition of an aggregate in Python."""
+    """The definition of an aggregate that is a Python class."""
     state = LocalTable("state", (("attributes", pa.large_binary()),), single=True)
     return Definition(made.name, made.parameters, made.result, (state,), python=made)
 
 
 def walk_all(statements: tuple[Statement, ...]) -> Iterator[Statement]:
-    """The statements, with those inside of others."""
+    """The statements and those nested in them."""
     for statement in statements:
         yield statement
         match statement:
@@ -269,7 +268,7 @@ def returns(statement: Statement) -> bool:
 
 
 def expressions_of(statement: Statement) -> Iterator[Expression]:
-    """The expressions of a statement itself, not of those inside of it."""
+    """The expressions of a statement itself, not of statements nested in it."""
     match statement:
         case Insert():
             for query in statement.queries:
@@ -294,7 +293,7 @@ def query_expressions(query: Query) -> Iterator[Expression]:
 
 
 def subqueries_of(expressions: Iterator[Expression], definition: Definition) -> Iterator[Subquery]:
-    """The subqueries in expressions, and those inside of them."""
+    """The subqueries in expressions, and those nested in them."""
     known = {subquery.name: subquery for subquery in definition.subqueries}
     for expression in expressions:
         for name in columns(expression):
@@ -304,7 +303,8 @@ def subqueries_of(expressions: Iterator[Expression], definition: Definition) -> 
 
 
 def tables_of(statement: Statement, definition: Definition) -> set[str]:
-    """The tables that a statement reads or changes; the row that leaves a window is none of it."""
+    """The tables that a statement reads or changes. Using the row that leaves the window is not a read of the window:
+    EXPIRE gets that row as its parameters."""
     queries = list(statement.queries) if isinstance(statement, Insert) else []
     queries += [subquery.query for subquery in subqueries_of(expressions_of(statement), definition)]
     scans = [scan for query in queries for scan in query.scans]

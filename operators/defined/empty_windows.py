@@ -1,4 +1,4 @@
-"""Calls over windows that begin again where their window is empty, so that nothing of what was before is needed."""
+"""Which calls over windows start over when their window is empty, so that their earlier state can be dropped."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from operators.expressions.tree import Column, Expression
 
 
 def begins_again(call: FoldCall) -> bool:
-    """Whether a call over a window returns for a row that comes to an empty window what it returns for the first row.
+    """Whether a call over a window treats a row that comes to an empty window like the first row of all.
 
-    A base definition starts over then. A window definition goes on with ITERATE: it begins again if the rows of the
-    window are all of its state, and ITERATE does for a single row what INITIALIZE does, as that of the built-in MIN.
+    A base definition starts over with INITIALIZE. A window definition continues with ITERATE: it starts over in effect
+    if it has no state except the rows of the window, and ITERATE does the same for a single row as INITIALIZE, as in
+    the built-in MIN.
     """
     definition = call.definition
     if call.mode != "delta":
@@ -26,12 +27,12 @@ def begins_again(call: FoldCall) -> bool:
 
 
 def leaves_silently(definition: Definition) -> bool:
-    """Whether nothing is returned for a row that leaves."""
+    """Whether EXPIRE returns nothing for a row that leaves."""
     return definition.python is not None or not any(map(returns, walk_all(definition.expire or ())))
 
 
 def _alone(definition: Definition) -> tuple[Statement, ...]:
-    """ITERATE where the row that came is alone in the window: there are no older rows, and it is the oldest."""
+    """ITERATE simplified for a row that is alone in the window: it is the oldest row, and there are no older ones."""
     return tuple(_with_oldest(definition, statement) for statement in _kept(definition.iterate))
 
 
@@ -42,7 +43,7 @@ def _kept(statements: tuple[Statement, ...]) -> Iterator[Statement]:
 
 
 def _with_oldest(definition: Definition, statement: Statement) -> Statement:
-    """The statement with the parameters in place of `oldest()`, where that is a whole value."""
+    """The statement with `oldest()` replaced by the parameters where it is a whole output of a query."""
     if not isinstance(statement, Insert):
         return statement
     queries = tuple(

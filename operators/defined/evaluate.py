@@ -1,4 +1,4 @@
-"""Running generated code over events: what the operators that use it have in common."""
+"""Runs the generated code of aggregates over events; shared by all operators that use it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ class Groups:
 
 @dataclass(frozen=True)
 class Events:
-    """What happens in a batch, group after group. `sizes` has the number of events of each group, `code` what each
-    does; `arguments` are columns in the order of events, as are the number, instant and order of each row."""
+    """The events of a batch, group after group. `sizes` has the number of events of each group, `code` what each event
+    does. In the order of events, `arguments` are the columns of their rows, `number` is the row's number in its group,
+    `instant` its instant and `random` its random number."""
 
     sizes: np.ndarray
     code: np.ndarray
@@ -45,33 +46,33 @@ class Events:
 
 @dataclass
 class Returned:
-    """What was returned: by which event, and the values."""
+    """What was returned: the values, and the index of the event that returned each."""
 
     at: list[int] = field(default_factory=list)
     values: list[object] = field(default_factory=list)
 
 
 def code_for(definition: Definition, events: Events, *, nulls: bool) -> Generated:
-    """The generated code for some events."""
+    """The generated code that can run these events."""
     found = nulls or any(column.null_count() for column in events.arguments)
     return generated(definition, nulls=found, codes=frozenset(np.unique(events.code).tolist()))
 
 
 def empty_groups(definition: Definition, count: int) -> Groups:
-    """The states of groups of which no row has come."""
+    """The states of groups without any row so far."""
     indexed = [indexes(definition, table.name) for table in definition.stored]
     tables = [tuple(Rows(columns) for columns in indexed) for _ in range(count)]
     return Groups([None] * count, tables, [Rows() for _ in range(count)] if definition.reads_window else [])
 
 
 def indexes(definition: Definition, table: str) -> tuple[tuple[int, ...], ...]:
-    """The indexes that the statements of a definition use of a table, whichever code is generated."""
+    """The indexes of a table that the statements of a definition use, in any variant of the generated code."""
     every = generated(definition, nulls=True, codes=EVERY_CODE)
     return tuple(every.indexes[table])
 
 
 def run(definition: Definition, events: Events, groups: Groups) -> Returned:
-    """Runs the events; `groups` has the states after them."""
+    """Runs the events and updates `groups` to the states after them."""
     returned = Returned()
     if not len(events.code):
         return returned
@@ -106,7 +107,7 @@ def run(definition: Definition, events: Events, groups: Groups) -> Returned:
 
 
 def _run_python(made: PythonClass, events: Events, groups: Groups) -> Returned:
-    """Runs the events of an aggregate in Python: the state of a group is that of an instance."""
+    """Runs the events of an aggregate in Python: the state of a group is the state of an instance."""
     states = [None if state is None else cast(bytes, state[0]) for state in groups.states]
     after, at, values = fold_values(made, events.sizes, events.code, events.arguments, states)
     groups.states[:] = [None if state is None else (state,) for state in after]

@@ -1,7 +1,7 @@
 """Python code for expressions, with SQL's NULL as None.
 
-Values are those of Python: int, float, bool, str; instants are int, a TIMESTAMP in µs and a DATE in days. What has no
-value is NULL: division by zero, the root of a negative number. An integer outside its type raises OverflowError.
+Values are Python's int, float, bool and str; a TIMESTAMP is an int in µs, a DATE an int in days. An undefined result is
+NULL, such as a division by zero or the root of a negative number. An integer outside its type raises OverflowError.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from operators.defined.rows import LimitReached
 from operators.expressions.rendering import to_sql
 from operators.expressions.tree import Call, Column, Expression, Interval, Literal
 
-#: The longest text that an expression may make.
+#: The most characters of a text that an expression may build.
 MOST_TEXT = 1 << 24
 _COMPARED = {
     "equal": "==",
@@ -45,19 +45,19 @@ class Code:
 
     @property
     def simple(self) -> bool:
-        """Whether it can be repeated at no cost."""
+        """Whether the text, a name or a number, can be repeated at no cost."""
         return self.text.isidentifier() or self.text.lstrip("-").replace(".", "", 1).isdigit()
 
 
 @dataclass
 class ExpressionCoder:
-    """Translates expressions whose columns are `names`."""
+    """Translates expressions; `names` has the code of each column that they may use."""
 
     names: Mapping[str, Code]
     fresh: Any = field(default_factory=lambda: count())
 
     def value(self, expression: Expression) -> Code:
-        """The code of a value. Raises UserError for a function that aggregates do not have."""
+        """The code of a value. Raises UserError for a function that bodies of aggregates cannot call."""
         match expression:
             case Column():
                 return self.names[expression.name]
@@ -67,11 +67,11 @@ class ExpressionCoder:
                 return self._call(expression)
 
     def truth(self, expression: Expression) -> str:
-        """Code of a bool: whether a predicate is TRUE."""
+        """Code of a bool that says whether a predicate is TRUE."""
         return self._test(expression, wanted=True)
 
     def _test(self, expression: Expression, *, wanted: bool) -> str:
-        """Whether a predicate is `wanted`; false for NULL."""
+        """Code of a bool that says whether a predicate is `wanted`; False for NULL."""
         if isinstance(expression, Call):
             name, arguments = expression.function, expression.arguments
             if name in ("and", "or"):
@@ -92,9 +92,8 @@ class ExpressionCoder:
         return "(" + " and ".join([*(f"{text} is not None" for text in present), f"{one} {sign} {other}"]) + ")"
 
     def _bound(self, codes: list[Code]) -> tuple[list[str], list[str]]:
-        """Texts that are evaluated when first tested for None: the tests' operands, and how each value is named then.
-
-        An operand that is not None for sure is not tested and stays where it is."""
+        """Returns the texts to test for None, which evaluate the operands, and for each operand the text that refers to
+        its value after the tests. An operand that can never be None is not tested and keeps its text."""
         tested, named = [], []
         for code in codes:
             if not code.nullable:
@@ -133,21 +132,21 @@ class ExpressionCoder:
         return Code(f"(None if {absent} else {made.text})", True)
 
     def name_for(self, text: str) -> tuple[str, str]:
-        """How a text is written first, and how it is repeated."""
+        """The text to write at the first use of a value, and the text for further uses."""
         if Code(text, False).simple:
             return text, text
         name = f"t{next(self.fresh)}"
         return f"({name} := {text})", name
 
     def in_range(self, text: str, type_: pa.DataType) -> str:
-        """An integer that must fit its type."""
+        """The code of an integer with a check that it fits its type."""
         low, high = bounds(type_)
         first, again = self.name_for(text)
         return f"({again} if {low} <= {first} <= {high} else out_of_range({again}))"
 
 
 def _as_python_mixes(name: str, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """The operands of arithmetic, without the cast of an integer whose other operand is a float: Python casts it."""
+    """The operands of arithmetic. An integer operand of a float loses its cast to float, which Python does itself."""
     if name not in ("add", "subtract", "multiply", "divide"):
         return arguments
     bare = [_integer_below(argument) for argument in arguments]
@@ -158,7 +157,7 @@ def _as_python_mixes(name: str, arguments: tuple[Expression, ...]) -> tuple[Expr
 
 
 def _integer_below(expression: Expression) -> Expression | None:
-    """The integer that a cast makes a float; None for everything else."""
+    """The integer below a cast to float; None for all other expressions."""
     cast = isinstance(expression, Call) and expression.function in ("widen", "cast")
     if not cast or not pa.types.is_floating(expression.type):
         return None
@@ -191,7 +190,7 @@ def _literal(value: object, type_: pa.DataType) -> str:
     raise UserError(f"{to_sql(Literal(value, type_))} is not supported in the body of an aggregate")
 
 
-# --- functions that look at NULL themselves
+# --- functions that handle NULL themselves
 
 
 def _is_null(coder: ExpressionCoder, call: Call) -> Code:
@@ -293,7 +292,7 @@ _SPECIAL: dict[str, Callable[[ExpressionCoder, Call], Code]] = {
     "concat": _concat,
 }
 
-# --- functions that are NULL where an argument is
+# --- functions that return NULL if an argument is NULL
 
 Strict = Callable[[ExpressionCoder, Call, list[str]], Code]
 
@@ -412,7 +411,7 @@ _STRICT: dict[str, Strict] = {
 }
 
 
-# --- what generated code may call
+# --- functions that generated code may call
 
 
 def _out_of_range(value: object) -> None:
@@ -450,7 +449,7 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
 
 
 def _partly(function: Callable[..., float]) -> Callable[..., float | None]:
-    """NULL where there is no value."""
+    """The function with NULL (None) as its result where it is undefined."""
 
     def made(*values: float) -> float | None:
         try:
@@ -478,7 +477,7 @@ def _as_text(part: object) -> str:
 
 
 def _hashed(value: object, seed: int = 0) -> int:
-    """A number from 0 to 2^31 - 1 that depends on the value and the seed alone, in every process and version."""
+    """A number from 0 to 2^31 - 1 that depends only on the value and the seed, in every process and version."""
     text = value if isinstance(value, str) else repr(value)
     # CRC is linear: without multiplying, the hashes of two seeds would differ by the same bits for every value
     mixed = (crc32(text.encode()) ^ (seed * 0x9E3779B1)) * 0xBF58476D1CE4E5B9 % 2**64

@@ -1,4 +1,4 @@
-"""The events of a step of an aggregate over a stream: which rows come and leave, in which order, and who sees what."""
+"""The events of a step of an aggregate over a stream: rows that come and leave, their order, and which have results."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from operators.kernels.random_fraction import random_fractions
 
 @dataclass(frozen=True)
 class Batch:
-    """The rows that come, sorted by group and then by time; `starts` and `ends` are the places of each group's rows.
+    """The rows that come, sorted by group and then by time; each group's rows are at `starts` ≤ index < `ends`.
 
-    `number` is that of a row in its group, from 1. `shown` says which rows have a result.
+    `number` is the number of a row in its group, from 1. `shown` says which rows have a result.
     """
 
     rows: pl.DataFrame
@@ -36,7 +36,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Leaving:
-    """Rows that may leave: their group, number and instant, and a frame with the arguments of calls."""
+    """Rows that may leave the window: their group, number and instant, and a frame with the arguments of calls."""
 
     rows: pl.DataFrame
     group: np.ndarray
@@ -46,14 +46,15 @@ class Leaving:
 
 @dataclass(frozen=True)
 class Ordered:
-    """The events of a call, and the place of the result of each: a row that comes or, behind these, one that leaves."""
+    """The events of a call, and for each the index of the row that its result belongs to: the rows that come are
+    numbered first, then those that leave."""
 
     events: Events
     place: np.ndarray
 
 
 def without_leaving(call: FoldCall, frame: Frame | None, batch: Batch) -> Ordered:
-    """Rows only come: all of them, or those at the end of each slot, which begins anew."""
+    """The events where rows only come: all rows or, to tumble, the last rows of each slot, which starts over."""
     code = np.full(len(batch.group), COME)
     at = np.arange(len(batch.group))
     if call.mode == "tumble":
@@ -68,7 +69,8 @@ def without_leaving(call: FoldCall, frame: Frame | None, batch: Batch) -> Ordere
 
 
 def with_leaving(call: FoldCall, batch: Batch, leaving: Leaving, trigger: np.ndarray) -> Ordered:
-    """Rows leave, each just before the row of `trigger` comes, whose results then are also those of EXPIRE."""
+    """The events where each leaving row leaves just before its `trigger` row comes. What EXPIRE returns belongs to the
+    results of that row."""
     come, leave = np.arange(len(batch.group)), np.arange(len(leaving.group))
     sorting = np.lexsort(
         (
@@ -85,7 +87,7 @@ def with_leaving(call: FoldCall, batch: Batch, leaving: Leaving, trigger: np.nda
 
 
 def with_expiry(call: FoldCall, batch: Batch, leaving: Leaving) -> Ordered:
-    """Rows leave at their instants, before rows of that instant come; both have results."""
+    """The events where rows leave at their own instants, before rows of the same instant come; both have results."""
     come, leave = len(batch.group), len(leaving.group)
     sorting = np.lexsort(
         (
@@ -101,7 +103,7 @@ def with_expiry(call: FoldCall, batch: Batch, leaving: Leaving) -> Ordered:
 
 
 def _events(call: FoldCall, batch: Batch, leaving: Leaving | None, places: np.ndarray, code: np.ndarray) -> Events:
-    """The events at places among the rows that come and, behind them, those that leave."""
+    """The events of the rows at the indexes `places`; the rows that come are numbered first, then those that leave."""
     parts = [batch.rows] if leaving is None else [batch.rows, leaving.rows]
     group = [batch.group] if leaving is None else [batch.group, leaving.group]
     number = [batch.number] if leaving is None else [batch.number, leaving.number]
@@ -120,7 +122,7 @@ def _events(call: FoldCall, batch: Batch, leaving: Leaving | None, places: np.nd
 
 
 def first_at_least(values: np.ndarray, low: np.ndarray, high: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """For each range [low, high) of sorted values the first place with a value of at least `wanted`; high if none.
+    """For each range [low, high) of sorted values the first index with a value of at least `wanted`; high if none.
 
     >>> first_at_least(np.array([1, 4, 6]), np.array([0, 1]), np.array([3, 3]), np.array([5, 9])).tolist()
     [2, 3]
@@ -135,8 +137,8 @@ def first_at_least(values: np.ndarray, low: np.ndarray, high: np.ndarray, wanted
 
 
 def restarts(ordered: Ordered, alive: np.ndarray) -> Ordered:
-    """The events where a group whose window becomes empty begins anew, and has no result meanwhile; `alive` is the
-    number of rows in each window before the events."""
+    """The events with a restart of each group whose window becomes empty: it has no result until its next row, which
+    starts over. `alive` is the number of rows in each window before the events."""
     events, code = ordered.events, ordered.events.code.copy()
     change = ((code & COME) > 0).astype(np.int64) - ((code & LEAVE) > 0).astype(np.int64)
     running = np.cumsum(change)
@@ -149,7 +151,7 @@ def restarts(ordered: Ordered, alive: np.ndarray) -> Ordered:
 
 
 def without_moot(ordered: Ordered) -> Ordered:
-    """The events without the rows that leave just before their group begins anew: nobody sees what these change."""
+    """The events without the rows that leave just before their group starts over: their effect is never seen."""
     events = ordered.events
     code, count = events.code, len(events.code)
     if not ((code & RESTART) > 0).any():

@@ -1,4 +1,4 @@
-"""How an aggregate runs over a stream: the choice of figure 2 of the paper."""
+"""Chooses how a user-defined aggregate runs over a stream, as in figure 2 of the ESL paper."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from operators.core.errors import UserError
 from operators.defined.definition import INWINDOW, RETURN, Definition, Fold, Insert, LocalTable, Place, Query, Scan
 from operators.expressions.tree import Column
 
-#: cumulative: rows only come; tumble: slots begin anew; delta: rows come and leave.
+#: cumulative: rows only come; tumble: each slot of SLIDE starts over; delta: rows come and leave.
 Mode = Literal["cumulative", "tumble", "delta"]
 
 
@@ -19,7 +19,7 @@ Mode = Literal["cumulative", "tumble", "delta"]
 class Frame:
     """The window that ends with a row: the last `length` rows, or those at most `length` instants older; None: all.
 
-    `slide`: only the last row of each slot has a result. `active`: rows that leave may have one, too.
+    `slide`: only the last row of each slot of that size has a result. `active`: rows that leave may also have one.
     """
 
     kind: Literal["rows", "range"]
@@ -35,7 +35,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class FoldCall:
-    """`name := definition(arguments)`; `mode` and `ends`, whether TERMINATE runs after each row with a result."""
+    """`name := definition(arguments)` in a mode; `ends`: TERMINATE runs after each row that has a result."""
 
     name: str
     definition: Definition
@@ -45,14 +45,15 @@ class FoldCall:
 
     @property
     def type(self) -> pa.DataType:
-        """The type of what it returns."""
+        """The type of the result."""
         return self.definition.result
 
 
 def chosen(
     name: str, base: Definition | None, window: Definition | None, arguments: tuple[str, ...], frame: Frame | None
 ) -> FoldCall:
-    """The call over a frame (None: no window) by the definitions that there are. Raises UserError if none fits."""
+    """The call over a frame (None: no window), by the base or the window definition; at least one must be given. Raises
+    UserError if neither fits."""
     if frame is None or frame.length is None:
         definition = base or window
         assert definition is not None
@@ -76,7 +77,7 @@ def chosen(
 
 
 def over_window(base: Definition) -> Definition:
-    """The window version of a base definition: it is run over the rows of the window, whenever there is a result."""
+    """The window version of a base definition: runs it over all rows of the window for each result."""
     columns = tuple((f"value_{at}", type_) for at, (_, type_) in enumerate(base.parameters))
     arguments = tuple(Column(f"r1:{name}", type_) for name, type_ in columns)
     fold = Fold("g2", base, arguments, base.result)

@@ -1,4 +1,5 @@
-"""The state of aggregates over a stream: the values of single-row tables, the other tables, and the windows' rows."""
+"""Loads and stores the state of aggregates over a stream: the values of single-row tables, the other tables, and the
+rows of windows."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from operators.kernels.equal_join import equal_join
 from operators.state.accumulators import Accumulators
 from operators.state.trace import Trace
 
-#: The key of a state without PARTITION BY or GROUP BY; the number of a row in its group; the rows that have come.
+#: Columns: the key of a state without PARTITION BY or GROUP BY; the number of a row in its group; how many rows have
+#: come to a group; how many have left it; the instant of a row in a window.
 WHOLE, NUMBER, COUNT, FIRST, AT = "__whole", "__number", "__count", "__first", "__at"
 _GROUP, _ROW = "__group", "__row"
 
@@ -29,7 +31,7 @@ def state_keys(partition: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def table_traces(definition: Definition, keys: tuple[str, ...], bound: str | None = None) -> tuple[Trace, ...]:
-    """The empty traces of the tables that have any number of rows, the window last."""
+    """The empty traces of the tables that may have any number of rows, the window last."""
     return tuple(Trace("key", keys, bound=bound) for _ in tables_of(definition))
 
 
@@ -43,7 +45,8 @@ def tables_of(definition: Definition) -> tuple[LocalTable, ...]:
 
 @dataclass
 class Loaded:
-    """The groups of a step: their keys, what came before, and the state of each call."""
+    """The groups of a step: `heads` has their keys, `count` and `first` how many of their rows have come and left so
+    far, and `groups` the states by call."""
 
     heads: pl.DataFrame
     count: np.ndarray
@@ -59,7 +62,7 @@ def load(
     traces: Sequence[Sequence[Trace]],
     frontier: int,
 ) -> Loaded:
-    """The states of the groups that `heads` has the keys of."""
+    """The states of the groups whose keys are in `heads`."""
     known = _known(heads, keys, held)
     count, first = (
         known[name].fill_null(0).to_numpy() if name in known.columns else np.zeros(heads.height, np.int64)
@@ -131,9 +134,9 @@ def store(
     end: int,
     gone: np.ndarray | None = None,
 ) -> Accumulators:
-    """The state of the groups after a step, without the tables of any number of rows; none of groups that are `gone`.
+    """Stores the state of groups after a step, except tables with any number of rows; deletes groups that are `gone`.
 
-    `keys` may have further columns that depend on the group.
+    `keys` may include further columns that depend on the group.
     """
     columns = [
         *loaded.heads.select(keys).get_columns(),
@@ -153,7 +156,7 @@ def store(
 def store_tables(
     loaded: Loaded, at: int, definition: Definition, keys: tuple[str, ...], traces: Sequence[Trace], end: int
 ) -> tuple[Trace, ...]:
-    """The traces of the tables of a call after a step: the rows that changed, as they were and as they are."""
+    """The traces of a call's tables after a step: old versions of changed rows are retracted, new ones inserted."""
     after = []
     groups = loaded.groups[at]
     for place, (table, trace) in enumerate(zip(tables_of(definition), traces, strict=True)):

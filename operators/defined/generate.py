@@ -1,4 +1,4 @@
-"""Generated code: one function for each definition that runs the events of a batch, group after group."""
+"""Generates, for each definition, a Python function that runs the events of a batch, group after group."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from operators.defined.rows import LimitReached, Rows
 from operators.defined.statement_code import StatementCoder
 from operators.defined.writer import Nulls, Writer
 
-#: What an event does, as bits, in the order in which it is done: start over, the row leaves, the row comes, the end.
+#: What an event does, as bits, in the order of execution: start over, the row leaves, the row comes, TERMINATE runs.
 RESTART, LEAVE, COME, END = 8, 2, 1, 4
 EVERY_CODE: Final = frozenset({0, RESTART | LEAVE | COME | END})
-#: The most steps of loops that the statements of one event may take.
+#: The most steps of loops that a clause may take for one event.
 MOST_STEPS: Final = 10_000_000
 _NAMES = re.compile(
     r"i|code|number|gone|instant|random|group|key|row|value|steps|live|arrived|codes|sizes|states|tables|windows|events|size"
@@ -42,7 +42,7 @@ _ALLOWED = (
 
 
 class BodyFailed(UserError):
-    """A statement of a body failed or took too long."""
+    """A statement in the body of an aggregate failed or took too long."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Generated:
     source: str
 
     def run(self, *arguments: Any, describe: Callable[[int], str] = str) -> Any:
-        """Runs the events. Raises BodyFailed with the line of the definition and what `describe` says of the event."""
+        """Runs the events. Raises BodyFailed with the line in the definition and the event as text by `describe`."""
         try:
             return self.function(*arguments)
         except (LimitReached, OverflowError, ArithmeticError, MemoryError, ValueError, TypeError) as error:
@@ -78,8 +78,8 @@ class Generated:
 
 @lru_cache(maxsize=256)
 def generated(definition: Definition, *, nulls: bool, codes: frozenset[int]) -> Generated:
-    """The function for events with some codes; without `nulls` neither arguments nor stored values are NULL where
-    they were not computed to be."""
+    """The function for events whose codes are among `codes`. Without `nulls`, it expects that no argument is NULL, and
+    that a stored value is NULL only in a column that some statement may set to NULL."""
     every = ((table.name, name) for table in definition.tables for name, _ in table.columns)
     columns = set(every) if nulls else set[tuple[str, str]]()
     while True:
@@ -118,7 +118,7 @@ def _function(
 
 
 def _load(definition: Definition, writer: Writer) -> None:
-    """The state of the next group as local variables."""
+    """Writes code that loads the state of the next group into local variables."""
     writer.line("state = states[at]")
     writer.line("live = state is not None")
     if definition.stored:
@@ -204,7 +204,7 @@ def _compiled(definition: Definition, writer: Writer, coder: StatementCoder) -> 
 
 
 def _code(source: str, name: str) -> CodeType:
-    """The checked code. Raises UserError where Python cannot nest blocks as deeply as the statements are nested."""
+    """The checked code. Raises UserError if the statements are nested more deeply than Python allows for blocks."""
     try:
         tree = ast.parse(source)
         _check(tree)
@@ -215,7 +215,7 @@ def _code(source: str, name: str) -> CodeType:
 
 
 def _check(tree: ast.AST) -> None:
-    """Raises InternalError for code that could reach anything but its own names."""
+    """Raises InternalError if code could reach anything but its own names."""
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED):
             raise InternalError(f"generated code contains {type(node).__name__}")
@@ -231,7 +231,7 @@ def _check(tree: ast.AST) -> None:
 
 
 def _evaluation(definition: Definition) -> Callable[[list[tuple[object, ...]]], object]:
-    """The value of a base definition over rows of arguments, inside of another body."""
+    """A function that evaluates a base definition over rows of arguments, for calls in other aggregates' bodies."""
 
     def evaluate(rows: list[tuple[object, ...]]) -> object:
         made: list[object] = []

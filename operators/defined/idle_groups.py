@@ -1,4 +1,4 @@
-"""Groups whose window is empty: when that is, and which they are."""
+"""Finds the groups whose window has become empty, and when."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.state.trace import Trace
 
 
 def emptied(instants: np.ndarray, length: int) -> np.ndarray:
-    """From when on a window of a length is empty, if no row comes after the instants.
+    """The instants from which on windows of a length are empty if their last rows came at `instants`.
 
     >>> emptied(np.array([3]), 10).tolist(), (emptied(np.array([3]), FOREVER) == FOREVER).tolist()
     ([14], [True])
@@ -23,7 +23,8 @@ def emptied(instants: np.ndarray, length: int) -> np.ndarray:
 
 
 def with_ends(ends: Trace, groups: pl.DataFrame, count: np.ndarray, at: np.ndarray, frontier: int) -> Trace:
-    """The trace with the instants from which on the windows of groups are empty, if the numbers of rows stay."""
+    """Appends to a trace, for each group, the instant `at` from which on its window is empty. `count` has the number of
+    rows that have come to each group; the entry is void if more come."""
     if not groups.height:
         return ends
     reserved = {FROM: at, TO: FOREVER, WEIGHT: 1, ORDER: 0}
@@ -36,7 +37,7 @@ def with_ends(ends: Trace, groups: pl.DataFrame, count: np.ndarray, at: np.ndarr
 
 def idle_groups(ends: Trace, held: Accumulators, start: int, end: int) -> pl.DataFrame:
     """The keys of groups whose windows are empty from an instant in [start, end) on; a frame without rows if there are
-    none. A group that more rows came to has a later entry."""
+    none. If more rows came to a group since, it has a later entry and is not returned."""
     due = [part.frame.drop(RESERVED) for part in ends.between(start, end)]
     if not due:
         return pl.DataFrame()

@@ -1,4 +1,4 @@
-"""PairedResults: what several windows return for a row, side by side."""
+"""PairedResults: unnests the results that several windows return for a row, side by side."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class PairedResults:
-    """Each row as often as the window that returns most for it returns something, with the first results of all windows
-    first; those that return fewer give NULL. A row for which one of the windows returns nothing is left out.
+    """For each row, the i-th output row has the i-th result of each window, NULL if the window returned fewer. There
+    are as many as the largest number of results. A row for which any window returned nothing is dropped.
 
-    `windows` has, for each window, the columns with the lists of its calls, and `added` the results in this order.
+    `windows` has, for each window, the columns with the lists of its calls' results; `results` has the output columns
+    in the same order.
 
     >>> results = PairedResults((("a",), ("b",)), (pa.field("x", pa.int64()), pa.field("y", pa.int64())))
     >>> rows = Delta.of([("+", {"a": [1, 2], "b": [7]}, 3), ("+", {"a": [], "b": [8]}, 4)])
@@ -36,7 +37,7 @@ class PairedResults:
 
     @property
     def partition(self) -> None:
-        """Each row is looked at by itself."""
+        """None: each row is processed by itself."""
 
     @property
     def added(self) -> Sequence[pa.Field[pa.DataType]]:
@@ -45,19 +46,19 @@ class PairedResults:
 
     @property
     def append_only(self) -> bool:
-        """Rows are never taken back."""
+        """True: results are never retracted."""
         return True
 
     def keys(self, below: tuple[str, ...]) -> tuple[str, ...]:
-        """None: a row may have several results."""
+        """(): a row may have several results."""
         return ()
 
     def describe(self) -> str:
-        """Such as `Results x, y`."""
+        """A description such as `Results x, y`."""
         return f"Results {', '.join(result.name for result in self.results)}"
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

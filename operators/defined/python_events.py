@@ -1,4 +1,4 @@
-"""Events of aggregates in Python: from columns to the values that other bodies hold, and back."""
+"""Runs events of aggregates in Python and converts columns and values between Arrow and generated code."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def fold_values(
     arguments: Sequence[pl.Series],
     states: Sequence[bytes | None],
 ) -> tuple[list[bytes | None], list[int], list[object]]:
-    """The states after events, and what was returned: by which event, and the values."""
+    """The states after the events, the indexes of the events that returned something, and the values returned."""
     columns = [_array(column, type_) for column, (_, type_) in zip(arguments, made.parameters, strict=True)]
     answer = fold_events(made, sizes, codes, columns, states)
     return answer.states, answer.at, _values(answer.values, made.result)
 
 
 def value_of_rows(made: PythonClass, rows: Sequence[tuple[object, ...]], *, come: int, end: int) -> list[object]:
-    """What is returned over rows of a group, as a call in the body of another aggregate sees it."""
+    """The values returned for the rows of one group, for a call in the body of another aggregate."""
     names = [name for name, _ in made.parameters]
     columns = [series(name, [row[at] for row in rows], made.parameters[at][1]) for at, name in enumerate(names)]
     codes = np.full(len(rows), come)

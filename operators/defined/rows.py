@@ -1,4 +1,4 @@
-"""Rows: a local table of one group, with an index for each set of columns that statements compare."""
+"""Rows: a local table of one group, with an index on each set of columns that statements compare by equality."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Row = list[object]
 
 
 class LimitReached(Exception):
-    """A call took more steps, rows or text than it may."""
+    """A call exceeded its limit of steps, rows or characters of text."""
 
 
 class Several(dict[int, Row]):
-    """Rows by number, read as pairs of number and row, in the order of insertion."""
+    """Rows by number; iterates over pairs of number and row, in the order of insertion."""
 
     __slots__ = ()
 
@@ -23,16 +23,16 @@ class Several(dict[int, Row]):
         return iter(sorted(self.items()))
 
 
-#: What an index has for a key: one row with its number, or several.
+#: The entry of an index for a key: one row with its number, or several.
 Found = list[tuple[int, Row]] | Several
 
 
 class Rows:
     """A table as a dict from row numbers, which ascend in the order of insertion, to rows.
 
-    `before` has the rows that changed since it was loaded, as they were then (None: new). Before a row is changed in
-    place, in columns without an index, it is put there. `find` has a function for each index, from a key, of which
-    nothing is NULL, to the rows that have it, as pairs with their numbers.
+    `before` has the old versions of the rows that changed since the table was loaded (None: a new row). Code that
+    changes columns of a row in place, which must not be indexed, stores the old version there first. `find` has a
+    function for each index: it maps a key without NULLs to the rows that have it, as pairs with their numbers.
 
     >>> table = Rows([(0,)])
     >>> table.insert(["a", 1])
@@ -80,7 +80,7 @@ class Rows:
         old[:] = row  # the same list stays in the indexes
 
     def delete(self, number: int) -> None:
-        """Deletes a row, if it is there."""
+        """Deletes a row, if it exists."""
         old = self.rows.pop(number, None)
         if old is not None:
             self.before.setdefault(number, tuple(old))

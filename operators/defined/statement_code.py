@@ -1,4 +1,4 @@
-"""Python code for the statements of a body: loops over local tables, with a counted budget of steps."""
+"""Python code for the statements in the body of an aggregate: loops over local tables, with a budget of steps."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from operators.defined.expression_code import Code, ExpressionCoder
 from operators.defined.writer import Nulls, Writer
 from operators.expressions.tree import Column, Expression, Literal, columns
 
-#: The code of a key that only statements change: a parameter, or a column of a table with a single row.
+#: The code of a value that only a statement can change: a parameter, or a column of a table with a single row.
 _LASTING = re.compile(r"[PV]_\w+")
-#: Takes the codes of a row of a query and writes what is done with it.
+#: Takes the codes of the values in a row of a query and writes the code that uses the row.
 Sink = Callable[[list[Code]], None]
 
 
@@ -45,7 +45,7 @@ class StatementCoder:
         self.nulls = nulls
         self.coder = ExpressionCoder(self.names)
         self.indexes: dict[str, list[tuple[int, ...]]] = {table.name: [] for table in definition.tables}
-        #: Whether these are all indexes that any statement needs.
+        #: Whether `indexes` has all indexes that any statement needs.
         self.indexes_known = False
         self.inner: dict[str, Definition] = {}
         self.loops = False
@@ -53,7 +53,7 @@ class StatementCoder:
         self.searched: set[tuple[str, int]] = set()
         self.changed: set[str] = set()
         self._inside = 0
-        #: What was found for keys that nothing has changed since, by table, index and keys; where statements begin.
+        #: The variables with results of lookups that are still valid, by table, index and keys.
         self._found: dict[tuple[str, int, str], str] = {}
         self._level = 0
         self._target = ""
@@ -62,17 +62,17 @@ class StatementCoder:
     # --- statements
 
     def clause(self, statements: Iterable[Statement]) -> None:
-        """Writes the statements of a clause. What others found, when they ran or if they ran, is unknown."""
+        """Writes the statements of a clause. It reuses no lookups of other clauses, which may not have run."""
         self._found = {}
         self.statements(statements)
 
     def statements(self, statements: Iterable[Statement]) -> None:
         """Writes statements one after the other."""
         for at, statement in enumerate(statements):
-            self._found = {} if at else self._found  # only a condition before the first one has changed nothing
+            self._found = {} if at else self._found  # only the first statement may reuse lookups of a condition
             self.writer.place, self._level = statement.place, self.writer.depth
             self._target = "" if isinstance(statement, If | While) else _written(statement)
-            for name in self._subqueries:  # their values are those before this statement
+            for name in self._subqueries:  # subqueries are evaluated again for each statement
                 self.names.pop(name, None)
             match statement:
                 case Insert():
@@ -199,8 +199,7 @@ class StatementCoder:
                 self.writer.line(f"T_{table.name}.update(gone, row)")
 
     def _in_no_index(self, table: str, names: list[str]) -> bool:
-        """Whether columns are in no index of a table, as far as its indexes are all known, so that rows can be changed
-        in place."""
+        """Whether columns are certainly in no index of a table, so that rows can be changed in place."""
         places = {at for at, (name, _) in enumerate(self.definition.table(table).columns) if name in names}
         return self.indexes_known and not any(places & set(index) for index in self.indexes[table])
 
@@ -220,7 +219,7 @@ class StatementCoder:
     # --- queries
 
     def query(self, query: Query, sink: Sink) -> None:
-        """Writes code that gives each row of a query to the sink."""
+        """Writes code that passes each row of a query to the sink."""
         if query.order or query.limit is not None:
             made = self._collected(query)
             with self.writer.block(f"for row in {made}:"):
@@ -231,7 +230,7 @@ class StatementCoder:
             self._ungrouped(query, query.outputs, sink)
 
     def _collected(self, query: Query) -> str:
-        """Writes code that lists the rows of a query, in its order, and returns the name of the list."""
+        """Writes code that collects the rows of a query, in its order, in a list; returns the name of the list."""
         listed = f"l{next(self.coder.fresh)}"
         self.writer.line(f"{listed} = []")
         outputs = (*query.outputs, *(item.value for item in query.order))
@@ -292,7 +291,7 @@ class StatementCoder:
 
     @contextmanager
     def _several(self, folds: tuple[Fold, ...]) -> Iterator[None]:
-        """A loop over what a definition returns that may return several rows."""
+        """Writes a loop over the rows of a definition that may return several rows, if one is among the folds."""
         several = next((f for f in folds if isinstance(f.function, Definition) and f.function.several), None)
         if several is None:
             yield
@@ -341,7 +340,7 @@ class StatementCoder:
 
     @contextmanager
     def _nest(self, scans: tuple[Scan, ...], tests: list[Expression]) -> Iterator[None]:
-        """Loops over the combinations of rows for which all tests are TRUE."""
+        """Writes loops over the combinations of rows for which all tests are TRUE."""
         if not scans:
             self._prepare(tests, frozenset())
             with self._if_true(all_of(tests)):
@@ -362,7 +361,7 @@ class StatementCoder:
 
     @contextmanager
     def _rows(self, scan: Scan, where: Expression | None) -> Iterator[Expression | None]:
-        """A loop over the rows that an index finds; gives what remains to be tested."""
+        """Writes a loop over the rows of a scan, found by an index if possible; yields the condition left to test."""
         own = {f"r{scan.number}:"}
         tests = conjuncts(where)
         before = [test for test in tests if not self._mentions(test, own)]
@@ -389,8 +388,8 @@ class StatementCoder:
             self._inside -= 1
 
     def _matching(self, table: str, places: tuple[int, ...], keys: list[Code]) -> str:
-        """The rows that an index has for some keys. Those that were found before the statement's first loop are kept
-        for its other parts, and for the first statement after a condition."""
+        """The code of the rows that an index has for some keys. A lookup before the statement's first loop is stored in
+        a variable, for the rest of the statement or, in a condition, also for the first statement after it."""
         index, key = self._index(table, places), "".join(f"{code.text}, " for code in keys)
         if (known := self._found.get((table, index, key))) is not None:
             return known
@@ -411,7 +410,7 @@ class StatementCoder:
         return known.index(places)
 
     def _by_index(self, scan: Scan, tests: list[Expression]) -> tuple[dict[int, Code], list[Expression]]:
-        """The columns that must have known values, with these, and the other tests."""
+        """Splits tests into those that an index can answer, as code of values by column number, and the others."""
         keys: dict[int, Code] = {}
         rest: list[Expression] = []
         names = [name for name, _ in self.definition.table(scan.table).columns]
@@ -450,7 +449,8 @@ class StatementCoder:
     # --- subqueries
 
     def _prepare(self, expressions: list[Expression], inside: frozenset[int]) -> None:
-        """Computes the subqueries of expressions, but those that read rows of the scans `inside`, which come later."""
+        """Writes code for the subqueries of expressions, except those that read rows of the scans `inside`, which are
+        not open yet."""
         waiting = {f"r{number}:" for number in inside}
         names = dict.fromkeys(name for expression in expressions for name in sorted(columns(expression)))
         for name in names:
@@ -462,7 +462,7 @@ class StatementCoder:
             self._subquery(subquery)
 
     def _varies(self, subquery: Subquery) -> bool:
-        """Whether it was computed in this statement already: subqueries that read no enclosing row are."""
+        """Whether a subquery reads rows of enclosing scans, so that one evaluation in a statement is not enough."""
         own = {scan.number for scan in subquery.query.scans}
         for inner in subqueries_of(query_expressions(subquery.query), self.definition):
             own |= {scan.number for scan in inner.query.scans}
@@ -503,8 +503,8 @@ class StatementCoder:
         self.names[subquery.name] = Code(name, not (subquery.exists or count))
 
     def _of_one_row(self, subquery: Subquery) -> Code | None:
-        """The code of a column of a table with a single row, if that is all of the subquery, and the statement does
-        not change the table."""
+        """The code of the subquery if it only reads a column of a table with a single row that the statement does not
+        change; else None."""
         query = subquery.query
         if subquery.exists or query.keys is not None or query.where is not None or query.order or query.folds:
             return None
@@ -517,7 +517,7 @@ class StatementCoder:
         return self.coder.value(query.outputs[0])
 
     def _of_one_key(self, subquery: Subquery) -> Code | None:
-        """Whether an index has rows for a key, if that is all that EXISTS asks."""
+        """The code of an EXISTS that one lookup in an index answers; None for other subqueries."""
         query, tests = subquery.query, conjuncts(subquery.query.where)
         if not subquery.exists or query.keys is not None or query.limit is not None or len(query.scans) != 1:
             return None
@@ -530,18 +530,18 @@ class StatementCoder:
         return Code(subquery.name, False)
 
     def _finds(self, scan: Scan, test: Expression) -> bool:
-        """Whether an index gives the rows of a scan that satisfy a test."""
+        """Whether an index can find the rows of a scan that satisfy a test."""
         sides = equal_sides(test, f"r{scan.number}:")
         own = {f"r{scan.number}:"}
         return sides is not None and not (scan.table == INWINDOW or scan.oldest or self._mentions(sides[1], own))
 
     def _reads(self, expressions: Iterator[Expression], scans: tuple[Scan, ...], table: str) -> bool:
-        """Whether a table is read by the scans or by subqueries."""
+        """Whether a table is read by the scans or by subqueries of the expressions."""
         below = [scan for subquery in subqueries_of(expressions, self.definition) for scan in subquery.query.scans]
         return any(scan.table == table for scan in (*scans, *below))
 
     def _mentions(self, expression: Expression, prefixes: set[str]) -> bool:
-        """Whether an expression reads rows of scans, also in its subqueries."""
+        """Whether an expression, or a subquery in it, reads rows of the scans with these prefixes."""
         if not prefixes:
             return False
         parts = [expression]
@@ -556,7 +556,7 @@ def _written(statement: Insert | Update | Delete) -> str:
 
 
 def _start(fold: Fold) -> list[str]:
-    """The accumulators of an aggregate over no rows."""
+    """The code of the accumulators of an aggregate over no rows."""
     if isinstance(fold.function, Definition):
         return ["[]"]
     zero = "0.0" if str(fold.type) == "double" and fold.function == "avg" else "0"

@@ -1,4 +1,4 @@
-"""StreamFold: aggregates that users wrote over a stream, row by row: base ones, and those over windows (ESL)."""
+"""StreamFold: user-defined aggregates over a stream, row by row, with or without windows (ESL)."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ _GROUP, _TIES = "__fold_group", "__fold_ties"
 
 @dataclass(frozen=True, slots=True)
 class StreamFold:
-    """fold(S) = for each row of the stream S, once for each row that the calls return, the row and what they return.
+    """fold(S) = each row of the stream S, once for each row that the calls return for it, joined with that row.
 
-    Rows of a partition are taken by (from, order). With a frame, a call sees the window that ends with the row; if
-    that is `active`, also each row that leaves it is an event, one instant after it was last in the window. Of calls
-    that return different numbers of rows at one event, those that return fewer give NULL. Input and output are
-    insertions that are never retracted.
+    Rows of a partition are processed by (from, order). With a frame, a call sees the window that ends with the row. If
+    the frame is `active`, each row that leaves the window is also an event, one instant after it was last in the
+    window. If calls return different numbers of rows at one event, those that return fewer are padded with NULL. Input
+    and output are insertions that are never retracted.
 
     State: the values of single-row tables by partition, a trace for each other table, and the rows that may leave: by
-    number, by the instant of their expiry if active. A partition is forgotten once its window of RANGE is empty, if the
-    calls begin again then (`begins_again`). A step costs what comes and leaves, and what tables of the touched
-    partitions hold; definitions that read `inwindow` also cost its rows.
+    number or, if active, by the instant of their expiry. A partition is dropped once its window of RANGE is empty, if
+    the calls start over then (`begins_again`). The cost of a step is the number of rows that come and leave, plus the
+    rows of local tables in the touched partitions; definitions that read `inwindow` also read its rows.
     """
 
     replaces: ClassVar[bool] = False
@@ -60,19 +60,19 @@ class StreamFold:
     calls: tuple[FoldCall, ...]
     frame: Frame | None
     schema: pa.Schema
-    #: Each row comes once, with lists of what the calls return.
+    #: Each row is output once, with lists of the rows that the calls return.
     listed: bool = field(default=False, metadata={ADDED_LATER: True})
 
     @property
     def operator_version(self) -> int:
-        """2 where the ends of windows have a trace of their own."""
+        """2 if the ends of windows are kept in a separate trace."""
         return 1 + int(self._buffers and self._forgets)
 
-    # --- what the planner has to know
+    # --- properties for the planner
 
     @property
     def partition(self) -> tuple[str, ...]:
-        """The columns by which rows are brought to one target."""
+        """The columns by which rows are distributed over targets, the parallel instances of the operator."""
         return self.group_by
 
     @property
@@ -83,15 +83,15 @@ class StreamFold:
 
     @property
     def append_only(self) -> bool:
-        """What was returned is never taken back."""
+        """True: results are never retracted."""
         return True
 
     def keys(self, below: tuple[str, ...]) -> tuple[str, ...]:
-        """None: a row may have several results."""
+        """(): a row may have several results."""
         return ()
 
     def describe(self) -> str:
-        """Such as `Fold avg(price) by seller over rows 9 preceding`."""
+        """A description such as `Fold x := avg(price) delta of each seller over rows 9 preceding`."""
         calls = ", ".join(
             f"{call.name} := {call.definition.name}({', '.join(call.arguments)}) {call.mode}" for call in self.calls
         )
@@ -106,23 +106,23 @@ class StreamFold:
 
     @property
     def _buffers(self) -> bool:
-        """Whether rows wait for the end of their slot of time."""
+        """Whether rows wait for the end of their slot of SLIDE in time."""
         return self.frame is not None and self.frame.kind == "range" and self.frame.slide is not None
 
     @property
     def _keeps_rows(self) -> bool:
-        """Whether rows are kept by number, to leave later."""
+        """Whether rows are kept by number until they leave."""
         plain = any(call.mode == "delta" and not call.definition.reads_window for call in self.calls)
         return plain and self.frame is not None and not self.frame.active
 
     @property
     def _forgets(self) -> bool:
-        """Whether a partition without rows in its window is forgotten."""
+        """Whether a partition is dropped from the state when its window is empty."""
         bounded = self.frame is not None and self.frame.kind == "range" and self.frame.length is not None
         return bounded and bool(self.group_by) and all(map(begins_again, self.calls))
 
     def _span(self, move: Move) -> tuple[int, int]:
-        """The instants [start, end) of the rows that are taken in a move: those of its slots, if rows wait for them."""
+        """The instants [start, end) of the rows that a move processes; if rows wait, those of slots that end in it."""
         if not self._buffers:
             return move.start, move.end
         assert self.frame is not None and self.frame.slide is not None
@@ -130,8 +130,8 @@ class StreamFold:
         return (move.start - 1) // slide * slide + 1, (move.end - 1) // slide * slide + 1
 
     def traces(self) -> tuple[State, ...]:
-        """The groups; rows by number; rows by time (to expire, or until their slot ends); the ends of windows by time,
-        in the place of rows if there are none; then the tables."""
+        """The groups; rows by number; rows by time (until they expire, or until their slot ends); the ends of windows
+        by time, which use the trace of rows by time if no rows are in it; then the tables."""
         tables = [trace for call in self.calls for trace in table_traces(call.definition, self._keys)]
         times = [Trace("time")] * (2 if self._buffers and self._forgets else 1)
         return (Accumulators(self._keys), Accumulators((*self._keys, NUMBER)), *times, *tables)
@@ -139,7 +139,7 @@ class StreamFold:
     # --- the step
 
     def step(self, delta: Delta, traces: tuple[Any, ...], move: Move) -> Step:
-        """What the calls return at the instants of the move."""
+        """The rows that the calls return at the instants of the move."""
         held, numbered, *times = traces[: len(traces) - self._table_count]
         tables = self._split(traces[len(traces) - self._table_count :])
         frame, times[0] = self._due(delta.frame, times[0], move)
@@ -183,7 +183,7 @@ class StreamFold:
         return found
 
     def _due(self, frame: pl.DataFrame, timed: Trace, move: Move) -> tuple[pl.DataFrame, Trace]:
-        """The rows to take now: all, or those of the slots of time that end in this move."""
+        """The rows to process now: all, or those of the slots that end in this move."""
         assert not frame.height or ((frame[TO] == FOREVER).all() and (frame[WEIGHT] > 0).all()), "the input is a stream"
         if not self._buffers:
             return frame, timed
@@ -193,14 +193,14 @@ class StreamFold:
         return pl.concat(due) if due else frame.clear(), waiting.forget(end)
 
     def _expiring(self, timed: Trace, move: Move) -> pl.DataFrame:
-        """The rows that came before and expire in this move."""
+        """The stored rows that expire in this move."""
         if self.frame is None or not self.frame.active:
             return pl.DataFrame()
         found = [part.frame for part in timed.between(move.start, move.end)]
         return pl.concat(found) if found else pl.DataFrame()
 
     def _idle(self, ends: Trace, held: Accumulators, move: Move) -> pl.DataFrame:
-        """The partitions whose window is empty by the end of the move, if no row comes in it."""
+        """The partitions whose window becomes empty by the end of the move if no row comes in it."""
         if not self._forgets or self.frame is None or self.frame.active:
             return pl.DataFrame()
         return idle_groups(ends, held, *self._span(move))
@@ -208,8 +208,8 @@ class StreamFold:
     def _grouped(
         self, frame: pl.DataFrame, expiring: pl.DataFrame, idle: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame, np.ndarray, np.ndarray]:
-        """The rows that come, each copy on its own, sorted by group and time; the groups; and the group of each row,
-        also of those that expire."""
+        """Returns the rows that come, one for each copy, sorted by group and time; the groups; the group of each of
+        these rows; and the group of each row that expires."""
         names = [name for name in frame.columns if name not in RESERVED]
         ties = key_hash(frame, names) if names and frame.height else pl.Series([0] * frame.height, dtype=pl.UInt64)
         keyed = frame.with_columns(ties.alias(_TIES), *self._whole())
@@ -234,7 +234,7 @@ class StreamFold:
         return Batch(rows, group, number, starts, ends, self._shown(rows, group, number))
 
     def _shown(self, rows: pl.DataFrame, group: np.ndarray, number: np.ndarray) -> np.ndarray:
-        """Which rows have a result: all, or the last one of each slot."""
+        """Which rows have a result: all, or with SLIDE the last row of each slot."""
         slide = None if self.frame is None else self.frame.slide
         if slide is None:
             return np.ones(len(group), np.bool_)
@@ -246,7 +246,7 @@ class StreamFold:
         return last
 
     def _ordered(self, work: _Work, numbered: Accumulators, timed: Trace) -> tuple[list[Ordered], Accumulators, Trace]:
-        """The events of each call, and the states of the rows that leave later."""
+        """The events of each call, and the traces of the rows that may leave later."""
         frame, batch, loaded = self.frame, work.batch, work.loaded
         if frame is None or all(call.mode != "delta" for call in self.calls):
             return [without_leaving(call, frame, batch) for call in self.calls], numbered, timed
@@ -268,7 +268,8 @@ class StreamFold:
         return ordered, numbered, timed
 
     def _stored(self, batch: Batch, loaded: Loaded, numbered: Accumulators) -> Leaving:
-        """The stored rows that may leave: of ROWS exactly these, of RANGE the oldest ones, until one stays."""
+        """The stored rows that may leave: for ROWS exactly the rows that leave, for RANGE the oldest rows, read until
+        one of them stays."""
         assert self.frame is not None and self.frame.length is not None
         size = batch.ends - batch.starts
         if self.frame.kind == "rows":
@@ -308,7 +309,7 @@ class StreamFold:
         return Leaving(rows, rows[_GROUP].to_numpy(), rows[NUMBER].to_numpy(), rows[AT].to_numpy())
 
     def _triggered(self, batch: Batch, stored: Leaving | None, loaded: Loaded) -> tuple[Leaving, np.ndarray]:
-        """The rows that leave, stored ones and those that come themselves, and before which row each leaves."""
+        """The rows that leave, stored ones and ones that come in this step, and the row before which each leaves."""
         assert self.frame is not None and self.frame.length is not None
         parts = [] if stored is None or not len(stored.group) else [stored]
         parts.append(Leaving(batch.rows, batch.group, batch.number, batch.instants))
@@ -346,7 +347,8 @@ class StreamFold:
         return [name for name in named if name not in self._keys]
 
     def _leavers(self, expiring: pl.DataFrame, expired_group: np.ndarray, batch: Batch, move: Move) -> Leaving | None:
-        """The rows that expire in this move, those that come in it last, with the instants of their expiry."""
+        """The rows that expire in this move, with the instants of their expiry: first the stored ones, then those that
+        also come in it."""
         if self.frame is None or not self.frame.active:
             return None
         assert self.frame.length is not None
@@ -359,7 +361,7 @@ class StreamFold:
         return Leaving(rows, group, rows[NUMBER].to_numpy(), rows[FROM].to_numpy())
 
     def _active(self, work: _Work) -> list[Ordered]:
-        """The events with those of expiry."""
+        """The events of each call, including those of rows that expire."""
         loaded, leavers = work.loaded, work.leavers
         assert leavers is not None
         alive = loaded.count - loaded.first
@@ -383,7 +385,7 @@ class StreamFold:
         return timed.forget(work.move.end)
 
     def _emptied(self, work: _Work, ends: Trace) -> tuple[np.ndarray, Trace]:
-        """Which partitions are forgotten, with cleared tables, and when the windows of the others will be empty."""
+        """Which partitions are dropped (their tables are cleared), and the trace of when other windows become empty."""
         batch, loaded, frame = work.batch, work.loaded, self.frame
         gone = np.zeros(len(loaded.count), np.bool_)
         if not self._forgets or frame is None or frame.length is None:
@@ -406,7 +408,7 @@ class StreamFold:
         return gone, ends
 
     def _without(self, gone: np.ndarray, loaded: Loaded, numbered: Accumulators, move: Move) -> Accumulators:
-        """The rows by number without those of partitions that are forgotten."""
+        """The rows by number without those of the partitions that are dropped."""
         if not gone.any() or not self._keeps_rows:
             return numbered
         kept = self._numbered(loaded, loaded.first, np.where(gone, loaded.count, loaded.first), numbered).rows
@@ -420,7 +422,7 @@ class StreamFold:
         return Delta.empty({**polars_schema(self.schema), **polars_schema(pa.schema(list(self.added)))})
 
     def _output(self, work: _Work, ordered: Sequence[Ordered], returned: Sequence[Returned]) -> Delta:
-        """The rows of the events that returned something, with what they returned."""
+        """The rows of the events that returned something, with the values returned."""
         batch, leavers = work.batch, work.leavers
         coming = len(batch.group)
         shown = np.concatenate([batch.shown, np.ones(0 if leavers is None else len(leavers.group), np.bool_)])
@@ -450,7 +452,7 @@ class StreamFold:
 
 @dataclass(frozen=True)
 class _Work:
-    """What a step works on: the rows that come, the states of their groups, and the rows that expire by themselves."""
+    """The data of a step: the rows that come, the states of their groups, and the rows that expire as events."""
 
     batch: Batch
     loaded: Loaded
@@ -459,7 +461,7 @@ class _Work:
 
 
 def _seen(places: np.ndarray, values: list[object], shown: np.ndarray) -> tuple[np.ndarray, list[object]]:
-    """The results of the events that have one."""
+    """Drops the results of events whose rows are not shown."""
     kept = shown[places]
     if kept.all():
         return places, values
@@ -467,7 +469,7 @@ def _seen(places: np.ndarray, values: list[object], shown: np.ndarray) -> tuple[
 
 
 def _paired(made: list[tuple[np.ndarray, list[object]]]) -> tuple[np.ndarray, list[list[object]]]:
-    """The results of several calls side by side: the first at an event with the first, the others with the others."""
+    """The results of several calls side by side: at each event, the i-th result of each call in the i-th row."""
     if len(made) == 1:
         return made[0][0], [made[0][1]]
     if all(np.array_equal(places, made[0][0]) for places, _ in made):
@@ -484,7 +486,7 @@ def _paired(made: list[tuple[np.ndarray, list[object]]]) -> tuple[np.ndarray, li
 
 
 def _by_place(places: np.ndarray, values: list[object], count: int) -> list[object]:
-    """The values of each place as a list."""
+    """The values as one list for each row index."""
     lists: list[list[object]] = [[] for _ in range(count)]
     for place, value in zip(places.tolist(), values, strict=True):
         lists[place].append(value)
@@ -492,7 +494,7 @@ def _by_place(places: np.ndarray, values: list[object], count: int) -> list[obje
 
 
 def _joined(parts: Sequence[Leaving]) -> Leaving:
-    """The rows of all parts, with the columns that they share."""
+    """The rows of all parts, with the columns that all parts have."""
     filled = [part for part in parts if len(part.group)] or list(parts[:1])
     if len(filled) == 1:
         return filled[0]

@@ -1,4 +1,4 @@
-"""What code is written to: its lines with their places, and what is known of the columns of local tables."""
+"""The output of code generation: lines with their locations, and which columns of local tables may be NULL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.defined.expression_code import Code
 
 @dataclass
 class Writer:
-    """Lines of code, each with the place of the statement that it is for."""
+    """Lines of code, each with the location of the statement that it was generated for."""
 
     lines: list[str] = field(default_factory=list)
     places: list[Place | None] = field(default_factory=list)
@@ -25,13 +25,13 @@ class Writer:
         self.places.append(self.place)
 
     def insert(self, at: int, depth: int, text: str) -> None:
-        """Adds a line before the one of a number."""
+        """Adds a line before line number `at`."""
         self.lines.insert(at, "    " * depth + text)
         self.places.insert(at, None)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Adds a line, and what is written meanwhile below it."""
+        """Adds the head of a block; lines written within the context form its body."""
         self.line(head)
         self.depth += 1
         before = len(self.lines)
@@ -43,13 +43,13 @@ class Writer:
 
 @dataclass
 class Nulls:
-    """The columns of local tables that may be NULL; `grown` when a statement has added one."""
+    """The columns of local tables that may be NULL; `grown`: a statement added one."""
 
     columns: set[tuple[str, str]]
     grown: bool = False
 
     def assign(self, table: str, column: str, code: Code) -> None:
-        """A value is stored in a column."""
+        """Notes that a statement stores a value in a column."""
         if code.nullable and (table, column) not in self.columns:
             self.columns.add((table, column))
             self.grown = True

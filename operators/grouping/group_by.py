@@ -1,4 +1,4 @@
-"""Group-by: γ(A) at τ has a row for each group of A at τ: the keys and the aggregates over the group's rows."""
+"""Group-by: γ(A) at τ has, for each group of A at τ, a row of the keys and the aggregates over the group's rows."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ State = Accumulators | SortedTrace | Trace
 
 @dataclass(frozen=True, slots=True)
 class GroupBy:
-    """For each instant t at which a group's result row changes, `-old` and `+new` from t on.
+    """For each instant t at which a group's result row changes, emits `-old` and `+new` from t on.
 
     A group is the rows that agree in `keys`, NULLs being equal; without keys all rows are a single group, which exists
     at every instant, even when it is empty. `schema` has the keys and the arguments. A step costs O(|Δ| log |state|)
-    for linear aggregates and for the best row of a group, and for holistic ones the size of each changed group at each
-    of its changes. A group whose exact sum is out of range has no row while that lasts, and is reported as a fault when
-    it begins.
+    for linear aggregates and for aggregates of the best row of a group. For holistic ones it costs the size of each
+    changed group at each of its changes. A group whose exact sum is out of range has no result row while that lasts; it
+    is reported as a fault when that begins.
 
-    `bound` names a key column: a group with `bound ≤ frontier` never changes again and leaves the state.
+    `bound` names a key column: a group with `bound ≤ frontier` never changes again and is dropped from the state.
     `append_only` promises that no row is ever retracted: then only the best row of each aggregate is kept.
 
     >>> count = Aggregate("n", "count", (), pa.int64(), nullable=False)
@@ -52,8 +52,8 @@ class GroupBy:
 
     @property
     def operator_version(self) -> int:
-        """2 where aggregates with several filters keep their distinct values together, which each had alone before; 2
-        more where running sums are others than before."""
+        """1; plus 1 if aggregates with different filters share the state of distinct values, which each kept for itself
+        in earlier releases; plus twice the version of the running sums."""
         plan = _plan(self)
         together = any(len(source.filters) > 1 for source in plan.sources if source.distinct)
         return 1 + int(together) + 2 * plan.parts_version
@@ -76,7 +76,8 @@ class GroupBy:
         return Step(self._changes(cells, stages), after, self._faults(cells, stages))
 
     def _rows(self, delta: Delta, *, new: bool) -> pl.DataFrame:
-        """The changes, with only the columns needed; the group without keys begins with a change of weight 0."""
+        """The changes, with only the columns needed. If `new`, adds the change of weight 0 with which the group without
+        keys begins."""
         rows = cancel_within_instants(with_canonical_zero(delta)).select(*self.schema.names, FROM, WEIGHT, ORDER)
         if new:
             begin = pl.DataFrame({FROM: [BEGINNING], WEIGHT: [0], ORDER: [0]})
@@ -84,8 +85,9 @@ class GroupBy:
         return rows.with_columns(_bound(self.bound, self.schema).alias(BOUND)) if self.bound else rows
 
     def _changes(self, cells: Cells, stages: pl.DataFrame) -> Delta:
-        """The changes of result rows. `stages` has the results of each group before the step, then those at each cell:
-        of cells [a a b] of two groups the stages are [a b | a a b], `now` is [2 3 4] and `old` is [0 2 1]."""
+        """The changes of result rows. `stages` has the results of each group before the step, then those at each cell
+        (group and instant of a change). For cells [a a b] of two groups, the stages are [a b | a a b], `now` is [2 3 4]
+        and `old` is [0 2 1]."""
         now = np.arange(cells.members, stages.height)
         old = np.where(cells.leads, cells.group, now - 1)
         present = stages[EXISTS].to_numpy()

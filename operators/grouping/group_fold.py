@@ -1,4 +1,4 @@
-"""GroupFold: an aggregate that a user wrote, whose state follows the rows of a group that come and leave."""
+"""GroupFold: a user-defined aggregate whose state is updated by the rows that come to a group and leave it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True)
 class GroupFold:
-    """The aggregate of number `number`: what its definition returns at the end, at each cell.
+    """Aggregate number `number`: at each cell (a group and an instant at which it changes), the result of TERMINATE.
 
-    Within a cell rows leave before others come, both in the given order. A group without rows has no value, and begins
-    anew with its next row. State: the values of single-row tables with the numbers of rows that came and left, and a
+    Within a cell, rows leave before others come, both in the given order. A group without rows has no value, and starts
+    over with its next row. State: the values of single-row tables with the numbers of rows that came and left, and a
     trace for each other table. A step costs O(|Δ|) calls, and reads the tables of the groups that change.
     """
 
@@ -48,7 +48,8 @@ class GroupFold:
     def at_cells(
         self, cells: Cells, rows: pl.DataFrame, stored: pl.Series, states: Sequence[Any], frontier: int
     ) -> tuple[pl.Series, list[Accumulators | Trace]]:
-        """The values at every cell, given those of each group before the step, and the states after it."""
+        """Returns the values at every cell, and the states after the step. `stored` has the value of each group before
+        the step."""
         changes = rows.filter(pl.col(WEIGHT) != 0)
         if not changes.height:
             return stored.gather(cells.group), list(states)
@@ -74,7 +75,7 @@ class GroupFold:
         return values, [store(loaded, kept, [self.definition], held, frontier, gone), *after]
 
     def _events(self, cells: Cells, changes: pl.DataFrame) -> tuple[np.ndarray, Ordered]:
-        """The cell of each event, and the events: rows leave, then others come, then the cell ends."""
+        """The cell of each event, and the events: in each cell, rows leave, then others come, then TERMINATE runs."""
         weight = changes[WEIGHT].to_numpy()
         at = np.repeat(np.arange(changes.height), np.abs(weight))
         cell, leaves = changes[CELL].to_numpy()[at], weight[at] < 0
@@ -90,7 +91,7 @@ class GroupFold:
         return cell, Ordered(events, cell)
 
     def _ranks(self, changes: pl.DataFrame) -> np.ndarray:
-        """The place of each change in the given order; equal ones stay in theirs."""
+        """The rank of each change in the given order; changes that tie keep their order."""
         ranks = np.arange(changes.height)
         if self.order:
             names = [key.column for key in self.order]
@@ -110,7 +111,7 @@ class GroupFold:
     def _values(
         self, cells: Cells, touched: np.ndarray, at: np.ndarray, values: list[object], stored: pl.Series
     ) -> pl.Series:
-        """The value at every cell: what was returned there or, where no row came or left, that of the cell before."""
+        """The value at every cell: the one returned there or, if no row came or left, that of the cell before."""
         ended = np.unique(touched)
         place = np.searchsorted(ended, at)
         if self.definition.several:

@@ -1,4 +1,4 @@
-"""GroupPlan: how a group-by is computed: which rows its aggregates read, what they share, and where their state is."""
+"""GroupPlan: how a group-by is computed: the rows that its aggregates read, and the state that they share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ State = Accumulators | SortedTrace | Trace
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The sources of a group-by: one for each set of rows that some aggregates read, the first of which is all rows."""
+    """The sources of a group-by: one for each set of rows that aggregates read. The first source is all rows."""
 
     keys: tuple[str, ...]
     bound: str | None
@@ -47,7 +47,7 @@ class GroupPlan:
         bound: str | None,
         append_only: bool,
     ) -> GroupPlan:
-        """The plan of a group-by with these fields."""
+        """The plan of a `GroupBy` with these fields."""
         kept = None if bound is None else BOUND
         types = (*((field.name, polars_type(field.type)) for field in schema), (AT, pl.Int64()), (SEQUENCE, pl.Int64()))
         numbers: dict[Reads, int] = {(None, None): 0}
@@ -77,7 +77,7 @@ class GroupPlan:
         return GroupPlan(keys, kept, sources, calls)
 
     def states(self) -> tuple[State, ...]:
-        """The empty states: the accumulators, then those of each source."""
+        """The empty states: the accumulators, then the states of each source."""
         own = (state for source in self.sources for state in source.states())
         return (Accumulators(self.keys, self.bound), *own)
 
@@ -106,7 +106,7 @@ class GroupPlan:
         return results, (accumulators.upsert(last, empty, frontier), *after)
 
     def _stored(self, cells: Cells, accumulators: Accumulators) -> pl.DataFrame:
-        """The accumulators of every group before the step; those of an empty group where none are stored."""
+        """The accumulators of every group before the step; if none are stored, the accumulators of an empty group."""
         stored = accumulators.lookup(cells.groups)
         if not stored.height:
             return self._zeros.select(pl.all().gather(np.zeros(cells.members, np.int64)))
@@ -116,7 +116,8 @@ class GroupPlan:
         return stored.select(self._filled)
 
     def results(self, columns: pl.DataFrame, new: bool) -> pl.DataFrame:
-        """The aggregates computed from accumulators, with EXISTS, whether the group has a row, and FAULTY, why not."""
+        """The aggregates computed from accumulators, with EXISTS (whether the group has a result row) and FAULTY (the
+        fault because of which it has none, else NULL)."""
         present = pl.col(part_column(0, ROWS.name)) > 0
         if not self.keys:
             present = pl.int_range(pl.len()) >= int(new)

@@ -1,4 +1,4 @@
-"""The rows that some aggregates of a group-by read, and the state that those aggregates share."""
+"""GroupSource: a set of rows that aggregates of a group-by read, and the state that those aggregates share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Zero = tuple[pl.DataType, int | None]
 
 @dataclass(frozen=True)
 class Call:
-    """An aggregate with its number, its method and how that is used, and the number of the source that it reads."""
+    """An aggregate with its number, its method and the use of that, and the number of the source that it reads."""
 
     number: int
     aggregate: Aggregate
@@ -61,7 +61,7 @@ def part_column(source: int, part: str) -> str:
 
 
 def held_column(call: int, column: str) -> str:
-    """The accumulator column of a column of an aggregate's best row, or of a holistic aggregate's result (`""`)."""
+    """The accumulator column for a column of an aggregate's best row, or for a holistic or folded result (`""`)."""
     return f"__held_{call}_{column}"
 
 
@@ -69,7 +69,8 @@ def held_column(call: int, column: str) -> str:
 class GroupSource:
     """The changes of the rows for which a filter is TRUE, or of their distinct values, and the aggregates over them.
 
-    `filters` are those of all sources of the same distinct values, in the first of them, which keeps these for all.
+    Sources that differ only in their filters share the state of distinct values, which the first of them keeps. It has
+    all their filters in `filters`; in the others `filters` is empty.
     """
 
     number: int
@@ -84,8 +85,8 @@ class GroupSource:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The running sums, named by their accumulator columns; aggregates share equal ones. The source of all rows
-        also counts them."""
+        """The running sums, named by their accumulator columns; aggregates share equal ones. The first source also
+        counts all rows."""
         linear = [(call.method, call.use) for call in self.calls if isinstance(call.method, Linear)]
         every = [part for method, use in linear for part in method.parts(use)]
         known = {part.name: part for part in ([rows_with(())] if self.number == 0 else []) + every}
@@ -108,12 +109,12 @@ class GroupSource:
 
     @cached_property
     def holistic(self) -> tuple[tuple[Use, Holistic], ...]:
-        """The aggregates that read whole groups."""
+        """The aggregates that read all rows of a group."""
         return tuple((call.use, call.method) for call in self.calls if isinstance(call.method, Holistic))
 
     @cached_property
     def folds(self) -> tuple[GroupFold, ...]:
-        """The aggregates whose state follows the changes of rows."""
+        """The user-defined aggregates whose state is updated by the changes of rows."""
         return tuple(
             GroupFold(call.number, self.keys, call.method.definition, call.use.columns, self.bound, call.use.order_by)
             for call in self.calls
@@ -130,7 +131,7 @@ class GroupSource:
     def identity(self) -> tuple[str, ...]:
         """The columns that identify a row, if an aggregate depends on the order of arrival; else none.
 
-        These are all columns, not only those of the aggregate, as a retraction takes back a copy of its own row.
+        These are all columns, not only those of the aggregate, because a retraction removes a copy of its own row.
         """
         if not any(AT in call.columns for call in self.calls):
             return ()
@@ -139,7 +140,7 @@ class GroupSource:
 
     def states(self) -> tuple[State, ...]:
         """The empty states, each only if needed: the distinct values of all filters, the arrivals, a trace for each
-        best aggregate, and the rows of holistic aggregates."""
+        aggregate of a best row, the rows of holistic aggregates, and the states of user-defined aggregates."""
         states: list[State] = []
         if self.distinct is not None and self.filters:
             states.append(Accumulators(tuple(dict.fromkeys((*self.keys, *self.distinct))), self.bound))
@@ -166,8 +167,9 @@ class GroupSource:
     def run(
         self, cells: Cells, stored: pl.DataFrame, states: tuple[State, ...], frontier: int, entries: Entries
     ) -> tuple[dict[str, pl.Series], tuple[State, ...]]:
-        """Returns the accumulator columns at every cell, except sums over all rows, and the states after the step. The
-        first source of distinct values adds their changes to `entries`, for the others."""
+        """Returns the accumulator columns at every cell, except sums over rows that are not distinct, which the plan
+        computes, and the states after the step. The first of the sources that share distinct values adds the changes of
+        these to `entries`, for the others."""
         if self.distinct is None and not (self.best or self.holistic or self.folds):
             return {}, ()
         remaining = list(states)
@@ -205,7 +207,7 @@ class GroupSource:
         return columns, tuple(after)
 
     def _rows(self, cells: Cells, entries: Entries) -> pl.DataFrame:
-        """The changes that its aggregates read."""
+        """The changes that the aggregates of this source read."""
         if self.distinct is not None:
             return entries[self.distinct, self.filter]
         return cells.rows if self.filter is None else cells.rows.filter(pl.col(self.filter))
@@ -213,7 +215,7 @@ class GroupSource:
     def _with_arrivals(
         self, rows: pl.DataFrame, traces: list[SortedTrace], frontier: int
     ) -> tuple[pl.DataFrame, list[State]]:
-        """The changes with the arrivals of the rows they insert or retract, sorted by cell, and the new state."""
+        """The changes with the arrivals of the rows that they insert or retract, sorted by cell, and the new state."""
         if self.append_only:
             return with_arrivals(rows, arrivals(self.identity)), []
         present = traces.pop(0)

@@ -1,4 +1,4 @@
-"""As-of join: each row of A at τ with the row of B at τ of the same key and the nearest time before it, or after it."""
+"""As-of join: pairs each row of A at τ with B's row of the same key that is nearest before it in time, or after it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ from operators.state.trace import Trace
 
 Comparison = Literal["greater", "greater_or_equal", "less", "less_or_equal"]
 _AT = "__at"
-#: Rows of A with instant, weight and order, and for each the place of its partner in a frame, -1 for none.
+#: Rows of A with instant, weight and order, and for each the index of its partner in a frame, -1 for none.
 _Piece = tuple[pl.DataFrame, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
 class AsofJoin:
     """asof(A, B) at τ = each row a of A at τ with the row b of B at τ that has the same key and the nearest time for
-    which `a.time comparison b.time` holds. A row without such a partner is dropped or, if `outer`, padded with NULLs.
+    which `a.time comparison b.time` is TRUE. A row without such a partner is dropped or, if `outer`, padded with NULLs.
 
-    At any instant B has at most one row of a key and time. Input and output are changes; NULL keys and times have no
-    partner. A change of b reads only the rows of A between b and its neighbour: O((|Δ| log |Δ| + effect) log |state|).
-    An element has the order of the change of a or b that causes it, the greater one if both begin at the same instant.
-    State: both sides by key and time. `bound` is a key column of A, of integers or times, with the promise that no row
-    of a key with `bound ≤ frontier` enters or leaves either side any more: such rows are dropped from the state.
+    At any instant B has at most one row of a key and time. Input and output are changes: elements without an end. NULL
+    keys and times have no partner. A change of b reads only the rows of A between b and its neighbour, so that a step
+    costs O((|Δ| log |Δ| + effect) log |state|). An output element has the order of the change of a or b that causes it,
+    the greater one if both begin at the same instant. State: both sides by key and time. `bound` is a key column of A,
+    of integers or times, with the promise that no row of a key with `bound ≤ frontier` enters or leaves either side
+    any more: such rows are dropped from the state.
 
     >>> join = AsofJoin(("k",), ("l",), "t", "u")
     >>> trades = Delta.of([("+", {"k": "x", "t": 5}, 5), ("+", {"k": "x", "t": 9}, 9)])
@@ -79,8 +80,9 @@ class AsofJoin:
     def _changes_by_point(
         self, left: pl.DataFrame, right: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-        """Returns the changes of A that cannot have a partner, then those of A and of B that may, with HASH, POINT and
-        KEY. Points are chosen so that the partner is always the row of B with the greatest point ≤ that of A."""
+        """Returns the changes of A that cannot have a partner, then those of A and of B that may, with HASH, POINT (the
+        time as an integer) and KEY. Points are chosen so that the partner is always the row of B with the greatest
+        point ≤ that of A."""
         mirrored, strict = self.comparison in ("less", "less_or_equal"), self.comparison in ("greater", "less")
         reach = _with_points(left, self.left_keys, self.left_time, mirrored=mirrored)
         if strict:  # p < q is p ≤ q - 1, and nothing is below the least point
@@ -95,8 +97,8 @@ class AsofJoin:
     def _pieces(
         self, lefts: pl.DataFrame, touches: Touches, lives: Lives, versions: PointVersions
     ) -> tuple[list[_Piece], pl.DataFrame]:
-        """Returns the changes of A with their partners, the negated rows of A with the partners they lose and the rows
-        with the partners they get; and the frame that holds the partners."""
+        """Returns the changes of A with their partners, the negated rows of A with the partners that they lose, and
+        these rows with the partners that they get; and the frame that holds the partners."""
         own_keys = lefts[KEY].to_numpy()
         states = versions.states.at(own_keys, lefts[FROM].to_numpy())
         questions = Questions.of(lefts, self.left_keys, lefts[POINT].to_numpy()) + touches.questions + touches.questions
@@ -124,13 +126,13 @@ class AsofJoin:
 
 
 def _with_points(frame: pl.DataFrame, keys: Sequence[str], time: str, *, mirrored: bool) -> pl.DataFrame:
-    """The rows without NULLs in keys and time, with HASH, POINT and their place. Mirrored points descend with time."""
+    """The rows without NULLs in keys and time, with HASH, POINT and their index. Mirrored points descend with time."""
     known = frame.with_row_index(_AT).drop_nulls([*keys, time])
     points = points_of(known[time])
     return known.with_columns(key_hash(known, keys), pl.Series(POINT, ~points if mirrored else points, pl.Int64))
 
 
 def _keys_of(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The key columns named by position, so that both sides have the same names; a constant if there are none."""
+    """The key columns, named by position so that both sides have the same names; a constant if there are none."""
     constant = pl.repeat(0, frame.height, dtype=pl.Int8, eager=True).alias("none")
     return pl.DataFrame([frame[key].alias(str(at)) for at, key in enumerate(keys)] or [constant])

@@ -1,4 +1,4 @@
-"""Touches: the changes of B in an as-of join, each with the range of points of A whose nearest row it may be."""
+"""Touches: the changes of B in an as-of join, each with the range of points of A whose partner it may change."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _ROW, _UNTIL = "__row", "__until"
 
 @dataclass(frozen=True)
 class Touches:
-    """A touch is a place (key, point) of B with an instant at which its row changes, and the state from then on.
+    """A touch is a pair (key, point) of B with an instant at which its row changes, and the key's state from then on.
 
-    It concerns the rows of A of the key from `point` to `last`: up to the next row of B that is present before or after
-    the instant. `far` is the point before the next row of B that is present all the time or has a touch.
+    It concerns the rows of A with that key and a point from `point` to `last`: up to the next row of B that is present
+    before or after the instant. `far` is the point before the next row of B that is present during the whole move or
+    has a touch.
     """
 
     questions: Questions
@@ -59,7 +60,7 @@ class Touches:
         return self.questions.points
 
     def near(self, held: RangeTrace) -> pl.DataFrame:
-        """The rows of A before the move that touches may concern, with KEY, POINT and their multiplicity."""
+        """The rows of A before the move that a touch may concern, with KEY, POINT and their multiplicity."""
         places = np.flatnonzero(_opens(self.key, self.point))
         if not len(places) or not held.runs:
             return pl.DataFrame()
@@ -69,7 +70,7 @@ class Touches:
 
 
 def _settled_above(versions: PointVersions, questions: Questions) -> np.ndarray:
-    """For each place, the point before the next row above it that does not change; GREATEST if there is none."""
+    """For each (key, point), the point before the next row above it that does not change; GREATEST if there is none."""
     ends = np.full(len(questions.points), GREATEST)
     below_greatest = np.flatnonzero(questions.points < GREATEST)
     neighbours = versions.settled.nearest(
@@ -81,7 +82,7 @@ def _settled_above(versions: PointVersions, questions: Questions) -> np.ndarray:
 
 
 def _before_next(key: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """For each touch, the point before the next place of the same key; GREATEST if there is none."""
+    """For each touch, the point before the next touched point of the same key; GREATEST if there is none."""
     last = np.full(len(key), GREATEST)
     place = np.cumsum(_opens(key, point))
     following = np.searchsorted(place, place, side="right")
@@ -92,7 +93,7 @@ def _before_next(key: np.ndarray, point: np.ndarray) -> np.ndarray:
 
 
 def _opens(key: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """For each touch, sorted by place, whether it is the first of its place."""
+    """For each touch, sorted by (key, point), whether it is the first of its pair."""
     opens = np.ones(len(key), np.bool_)
     opens[1:] = (key[1:] != key[:-1]) | (point[1:] != point[:-1])
     return opens
@@ -107,8 +108,8 @@ class Lives:
 
     @staticmethod
     def of(held: pl.DataFrame, changes: pl.DataFrame, row: Sequence[str], states: KeyStates) -> Lives:
-        """The lives of the rows `held` before the move under changes. The multiplicities of rows that were present
-        before but are not in `held` are off by a constant."""
+        """The lives of the rows `held` before the move, under changes. The multiplicity of a row that was present
+        before but is not in `held` is off by a constant."""
         names = [*row, KEY, POINT, WEIGHT, FROM]
         events = changes.select(names)
         if held.height:
@@ -122,7 +123,7 @@ class Lives:
         return Lives(spans, Alive.of(states.at(key, start), states.at(key, end)))
 
     def concerned(self, touches: Touches) -> tuple[np.ndarray, np.ndarray]:
-        """All pairs of a touch and a row that it concerns, present before the touch."""
+        """All pairs of a touch and a row that it concerns and that is present before it."""
         keys, points = self.rows[KEY].to_numpy(), self.rows[POINT].to_numpy()
         begin, end = np.searchsorted(keys, touches.key), np.searchsorted(keys, touches.key, side="right")
         low = first_at_least(points, begin, end, touches.point)

@@ -1,4 +1,4 @@
-"""Band join: a join whose partners are also near each other in a column, found by range searches in sorted rows."""
+"""Band join: an equi-join whose pairs also differ by at most a distance in a column, found by range searches."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class BandJoin(Join):
-    """A ⋈ B where `low ≤ a - b ≤ high` for a column of each side. Of floats the band is slightly wider, and a filter
-    above the join decides.
+    """A ⋈ B where `low ≤ a - b ≤ high` for a column of each side. For floats the band is slightly wider, and a filter
+    above the join drops the pairs outside.
 
-    Both sides are sorted by that column within each key, so that only pairs in the band are read. NULLs in it have no
-    partner.
+    Both sides are sorted by that column within each key, so that only pairs in the band are read. Rows with NULL in the
+    column have no partner.
 
     >>> from operators.core.operator import Move
     >>> join = BandJoin((), (), band=Band("a", "b", -1, 1))
@@ -33,7 +33,7 @@ class BandJoin(Join):
     band: Band = Band("", "")
 
     def traces(self) -> tuple[Trace, ...]:
-        """The left and the right collection by key and column."""
+        """The states of the left and the right side, by key and column."""
         left, right = self._bounds()
         return (
             RangeTrace("key", self.left_keys, bound=left, column=self.band.left),
@@ -48,8 +48,8 @@ class BandJoin(Join):
         return self._places(left, right)
 
     def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
-        """The places of pairs with equal hashes in the band. The smaller run is looked up in the larger, which may be
-        state."""
+        """The indexes of the pairs in the band that have equal hashes. The smaller run is looked up in the larger one,
+        which may be state."""
         if left.height <= right.height:
             return _in_band(left, right, self.band)
         at_right, at_left = _in_band(right, left, self.band.swapped())

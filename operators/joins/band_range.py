@@ -1,4 +1,4 @@
-"""Band: `low ≤ left - right ≤ high` as a range of points of one side for each point of the other."""
+"""Band: the condition `low ≤ left - right ≤ high` as a range of one side's points for each point of the other side."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _ROUNDING = {"single": 2.0**-22, "double": 2.0**-51}
 class Band:
     """The condition `low ≤ left - right ≤ high` on two columns; `low_open` and `high_open` exclude an end.
 
-    Float sums are rounded, so for floats ranges are widened by the rounding errors of terms of a magnitude up to
-    `terms`.
+    Sums of floats are rounded. For floats, ranges are therefore widened by the rounding errors of terms of a magnitude
+    up to `terms`.
 
     >>> lows, highs = Band("a", "b", 2, 5, high_open=True).of_right(np.array([10]))
     >>> lows.tolist(), highs.tolist()
@@ -34,7 +34,7 @@ class Band:
     terms: float = 0
 
     def of_right(self, lefts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The least and the greatest point of the right side that is in the band, for each point of the left side."""
+        """For each point of the left side, the least and the greatest point of the right side that are in the band."""
         lows = np.full(len(lefts), LEAST) if self.high is None else self._away(lefts, -self.high, 1, self.high_open)
         highs = np.full(len(lefts), GREATEST) if self.low is None else self._away(lefts, -self.low, -1, self.low_open)
         return lows, highs

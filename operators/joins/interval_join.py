@@ -1,4 +1,4 @@
-"""Interval join: a join of points with intervals, or of intervals that overlap, found by range searches."""
+"""Interval join: an equi-join of points with intervals, or of intervals that overlap, found by range searches."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class IntervalJoin(Join):
-    """A ⋈ B where a column of A is at least one of B, by `low`, and a column of A is at most another one of B, by
-    `high`: `a.x BETWEEN b.begins AND b.ends`, or `a.begins <= b.ends AND a.ends >= b.begins`. Of floats the bounds are
-    slightly wider, and a filter above the join decides.
+    """A ⋈ B where, by `low`, a column of A is at least a column of B and, by `high`, a column of A is at most another
+    column of B: `a.x BETWEEN b.begins AND b.ends`, or `a.begins <= b.ends AND a.ends >= b.begins`. For floats the
+    bounds are slightly wider, and a filter above the join drops the pairs outside.
 
-    Within each key both sides are sorted by the column of `low`, and have the furthest value of the column of `high` so
-    far: an interval that begins before a point is read only behind the first one that reaches it. NULLs in these
-    columns have no partner.
+    Within each key both sides are sorted by the column of `low`, and each row has the furthest value so far of the
+    column of `high`. So a search for the intervals that contain a point skips all rows before the first one that
+    reaches the point. Rows with NULL in these columns have no partner.
 
     >>> from operators.core.operator import Move
     >>> join = IntervalJoin((), (), low=Band("x", "begins", low=0), high=Band("x", "ends", high=0))
@@ -41,7 +41,7 @@ class IntervalJoin(Join):
     high: Band = Band("", "")
 
     def traces(self) -> tuple[Trace, ...]:
-        """The left and the right collection by key and column."""
+        """The states of the left and the right side, by key and column."""
         left, right = self._bounds()
         of_left, of_right = (self.low.left, self.high.left), (self.low.right, self.high.right)
         return (
@@ -56,7 +56,7 @@ class IntervalJoin(Join):
         return Run(with_reach(placed, other, falling=not right), "key")
 
     def _true(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.Series:
-        """For each candidate pair, whether it is one. Which others are candidates depends on what is beside them."""
+        """For each candidate pair, whether it satisfies the join: range searches also return neighbours that do not."""
         lowest = self.low.of_right(left[POINT].to_numpy())[1]
         reached = self.high.of_right(points_of(left[self.high.left]))[0]
         near = (right[POINT].to_numpy() <= lowest) & (points_of(right[self.high.right]) >= reached)
@@ -66,8 +66,8 @@ class IntervalJoin(Join):
         return self._places(left, right)
 
     def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
-        """The places of candidate pairs with equal hashes. The smaller run is looked up in the larger, which may be
-        state."""
+        """The indexes of candidate pairs, which have equal hashes. The smaller run is looked up in the larger one,
+        which may be state."""
         if not left.height or not right.height:
             return _NONE, _NONE
         if left.height <= right.height:

@@ -21,7 +21,8 @@ from operators.state.range_trace import POINT
 from operators.state.span_trace import REACH
 from operators.state.trace import Trace
 
-#: Above so many pairs, and so many for each element of a step, those that cancel are not formed.
+#: If a step has more candidate pairs than FEW_PAIRS plus PAIRS_AN_ELEMENT for each element, pairs that cancel each
+#: other are not formed.
 FEW_PAIRS, PAIRS_AN_ELEMENT = 1_000, 4
 _CAUSE = "__cause"
 _NOT_ROW = (*RESERVED, HASH, POINT, REACH)
@@ -36,10 +37,11 @@ class Join:
 
     A row has the columns of the left side, then those of the right; names are disjoint, and the key columns of both
     sides have the same types. NULL keys have no partner unless `nulls_equal`. Without keys it is the cross product. An
-    element has the order of the newer of its two elements, or the greater order if both start at the same instant.
-    `left_bound` is a column of the left side, of integers or times, with the promise that rows with `bound ≤ frontier`
-    have no further partner and neither enter nor leave: they are dropped from the state, as are elements that ended.
-    `right_bound` is the same for the right side. The bound of a key column holds for the equal key of the other side.
+    output element has the order of the newer of its two elements, or the greater order if both start at the same
+    instant. `left_bound` is a column of the left side, of integers or times, with the promise that rows with
+    `bound ≤ frontier` get no further partner and neither enter nor leave. Such rows are dropped from the state, as are
+    elements that ended. `right_bound` is the same for the right side. A bound on a key column also applies to the equal
+    key column of the other side.
 
     >>> join = Join(("a",), ("b",))
     >>> left, right = Delta.of([("+", {"a": 1}, 3)]), Delta.of([("+", {"b": 1}, 5), ("-", {"b": 1}, 7)])
@@ -56,19 +58,19 @@ class Join:
     right_bound: str | None = None
 
     def traces(self) -> tuple[Trace, ...]:
-        """The left and the right collection by key."""
+        """The states of the left and the right side, by key."""
         left, right = self._bounds()
         return KeyTrace("key", self.left_keys, bound=left), KeyTrace("key", self.right_keys, bound=right)
 
     def _bounds(self) -> tuple[str | None, str | None]:
-        """The bounds of both sides; that of a key column is also the bound of the other side's equal key."""
+        """The bounds of both sides; a bound on a key column is also the bound of the other side's equal key."""
         to_right = dict(zip(self.left_keys, self.right_keys, strict=True))
         to_left = dict(zip(self.right_keys, self.left_keys, strict=True))
         left, right = self.left_bound, self.right_bound
         return left or to_left.get(right or ""), right or to_right.get(left or "")
 
     def step(self, left: Delta, right: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The pairs of which at least one element is of this step."""
+        """The pairs that contain at least one element of this step."""
         if not len(left) and not len(right):
             return Step(Delta(_side_by_side(left.frame, right.frame, left.frame)), traces)
         held_left, held_right = traces
@@ -87,16 +89,17 @@ class Join:
         return Run(arranged(*self._with_keys(delta, right=right)), "key")
 
     def _with_keys(self, delta: Delta, *, right: bool) -> tuple[pl.DataFrame, tuple[str, ...]]:
-        """The elements of a side whose keys may be equal to others, and its keys."""
+        """The elements of a side whose keys may equal those of the other side, and the side's keys."""
         keys = self.right_keys if right else self.left_keys
         return (delta.frame if self.nulls_equal or not keys else delta.frame.drop_nulls(list(keys))), keys
 
     def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
-        """The places of candidate pairs in two runs; `_true` decides."""
+        """The indexes of candidate pairs in two runs; `_true` decides which of them are joined."""
         return _equal_hashes(left, right)
 
     def _places_of_step(self, left: Run, right: Run) -> tuple[Positions, Positions]:
-        """The places of candidate pairs of elements of one step. Many versions of a row have few pairs that last."""
+        """The indexes of candidate pairs of elements of one step. If rows have many versions, most of their pairs
+        cancel and are not formed."""
         return _equal_hashes(left, right, FEW_PAIRS + PAIRS_AN_ELEMENT * (left.height + right.height))
 
     def _places_of_right(self, right: Run, left: Run) -> tuple[Positions, Positions]:
@@ -104,7 +107,8 @@ class Join:
         return at_right, at_left
 
     def _pairs(self, sides: _Sides | None, *, left_new: bool = True, right_new: bool = True) -> pl.DataFrame | None:
-        """The joined elements of candidate pairs. A side that is not `new`, of this step, is older than the other."""
+        """The joined elements of candidate pairs. A side is `new` if it is from this step; else it is older than the
+        other."""
         if sides is None:
             return None
         left, right = sides
@@ -117,7 +121,7 @@ class Join:
         return pairs if true.all() else pairs.filter(true)
 
     def _true(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.Series:
-        """For each candidate pair, whether its keys are equal, as their hashes are."""
+        """For each candidate pair, which has equal hashes, whether its keys are equal."""
         true = pl.repeat(True, left.height, eager=True, dtype=pl.Boolean)
         for left_key, right_key in zip(self.left_keys, self.right_keys, strict=True):
             true &= left[left_key].eq_missing(right[right_key])
@@ -131,7 +135,7 @@ class _Side:
 
 
 def _cause(left: _Side, right: _Side) -> tuple[np.ndarray, np.ndarray]:
-    """The instants at which pairs begin, and their orders."""
+    """The instants at which pairs begin, and the orders of the pairs."""
     if not (left.new and right.new):
         newer = left if left.new else right
         return _values(newer.frame, FROM), _values(newer.frame, ORDER)
@@ -160,8 +164,8 @@ def paired_elements(new: Run, others: Sequence[Run], search: _Search) -> _Sides 
 
 
 def _equal_hashes(left: Run, right: Run, most: float = math.inf) -> tuple[Positions, Positions]:
-    """The pairs of places with equal hashes. The smaller run is looked up in the larger, which may be state. Of two
-    runs of one step that have more than `most` pairs, only those that do not cancel each other."""
+    """The indexes of the pairs of elements with equal hashes. The smaller run is looked up in the larger one, which may
+    be state. If two runs of one step have more than `most` pairs, pairs that cancel each other are left out."""
     if left.height > right.height:
         at_right, at_left = _equal_hashes(right, left, most)
         return at_left, at_right
@@ -171,17 +175,17 @@ def _equal_hashes(left: Run, right: Run, most: float = math.inf) -> tuple[Positi
     low, counts = (column[which] for column in right.matches(hashes))
     if counts.sum() > most:
         return places_together(left, right)
-    # Left element i pairs with the places low[i], low[i] + 1, … of the right: low [4, 0] and counts [2, 1] give
+    # Left element i pairs with the right elements low[i], low[i] + 1, …: low [4, 0] and counts [2, 1] give
     # at_left [0, 0, 1] and at_right [4, 5, 0].
     at_left = np.repeat(np.arange(left.height), counts)
     return at_left, np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(len(at_left))
 
 
 def _net(pairs: pl.DataFrame) -> pl.DataFrame:
-    """The pairs without those that cancel each other within a cause.
+    """The pairs without those that cancel each other and have the same cause (instant and order).
 
-    Rows that cancelled in a state are never paired. If time is cut otherwise they are in the same step and are paired,
-    and the result must be the same.
+    Elements that have cancelled in the state are never paired. If the same elements come in one step, they are paired;
+    the result must not depend on how time is cut into steps.
     """
     if not (pairs[WEIGHT] < 0).any():
         return pairs

@@ -1,9 +1,9 @@
-"""Spans: the elements of one step, each with the retraction of the same step that takes it back.
+"""Spans: the elements of one step, each with the retraction in the same step that ends it.
 
-A row that is changed again and again has as many versions in a step, each of which ends where the next one begins; rows
-of a window end by themselves. All elements of one key of two sides give the product of their numbers of pairs, nearly
-all of which cancel or never hold. As spans they give a pair where one begins while the other is present, and one where
-the first of both is taken back.
+A row that changes repeatedly has many versions in a step; each ends where the next one begins. Rows of a window end
+without a retraction. Pairing all elements of a key on both sides would form the product of their numbers, and nearly
+all of these pairs cancel or are never valid. Spans form a pair only where one span begins while the other is present,
+and its retraction where the first of the two is retracted.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Positions = np.ndarray
 
 
 def places_together(left: Run, right: Run) -> tuple[Positions, Positions]:
-    """Places of pairs of elements with equal hashes in two runs by key, of one step: a part of all such pairs, so that
-    the others cancel each other.
+    """The indexes of pairs of elements with equal hashes in two runs by key, both from one step. Pairs that are left
+    out cancel each other.
 
     >>> from operators.core.delta import Delta
     >>> from operators.core.run import arranged
@@ -49,12 +49,12 @@ def places_together(left: Run, right: Run) -> tuple[Positions, Positions]:
 
 @dataclass(frozen=True)
 class _Spans:
-    """Elements of a run by key: their places `at`, and in `taken` the place of the retraction that ends each, -1 for
+    """Elements of a run by key: their indexes `at`, and in `taken` the index of the retraction that ends each, -1 for
     none.
 
-    A retraction takes back an insertion if it is the next change of the same row; each other one is an element of its
-    own. An element that is taken back at its own instant and order is left out with its retraction: whatever they are
-    paired with, the pairs cancel.
+    A retraction ends an insertion if it is the next change of the same row; any other retraction is an element by
+    itself. An element that is retracted at its own instant and order is left out together with its retraction, because
+    all their pairs cancel.
     """
 
     run: Run
@@ -80,20 +80,20 @@ class _Spans:
 
     @property
     def hashes(self) -> np.ndarray:
-        """The hash of each."""
+        """The hash of each span."""
         return np.asarray(self.run.positions[self.at])
 
     def _causes(self, places: Positions) -> np.ndarray:
         return np.stack([self.run.frame[name].to_numpy()[places] for name in (FROM, ORDER)], axis=1)
 
     def moments(self) -> list[np.ndarray]:
-        """Instant and order of the beginning of each, and of its retraction (if there is none, of any element), and the
-        instant of its end, before all orders."""
+        """For each span: the instant and order of its beginning; those of its retraction (without one, those of any
+        element); and the instant of its end, with an order before all others."""
         ends = self.run.frame[TO].to_numpy()[self.at]
         return [self._causes(self.at), self._causes(self.taken), np.stack([ends, np.full(len(ends), LEAST)], axis=1)]
 
     def placed(self, group: np.ndarray, moments: Sequence[np.ndarray], never: int) -> _Placed:
-        """The spans in the order of (group, begin), with numbers for their moments."""
+        """The spans sorted by (group, begin), with numbers in place of their moments."""
         begin, retraction, until = moments
         taken = np.where(self.taken == _NONE, never, retraction)
         index = np.lexsort((begin, group))
@@ -102,20 +102,20 @@ class _Spans:
 
 @dataclass(frozen=True)
 class _Placed:
-    """The spans of one side in the order of (group, begin). Groups and times are small integers, the same for both
-    sides; `index` says which span each is."""
+    """The spans of one side, sorted by (group, begin). Groups and times are small integers that mean the same on both
+    sides; `index` has the number of each span."""
 
     index: np.ndarray
     group: np.ndarray
     begin: np.ndarray
     end: np.ndarray
-    #: When it is taken back; `never` comes after all times.
+    #: When each span is retracted; `never` comes after all times.
     taken: np.ndarray
     never: int
 
     def with_begun(self, others: _Placed, *, at_once: bool) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs of a span and another side's that begins while it is present, after it or with `at_once` also
-        together with it: both as places in the order."""
+        """The pairs of a span and one of the other side that begins after it (with `at_once`, also at the same moment)
+        while it is present; both as indexes in the sorted spans."""
         scale = self.never + 1
         points = others.group * scale + others.begin
         low = np.searchsorted(points, self.group * scale + self.begin, "left" if at_once else "right")
@@ -124,7 +124,7 @@ class _Placed:
 
 
 def _on_one_clock(left: _Spans, right: _Spans) -> tuple[_Placed, _Placed]:
-    """Both sides with the same numbers for hashes, and for the moments of their spans."""
+    """Both sides with a common numbering of hashes and of the moments of their spans."""
     hashes = np.unique(np.concatenate([left.hashes, right.hashes]))
     moments = [*left.moments(), *right.moments()]
     clock, number = np.unique(np.concatenate(moments), axis=0, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Merges frames sorted by hash in one pass, so that retractions cancel the insertions that they take back."""
+"""Cancels retractions against the insertions that they undo, in rows sorted by hash, and merges such rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.core.delta import ORDER, WEIGHT
 from operators.kernels.points import expand_ranges
 
 Places = np.ndarray
-#: Pairs compared per row, at most; there would be more where few keys have many rows.
+#: The most pairs compared per row. There would be more if few keys have many rows: then nothing is compared.
 MOST_PAIRS_PER_ROW = 8
 #: How many pairs are compared at a time, to bound memory.
 PAIRS_AT_ONCE = 1 << 22
@@ -21,8 +21,8 @@ PAIRS_AT_ONCE = 1 << 22
 def cancel_retractions(
     frame: pl.DataFrame, order: Places, hashes: np.ndarray, keys: Sequence[str]
 ) -> pl.DataFrame | None:
-    """The rows at the places `order`, by which their `hashes` ascend, where rows that are equal but for weight and
-    order are added up if one of them is negative. None if that would be expensive, as few hashes have many rows.
+    """The rows in the given `order`, in which their `hashes` ascend. Rows that are equal except in weight and order are
+    added up if one of them is negative. None if that would be expensive because few hashes have many rows.
 
     >>> rows = pl.DataFrame({"k": [1, 2, 2], "__weight": [1, 1, -1], "__order": [3, 4, 5]})
     >>> cancel_retractions(rows, np.arange(3), np.array([7, 8, 8]), ["k"]).rows()
@@ -40,16 +40,16 @@ def cancel_retractions(
 
 
 def merged_places(hashes: Sequence[np.ndarray]) -> tuple[Places, np.ndarray]:
-    """The places that sort the concatenation of sorted columns, of equal values the first column's first, and the
-    sorted values."""
+    """The indexes that sort the concatenation of sorted columns, and the sorted values. Of equal values, that of the
+    first column comes first."""
     together = np.concatenate(hashes)
     order = np.argsort(together, kind="stable")
     return order, together[order]
 
 
 def _of_one_hash(chosen: Places, hashes: np.ndarray) -> Iterator[tuple[Places, Places]] | None:
-    """All pairs of a chosen place and another place with the same hash, in parts of bounded size; None where there are
-    too many. Places index the ascending `hashes`."""
+    """All pairs of a chosen index and another index with the same hash, in parts of bounded size; None if there are too
+    many. They are indexes of the ascending `hashes`."""
     opens = np.ones(len(hashes), np.bool_)
     opens[1:] = hashes[1:] != hashes[:-1]
     starts = np.append(np.flatnonzero(opens), len(hashes))
@@ -72,7 +72,7 @@ def _pairs(chosen: Places, begin: Places, counts: np.ndarray) -> tuple[Places, P
 
 
 def _equal(frame: pl.DataFrame, first: Places, second: Places, keys: Sequence[str]) -> tuple[Places, Places]:
-    """The pairs whose rows are equal but for weight and order; `keys` are compared last, as they rarely differ."""
+    """The pairs whose rows are equal except in weight and order; `keys` are compared last, as they rarely differ."""
     others = [name for name in frame.columns if name not in (*keys, WEIGHT, ORDER)]
     for name in (*others, *keys):
         if not len(first):
@@ -84,7 +84,7 @@ def _equal(frame: pl.DataFrame, first: Places, second: Places, keys: Sequence[st
 
 
 def same_values(column: pl.Series, first: Places, second: Places) -> np.ndarray:
-    """For each pair of places, whether the column has the same value at both; NULL is the same as NULL.
+    """For each pair of indexes, whether the column has the same value at both; NULL equals NULL.
 
     >>> same_values(pl.Series([1, None, None]), np.array([0, 1]), np.array([1, 2])).tolist()
     [False, True]
@@ -97,8 +97,8 @@ def same_values(column: pl.Series, first: Places, second: Places) -> np.ndarray:
 
 
 def _summed(frame: pl.DataFrame, order: Places, taken: Places, given: Places) -> pl.DataFrame:
-    """The rows in `order`, equal ones replaced by their sum at the least place. The pairs of equal rows are those of
-    every negative row with all rows that equal it, so two steps of taking the minimum reach the least of them."""
+    """The rows in `order`, with equal rows replaced by their sum at the least index of them. The pairs consist of every
+    negative row with all rows that equal it, so taking the minimum twice finds the least index."""
     leader = np.arange(frame.height)
     np.minimum.at(leader, taken, given)
     leader[given] = leader[taken]

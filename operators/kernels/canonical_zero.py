@@ -1,4 +1,4 @@
-"""Zero without a sign: 0.0 and -0.0 are equal, and only 0.0 is ever shown."""
+"""Replaces -0.0 by 0.0: the two are equal, and results only show 0.0."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from operators.core.delta import Delta
 
 
 def canonical_zero(value: pl.Expr) -> pl.Expr:
-    """The float with 0.0 for -0.0. Adding 0.0 would leave -0.0 as it is in Polars.
+    """The float with 0.0 for -0.0. In Polars, adding 0.0 would not change -0.0.
 
     >>> pl.DataFrame({"x": [-0.0, 1.5, None]}).select(canonical_zero(pl.col("x")))["x"].to_list()
     [0.0, 1.5, None]
@@ -17,7 +17,7 @@ def canonical_zero(value: pl.Expr) -> pl.Expr:
 
 
 def canonical_zeros(rows: pl.DataFrame) -> list[pl.Expr]:
-    """The float columns with 0.0 for -0.0: the two are equal, and a result must not depend on which came first."""
+    """The float columns with 0.0 for -0.0. The two are equal, and a result must not depend on which came first."""
     return [canonical_zero(pl.col(name)) for name, dtype in rows.schema.items() if dtype.is_float()]
 
 

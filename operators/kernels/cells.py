@@ -18,14 +18,14 @@ _GROUP, _AT = "__cell_group", "__cell_at"
 
 @dataclass(frozen=True)
 class Cells:
-    """The changes of a step with the cell that each belongs to in CELL, sorted by (cell, order, other columns).
+    """The changes of a step, each with the number of its cell in CELL, sorted by (cell, order, other columns).
 
     >>> Cells.of(Delta.of([("+", {"k": "a"}, 5), ("+", {"k": "b"}, 5), ("-", {"k": "a"}, 6)]).frame, ["k"]).instant
     array([5, 6, 5])
     """
 
     rows: pl.DataFrame
-    #: A row for each group: the key columns, and those that depend on them.
+    #: A row for each group: the key columns, and the columns that depend on them.
     groups: pl.DataFrame
     #: For each cell its group, its instant and the greatest order of its changes.
     group: np.ndarray
@@ -35,9 +35,9 @@ class Cells:
     @staticmethod
     def of(frame: pl.DataFrame, keys: Sequence[str], also: Sequence[str] = ()) -> Cells:
         """The cells of a frame of elements grouped by `keys`. Rows with the same instant and order are sorted by their
-        values, so that the order of rows in the frame has no influence.
+        values, so that the result does not depend on the order of rows in the frame.
 
-        `also` are columns that depend on the keys, kept with them in `groups`.
+        `also` are columns that depend on the keys; they are kept with the keys in `groups`.
         """
         leaders, instants, orders = _leaders(frame, keys), frame[FROM].to_numpy(), frame[ORDER].to_numpy()
         at = _by_time(instants, orders)
@@ -83,19 +83,19 @@ class Cells:
 
 
 def _leaders(frame: pl.DataFrame, keys: Sequence[str]) -> np.ndarray:
-    """For each row the place of the first row of its group."""
+    """For each row, the index of the first row of its group."""
     if not keys:
         return np.zeros(frame.height, np.uint32)
     return frame.with_row_index(_AT).select(pl.col(_AT).min().over(list(keys))).to_series().to_numpy()
 
 
 def _by_time(instants: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """The places that sort rows by instant and order; those of rows that are sorted already without sorting."""
+    """The indexes that sort rows by instant and order; does not sort if the rows are sorted already."""
     return np.arange(len(instants)) if ascends(instants, orders) else np.lexsort((orders, instants))
 
 
 def _stable_order(values: np.ndarray) -> np.ndarray:
-    """`argsort` of a uint32 column, equal values in their order, by NumPy's radix sort of two bytes at a time.
+    """A stable `argsort` of a uint32 column, by NumPy's radix sort of two bytes at a time.
 
     >>> _stable_order(np.array([70000, 5, 70000, 0], np.uint32)).tolist()
     [3, 1, 0, 2]
@@ -109,7 +109,7 @@ def _stable_order(values: np.ndarray) -> np.ndarray:
 def _untied(
     at: np.ndarray, group: np.ndarray, instant: np.ndarray, order: np.ndarray, frame: pl.DataFrame, keys: Sequence[str]
 ) -> np.ndarray:
-    """The places of the rows in sorted order, where rows that tie are sorted by their values."""
+    """The indexes of the rows in sorted order, with rows that tie sorted by their values."""
     tied = np.zeros(len(at), np.bool_)
     tied[1:] = (group[1:] == group[:-1]) & (instant[1:] == instant[:-1]) & (order[1:] == order[:-1])
     if not tied.any():
@@ -125,9 +125,9 @@ def _untied(
 
 
 def cancel_within_instants(delta: Delta) -> pl.DataFrame:
-    """The elements without those that cancel within an instant; duplicates that do not cancel stay apart.
+    """The elements without those that cancel within an instant; duplicates that do not cancel are not merged.
 
-    An upstream operator may emit `+row` and `-row` at the same instant or neither: both are the same delta.
+    An upstream operator may emit both `+row` and `-row` at the same instant, or neither: the two deltas are equal.
     """
     frame = delta.frame.filter(pl.col(WEIGHT) != 0)
     negative = frame[WEIGHT] < 0

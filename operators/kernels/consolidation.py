@@ -1,4 +1,4 @@
-"""Consolidation where few of many rows repeat: only those that occur more than once are grouped."""
+"""Consolidation of many rows with few repetitions: only rows that occur more than once are grouped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.kernels.merging import repeated
 
 
 def repeated_rows(frame: pl.DataFrame, same: Sequence[str]) -> np.ndarray:
-    """The places, ascending, of rows whose columns `same` have the hash of those of another row.
+    """The ascending indexes of the rows that share the hash of their columns `same` with another row.
 
     >>> repeated_rows(pl.DataFrame({"a": [1, 2, 1]}), ["a"]).tolist()
     [0, 2]
@@ -23,7 +23,7 @@ def repeated_rows(frame: pl.DataFrame, same: Sequence[str]) -> np.ndarray:
 
 
 def split_rows(frame: pl.DataFrame, positions: np.ndarray) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows that are not at `positions`, and those that are.
+    """The rows that are not at `positions`, and the rows that are.
 
     >>> [part.rows() for part in split_rows(pl.DataFrame({"a": [5, 6, 7]}), np.array([1]))]
     [[(5,), (7,)], [(6,)]]
@@ -34,8 +34,8 @@ def split_rows(frame: pl.DataFrame, positions: np.ndarray) -> tuple[pl.DataFrame
 
 
 def add_up(frame: pl.DataFrame, same: Sequence[str]) -> pl.DataFrame:
-    """Rows equal in the columns `same` as a single row with their summed weight and greatest order, in the order of
-    first appearance; rows of weight 0 are dropped.
+    """Merges rows that are equal in the columns `same` into one row with the sum of their weights and their greatest
+    order, in the order of first appearance; drops rows of weight 0.
 
     >>> add_up(pl.DataFrame({"a": [1, 2, 1], "__weight": [1, 1, -1], "__order": [3, 4, 5]}), ["a"]).rows()
     [(2, 1, 4)]

@@ -1,9 +1,9 @@
-"""How many distinct values there are, from how many coupons they have: a sketch that hardly grows with the values.
+"""Estimates the number of distinct values from the number of their coupons: a sketch that hardly grows with the values.
 
-A value has one of m registers and a level, both bits of its hash: level k with probability 2^-k. Its coupon is
-(register, level). This is probabilistic counting (Flajolet, Martin 1985); the estimate from the number of coupons alone
-is ICON (Lang, "Back to the future: an even more nearly optimal cardinality estimation algorithm", 2017), whose standard
-error is ln 2 / √m. That number is a COUNT(DISTINCT coupon), so it follows rows that leave as well as rows that come.
+The hash of a value gives it one of m registers and a level, which is k with probability 2^-k. Its coupon is the pair
+(register, level). This is probabilistic counting (Flajolet, Martin 1985). The estimate uses only the number of distinct
+coupons: this is ICON (Lang, "Back to the future: an even more nearly optimal cardinality estimation algorithm", 2017),
+whose standard error is ln 2 / √m. That number is a COUNT(DISTINCT coupon), so rows that leave are handled as well.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import pyarrow as pa
 from operators.kernels.canonical_zero import canonical_zero
 from operators.kernels.random_fraction import splitmix
 
-#: The levels; the last one has all values with that many bits 0 or more.
+#: The number of levels; the last one includes all higher ones.
 LEVELS = 32
-#: The standard error of an estimate, times the root of the number of registers.
+#: The relative standard error of an estimate, times the square root of the number of registers.
 STANDARD_ERROR = math.log(2)
-#: So many standard errors are the half-width of an interval with 95 of 100 estimates.
+#: The half-width, in standard errors, of an interval that contains 95 of 100 estimates.
 _QUANTILE = 1.96
 _SALT, _LOW, _START = 91, np.uint64(2**32 - 1), np.zeros(1, np.uint64)
 #: The estimates at which the expected number of coupons is tabulated: from 1 to 2^45, 64 for each doubling.
@@ -32,7 +32,7 @@ _STEPS, _MOST = 64, 45
 
 
 def registers(error: float) -> int:
-    """The registers whose estimates are within a relative error, or off by one, in 95 of 100 cases.
+    """The number of registers with which 95 of 100 estimates are within a relative error, or off by one.
 
     >>> registers(0.05), registers(0.01)
     (739, 18458)
@@ -41,7 +41,7 @@ def registers(error: float) -> int:
 
 
 def expected_coupons(values: float, count: int) -> float:
-    """The expected number of coupons of `count` registers that distinct values occupy.
+    """The expected number of different coupons that distinct values have with `count` registers.
 
     >>> round(expected_coupons(100, 1024), 1), round(expected_coupons(10**6, 1024))
     (98.4, 10511)
@@ -68,7 +68,7 @@ def _table(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def coupons_of(columns: Sequence[pl.Series], count: int) -> np.ndarray:
-    """The coupon (int64) of each row's values among those of `count` registers; that of NULL means nothing.
+    """The coupon (int64) of each row's values with `count` registers; the coupon of a row with NULL is meaningless.
 
     >>> coupons_of([pl.Series(["a", "b", "a"])], 1024).tolist()
     [41473, 6273, 41473]
@@ -82,8 +82,8 @@ def coupons_of(columns: Sequence[pl.Series], count: int) -> np.ndarray:
 
 
 def numbers_of(values: pl.Series) -> np.ndarray:
-    """A 64-bit number for each value, the same in every process and version: an integer, a time and a float its bits
-    (0.0 and -0.0 being one), text and bytes a hash. Nested values have none."""
+    """A 64-bit number for each value, the same in every process and version: the bits of an integer, a time or a float
+    (0.0 and -0.0 have the same), a hash of text or bytes. Nested values are not supported."""
     if values.dtype.is_float():
         zeroed = values.to_frame("value").select(canonical_zero(pl.col("value").cast(pl.Float64)))["value"]
         filled = zeroed.fill_null(0.0).to_numpy()

@@ -1,4 +1,4 @@
-"""Joins by equal values, in which NULL equals NULL and NaN equals NaN."""
+"""Equi-joins of frames in which NULL equals NULL and NaN equals NaN."""
 
 from __future__ import annotations
 
@@ -33,14 +33,13 @@ def equal_join(
 def equal_pairs(
     left: pl.DataFrame, right: pl.DataFrame, left_keys: Sequence[str], right_keys: Sequence[str]
 ) -> pl.DataFrame:
-    """All pairs of rows of two frames with disjoint columns whose keys are the same, with the columns of both; without
-    keys all pairs.
+    """All pairs of rows with equal keys (without keys: all pairs) of two frames with disjoint columns, side by side.
 
     >>> nan = pl.DataFrame({"a": [float("nan")]})
     >>> equal_pairs(nan, nan.rename({"a": "b"}), ["a"], ["b"]).rows()
     [(nan, nan)]
     """
-    # The constant has the effect that it has above; without keys it is the only one.
+    # The constant makes NaN equal NaN, as above; without keys it is the only join column.
     one, two = _SAME, f"{_SAME}_right"
     same = pl.lit(0, pl.Int8)
     joined = left.with_columns(same.alias(one)).join(

@@ -1,4 +1,5 @@
-"""Numbers rounded to fewer places. Polars raises where a decimal of 38 digits gets one more before the point."""
+"""Rounds numbers to fewer decimal places, also decimals of 38 digits, for which Polars raises an error if rounding adds
+a digit before the point."""
 
 from __future__ import annotations
 
@@ -7,16 +8,16 @@ from functools import partial
 
 import polars as pl
 
-#: The directions of rounding: half away from zero, to less, to more, to zero.
+#: The directions of rounding: to nearest with half away from zero, down, up, towards zero.
 _DIRECTIONS = {"half": ROUND_HALF_UP, "floor": ROUND_FLOOR, "ceil": ROUND_CEILING, "trunc": ROUND_DOWN}
 #: The most digits that a decimal has.
 _MOST = 38
-#: More digits than a sum of two such numbers has.
+#: The precision for intermediate results: more digits than the sum of two decimals has.
 _WIDE = 80
 
 
 def rounded(value: pl.Expr, precision: int, places: int, direction: str, target: pl.DataType) -> pl.Expr:
-    """The decimals of a precision with so many places behind the point, as `target`; NULL where that has no such value.
+    """Rounds decimals of a precision to `places` after the point, as `target`; NULL if the result does not fit it.
 
     >>> full = pl.Series([Decimal("9" * 37 + ".5"), Decimal("-1.5"), None], dtype=pl.Decimal(38, 1))
     >>> pl.select(rounded(pl.lit(full), 38, 0, "half", pl.Decimal(38, 0))).to_series().to_list()
@@ -29,7 +30,7 @@ def rounded(value: pl.Expr, precision: int, places: int, direction: str, target:
 
 
 def by_polars(value: pl.Expr, places: int, direction: str) -> pl.Expr:
-    """The numbers with so many places behind the point, of whole ones for floor and ceil, in their own type."""
+    """Rounds numbers to `places` after the point, or to integers for floor and ceil; the type stays the same."""
     if direction == "floor":
         return value.floor()
     if direction == "ceil":

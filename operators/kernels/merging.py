@@ -1,15 +1,15 @@
-"""The primitives of LSM runs: merging sorted columns, and estimating from a sample that a run is mostly dead."""
+"""Primitives for runs that are merged as in an LSM tree: distinct, repeated and merged values of sorted columns."""
 
 from __future__ import annotations
 
 import numpy as np
 
-#: A run is merged into the next older one when that is less than this many times as large.
+#: A run is merged into the next older run if that is less than MERGE_RATIO times as large.
 MERGE_RATIO = 2
 
 
 def distinct_sorted(hashes: np.ndarray) -> np.ndarray:
-    """The distinct values in ascending order, several times as fast as `numpy.unique`.
+    """The distinct values in ascending order; several times faster than `numpy.unique`.
 
     >>> distinct_sorted(np.array([3, 1, 3])).tolist()
     [1, 3]
@@ -36,7 +36,7 @@ def repeated(ordered: np.ndarray) -> np.ndarray:
 
 
 def merge_order(elder: np.ndarray, younger: np.ndarray) -> np.ndarray:
-    """The places that sort the concatenation of two sorted columns; of equal values the elder's come first.
+    """The indexes that sort the concatenation of two sorted columns; of equal values those of `elder` come first.
 
     >>> merge_order(np.array([1, 3]), np.array([1, 2])).tolist()
     [0, 2, 3, 1]

@@ -1,5 +1,5 @@
-"""Numbers rounded to few of them, each within a relative error of the number it stands for: a histogram whose buckets
-grow with the values, for percentiles (Masson, Rim, Lee: "DDSketch", VLDB 2019)."""
+"""Rounds numbers to the values of buckets, within a relative error, for percentiles. The buckets form a histogram and
+are wider for greater values (Masson, Rim, Lee: "DDSketch", VLDB 2019)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from functools import lru_cache
 
 import numpy as np
 
-#: Floats nearer to 0 than this are 0.
+#: Floats nearer to 0 than this are rounded to 0.
 _LEAST = 2.0**-1022
-#: The part of an error that is used, so that rounding of floats does not exceed it.
+#: The fraction of the allowed error that is used; the rest covers rounding of floats.
 _INSIDE = 1 - 1e-12
-#: The least error, for which there are 700 000 buckets.
+#: The least error, which needs 700 000 buckets.
 LEAST_ERROR = 0.001
 
 
 def near_floats(values: np.ndarray, error: float) -> np.ndarray:
-    """A float within the relative error of each, never descending as the values ascend; NaN and the infinities are as
-    they are.
+    """For each value a float within the relative error of it. The result is monotonic; NaN and the infinities do not
+    change.
 
     >>> near = near_floats(np.array([0.0, 1.0, 1.01, -7.5, np.inf]), 0.05)
     >>> bool((np.abs(near[:4] - [0, 1, 1.01, -7.5]) <= [0, 0.05, 0.0505, 0.375]).all()), bool(near[1] == near[2])
@@ -31,7 +31,7 @@ def near_floats(values: np.ndarray, error: float) -> np.ndarray:
 
 
 def near_integers(values: np.ndarray, error: float) -> np.ndarray:
-    """As `near_floats`, rounded to integers: half of the error is that of rounding, so small numbers stay as they are.
+    """As `near_floats`, rounded to integers. Half of the error is left for this rounding, so small numbers are exact.
 
     >>> near_integers(np.array([3.0, 19.0, 1000.0]), 0.05).tolist()
     [3.0, 19.0, 1020.0]
@@ -41,7 +41,7 @@ def near_integers(values: np.ndarray, error: float) -> np.ndarray:
 
 
 def buckets(error: float, decades: float, *, whole: bool = False) -> int:
-    """How many buckets the positive numbers of so many powers of ten have; `whole`: those of `near_integers`.
+    """How many buckets positive numbers over a range of `decades` powers of ten have; `whole`: for `near_integers`.
 
     >>> buckets(0.01, 6), buckets(0.01, 6, whole=True)
     (691, 1382)
@@ -52,7 +52,7 @@ def buckets(error: float, decades: float, *, whole: bool = False) -> int:
 
 @lru_cache(maxsize=16)
 def _bounds(error: float) -> np.ndarray:
-    """The upper bounds of the buckets. They are products of floats alone, which are the same on every machine."""
+    """The upper bounds of the buckets. They are computed only by multiplying floats, so every machine has the same."""
     inside = error * _INSIDE
     ratio, bound, found = (1 + inside) / (1 - inside), _LEAST, []
     while math.isfinite(bound):

@@ -35,7 +35,7 @@ def points_of(values: pl.Series) -> np.ndarray:
 
 
 def float_points(values: np.ndarray) -> np.ndarray:
-    """The points of float64 values: their bits, with all but the sign inverted for negative numbers.
+    """The points of float64 values: their bits, with all bits but the sign inverted for negative numbers.
 
     >>> floats_of(float_points(np.array([-1.5, 0.0, 2.0]))).tolist()
     [-1.5, 0.0, 2.0]
@@ -51,7 +51,7 @@ def floats_of(points: np.ndarray) -> np.ndarray:
 
 
 def saturating_add(points: np.ndarray, distance: int) -> np.ndarray:
-    """The points plus a distance, saturated at LEAST and GREATEST.
+    """The points plus a distance, clamped to LEAST and GREATEST.
 
     >>> saturating_add(np.array([GREATEST, 3]), 2).tolist() == [GREATEST, 5]
     True
@@ -62,7 +62,7 @@ def saturating_add(points: np.ndarray, distance: int) -> np.ndarray:
 
 
 def first_at_least(values: np.ndarray, begin: np.ndarray, end: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """For each range [begin, end) in which the values ascend, the place of its first value ≥ `wanted`; `end` if none.
+    """For each range [begin, end) of ascending values, the index of its first value ≥ `wanted`; `end` if none.
 
     >>> first_at_least(np.array([1, 5, 2, 4]), np.array([0, 2]), np.array([2, 4]), np.array([2, 5])).tolist()
     [1, 4]
@@ -77,7 +77,7 @@ def first_at_least(values: np.ndarray, begin: np.ndarray, end: np.ndarray, wante
 
 
 def first_above(points: np.ndarray, begin: np.ndarray, end: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """For each range [begin, end) in which the points ascend, the place of its first point > `wanted`; `end` if none.
+    """For each range [begin, end) of ascending points, the index of its first point > `wanted`; `end` if none.
 
     >>> first_above(np.array([1, 3, 3]), np.array([0, 0]), np.array([3, 3]), np.array([1, 3])).tolist()
     [1, 3]
@@ -87,8 +87,8 @@ def first_above(points: np.ndarray, begin: np.ndarray, end: np.ndarray, wanted: 
 
 
 def expand_ranges(begin: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The places of ranges of consecutive integers, one range after the other: for each place the number of its range,
-    and the place. Range i is `begin[i]`, `begin[i] + 1`, … and has the length `counts[i]`.
+    """Expands ranges of consecutive integers, one after the other: for each integer the number of its range, and the
+    integer. Range i is `begin[i]`, `begin[i] + 1`, … and has the length `counts[i]`.
 
     >>> [part.tolist() for part in expand_ranges(np.array([4, 0]), np.array([2, 1]))]
     [[0, 0, 1], [4, 5, 0]]

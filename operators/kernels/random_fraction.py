@@ -1,4 +1,4 @@
-"""Reproducible pseudo-random numbers: a number in [0, 1) for each element, a function of the element alone."""
+"""Reproducible pseudo-random numbers in [0, 1): the number of an element depends only on the element."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DIGITS = 53
 
 
 def random_fractions(numbers: np.ndarray, salt: int) -> np.ndarray:
-    """A float64 in [0, 1) for each 64-bit integer, by the finaliser of splitmix64. Those of two salts are independent.
+    """A float64 in [0, 1) for each 64-bit integer, by the finaliser of splitmix64. Salts give independent numbers.
 
     >>> random_fractions(np.array([1, 2]), 0).round(3).tolist()
     [0.567, 0.591]

@@ -1,4 +1,4 @@
-"""Decimals from their unscaled values."""
+"""Converts unscaled values to decimals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conditions of DEFINE: which rows can be those of a variable."""
+"""The conditions of DEFINE: which rows a pattern variable can match."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from operators.patterns.navigation import Navigation
 from operators.patterns.search import Holds, Path, listed
 
 _HOLDS = "__holds"
-#: A row by its number, and its neighbours at the offsets that conditions look at; -1: there is none.
+#: The number of a row and those of its neighbours at the offsets that conditions read; -1 if there is none.
 Context = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A variable is a row for which the expression is TRUE, over its columns and the navigations. Those of the match
-    see the row itself as one of the variable."""
+    """A variable matches the rows for which `expression` is TRUE, over the row's columns and the navigations (values of
+    other rows). Navigations within the match treat the row itself as a row of the variable."""
 
     variable: str
     expression: Expression
@@ -29,13 +29,13 @@ class Condition:
 
     @property
     def local(self) -> bool:
-        """Whether it looks at the row and its neighbours alone."""
+        """Whether it reads only the row and its neighbours in the partition."""
         return all(navigation.neighbour for navigation in self.navigations)
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions over rows in their order. `time` is the column in which a match is at most `within` long."""
+    """The conditions over ordered rows. `time` is the column in which a match may extend over at most `within`."""
 
     conditions: Sequence[Condition]
     rows: pl.DataFrame
@@ -47,17 +47,17 @@ class Conditions:
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """How far away the neighbours are that local conditions look at; negative: before the row."""
+        """The offsets of the neighbours that local conditions read; negative: before the row."""
         looking = (nav for each in self.conditions if each.local for nav in each.navigations)
         return tuple(sorted({nav.place(0) for nav in looking}))
 
     def context(self, present: Sequence[int], at: int) -> Context:
-        """A row with its neighbours among the rows that are present."""
+        """The row at an index of the present rows, with its neighbours among them."""
         places = (at + offset for offset in self.offsets)
         return (present[at], *(present[place] if 0 <= place < len(present) else -1 for place in places))
 
     def prepare(self, contexts: Iterable[Context]) -> None:
-        """Evaluates the local conditions in these contexts, all together."""
+        """Evaluates the local conditions in these contexts, all in one batch."""
         wanted = list(dict.fromkeys(contexts))
         rows = self.rows[[context[0] for context in wanted]]
         for condition in (each for each in self.conditions if each.local):
@@ -70,7 +70,8 @@ class Conditions:
             self._local[condition.variable] = dict(zip(wanted, truth, strict=True))
 
     def over(self, present: Sequence[int]) -> Holds:
-        """Whether the rows that are present, by number, can be those of a variable; their contexts are prepared."""
+        """A test of whether a variable can match a row, given the numbers of the present rows. Their contexts must be
+        prepared."""
         others = {each.variable: each for each in self.conditions if not each.local}
 
         def holds(variable: str, at: int, start: int, path: Path) -> bool:
@@ -100,8 +101,8 @@ class Conditions:
         return times
 
     def _holds(self, condition: Condition, present: Sequence[int], at: int, start: int, path: Path) -> bool:
-        """One row at a time: what it looks at depends on the rows that were matched before. Equal questions are
-        answered once."""
+        """Evaluates a condition for a single row: which rows it reads depends on the rows matched before. Results are
+        cached by the rows that were read."""
         variables = [*listed(path), condition.variable]
         match = present[start : at + 1]
         asked: list[tuple[int, ...]] = []
@@ -122,13 +123,13 @@ class Conditions:
 
 
 def _physical(column: pl.Series) -> list[Any]:
-    """What Python has for the values: of times and decimals the integers that stand for them, as it has no times beyond
-    the year 9999, and would round sums of long decimals."""
+    """The values in Python. Times and decimals are their physical integers, because Python has no times beyond the year
+    9999 and would round sums of long decimals."""
     return (column if column.dtype.is_nested() else column.to_physical()).to_list()
 
 
 def _truth(frame: pl.DataFrame, condition: Condition) -> pl.Series:
-    """Where a condition is TRUE; a row for which it cannot be computed does not satisfy it."""
+    """Which rows satisfy a condition. A row for which the condition cannot be computed does not satisfy it."""
     needed = frame.select(sorted(columns(condition.expression))) if columns(condition.expression) else frame
     found, faults = evaluate(needed, {_HOLDS: condition.expression})
     return found[_HOLDS].fill_null(value=False) & faults.is_null()

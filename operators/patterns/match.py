@@ -1,4 +1,4 @@
-"""Match: the matches of a row pattern in each partition of a relation, SQL's MATCH_RECOGNIZE."""
+"""Match: finds the matches of a row pattern in each partition of a relation, as MATCH_RECOGNIZE in SQL."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _PLACE = "__place"
 
 @dataclass(frozen=True)
 class Match:
-    """match(A) at τ = the matches of a pattern in the rows of A at τ, partition by partition in an order.
+    """match(A) at τ = the matches of a pattern in the rows of A at τ, by partition, in the order of `order`.
 
-    The search goes from the first row to the last; at each row the preferred match is taken (ISO 9075-2, row pattern
-    recognition), and goes on as `skip` says. The output has for each match its last row (`every`: all its rows) with
-    the number of the match, the variable of the row, and the navigations. Rows that tie in the order are sorted by
-    arrival. Input and output are changes: a late row or a retraction corrects the matches that it changes. State: the
-    rows. A step reads the partitions that change; from one changed instant to the next only those attempts are made
-    anew that have looked at a changed row. Where an attempt is given up, its first row is in fault.
+    The search goes from the first row to the last. At each row it takes the preferred match (ISO 9075-2, row pattern
+    recognition), then continues as `skip` says. The output has for each match its last row (`every`: all its rows) with
+    the number of the match, the variable of the row, and the navigations (values of other rows). Rows that tie in the
+    order are sorted by arrival. Input and output are changes: a late row or a retraction corrects the matches that it
+    affects. State: the rows. A step reads the partitions that change; from one changed instant to the next it repeats
+    only the attempts that looked at a changed row. If an attempt is given up, its first row is a fault.
 
     >>> from operators.expressions import Column, call
     >>> from operators.patterns.pattern import parse_pattern
@@ -69,7 +69,7 @@ class Match:
     navigations: tuple[Navigation, ...] = ()
     every: bool = False
     skip: Skip = Skip()
-    #: The most units of the first column of the order between the first and the last row of a match.
+    #: The greatest distance between the first and the last row of a match, in units of the first column of the order.
     within: int | None = None
 
     @property
@@ -80,17 +80,17 @@ class Match:
 
     @property
     def append_only(self) -> bool:
-        """A later row may make a match longer."""
+        """False: a later row may make a match longer."""
         return False
 
     def keys(self, below: tuple[str, ...]) -> tuple[str, ...]:
-        """The partition and the number of the match, and if all rows are shown a key of these."""
+        """The partition and the number of the match; if all rows are shown, a key of the rows below and that number."""
         if not self.every:
             return (*self.partition, NUMBER)
         return tuple(dict.fromkeys((*below, NUMBER))) if below else ()
 
     def describe(self) -> str:
-        """Such as `Match by k in order of t: A UP+`."""
+        """A description such as `Match by k in order of t: A UP+`."""
         by = f" by {', '.join(self.partition)}" if self.partition else ""
         order = ", ".join(key.column + (" DESC" if key.descending else "") for key in self.order)
         rows = ", all rows" if self.every else ""
@@ -152,8 +152,8 @@ def _fault() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A match: its number, its rows by number, and their variables. `undecided`: a row at which the search was given
-    up."""
+    """A match: its number, the numbers of its rows, and their variables. `undecided`: no match, but a row at which the
+    search was given up."""
 
     number: int
     rows: tuple[int, ...]
@@ -166,7 +166,7 @@ _NOTHING = Found(0, (), ())
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A row of a match, by its place in it, that enters (weight 1) or leaves the output in a cell."""
+    """Row `at` of a match, which enters (weight 1) or leaves (-1) the output in a cell, an instant of a partition."""
 
     cell: int
     weight: int
@@ -190,7 +190,7 @@ class _Matches:
         return Search(program_of(self.match.pattern), self.match.skip, local, ahead, self.match.within is not None)
 
     def changes(self) -> Iterator[Change]:
-        """What changes from each cell to the next of its group."""
+        """The changes of the output from each cell to the next cell of its group."""
         conditions = Conditions(self.match.conditions, self.rows, self.match.order[0].column, self.match.within)
         conditions.prepare(self._contexts(conditions))
         tried: list[Attempt] = []
@@ -206,16 +206,16 @@ class _Matches:
             before, tried = present.copy(), fresh
 
     def _states(self) -> Iterator[tuple[int, list[int], int]]:
-        """The rows that are present in each cell, and how many at their beginning are the same as in the cell before.
-        The list changes from cell to cell."""
+        """For each cell, the rows that are present, and how many of the first ones are the same as in the cell before.
+        The same list is reused and changed for all cells."""
         present: list[int] = []
         for cell, (entering, leaving) in enumerate(self._moves):
-            if self.line.before[cell]:  # the rows that the group before still has are none of this one
+            if self.line.before[cell]:  # rows left in the list belong to the group before
                 present, leaving = [], []
             yield cell, present, _moved(present, entering, leaving)
 
     def _contexts(self, conditions: Conditions) -> Iterator[Context]:
-        """All contexts in which rows are looked at: those around the rows that enter or leave."""
+        """All contexts for which conditions are evaluated: those around the rows that enter or leave."""
         reach = max(map(abs, conditions.offsets), default=0)
         for cell, present, _ in self._states():
             entering, leaving = self._moves[cell]
@@ -223,22 +223,22 @@ class _Matches:
                 places = set(range(len(present)))
             else:
                 moved = (bisect_left(present, row) for row in (*entering, *leaving))
-                further = reach + len(entering) + 1  # several copies of a row enter at one place
+                further = reach + len(entering) + 1  # several copies of a row enter at one index
                 around = (range(max(place - reach, 0), min(place + further, len(present))) for place in moved)
                 places = {at for each in around for at in each}
             yield from (conditions.context(present, at) for at in places)
 
     @cached_property
     def _moves(self) -> list[tuple[list[int], list[int]]]:
-        """The rows that enter and leave at each cell; several copies of a row one after the other."""
+        """The rows that enter and leave at each cell; a row is listed once for each of its copies."""
         counts = self.rows[WEIGHT].to_numpy()
         copies = np.repeat(np.arange(len(counts)), counts)
         enter, leave = (_by_cell(cells[copies], copies, self.line.size) for cells in (self.line.starts, self.line.ends))
         return list(zip(enter, leave, strict=True))
 
     def _difference(self, cell: int, old: Found, new: Found) -> Iterator[Change]:
-        """The rows that leave and enter as one match takes the place of another: those after what both have in common,
-        or the last ones."""
+        """The rows that leave and enter when a match replaces another: those after the common beginning of both or, if
+        only last rows are shown, the last ones."""
         if old == new:
             return
         same = 0
@@ -252,7 +252,7 @@ class _Matches:
 
 
 def _found(tried: list[Attempt], present: list[int], kept: int) -> list[Found]:
-    """What attempts after the first `kept` ones have found. One that was given up is the last one."""
+    """The matches found by the attempts after the first `kept` ones. Only the last attempt can be undecided."""
     number = sum(attempt.variables is not None for attempt in tried[:kept])
     found = []
     for attempt in tried[kept:]:
@@ -266,8 +266,8 @@ def _found(tried: list[Attempt], present: list[int], kept: int) -> list[Found]:
 
 
 def _moved(present: list[int], entering: Sequence[int], leaving: Sequence[int]) -> int:
-    """Puts rows into the sorted list of those that are present, and takes others out; returns how many rows at the
-    beginning are the same as before.
+    """Inserts rows into the sorted list of present rows and removes others; returns how many rows at the beginning are
+    the same as before.
 
     >>> rows = [1, 3, 5]
     >>> _moved(rows, [4, 4], [5]), rows

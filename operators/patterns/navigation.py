@@ -1,4 +1,4 @@
-"""Navigations: values of other rows of a match, which conditions and measures look at."""
+"""Navigations: values that conditions and measures read from other rows, such as PREV, FIRST and aggregates."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Kind = Literal["prev", "next", "first", "last", "count", "sum", "avg", "min", "m
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
-    """A value that a row has because of other rows.
+    """A value that a row gets from other rows.
 
-    `prev` and `next` look `offset` rows before or after the row in the partition, whether these match or not. The
-    others look at the rows of a match up to the row, or of those at the ones of `variable` ("" is every row): at the
-    first or last one (`offset` rows further inside), or at all of them. `column` "" counts rows.
+    `prev` and `next` read the row `offset` rows before or after in the partition, whether it matches or not. The other
+    kinds read the rows of the match up to the present row, only those of `variable` if it is not "": the first or the
+    last of them (or the one `offset` rows further inside), or all of them. A `count` of column "" counts rows.
     """
 
     name: str
@@ -38,15 +38,15 @@ class Navigation:
 
     @property
     def neighbour(self) -> bool:
-        """Whether it looks at the partition and not at the match."""
+        """Whether it reads a row of the partition that need not be in the match."""
         return self.kind in ("prev", "next")
 
     def place(self, at: int) -> int:
-        """The place of the row of the partition that it looks at from another one."""
+        """The index in the partition of the row that `prev` or `next` reads from the row at an index."""
         return at - self.offset if self.kind == "prev" else at + self.offset
 
     def rows_of(self, variables: Sequence[str], end: int | None = None) -> list[int]:
-        """Which of the first `end` rows of a match it looks at, by their places in it.
+        """The indexes of the rows that it reads, among the first `end` rows of a match.
 
         >>> last = Navigation("x", "last", "v", pa.int64(), "A", 1)
         >>> last.rows_of("AABA"), last.rows_of("AB"), Navigation("n", "count", "", pa.int64(), "A").rows_of("ABA")
@@ -58,8 +58,8 @@ class Navigation:
         return list(islice(listed, self.offset, self.offset + 1) if self.kind in ("first", "last") else listed)
 
     def value(self, column: pl.Series, physical: Sequence[Any], rows: Sequence[int]) -> pl.Series | None:
-        """Its value for some rows, as a column of one row, given its column and what Python has for its values: of
-        times and decimals the integers that stand for them. None where a sum is outside its type.
+        """Its value over some rows, as a column of one row. `physical` has the values of `column` in Python, with times
+        and decimals as integers. None if a sum is outside the range of its type.
 
         >>> total = Navigation("s", "sum", "v", pa.int64())
         >>> numbers = pl.Series([1, None, 3])
@@ -95,8 +95,8 @@ class Navigation:
         return None if outside else self._one(total)
 
     def values(self, rows: pl.DataFrame, looked_at: Sequence[Sequence[int]]) -> tuple[pl.Series, pl.Series]:
-        """Its value for each list of places of rows; NULL (of a count 0) for an empty one, and where a sum is outside
-        its type, which the second series says."""
+        """Its value for each list of row indexes, and whether that is outside the range of its type. The value is NULL
+        if it is outside, and for an empty list, for which a count is 0."""
         places = pl.Series("rows", looked_at, dtype=pl.List(pl.Int64))
         if self.kind == "count" and not self.column:
             counts = places.list.len().cast(polars_type(self.type))
@@ -109,7 +109,8 @@ class Navigation:
         return shown.cast(polars_type(self.type)), every["outside"].fill_null(value=False)
 
     def _by_entry(self, found: pl.DataFrame) -> pl.DataFrame:
-        """The value of each entry, and whether it is outside its type. Sums and means are those of SUM and AVG."""
+        """The value of each entry, and whether it is outside the range of its type. Sums and means are computed as SUM
+        and AVG do."""
         if self.kind not in ("sum", "avg"):
             value = _picked(self.kind, found.schema["value"]).alias(self.name)
             return found.group_by("entry").agg(value, pl.lit(value=False).alias("outside"))
@@ -123,7 +124,7 @@ class Navigation:
 
 
 def _rank(value: Any) -> tuple[bool, Any]:
-    """NaN is the greatest number."""
+    """A sort key by which NaN is the greatest number."""
     return value != value, value
 
 

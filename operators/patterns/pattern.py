@@ -1,4 +1,4 @@
-"""Row patterns: regular expressions over pattern variables, their notation, and the programs that match them."""
+"""Row patterns: regular expressions over pattern variables, their parser, and the programs that match them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Literal
 
 from operators.core.errors import UserError
 
-#: The most instructions of a program: bounds such as {1,1000} are written out.
+#: The most instructions of a program: repetitions such as {1,1000} are expanded.
 MOST_INSTRUCTIONS = 2_000
-#: The most parts of PERMUTE, which stands for all their orders.
+#: The most parts of PERMUTE, which is replaced by all orders of its parts.
 MOST_PERMUTED = 5
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _TOKEN = re.compile(r'\s*([A-Za-z_]\w*|"(?:[^"]|"")*"|\d+|\S)')
@@ -40,7 +40,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A part `least` to `most` times (None: without bound); as often as possible, or if `reluctant` as rarely."""
+    """A part `least` to `most` times (None: unbounded): as often as possible or, if `reluctant`, as rarely."""
 
     part: Pattern
     least: int
@@ -60,8 +60,9 @@ Pattern = Variable | Sequence | Choice | Repeat | Anchor
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A step of a program: `row` takes a row for a variable; `split` goes on at `first`, and at `second` if that fails;
-    `start` and `end` hold at the ends of the partition; `match` has found a match."""
+    """A step of a program. `row` consumes a row that a variable matches; `split` continues at `first` and, if that
+    fails, at `second`; `jump` continues at `first`; `start` and `end` succeed only at the start or end of the
+    partition; `match` ends with a match."""
 
     kind: Literal["row", "split", "jump", "start", "end", "match"]
     variable: str = ""
@@ -70,7 +71,7 @@ class Instruction:
 
 
 def parse_pattern(text: str) -> Pattern:
-    """The pattern of a text. Raises UserError.
+    """Parses a pattern. Raises UserError if the text is not a pattern, if it can match no rows, or if it is too long.
 
     >>> parse_pattern("A b+? (C | D){2,}").parts[1]
     Repeat(part=Variable(name='B'), least=1, most=None, reluctant=True)
@@ -96,7 +97,7 @@ def variables(pattern: Pattern) -> list[str]:
 
 
 def can_be_empty(pattern: Pattern) -> bool:
-    """Whether a pattern matches no row at all."""
+    """Whether a pattern can match an empty sequence of rows."""
     match pattern:
         case Variable():
             return False
@@ -167,7 +168,7 @@ def _compile(pattern: Pattern, steps: list[Instruction]) -> None:
 
 
 def _choice(parts: tuple[Pattern, ...], steps: list[Instruction]) -> None:
-    """Splits before all parts but the last, and jumps behind the last one after all others."""
+    """Writes a split before each part except the last, and a jump past the last part after each other part."""
     leaving: list[int] = []
     for part in parts[:-1]:
         at = len(steps)
@@ -310,7 +311,7 @@ class _Parser:
 
 
 def variable_name(text: str) -> str:
-    """The name of a variable as it is compared: in upper case unless it is quoted.
+    """The name of a variable as it is compared: in upper case, or unchanged if it is quoted.
 
     >>> variable_name("up"), variable_name('"up"')
     ('UP', 'up')

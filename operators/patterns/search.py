@@ -1,4 +1,4 @@
-"""The search for matches in the rows of a partition, which redoes only what a change of the rows can change."""
+"""The search for matches in the rows of a partition. After a change it repeats only attempts that may be affected."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Literal
 
 from operators.patterns.pattern import Instruction
 
-#: The most steps of one attempt whose conditions look at the match so far: all ways may have to be tried. Others
-#: visit each step once for each row.
+#: The most steps of an attempt if conditions depend on the match so far, because all paths may have to be tried. Other
+#: attempts visit each step at most once for each row.
 MOST_STEPS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """AFTER MATCH SKIP: where the search goes on: behind the last row, at the row after the first, or at the first or
+    """AFTER MATCH SKIP: where the search continues: after the last row, at the row after the first, or at the first or
     last row of a variable."""
 
     to: Literal["past", "next", "first", "last"] = "past"
@@ -24,9 +24,8 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt to match from row `start` on: the variables of the consecutive rows of the match (None: there is
-    none), and up to which row, included, it has looked. `undecided`: it was given up after `MOST_STEPS`, and so was the
-    search in all rows after it."""
+    """An attempt to match from row `start` on: the variables of the consecutive rows of the match (None: no match), and
+    the last row that it has looked at. `undecided`: it was given up after `MOST_STEPS`, and the search ends there."""
 
     start: int
     variables: tuple[str, ...] | None
@@ -34,22 +33,22 @@ class Attempt:
     undecided: bool = False
 
 
-#: Variables of the rows so far, the last one first: (variables before, variable), None for none.
+#: The variables of the rows matched so far, as a linked list from the last one: (path before, variable); None if empty.
 Path = tuple["Path", str] | None
-#: Where an attempt is: the number of a step, the next row, and the path to it.
+#: The state of an attempt: the number of a step, the next row, and the path to it.
 State = tuple[int, int, Path]
 _LOOKING = ("row", "start", "end")
-#: States (step, row) that lead nowhere, with the last row that was looked at to know it.
+#: States (step, row) from which no match follows, with the last row that was read to find that out.
 Failed = dict[tuple[int, int], int]
-#: Whether a row can be the next one of a variable, given the first row of the attempt and the path to it.
+#: Whether a variable can match a row next, given the first row of the attempt and the path to the row.
 Holds = Callable[[str, int, int, Path], bool]
 
 
 @dataclass(frozen=True)
 class Search:
-    """A search by a program. `local` says that no condition depends on other rows of the match, so that no state is
-    visited twice in an attempt, and `timed` that matches are limited in length: otherwise a state that failed in one
-    attempt fails in all. `ahead` is how many rows after a row its condition looks at."""
+    """A search by a program. `local`: no condition depends on other rows of the match, so that no state need be visited
+    twice in an attempt. `timed`: matches are limited in time. If they are not, a state that failed in one attempt fails
+    in all. `ahead` is how many rows after a row its condition reads."""
 
     program: Sequence[Instruction]
     skip: Skip = Skip()
@@ -58,8 +57,8 @@ class Search:
     timed: bool = False
 
     def attempts(self, count: int, holds: Holds, before: Sequence[Attempt] = (), same: int = 0) -> list[Attempt]:
-        """All attempts in `count` rows, in the order of their first rows. `before` are those in a sequence of rows that
-        has the first `same` ones in common with this one: they are taken over as far as they looked at nothing else.
+        """All attempts in `count` rows, in the order of their first rows. `before` are the attempts in an earlier state
+        of the rows. The first `same` rows have not changed since: attempts that looked only at these are reused.
 
         >>> from operators.patterns.pattern import parse_pattern, program_of
         >>> rows = "abbcab"
@@ -81,7 +80,7 @@ class Search:
         return done
 
     def attempt(self, start: int, count: int, holds: Holds, failed: Failed) -> Attempt:
-        """The preferred match from a row on. `failed` gets the states of an attempt that fails."""
+        """The preferred match from a row on. The states of a failed attempt are added to `failed`."""
         states = _States(failed, start)
         open_: list[State] = [(0, start, None)]
         steps = 0
@@ -107,7 +106,8 @@ class Search:
         return Attempt(start, None, states.seen)
 
     def _after(self, attempt: Attempt) -> int:
-        """Where the search goes on. SKIP TO the row where the match began would never end: it goes on behind it."""
+        """The row at which the search continues, at least one after the first row of the match: to skip to the first
+        row would never end."""
         start, found = attempt.start, attempt.variables
         if found is None or self.skip.to == "next":
             return start + 1
@@ -129,7 +129,7 @@ class _States:
     visited: set[tuple[int, int]] = field(default_factory=set)
 
     def enters(self, number: int, at: int) -> bool:
-        """Whether a state is a new one."""
+        """Whether a state is new; adds it to the visited ones."""
         state = number, at
         if (last := self.failed.get(state)) is not None:
             self.seen = max(self.seen, last)
@@ -141,7 +141,7 @@ class _States:
 
 
 def _without_row(step: Instruction, number: int, at: int, count: int) -> tuple[int, ...]:
-    """Where a step that takes no row goes on, the preferred step last."""
+    """The steps that may follow a step that consumes no row, the preferred one last."""
     match step.kind:
         case "split":
             return step.second, step.first

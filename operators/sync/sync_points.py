@@ -10,14 +10,14 @@ import numpy as np
 from operators.core.delta import BEGINNING, FOREVER
 from operators.core.errors import UserError
 
-#: Instants are below it.
+#: A longer period would have no second point, because all instants are below FOREVER.
 _LONGEST_PERIOD = FOREVER
 _MOST_POINTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Periodic:
-    """The instants t with `t mod period` in `residues`, which are sorted, below the period and at least one.
+    """The instants t with `t mod period` in `residues`, which are sorted, below the period, and not empty.
 
     >>> Periodic(4, (0,)) & Periodic(6, (0,)), Periodic(4, (0,)) | Periodic(2, (1,))
     (Periodic(period=12, residues=(0,)), Periodic(period=4, residues=(0, 1, 3)))
@@ -36,7 +36,7 @@ class Periodic:
         """The points in both.
 
         Raises:
-            ValueError: they have no point in common.
+            ValueError: the two have no point in common.
         """
         own, others, period = self._over(other)
         if not own & others:
@@ -75,7 +75,7 @@ class Periodic:
         return within
 
     def numbers(self, instants: np.ndarray) -> np.ndarray:
-        """The number of the first point at or after each instant, where the first point of [0, period) has number 0.
+        """The number of the first point at or after each instant. The first point of [0, period) has number 0.
 
         >>> Periodic(10, (0, 4)).numbers(np.array([-1, 0, 1, 4, 5])).tolist()
         [0, 0, 1, 1, 2]

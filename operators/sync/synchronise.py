@@ -1,4 +1,4 @@
-"""Synchronisation: the input as of the last synchronisation point, ℜ[Sync](S) of SyncSQL section 3.1."""
+"""Synchronisation: a relation as of the last synchronisation point, ℜ[Sync](S) in SyncSQL section 3.1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from operators.sync.sync_points import Periodic
 class PeriodicSync:
     """sync(A) at τ = A at the last point ≤ τ. Stateless: both ends of an element are rounded up to the next point.
 
-    An element without a point in its interval is dropped. As starts move forward, they may lie beyond the move.
+    An element without a point in its interval is dropped. Because starts are rounded up, they may lie beyond the move.
 
     >>> seen = Delta(Delta.of([("+", {"a": 1}, 3)]).frame.with_columns(pl.lit(25, pl.Int64).alias(TO)))
     >>> PeriodicSync(Periodic(10)).step(seen, (), Move(0, 5)).delta.frame.select(FROM, TO).rows()
@@ -30,7 +30,7 @@ class PeriodicSync:
     points: Periodic
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
@@ -47,11 +47,11 @@ class PeriodicSync:
 
 @dataclass(frozen=True, slots=True)
 class EventSync:
-    """sync(A) at τ = A at the last point ≤ τ, and empty before the first; the points are the instants at which, net, a
-    row of `points` is inserted.
+    """sync(A) at τ = A at the last point ≤ τ, and empty before the first. The points are the instants at which, after
+    cancellation, a row of `points` is inserted.
 
-    A change waits for the first point at or after it and keeps its order. A start and a finite end are two changes.
-    State: the waiting changes by time, and the last point.
+    A change waits for the first point at or after it and keeps its order. The start and the finite end of an element
+    are two changes. State: the waiting changes by time, and the last point.
 
     >>> rows, points = Delta.of([("+", {"a": 1}, 3)]), Delta.of([("+", {"p": 0}, 7)])
     >>> sync = EventSync()
@@ -66,7 +66,7 @@ class EventSync:
         return (Trace("time"), Trace("time"))
 
     def step(self, left: Delta, points: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The changes that a point of the move makes visible."""
+        """The changes that become visible at points of the move."""
         waiting, last = traces
         changes = starts_and_ends(left)
         insertions = _insertions(points)
@@ -83,7 +83,7 @@ class EventSync:
 
 
 def _without_cancelled(delta: Delta) -> Delta:
-    """The changes without those that cancel. If all are insertions they stay apart, each with its own order."""
+    """The changes without those that cancel. If all are insertions they are not merged: each keeps its own order."""
     return delta if (delta.frame[WEIGHT] > 0).all() else delta.consolidate()
 
 
@@ -93,5 +93,5 @@ def _insertions(points: Delta) -> Delta:
 
 
 def _after(last: Trace) -> int:
-    """The instant below which changes are visible already, although a run may still hold them."""
+    """The instant below which all changes are visible already, although runs of the trace may still hold them."""
     return cast(int, last.runs[0].frame[FROM].item()) + 1 if last.runs else BEGINNING

@@ -18,7 +18,7 @@ _ALL, _ROW, _NEXT = "__all", "__row", "__next"
 
 @dataclass(frozen=True, slots=True)
 class Istream:
-    """A row is streamed at τ as many times as its multiplicity rises from τ - 1 to τ. Stateless, as instants are whole.
+    """Emits a row at τ as many times as its multiplicity rises from τ - 1 to τ. Stateless, as instants are integers.
 
     >>> changes = Delta.of([("+", {"a": 1}, 3), ("-", {"a": 1}, 5), ("+", {"a": 1}, 5), ("+", {"a": 1}, 5)])
     >>> Istream().step(changes, (), Move(0, 9)).delta.frame.select("a", FROM, WEIGHT).rows()
@@ -28,7 +28,7 @@ class Istream:
     operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
@@ -38,7 +38,7 @@ class Istream:
 
 @dataclass(frozen=True, slots=True)
 class Dstream:
-    """A row is streamed at τ as many times as its multiplicity falls from τ - 1 to τ. Stateless.
+    """Emits a row at τ as many times as its multiplicity falls from τ - 1 to τ. Stateless.
 
     >>> changes = Delta.of([("+", {"a": 1}, 3), ("-", {"a": 1}, 5)])
     >>> Dstream().step(changes, (), Move(0, 9)).delta.frame.select("a", FROM, WEIGHT).rows()
@@ -48,7 +48,7 @@ class Dstream:
     operator_version: ClassVar[int] = 1
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
@@ -58,11 +58,11 @@ class Dstream:
 
 @dataclass(frozen=True, slots=True)
 class Rstream:
-    """The whole relation is streamed at every point, from the first point at or after the first change.
+    """Emits the whole relation at every point, from the first point at or after the first change.
 
-    Rows that hold from BEGINNING are no change: they are streamed together with the rest. Rows that did not change at a
-    point have no provenance there, so all orders are 0. By definition the output and the work of a point are the size
-    of the relation. State: the relation, and the first change.
+    Rows that are valid from BEGINNING are not a change: they are emitted together with the rest. Rows that did not
+    change at a point have no provenance there, so all orders are 0. By definition, the output and the work at a point
+    are proportional to the size of the relation. State: the relation, and the first change.
 
     >>> stream = Rstream(Periodic(5))
     >>> rows = Delta.of([("+", {"a": 1}, 3)])
@@ -91,9 +91,10 @@ class Rstream:
         return Step(streamed, (held.append(keyed, move.end), first))
 
     def _streamed(self, delta: Delta, held: Trace, move: Move) -> Delta:
-        """The relation at each point of the move: stored elements and changes, from the first point at or after each.
+        """The relation at each point of the move, from stored elements and changes; each is seen from the first point
+        at or after its start.
 
-        Only points at which the relation has rows are computed, as with points every millisecond most have none.
+        Only points at which the relation has rows are computed: with a point every millisecond, most have none.
         """
         before = held.delta().frame
         frames = [before.select(delta.frame.columns), delta.frame] if before.width else [delta.frame]

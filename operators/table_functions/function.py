@@ -1,7 +1,7 @@
-"""A table function: an operator that queries name in FROM, `NAME(TABLE relation PARTITION BY …, argument, …)`.
+"""The interface of table functions: operators that queries call in FROM, `NAME(TABLE relation PARTITION BY …, …)`.
 
-It says of itself what the planner has to know of an operator, so that a new one is a class here and a line in the
-registry: no case in the parser, the binder, the optimizer or the lowering knows it.
+A table function describes itself to the planner. A new one therefore needs only a class in this package and a line in
+the registry, and no case in the parser, the binder, the optimizer or the lowering.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from operators.expressions import Column, Literal
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a call: the columns of PARTITION BY, those of `DESCRIPTOR(…)`, and constants, in their order.
+    """The arguments of a call: the columns of PARTITION BY, those of `DESCRIPTOR(…)`, and the constants, in order.
 
-    `partition` begins with the columns that tell the bindings of a correlated query apart, if there are any.
+    In a correlated query, `partition` begins with the columns that distinguish the bindings of the outer rows.
     """
 
     partition: tuple[str, ...] = ()
@@ -30,22 +30,23 @@ class Arguments:
 
 
 class Applicable(Protocol):
-    """An operator (see `operators.core.operator.Operator`) that knows its schema and where its rows have to be."""
+    """An operator (see `operators.core.operator.Operator`) that knows its schema and how its input is partitioned."""
 
     @property
     def operator_version(self) -> int:
-        """As of any operator; it may depend on the fields."""
+        """The version, as of any operator; it may depend on the fields."""
         ...
 
     @property
     def partition(self) -> tuple[str, ...] | None:
-        """The columns by which rows are brought to one target; None: each row is looked at by itself, and the operator
-        has no state."""
+        """The columns by which rows are distributed over targets (parallel instances). None: each row is processed by
+        itself, and the operator has no state."""
         ...
 
     #: Whether the columns that it adds are all of its output.
     replaces: ClassVar[bool]
-    #: Whether it gives elements an end; else those of its output have none, without a state that of their input.
+    #: Whether it gives elements an end. If not, output elements have no end or, if the operator is stateless, that of
+    #: their input.
     ends: ClassVar[bool]
 
     @property
@@ -55,19 +56,19 @@ class Applicable(Protocol):
 
     @property
     def append_only(self) -> bool:
-        """Whether the output of a relation of which no row is ever retracted is such a relation, too."""
+        """Whether the output never retracts a row if the input never does."""
         ...
 
     def keys(self, below: tuple[str, ...]) -> tuple[str, ...]:
-        """A key of the output, given one of the input; () if none is known."""
+        """A key of the output, given a key of the input; () if none is known."""
         ...
 
     def describe(self) -> str:
-        """The call in EXPLAIN."""
+        """The text for EXPLAIN."""
         ...
 
     def traces(self) -> tuple[State, ...]:
-        """The empty traces it starts with."""
+        """The empty traces that the operator starts with."""
         ...
 
     def step(self, delta: Delta, traces: Any, move: Move) -> Step:
@@ -78,12 +79,12 @@ class Applicable(Protocol):
 class TableFunction(Applicable, Protocol):
     """An applicable operator that queries call by name."""
 
-    #: How it is called, for error messages: `DESCRIPTOR(low, high) [, step]`.
+    #: The syntax of its arguments, for error messages: `DESCRIPTOR(low, high) [, step]`.
     signature: ClassVar[str]
-    #: Whether it takes streams alone: relations of which no row is ever retracted.
+    #: Whether it takes only streams, relations that never retract a row.
     of_streams: ClassVar[bool]
 
     @classmethod
     def bound(cls, columns: pa.Schema, arguments: Arguments) -> Self:
-        """The operator of a call over a relation with some columns. Raises UserError for arguments that do not fit."""
+        """The operator of a call over a relation with these columns. Raises UserError if the arguments do not fit."""
         ...

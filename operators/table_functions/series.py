@@ -1,4 +1,4 @@
-"""Series: each row once for each number of a range that the row has in two columns."""
+"""Series: GENERATE_SERIES, which repeats each row for each number of a range that is given by two columns."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from operators.state.trace import Trace
 from operators.table_functions.function import Arguments
 
 VALUE = "value"
-#: A row in fault: a range of so many numbers is a mistake more often than a wish.
+#: The most numbers of a row. A row with more is a fault, because so large a range is usually a mistake.
 MOST_VALUES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Linear and stateless: Δσ(A) = σ(ΔA). Each row of A once for each number low, low + step, … up to and including
-    high, in a BIGINT column, intervals and weights kept. A row with low > high, or with a NULL in one of
-    them, has no output; one with more than `MOST_VALUES` numbers is in fault.
+    """σ(A) at τ = each row of A at τ once for each number low, low + increment, … up to and including high, in a BIGINT
+    column. Linear and stateless, Δσ(A) = σ(ΔA): intervals and weights are kept. A row with low > high, or with NULL in
+    one of them, has no output; a row with more than `MOST_VALUES` numbers is a fault.
 
     >>> rows = Delta.of([("+", {"k": "a", "low": 1, "high": 3}, 5)])
     >>> Series("low", "high").step(rows, (), Move(0, 9)).delta.frame.select("k", "value").rows()
@@ -54,17 +54,17 @@ class Series:
 
     @property
     def partition(self) -> None:
-        """None: it is stateless."""
+        """None: the operator is stateless."""
         return None
 
     @property
     def added(self) -> Sequence[pa.Field[Any]]:
-        """The number."""
+        """The column of the number."""
         return (pa.field(self.output, pa.int64(), nullable=False),)
 
     @property
     def append_only(self) -> bool:
-        """It is linear."""
+        """True: the operator is linear."""
         return True
 
     def keys(self, below: tuple[str, ...]) -> tuple[str, ...]:
@@ -72,11 +72,11 @@ class Series:
         return (*below, self.output) if below else ()
 
     def describe(self) -> str:
-        """Such as `GenerateSeries low to high by 2`."""
+        """A text such as `GenerateSeries low to high by 2`."""
         return f"GenerateSeries {self.low} to {self.high}" + (f" by {self.increment}" if self.increment != 1 else "")
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: it is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
@@ -87,7 +87,7 @@ class Series:
         faults = delta.frame.select(pl.when(length > MOST_VALUES).then(pl.lit(too_long))).to_series()
         kept, rejected = reject(delta, faults)
         rows = kept.frame.filter((low <= high).fill_null(False))
-        # the end is one past the last number, which may be the largest of all: ranges are made from 0 on
+        # ranges start from 0, because the end of a range, one past its last number, might exceed the range of BIGINT
         offsets = pl.int_ranges(0, ((high - low) // self.increment + 1), dtype=pl.Int64)
         numbered = rows.with_columns(offsets.alias(self.output)).explode(self.output)
         value = (low + pl.col(self.output) * self.increment).alias(self.output)

@@ -1,4 +1,4 @@
-"""Summarize: an index of where in a stream values occur, and how often (promising tuples, section 3)."""
+"""Summarize: an index of where in a stream a column's values occur, and how often (promising tuples, section 3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from operators.table_functions.function import Arguments
 
 
 class _Parameter(NamedTuple):
-    """A constant in the call, with its least and greatest value."""
+    """A constant argument of the call, with its least and greatest value."""
 
     name: str
     least: int
@@ -40,19 +40,19 @@ _PARAMETERS = (
 )
 
 
-#: The zones of the last granularity end with this: so are their ends within the instants, and what is added to them.
+#: The greatest length of a zone of the last granularity, so that all computed ends are valid instants.
 _LONGEST = 2**60
 
 
 @dataclass(frozen=True, slots=True)
 class Summarize:
     """summary(A) at τ = the cells of the zones of A that are closed by τ, each with the count sketch of a column's
-    values; and the tuples of A in these zones, as contents of rows.
+    values; and rows that contain the tuples of A in these zones.
 
     A cell is a zone of time and a bucket of values. At the finest granularity zones end where the stream changes; older
-    ones are added up, as `granularities` says. Tuples stay in the rows of their first zone until the last granularity
-    forgets them. The input is a stream. State: the tuples of the zone that is open, and the cells that are still to be
-    added up. A step reads the open zone only when a tick passes.
+    cells are merged into coarser ones, as `granularities` says. Tuples stay in the rows of their first zone until the
+    last granularity drops them. The input is a stream. State: the tuples of the open zone, and the cells that are still
+    to be merged. A step reads the open zone only when a tick, the smallest part of a zone, passes.
 
     >>> rows = Delta.of([("+", {"v": v}, v) for v in range(8)])
     >>> summary = Summarize("v", Granularities(4, 2, 2, zones=1), buckets=1)
@@ -70,12 +70,12 @@ class Summarize:
     column: str
     granularities: Granularities
     buckets: int
-    #: A tick that is less like its zone begins another one.
+    #: A tick whose values are less similar than this to those of the zone so far begins another zone.
     threshold: float = 0.5
 
     @classmethod
     def bound(cls, columns: pa.Schema, arguments: Arguments) -> Self:
-        """Raises UserError unless there are one column and three to five numbers in their ranges."""
+        """The operator of a call. Raises UserError unless it has one column and three to five numbers in range."""
         if len(arguments.columns) != 1 or arguments.partition:
             raise UserError("it needs one column, and has no PARTITION BY", hint="DESCRIPTOR(column)")
         kind = stored(arguments.columns[0].type)
@@ -99,35 +99,35 @@ class Summarize:
 
     @property
     def partition(self) -> tuple[str, ...]:
-        """(): a change of the stream is seen where all of it is."""
+        """(): all rows go to one target, because zones depend on the whole stream."""
         return ()
 
     @property
     def added(self) -> Sequence[pa.Field[Any]]:
-        """What is known of a cell."""
+        """The columns of a cell."""
         return FIELDS
 
     @property
     def append_only(self) -> bool:
-        """Cells are added up and forgotten."""
+        """False: cells are merged and dropped."""
         return False
 
     def keys(self, below: tuple[str, ...]) -> tuple[str, ...]:
-        """The place of a cell, and of a row of tuples within it."""
+        """The key of a cell, and of a row of tuples within it."""
         return KEY
 
     def describe(self) -> str:
-        """Such as `Summarize v in 16 buckets, granularity 1000 in 8 zones, collapse (4, 3)`."""
+        """A text such as `Summarize v in 16 buckets, granularity 1000 in 8 zones, collapse (4, 3)`."""
         of = self.granularities
         finest = f"granularity {of.length} in {of.zones} zones"
         return f"Summarize {self.column} in {self.buckets} buckets, {finest}, collapse ({of.rate}, {of.depth})"
 
     def traces(self) -> tuple[Trace, ...]:
-        """The tuples of the open zone, and cells by the instant at which they are added up."""
+        """The tuples of the open zone, and cells by the instant at which they are merged."""
         return Trace("time"), Trace("time")
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The cells of zones that are closed within the move, and the sums of those that are added up."""
+        """The cells of zones that are closed within the move, and the sums of cells that are merged."""
         waiting, cells = traces
         waiting = waiting.append(_each(delta), BEGINNING)
         made: list[Row] = []
@@ -142,7 +142,7 @@ class Summarize:
         return Cells(self.column, self.granularities, self.buckets)
 
     def _closed(self, tuples: pl.DataFrame, waiting: Trace, frontier: int) -> tuple[list[Row], Trace]:
-        """The rows of zones that are closed before a frontier, and the tuples that are in none."""
+        """The rows of the zones that are closed before a frontier, and the trace of the tuples in no closed zone."""
         hashes, instants = value_hashes(tuples[self.column]), tuples[FROM].to_numpy()
         zones = list(zones_of(instants, hashes, self.granularities, self.threshold, frontier))
         if not zones:
@@ -152,7 +152,7 @@ class Summarize:
         return rows, Trace("time").append(Delta(tuples[zones[-1].last :]), BEGINNING)
 
     def _collapsed(self, cells: Trace, fresh: list[Row], frontier: int) -> tuple[list[Row], Trace]:
-        """The sums of cells that are due before a frontier, and the cells that are left."""
+        """The sums of the cells that are to be merged before a frontier, and the trace of the remaining cells."""
         held = cells.append(_due(fresh), BEGINNING)
         if not held.runs or all(run.positions[0] >= frontier for run in held.runs):
             return [], held
@@ -168,7 +168,8 @@ class Summarize:
 
 
 def _instants(value: object) -> object:
-    """An interval in milliseconds; any other value as it is. UserError for one that has no fixed length."""
+    """An interval in milliseconds; any other value unchanged. Raises UserError for an interval without a fixed length
+    in milliseconds."""
     if not isinstance(value, Interval):
         return value
     if value.months or value.microseconds % 1_000:
@@ -186,5 +187,5 @@ def _each(delta: Delta) -> Delta:
 
 
 def _due(rows: list[Row]) -> Delta:
-    """Cells from the instant at which they are added up."""
+    """The cells as elements that begin at the instant at which they are merged."""
     return Delta(frame_of(rows).with_columns(pl.col(TO).alias(FROM)))

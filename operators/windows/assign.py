@@ -21,11 +21,11 @@ _OUTSIDE = "the window is outside the range of the column's type"
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """assign(A) at τ = each row of A at τ once for every window [start, end) that contains its `column`.
+    """assign(A) at τ = each row of A at τ once for every window [start, end) that contains the time in `column`.
 
     `hop` has the windows `[k·slide + offset, … + size)`, which are tumbling if slide = size. `cumulate` has, for every
     k, the windows that start at `k·size + offset` and are slide, 2·slide, … size long. Linear and stateless. A row
-    whose column is NULL is in no window. Sizes are in the unit of an integer column, in ms for times.
+    whose time is NULL is in no window. Sizes are in the unit of an integer column, in ms for times.
 
     >>> rows = Delta.of([("+", {"ts": 7}, 3)])
     >>> hop = Assign("hop", "ts", size=10, slide=5)
@@ -45,11 +45,11 @@ class Assign:
         assert self.kind == "hop" or self.size % self.slide == 0, "a cumulating window has a whole number of steps"
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """The time column as well."""
+        """The wanted columns and the time column."""
         return wanted | {self.column}
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
@@ -67,7 +67,7 @@ class Assign:
         return Step(Delta(assigned.select(columns)), (), reject(present, faults)[1])
 
     def _windows(self, values: np.ndarray, unit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The place of each row once for each of its windows, and the starts and ends of these windows."""
+        """The index of each row once for each of its windows, and the starts and ends of these windows."""
         size, slide, offset = self.size * unit, self.slide * unit, self.offset * unit
         stride = slide if self.kind == "hop" else size
         last = np.floor_divide(values - offset, stride) * stride + offset
@@ -84,8 +84,8 @@ class Assign:
 
 
 def instants_of(values: pl.Series) -> tuple[np.ndarray, int]:
-    """The values of a time column without NULLs as int64, and the number of their units in the unit of sizes, which is
-    ms for times and the integers' own unit for integers.
+    """The values of a time column without NULLs as int64, and how many of their units make one unit of window sizes:
+    1000 for dates and timestamps (µs per ms), 1 for integers.
 
     >>> import datetime
     >>> instants_of(pl.Series([datetime.date(1970, 1, 2)]))
@@ -98,12 +98,12 @@ def instants_of(values: pl.Series) -> tuple[np.ndarray, int]:
 
 
 def window_type(column: pl.DataType) -> pl.DataType:
-    """The type of the window columns: the column's own, TIMESTAMP for a DATE."""
+    """The type of the window columns: that of the time column, or TIMESTAMP for a DATE."""
     return pl.Datetime("us") if column == pl.Date else column
 
 
 def in_type(instants: np.ndarray, type_: pl.DataType) -> pl.Series:
-    """The inverse of `instants_of`: int64 values in a column type; NULL where they are out of its range."""
+    """The inverse of `instants_of`: int64 values as a column type; NULL if they are out of its range."""
     values = pl.Series(instants, dtype=pl.Int64)
     if type_ == pl.Datetime("us"):
         values = values.to_frame("at").select(pl.when(microseconds_in_range(pl.col("at"))).then("at")).to_series()

@@ -1,4 +1,4 @@
-"""Final: rows from the instant on from which they no longer change."""
+"""Final: delays rows until the instant from which on they no longer change, as EMIT FINAL requires."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True)
 class NetTrace(Trace):
-    """A trace by time that is consolidated: equal rows of an instant are a single element, and zeros are dropped.
+    """A consolidated trace by time: equal rows of an instant are a single element, and weights of zero are dropped.
 
     >>> trace = NetTrace("time").append(Delta.of([("+", {"a": 1}, 5), ("-", {"a": 1}, 5)]), 0)
     >>> sum(run.height for run in trace.runs)
@@ -30,9 +30,10 @@ class NetTrace(Trace):
 class Final:
     """final(A) at τ = the rows of A at τ with `bound + after ≤ τ`: an element [from, ∞) begins no earlier than that.
 
-    `bound` is an integer column. Input and output are changes. If rows do not change after their bound, as the results
-    of a window after its end, each is output once and stays. Changes that cancel before their bound are dropped, so the
-    state is the rows that wait. An element has the order 0, as it is caused by no record but by the passing of time.
+    `bound` is an integer column. Input and output are changes: elements without an end. If rows do not change after
+    their bound, such as the results of a window after its end, each is output once and stays. Changes that cancel
+    before their bound are dropped, so the state is the rows that wait. An output element has the order 0, because it is
+    caused by the passing of time and not by a record.
 
     >>> counts = Delta.of([("+", {"n": 1, "end": 9}, 3), ("-", {"n": 1, "end": 9}, 5), ("+", {"n": 2, "end": 9}, 5)])
     >>> final = Final("end")
@@ -49,7 +50,7 @@ class Final:
         return (NetTrace("time"),)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The rows whose bound is an instant of the move."""
+        """The changes that become final within the move."""
         (waiting,) = traces
         begins = pl.max_horizontal(FROM, pl.col(self.bound).cast(pl.Int64) + self.after)
         bounded = delta.frame.drop_nulls(self.bound).with_columns(begins.alias(FROM), pl.lit(0, pl.Int64).alias(ORDER))

@@ -17,8 +17,8 @@ _LOWER, _UPPER, _CONDITION, _ELEMENT, _REACH = "__lower", "__upper", "__conditio
 
 @dataclass(frozen=True, slots=True)
 class NowRange:
-    """Contains the instants τ with `lower ≤ τ < upper` (None: unbounded) if `condition` is TRUE (None: always). A range
-    with a NULL bound is empty. Bounds are BIGINT."""
+    """The instants τ with `lower ≤ τ < upper` (None: unbounded) if `condition` is TRUE (None: always). A range with a
+    NULL bound is empty. Bounds are BIGINT."""
 
     lower: Expression | None = None
     upper: Expression | None = None
@@ -27,10 +27,10 @@ class NowRange:
 
 @dataclass(frozen=True, slots=True)
 class NowFilter:
-    """σ(A) at τ = the rows of A at τ of which a range contains τ.
+    """σ(A) at τ = the rows of A at τ for which at least one of the `ranges` contains τ.
 
     Linear and stateless: an element [from, to) becomes the union of its intersections with the ranges of its row, as
-    disjoint pieces. A piece may start after the move. A row with a range in fault is rejected.
+    disjoint pieces. A piece may start after the move. A row for which a range cannot be computed is a fault.
 
     >>> import pyarrow as pa
     >>> from operators.expressions import Column, Literal, call
@@ -44,11 +44,11 @@ class NowFilter:
     ranges: tuple[NowRange, ...]
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """The columns of the ranges as well."""
+        """The wanted columns and those of the ranges."""
         return wanted.union(*map(columns, self._expressions().values()))
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
@@ -72,7 +72,7 @@ class NowFilter:
         return {name: expression for name, expression in named.items() if expression is not None}
 
     def _pieces(self, bounded: pl.DataFrame, number: int) -> pl.DataFrame:
-        """The nonempty intersections of the elements with a range."""
+        """The nonempty intersections of the elements with the range of a number."""
         range_ = self.ranges[number]
         # max_horizontal and min_horizontal skip NULLs, so NULL bounds are filtered out first.
         real = [pl.lit(True), *(pl.col(f"{part}{number}").is_not_null() for part in _bounds(range_))]

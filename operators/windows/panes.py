@@ -1,4 +1,4 @@
-"""Panes: merges rows that are in the same windows before they are multiplied by their windows."""
+"""Panes: merges rows that are in the same windows before `Assign` copies them once for each window."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from operators.core.operator import Move, Step
 from operators.state.trace import Trace
 from operators.windows.assign import instants_of
 
-#: Integers beyond this, and times so near to the first or last year, are kept as they are: they may have no windows,
-#: which is reported for each of their rows.
+#: Integers beyond _NEAR, and times within _CENTURY_US of the first or the last year, are not moved: they may have no
+#: windows, and `Assign` reports that for each row.
 _NEAR, _CENTURY_US = 2**61, 36_600 * DAY_US
 
 
@@ -23,10 +23,10 @@ _NEAR, _CENTURY_US = 2**61, 36_600 * DAY_US
 class Panes:
     """panes(A) at τ = A with the time in `column` moved back to the start of its pane `[k·width + offset, … + width)`.
 
-    Windows that begin and end where panes do contain a pane as a whole or not at all, so `Assign` gives the same rows
-    except for `column` (width = gcd(size, slide); Li et al., No Pane, No Gain, SIGMOD Record 34(1), 2005). Equal rows
-    of an instant are a single element with the greatest order. Linear and stateless. A row whose `column` is NULL is in
-    no pane. The width is in the unit of an integer column, in ms for times.
+    If windows begin and end where panes do, each contains a pane as a whole or not at all. `Assign` then returns the
+    same rows except for `column` (width = gcd(size, slide); Li et al., No Pane, No Gain, SIGMOD Record 34(1), 2005).
+    Equal rows of an instant become a single element with the greatest order. Linear and stateless. A row whose `column`
+    is NULL is in no pane and is dropped. The width is in the unit of an integer column, in ms for times.
 
     >>> rows = Delta.of([("+", {"ts": 7}, 10), ("+", {"ts": 8}, 10)])
     >>> Panes("ts", width=5).step(rows, (), Move(0, 20)).delta.frame.select("ts", "__weight").rows()
@@ -39,11 +39,11 @@ class Panes:
     offset: int = 0
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """Each element in its pane."""
+        """The elements, moved to the starts of their panes."""
         present = delta.frame.filter(pl.col(self.column).is_not_null())
         values, unit = instants_of(present[self.column])
         starts = values - np.mod(values - self.offset * unit, self.width * unit)

@@ -1,5 +1,4 @@
-"""RangedWindow: a time window whose size is chosen within a range while it runs (PIPES, Krämer's thesis, section
-21.3)."""
+"""RangedWindow: a time window whose size varies within a range while the query runs (Krämer's thesis, section 21.3)."""
 
 from __future__ import annotations
 
@@ -19,11 +18,12 @@ from operators.streams.settings import Settings, settings_at
 
 @dataclass(frozen=True, slots=True)
 class RangedWindow:
-    """window(S) at τ = the rows r of S with `from(r) ≤ τ ≤ from(r) + length(r)`, where the length of a row is that
-    which was set for the place of its record: `least` and a fraction of what `most` is more.
+    """window(S) at τ = the rows r of S with `from(r) ≤ τ ≤ from(r) + length(r)`. The length of a row is
+    `least + fraction · (most - least)`, with the fraction that is set for the offset of its record.
 
-    So the result is a function of the log and of the settings, which are logged before they count. They are no part of
-    the operator's identity: they are those of `query`. Without settings all rows stay for `most`. Stateless.
+    Settings are logged before they take effect, so the result is a function of the logs of the source and of the
+    settings. They are not part of the operator's identity, because they belong to `query`. Without settings all rows
+    stay for `most`. Stateless.
 
     >>> rows = Delta.of([("+", {"a": a}, a) for a in range(4)])
     >>> window = RangedWindow("o7", 10, 30).under(((0, 1.0), (2, 0.5)))
@@ -32,7 +32,7 @@ class RangedWindow:
     """
 
     operator_version: ClassVar[int] = 1
-    #: What the planner asks of an operator that it applies to a relation.
+    #: The properties for the planner, as in `operators.table_functions.function.Applicable`.
     partition: ClassVar[tuple[str, ...] | None] = None
     replaces: ClassVar[bool] = False
     ends: ClassVar[bool] = True
@@ -47,11 +47,11 @@ class RangedWindow:
         assert 0 <= self.least <= self.most
 
     def keys(self, below: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of its input."""
+        """The keys of the input."""
         return below
 
     def describe(self) -> str:
-        """As it is written in CQL."""
+        """The window as it is written in CQL."""
         return f"[Range Min {self.least} Max {self.most}]"
 
     def under(self, settings: Settings) -> RangedWindow:
@@ -67,7 +67,7 @@ class RangedWindow:
         return self.least + int(fraction * (self.most - self.least))
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:

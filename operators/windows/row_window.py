@@ -1,4 +1,4 @@
-"""RowWindow: CQL's `[Partition By … Rows N Slide L]`, the last rows of each partition of a stream (section 6.1.2)."""
+"""RowWindow: `[Partition By … Rows N Slide L]`, the last rows of each partition of a stream (CQL section 6.1.2)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _NUMBER, _COUNT, _GROUP, _PLACE = "__number", "__count", "__group", "__place"
 
 @dataclass(frozen=True, slots=True)
 class RowWindow:
-    """window(S) at τ = the rows number m - rows + 1 to m of each partition, where m is the last multiple of `slide` not
-    above the partition's number of rows up to τ.
+    """window(S) at τ = the rows with the numbers m - rows + 1 to m of each partition, where m is the greatest multiple
+    of `slide` that does not exceed the partition's number of rows up to τ.
 
     Rows are numbered by (from, order); a row of weight n is n rows. The input is insertions that are never retracted.
-    The row that makes the count a multiple of the slide causes what enters and leaves. State: the count of each
-    partition, and by number the rows that are in the window or will enter it; a step reads only rows that enter or
-    leave.
+    Rows enter and leave with the row that makes the count a multiple of the slide, and have its instant and order.
+    State: the count of each partition, and by number the rows that are in the window or will enter it. A step reads
+    only the rows that enter or leave.
 
     >>> window = RowWindow(1)
     >>> rows = Delta.of([("+", {"a": 1}, 3), ("+", {"a": 2}, 5)])
@@ -67,7 +67,7 @@ class RowWindow:
         return Step(changes, cast(tuple[Trace, ...], (self._counted(batch, counts, move), after)))
 
     def _arrived(self, delta: Delta) -> pl.DataFrame:
-        """The new rows, each copy on its own, sorted by partition, then by (from, order), then by a hash of the row."""
+        """The new rows, one for each copy, sorted by partition, then by (from, order), then by a hash of the row."""
         ties = key_hash(delta.frame, delta.columns) if delta.columns else pl.Series([0] * len(delta))
         grouped = delta.frame.with_columns(first_equal(delta.frame, self.partition).alias(_GROUP), ties.alias(_PLACE))
         ordered = grouped.sort(_GROUP, FROM, ORDER, _PLACE).drop(_PLACE)
@@ -92,7 +92,7 @@ class RowWindow:
         return joined[_COUNT].fill_null(0).to_numpy()
 
     def _known(self, arrived: pl.DataFrame, batch: _Batch, numbered: Accumulators) -> pl.DataFrame:
-        """The new rows, and the stored ones that enter or leave the window, with their partition and number."""
+        """The new rows, and the stored rows that enter or leave the window, with their partition and number."""
         row = [name for name in arrived.columns if name not in (*RESERVED, _GROUP)]
         groups = np.repeat(np.arange(len(batch.sizes)), batch.sizes)
         numbers = np.arange(arrived.height) - batch.firsts[groups] + batch.count[groups] + 1
@@ -120,7 +120,7 @@ class RowWindow:
     def _changes(
         self, delta: Delta, arrived: pl.DataFrame, batch: _Batch, known: pl.DataFrame, moves: tuple[np.ndarray, ...]
     ) -> Delta:
-        """The rows that enter and leave, with the instants and orders of the rows that cause it: row number n enters
+        """The rows that enter and leave, with the instants and orders of the rows that cause this. Row number n enters
         with row number ceil(n / slide) · slide."""
         group, number = known[_GROUP].to_numpy(), known[_NUMBER].to_numpy()
         instants, orders = arrived[FROM].to_numpy(), arrived[ORDER].to_numpy()
@@ -155,8 +155,9 @@ class RowWindow:
 
 @dataclass(frozen=True)
 class _Batch:
-    """For each partition of a step: its key columns `heads`, the place of its first new row and the number of new rows,
-    the `count` of rows before the step, and the last multiples of the slide before (`seen`) and after it (`shown`)."""
+    """For each partition of a step: its key columns `heads`, the index `firsts` of its first new row, the number
+    `sizes` of new rows, the `count` of rows before the step, and the end of the window (the greatest multiple of the
+    slide) before the step (`seen`) and after it (`shown`)."""
 
     heads: pl.DataFrame
     firsts: np.ndarray
@@ -167,8 +168,8 @@ class _Batch:
 
 
 def _ranges(lows: np.ndarray, highs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The integers in (low, high] for each place, as two arrays: the place, and the integer."""
+    """The integers in each range (low, high], as two arrays: the number of the range, and the integer."""
     sizes = np.maximum(highs - lows, 0)
-    # lows [3 7] and highs [5 8] give the places [0 0 1] and the integers [4 5 8].
+    # lows [3 7] and highs [5 8] give the ranges [0 0 1] and the integers [4 5 8].
     places = np.repeat(np.arange(len(lows)), sizes)
     return places, np.arange(len(places)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + lows[places] + 1

@@ -1,4 +1,4 @@
-"""TimeWindow: CQL's `[Range T Slide L]`, the rows of the last instants of a stream (CQL section 6.1.1)."""
+"""TimeWindow: `[Range T Slide L]`, the rows of the last instants of a stream (CQL section 6.1.1)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from operators.sync.synchronise import PeriodicSync
 class TimeWindow:
     """window(S) at τ = the rows of S with `p - length ≤ from ≤ p`, where p is the last multiple of `slide` ≤ τ.
 
-    The range includes both ends, so `length` 0 is CQL's `[Now]`; None keeps rows for ever. Stateless: each row gets its
-    end, and both ends are rounded up to the slide. The input is insertions that are never retracted.
+    The range includes both ends, so `length` 0 is CQL's `[Now]`; None keeps rows for ever. Stateless: each row gets an
+    end, and its start and end are rounded up to the slide. The input is insertions that are never retracted.
 
     >>> rows = Delta.of([("+", {"a": 1}, 3)])
     >>> TimeWindow(4).step(rows, (), Move(0, 9)).delta.frame.select(FROM, TO).rows()
@@ -33,7 +33,7 @@ class TimeWindow:
     slide: int = 1
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the operator is stateless."""
+        """(): the operator is stateless."""
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
