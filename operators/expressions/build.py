@@ -1,4 +1,4 @@
-"""Typed construction of expressions: what the binder calls."""
+"""Builds typed expressions for the binder."""
 
 from typing import Any
 
@@ -19,7 +19,8 @@ def column(field: "pa.Field[Any]") -> Column:
 
 
 def call(name: str, *arguments: Expression) -> Call:
-    """Returns the call with its type, its arguments widened to what the function takes.
+    """Returns the call with its type, its arguments widened to the types that the function takes. Raises UserError if
+    there is no such function or it does not take the arguments.
 
     >>> call("add", Column("x", pa.int32()), Column("y", pa.int64())).type
     DataType(int64)
@@ -41,8 +42,8 @@ def call(name: str, *arguments: Expression) -> Call:
 
 
 def _attempted(name: str, arguments: tuple[Expression, ...]) -> str:
-    """The text of a call that a function does not take. One that stands for an operator, such as `is_null()`, may have
-    been called with any number of arguments, and has no notation then."""
+    """Returns the text of a call whose arguments the function does not take. A function that represents an operator,
+    such as `is_null()`, may have been called with a number of arguments for which the operator has no notation."""
     try:
         return to_sql(Call(name, arguments, pa.null()))
     except (IndexError, ValueError, AssertionError):
@@ -50,7 +51,7 @@ def _attempted(name: str, arguments: tuple[Expression, ...]) -> str:
 
 
 def cast(expression: Expression, target: pa.DataType, *, safe: bool = False) -> Expression:
-    """Returns CAST, or TRY_CAST where `safe`.
+    """Returns a CAST of the expression, or a TRY_CAST if `safe`. Raises UserError if no cast is defined for the types.
 
     >>> cast(Column("x", pa.string()), pa.int64()).function
     'cast'
@@ -64,7 +65,8 @@ def cast(expression: Expression, target: pa.DataType, *, safe: bool = False) -> 
 
 
 def coerce(expression: Expression, target: pa.DataType) -> Expression:
-    """Returns the expression in a wider type; a literal becomes a literal of that type.
+    """Returns the expression in a wider type; a literal becomes a literal of that type. Raises UserError if the type
+    has no such value.
 
     >>> coerce(Literal("2024-01-31", pa.string()), pa.date32())
     Literal(value=datetime.date(2024, 1, 31), type=DataType(date32[day]))

@@ -37,9 +37,10 @@ Computation: TypeAlias = Callable[[pl.DataFrame, Expressions, int], Evaluated]
 
 @lru_cache(maxsize=8192)
 def compile_expression(expression: Expression, longest: int = LONGEST) -> Compiled:
-    """Returns the value and the fault as Polars expressions, the value null where there is a fault. They raise nothing
-    but `RowTooLarge` and `FrameTooLarge`: where a row would have a value of more than `longest` bytes, or too many rows
-    have large ones. A constant is computed here; such a value of it is a fault.
+    """Returns the value and the fault as Polars expressions; the value is null where there is a fault.
+
+    The Polars expressions raise only `RowTooLarge`, if a row would have a value of more than `longest` bytes, and
+    `FrameTooLarge`, if too many rows have large values. A constant is computed here, and is a fault if it is too large.
 
     >>> from operators.expressions.build import call
     >>> ratio = compile_expression(call("divide", Column("a", pa.int32()), Column("b", pa.int32())))
@@ -62,13 +63,13 @@ def faultless(expression: Expression) -> bool:
 
 
 def _compiled(expression: Expression, longest: int, compile_: Callable[[Expression], Compiled]) -> Compiled:
-    """An expression of which `compile_` compiles the arguments."""
+    """Compiles an expression; `compile_` compiles its arguments."""
     if isinstance(expression, Column):
         return Compiled(pl.col(expression.name))
     if isinstance(expression, Literal):
         return Compiled(_literal(expression))
     if isinstance(expression, DefinedCall):
-        # `evaluate` computes such calls before; what is asked of them elsewhere is whether they have a value everywhere
+        # `evaluate` replaces such calls by columns first. Other callers only ask whether a fault is possible.
         return Compiled(pl.lit(None, polars_type(expression.type)), pl.lit(f'"{expression.function}" is not computed'))
     arguments, build = list(map(compile_, expression.arguments)), FUNCTIONS[expression.function].evaluate
     constant = not columns(expression)
@@ -93,7 +94,7 @@ def _is_null(constant: Expression, longest: int) -> bool:
 
 
 def _constant_folded(constant: Compiled, type_: pa.DataType) -> Compiled:
-    """A call without columns as a literal: Polars evaluates such a call to a single row."""
+    """Replaces a call without columns by a literal, because Polars evaluates such a call to a single row."""
     fault = pl.lit(None, dtype=pl.String) if constant.fault is None else constant.fault
     dtype = polars_type(type_)
     evaluated = pl.select(constant.value.cast(dtype, strict=False).alias("value"), fault.alias("fault"))
@@ -114,8 +115,10 @@ def _literal(literal: Literal) -> pl.Expr:
 def evaluate(
     frame: pl.DataFrame, expressions: Mapping[str, Expression], longest: int = LONGEST
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Returns the values in their declared types, a column for each expression, and for each row its first fault or
-    null. A row with a value of more than `longest` bytes is in fault; rows with large values are computed in pieces.
+    """Returns the values in their declared types, a column for each expression, and each row's first fault or null.
+
+    A row with a value of more than `longest` bytes is in fault. A frame whose values are too large together is
+    evaluated in pieces.
 
     >>> from operators.expressions.build import call
     >>> a = Column("a", pa.int8())
@@ -131,7 +134,8 @@ def evaluate(
 
 
 def _bounded(frame: pl.DataFrame, expressions: Expressions, longest: int, compute: Computation) -> Evaluated:
-    """As `evaluate`: at first as if all values were short, then in pieces whose values are not too much at once."""
+    """As `evaluate`. First assumes that all values are short. If a single row is too large, computes with faults for
+    such rows; if the frame is too large, computes its halves separately."""
     try:
         return compute(frame, expressions, longest)
     except RowTooLarge:
@@ -143,8 +147,8 @@ def _bounded(frame: pl.DataFrame, expressions: Expressions, longest: int, comput
 
 
 def _with_faults(frame: pl.DataFrame, expressions: Expressions, longest: int) -> Evaluated:
-    """As `evaluate` where rows may be too large: calls whose values may grow are computed before what is around them,
-    as columns for their values and faults."""
+    """As `evaluate`, where rows may be too large: computes each call whose value may be larger than its arguments
+    before the expression around it, as one column for its value and one for its fault."""
     frame = _read_columns(frame, frozenset().union(*map(columns, expressions.values())))
     known: dict[Expression, Compiled] = {}
 
@@ -167,14 +171,14 @@ def _with_faults(frame: pl.DataFrame, expressions: Expressions, longest: int) ->
 
 
 def _growing(expressions: Iterable[Expression]) -> list[Call]:
-    """The calls, not of constants, whose values may be larger than their arguments, the inner ones first."""
+    """Returns the calls with columns whose values may be larger than their arguments, inner calls first."""
     nodes = dict.fromkeys(node for expression in expressions for node in walk(expression))
     found = [node for node in nodes if isinstance(node, Call) and grows(node) and columns(node)]
     return sorted(found, key=lambda node: sum(1 for _ in walk(node)))
 
 
 def _selected(frame: pl.DataFrame, outputs: Mapping[str, pl.Expr]) -> pl.DataFrame:
-    """The frame with more columns."""
+    """Returns the frame with `outputs` as additional columns."""
     return frame.lazy().with_columns(**outputs).collect(optimizations=_OPTIMIZATIONS, engine="in-memory")
 
 
@@ -185,7 +189,7 @@ def _computed(frame: pl.DataFrame, expressions: Expressions, longest: int) -> Ev
 
 
 def _programmed(frame: pl.DataFrame, expressions: Expressions, compiled: Mapping[str, Compiled]) -> Evaluated:
-    """What the programs of expressions compute."""
+    """Returns the values and faults that compiled expressions compute."""
     fault = first_fault([program.fault for program in compiled.values()])
     outputs = {
         f"\0{position}": program.value.cast(polars_type(expression.type), strict=False)
@@ -202,7 +206,7 @@ def _programmed(frame: pl.DataFrame, expressions: Expressions, compiled: Mapping
 def _with_defined(
     frame: pl.DataFrame, expressions: Mapping[str, Expression], longest: int
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """As `evaluate`, for expressions with calls of functions that users wrote: those are computed first, each once, the
+    """As `evaluate`, for expressions that call user-defined functions. Computes these calls first, each once, the
     innermost before the others. Where an argument has no value, the function gets NULL, and the row is in fault."""
     inner = {node: None for expression in expressions.values() for node in _innermost(expression)}
     computed: dict[Expression, Column] = {}
@@ -221,7 +225,7 @@ def _with_defined(
 
 
 def _innermost(expression: Expression) -> list[DefinedCall]:
-    """The calls of defined functions whose arguments call none."""
+    """Returns the calls of user-defined functions whose arguments contain no such call."""
     return [
         node
         for node in walk(expression)
@@ -238,7 +242,7 @@ def _replaced(expression: Expression, computed: Mapping[Expression, Column]) -> 
 
 
 def _renamed(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> pl.DataFrame | None:
-    """The values if all expressions are columns that have their declared types already, else None."""
+    """Returns the values if all expressions are columns that already have their declared types, else None."""
     picked = [
         frame[expression.name].alias(name)
         for name, expression in expressions.items()
@@ -248,7 +252,7 @@ def _renamed(frame: pl.DataFrame, expressions: Mapping[str, Expression]) -> pl.D
 
 
 def _read_columns(frame: pl.DataFrame, read: frozenset[str]) -> pl.DataFrame:
-    """The columns that are read, or the first if none is. Rebuilding the frame materialises columns that Polars holds
-    as a single repeated value: a literal compared with such a column would have a single row."""
+    """Returns the columns that are read, or the first column if none is read. Rebuilding the frame materialises columns
+    that Polars holds as a single repeated value: a literal compared with such a column would have a single row."""
     kept = [name for name in frame.columns if name in read] or frame.columns[:1]
     return pl.DataFrame([frame[name] for name in kept]) if kept else frame

@@ -1,4 +1,4 @@
-"""What a function of the catalogue is: a typing rule and a Polars evaluation that never raises."""
+"""The parts of a function of the catalogue: a typing rule, and an evaluation with Polars that never raises."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from operators.expressions.tree import Call, Expression, Literal
 class Compiled:
     """A value and its fault, as Polars expressions over the columns of the row.
 
-    `value` never raises and is null where the row is in fault; `fault` is a text there and null elsewhere; a `fault` of
-    None says that no row can be in fault.
+    A row is in fault if the expression has no value on it, such as `1 / 0`. `value` never raises and is null where the
+    row is in fault; `fault` is a text there and null elsewhere. A `fault` of None means that no row can be in fault.
     """
 
     value: pl.Expr
@@ -26,7 +26,8 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The types to which the arguments are widened, and the type of the result; `nullable` None: if an argument is."""
+    """The types to which the arguments are widened, and the type of the result. `nullable` None means that the result
+    is nullable if an argument is."""
 
     arguments: tuple[pa.DataType, ...]
     result: pa.DataType
@@ -59,7 +60,7 @@ def first_fault(faults: Sequence[pl.Expr | None]) -> pl.Expr | None:
 
 
 def height_of(values: Sequence[pl.Series]) -> int:
-    """The number of rows of arguments; a constant has one value however many rows there are.
+    """Returns the number of rows of the arguments; a constant has a single value for any number of rows.
 
     >>> height_of([pl.Series([1, 2]), pl.Series([7])]), height_of([pl.Series([]), pl.Series([7])])
     (2, 0)
@@ -101,7 +102,7 @@ def partial_call(build: Callable[..., pl.Expr], message: Callable[..., pl.Expr])
 
 
 def no_value(value: pl.Expr, arguments: Arguments, values: Sequence[pl.Expr]) -> pl.Expr:
-    """True where the value is null although no argument is."""
+    """True where the value is null although no argument is null."""
     if any(isinstance(argument, Literal) and argument.value is None for argument in arguments):
         return pl.lit(value=False)
     present = [

@@ -1,8 +1,9 @@
-"""What a search for a pattern costs at most, so that no row occupies an executor for seconds.
+"""The upper bound of the cost of a search for a pattern, so that no row occupies an executor for seconds.
 
-The search is linear in the text. Where a pattern leaves open how it matches, each byte may cost a step for each
-position of it; one of a class of Unicode, such as `\\w`, stands for a few. Signs that stand for themselves cost nothing
-of note, unless they may be left out, or case does not matter; of alternatives the longest one counts.
+The search is linear in the text. Where a pattern can match in several ways, each byte may cost a step for each position
+of the pattern. A class of Unicode characters, such as `\\w`, has several positions. Literal characters ("signs") have
+none, unless they are optional or case is ignored; of the literal characters of alternatives, only those of the longest
+one are counted.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Final
 
 #: The most steps for a text, about a second.
 MOST_STEPS: Final = 50_000_000
-#: So many positions are never too many for a text of the largest size.
+#: A search with this many positions takes at most `MOST_STEPS`, even in a text of the largest size.
 FEW_POSITIONS: Final = 50
-#: The positions of a class of many characters, compared with one of a few.
+#: The positions of a class of many characters; a class of few characters has one.
 _UNICODE: Final = 4
 _TOKENS = re.compile(
     r"""(?P<repeated>\{(?P<least>\d+)(?:(?P<open>,)(?P<most>\d*))?\}) | (?P<unicode>\\[pP](?:\{[^}]*\}|.)|\\[wWdDsS])
@@ -33,7 +34,7 @@ _ANY_CASE = re.compile(r"\(\?[A-Za-hj-z]*i")
 
 @dataclass
 class _Group:
-    """What is known of a group: its positions, the signs of the alternative that is read, and of the longest one."""
+    """A group of a pattern: its positions, and how many signs the current and the longest alternative have."""
 
     weight: int = 0
     signs: int = 0
@@ -41,23 +42,23 @@ class _Group:
     alternatives: bool = False
 
     def add(self, weight: int, signs: int) -> None:
-        """Reads a part, or makes the last one larger."""
+        """Adds a part, or enlarges the last one."""
         self.weight, self.signs = self.weight + weight, self.signs + signs
         self.longest = max(self.longest, self.signs)
 
     def next_alternative(self) -> None:
-        """Reads the sign between two alternatives."""
+        """Starts the next alternative, after a `|`."""
         self.signs, self.alternatives = 0, True
 
     def whole(self, any_case: bool) -> tuple[int, int]:
-        """The positions of the group, and the signs that are not yet among them."""
+        """Returns the positions of the group, and the number of its signs that are not counted as positions."""
         counted = self.alternatives or any_case
         return self.weight + counted * self.longest, 0 if counted else self.longest
 
 
 @lru_cache(maxsize=4096)
 def positions(pattern: str) -> int:
-    r"""The positions at which a search for a regular expression may be at once, with repetitions written out.
+    r"""Returns at how many positions a search for a regular expression may be at once, with repetitions written out.
 
     >>> positions("plain text"), positions("a.c"), positions(r"(\w{3}x){10}"), positions("[a-z]{100}")
     (0, 1, 120, 100)
@@ -92,7 +93,8 @@ def like_positions(pattern: str) -> int:
 
 
 def _parts(pattern: str) -> Iterator[tuple[str, int, int]]:
-    """The parts of a pattern: its kind, how often the part before it is repeated, and its positions. A set is one."""
+    """Yields the kind of each part of a pattern, how often the part before it is repeated, and its positions. A set is
+    one part."""
     depth, widest = 0, 1
     for token in _TOKENS.finditer(pattern):
         kind = token.lastgroup or ""

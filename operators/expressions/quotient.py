@@ -1,7 +1,7 @@
 """The quotient of two floats, correctly rounded and independent of the other rows of the batch.
 
 If the divisor is the same for a whole column, a literal or a repeated value, Polars multiplies by its reciprocal:
-x / 3.0 is then wrong in the last place for a third of all x, and the result depends on the other rows of the batch.
+x / 3.0 is then off by one unit in the last place for a third of all x, and depends on the other rows of the batch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 
 def quotient(dividend: pl.Expr, divisor: pl.Expr | float) -> pl.Expr:
-    """dividend / divisor in double precision by IEEE 754, so correct in single precision after a cast; null for null.
+    """Returns dividend / divisor in double precision by IEEE 754, which a cast rounds correctly to single precision;
+    null for null.
 
     At least one of the two must read a column, since Polars evaluates two literals to a single row.
 

@@ -1,4 +1,4 @@
-"""Renders expressions for EXPLAIN and fault messages as SQL, which DuckDB understands wherever it has the function."""
+"""Renders expressions for EXPLAIN and fault messages as SQL that DuckDB understands if it has the functions."""
 
 import datetime
 import json
@@ -46,7 +46,7 @@ POSTFIX = {
     "is_not_false": "IS NOT FALSE",
 }
 _ATOM = 9
-#: Functions whose first argument is not written: it says how the others are.
+#: Functions with a hidden first argument, which says how the others are written (see `functions.json_building`).
 _MARKED = frozenset({"to_json", "json_array", "json_object"})
 
 _TYPE_NAMES: dict[pa.DataType, str] = {
@@ -109,7 +109,7 @@ def _render(expression: Expression) -> tuple[str, int]:
 
 
 def written(name: str, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """The arguments of a call that are written."""
+    """Returns the arguments of a call without a hidden first one."""
     return arguments[1:] if name in _MARKED else arguments
 
 

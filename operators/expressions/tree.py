@@ -75,8 +75,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class DefinedCall(Call):
-    """A call of a function that a user wrote, whose definition is part of the tree. It is computed before the
-    expression around it."""
+    """A call of a user-defined function, whose definition is part of the tree. It is computed before the expression
+    around it."""
 
     definition: PythonFunction | None = None
 
@@ -95,7 +95,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def calls_defined(expression: Expression) -> bool:
-    """Whether it calls a function that a user wrote."""
+    """Whether the expression calls a user-defined function."""
     return any(isinstance(node, DefinedCall) for node in walk(expression))
 
 

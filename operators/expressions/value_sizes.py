@@ -1,8 +1,9 @@
-"""The sizes of values: what a function would make is estimated before it is made, here for all functions, and what a
-search for a pattern would cost, in the same unit.
+"""Estimates how large the values of functions would be before they are computed, and what searches for patterns would
+cost, in the same unit.
 
-The size of a text is that of its bytes, of an array 8 bytes for each element and the sizes of its texts. Functions that
-are not in `GROWTH` give values of a fixed size, one of their arguments, or a text at most a few times as long as it.
+The size of a text is its number of bytes; the size of an array is 8 bytes for each element and the sizes of its texts.
+Functions that are not in `GROWTH` return values of a fixed size, one of their arguments, or a text at most a few times
+as long as an argument.
 """
 
 from __future__ import annotations
@@ -24,34 +25,34 @@ from operators.expressions.tree import Call, Expression, Literal
 
 #: The largest value of a row, in bytes.
 LONGEST = 1_000_000
-#: The largest constant that planning computes, which happens where other users are served.
+#: The largest constant that planning computes, in bytes; the process that plans also serves other users.
 LONGEST_CONSTANT = 10_000
-#: The most that one call makes at once: a frame with more is evaluated in pieces.
+#: The most bytes that one call computes at once; a frame with more is evaluated in pieces.
 MOST_AT_ONCE = 32_000_000
-#: The most bytes of a number, a time or the like as text.
+#: The most bytes of a number, a time or a similar value as text.
 _SHORT = 48
 #: The size of an element of an array.
 ELEMENT = 8
-#: How much longer than its text a compiled pattern may be.
+#: How many times as large as its text a compiled pattern may be.
 _COMPILED = 1_000
-#: Up to so many possible occurrences are not counted.
+#: Occurrences are counted only if more than this many are possible.
 _FEW = 1_000
 
 Sizes: TypeAlias = list[pl.Series]
-#: The sizes of what a call makes for rows of arguments.
+#: Returns the sizes of the values of a call for rows of arguments.
 Estimate: TypeAlias = Callable[[Call, Sizes], pl.Series]
 
 
 class RowTooLarge(Exception):
-    """A row would make a value above the bound. It never leaves `evaluate`."""
+    """A row would have a value above the bound. `evaluate` handles this exception."""
 
 
 class FrameTooLarge(Exception):
-    """The rows of a frame would together make more than `MOST_AT_ONCE`. It never leaves `evaluate`."""
+    """The values of a frame would together take more than `MOST_AT_ONCE`. `evaluate` handles this exception."""
 
 
 def size(value: pl.Expr, type_: pa.DataType) -> pl.Expr:
-    """The size of each value; that of NULL is 0.
+    """Returns the size of each value; the size of NULL is 0.
 
     >>> pl.DataFrame({"a": [["x", "long"], None]}).select(size(pl.col("a"), pa.list_(pa.string())))["a"].to_list()
     [21, 0]
@@ -77,12 +78,12 @@ def _total(sizes: Sequence[pl.Series]) -> pl.Series:
 
 
 def _all(call: Call, values: Sizes) -> pl.Series:
-    """The sizes of all arguments together, and a place for each."""
+    """Returns the sizes of all arguments together, and one `ELEMENT` for each."""
     return _total(list(map(_sizes, values, call.arguments))) + ELEMENT * len(values)
 
 
 def _texts(call: Call, values: Sizes) -> list[pl.Series]:
-    """The sizes of the arguments as texts."""
+    """Returns the sizes of the arguments as texts."""
     return [
         _sizes(value, argument) if pa.types.is_string(argument.type) else pl.Series([_SHORT])
         for value, argument in zip(values, call.arguments, strict=True)
@@ -112,7 +113,7 @@ def _padded(_: Call, values: Sizes) -> pl.Series:
 
 
 def _occurrences(text: pl.Series, part: pl.Series, *, literal: bool = True) -> pl.Series:
-    """How often a part may be in a text."""
+    """Returns how often a part occurs in a text, or an upper bound of it."""
     shortest = int(part.str.len_bytes().fill_null(1).to_numpy().min(initial=LONGEST)) if literal else 1
     most = text.str.len_bytes().cast(pl.Int64) // max(shortest, 1) + 1
     if _largest(most) > _FEW:
@@ -141,7 +142,7 @@ def _replaced(call: Call, values: Sizes) -> pl.Series:
 
 
 def _grown(text: pl.Series, by: pl.Series) -> pl.Series:
-    """The sizes of texts that become longer; others are not bounded here."""
+    """Returns the sizes of texts that become longer, and 0 for others, which are not bounded here."""
     return (text + by) * (by > 0).cast(pl.Int64)
 
 
@@ -164,7 +165,7 @@ def _parts(call: Call, values: Sizes) -> pl.Series:
 
 
 def _as_json(call: Call, values: Sizes) -> pl.Series:
-    """Quotes and names of fields double what is short; each number may take `_SHORT`."""
+    """Doubles the sizes of the arguments, for quotes, names of fields and the digits of numbers, and adds the names."""
     names = sum(len(str(argument.value)) for argument in call.arguments if isinstance(argument, Literal))
     return _all(call, values) * 2 + names
 
@@ -174,7 +175,7 @@ def _formatted(call: Call, values: Sizes) -> pl.Series:
 
 
 def _searched(call: Call, values: Sizes) -> pl.Series:
-    """What searches cost: for a text of the most steps as much as the largest value."""
+    """Returns the costs of searches; a search of `MOST_STEPS` steps costs as much as a value of the largest size."""
     patterns = values[1].cast(pl.String)
     costs = {each: max(_positions(call)(each) - FEW_POSITIONS, 0) for each in patterns.unique() if each is not None}
     steps = patterns.replace_strict({None: 0, **costs}, return_dtype=pl.Int64)
@@ -186,7 +187,7 @@ def _positions(call: Call) -> Callable[[str], int]:
 
 
 def _compiled(call: Call, values: Sizes) -> pl.Series:
-    """As `_searched`; patterns of rows are compiled for each row, which takes a multiple of their size as well."""
+    """As `_searched`. A pattern that is not a literal is compiled for each row, which costs a multiple of its size."""
     cost = _searched(call, values)
     if isinstance(call.arguments[1], Literal):
         return cost
@@ -196,7 +197,7 @@ def _compiled(call: Call, values: Sizes) -> pl.Series:
     ).max_horizontal()
 
 
-#: What the functions make that may give larger values than they take.
+#: The estimates for functions whose values may be larger than their arguments, or whose searches may be costly.
 GROWTH: dict[str, Estimate] = {
     "concat": _joined,
     "concat_strict": _joined,
@@ -237,8 +238,8 @@ Build: TypeAlias = Callable[[Call, Sequence[Compiled]], Compiled]
 
 
 def checked(call: Call, arguments: Sequence[Compiled], longest: int, build: Build) -> Compiled:
-    """What `build` makes of the arguments; its evaluation raises `RowTooLarge` or `FrameTooLarge` before it makes too
-    much. Each argument is in the value once, so that nested calls are not repeated."""
+    """Compiles a call with `build`; its evaluation raises `RowTooLarge` or `FrameTooLarge` before it computes too large
+    a value. Each argument occurs in the value once, so that nested calls are not repeated."""
     if not grows(call):
         return build(call, arguments)
     given = [
@@ -255,7 +256,8 @@ def checked(call: Call, arguments: Sequence[Compiled], longest: int, build: Buil
 
 
 def _guard(call: Call, of: pl.Expr, longest: int) -> Callable[[Sequence[pl.Series]], pl.Series]:
-    """Evaluates an expression over the arguments of a call by their positions, once it is known to be short."""
+    """Returns a function that checks the sizes of a call's values, then evaluates an expression over its arguments, as
+    columns named by their positions."""
 
     def made(values: Sequence[pl.Series]) -> pl.Series:
         sizes, height = GROWTH[call.function](call, list(values)), height_of(values)
@@ -269,7 +271,7 @@ def _guard(call: Call, of: pl.Expr, longest: int) -> Callable[[Sequence[pl.Serie
 
 
 def within(call: Call, arguments: Sequence[Compiled], longest: int) -> pl.Expr:
-    """Of which rows the value is not above the bound; its evaluation may raise `FrameTooLarge`."""
+    """True for rows whose value does not exceed the bound; its evaluation may raise `FrameTooLarge`."""
 
     def fits(values: Sequence[pl.Series]) -> pl.Series:
         sizes, height = GROWTH[call.function](call, list(values)), height_of(values)
@@ -281,8 +283,8 @@ def within(call: Call, arguments: Sequence[Compiled], longest: int) -> pl.Expr:
 
 
 def masked(call: Call, arguments: Sequence[Compiled], fits: pl.Expr, longest: int, build: Build) -> Compiled:
-    """What `build` makes of the arguments of rows that fit; others are in fault."""
-    # Polars searches what is behind a NULL as well
+    """Compiles a call with `build` for the rows that fit; the others are in fault."""
+    # Polars also searches the value that is stored behind a NULL.
     blank = lit_text("") if GROWTH[call.function] is _compiled else pl.lit(None)
     kept = [
         argument

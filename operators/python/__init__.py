@@ -1,4 +1,4 @@
-"""Functions and aggregates that users wrote in Python, and the processes in which they run."""
+"""User-defined functions and aggregates in Python, and the processes in which they run."""
 
 from operators.python.calls import call_function
 from operators.python.definition import Limits, Package, PythonClass, PythonFunction, package_of

@@ -1,4 +1,4 @@
-"""Calling a function over the rows of a frame."""
+"""Calls a user-defined function over the rows of a frame."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from operators.python.definition import PythonFunction
 from operators.python.registered import registered
 from operators.python.sandbox import FunctionFailed, sandbox_of
 
-#: How many calls are made at most to find the row that a failed call was about.
+#: The most calls that are made to find the row at which a call failed.
 _TRIALS = 40
 
 
 def call_function(function: PythonFunction, arguments: pl.DataFrame, rows: int) -> pl.Series:
-    """The values of a function for so many rows of arguments. Raises UserError with the function, the row and the
-    traceback. No function is called without rows."""
+    """Returns the values of a function for `rows` rows of arguments; without rows, the function is not called. Raises
+    UserError with the function, the row and the traceback if the call fails."""
     schema = pa.schema([pa.field(name, type_) for name, type_ in function.parameters])
     columns = [_column(arguments.to_series(at), field.type, rows) for at, field in enumerate(schema)]
     batch = pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -63,7 +63,7 @@ def _applied(function: PythonFunction, batch: pa.RecordBatch) -> pa.Array[Any]:
 
 
 def _told(function: PythonFunction, batch: pa.RecordBatch, failed: FunctionFailed) -> UserError:
-    """The error of a call: rows are halved until one is left with which the call fails."""
+    """Returns the error of a failed call; halves the rows until only one is left at which the call fails."""
     trials, inferred = _TRIALS if failed.repeatable else 0, False
     while batch.num_rows > 1 and trials:
         trials -= 1

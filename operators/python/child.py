@@ -1,9 +1,10 @@
-"""The process in which code of users runs: it reads requests from its standard input and answers on its output.
+"""The process that runs user code: it reads requests from its standard input and answers on its standard output.
 
-A message is its length (8 bytes) and its content. The first request is a JSON document about the code; each later one
-is an Arrow stream with the arguments of a call. An answer begins with a byte: 0 and an Arrow stream with the values, 1
-and a JSON document about the error, or, to the first request, 2 and a list of what stands open although it must not.
-`process.py` runs this file by its path; it imports nothing of ours.
+A message is its length (8 bytes) and its content. The first request is a JSON document about the code; each later
+request is an Arrow stream with the arguments of a call. An answer begins with a byte: 0 before an Arrow stream with the
+values, or 1 before a JSON document about the error. The answer to the first request is 0 or 2 before a JSON list of the
+restrictions that do not hold; with 2, they are required and no user code runs. `process.py` runs this file by its path;
+it imports no other module of this project.
 """
 
 import base64
@@ -27,12 +28,12 @@ import pyarrow as pa
 
 #: The name of a package that is a single module.
 MODULE = "function"
-#: What an event of an aggregate does, as bits, in the order in which it is done; as in `operators.defined.generate`.
+#: The actions of an event of an aggregate, as bits, in the order of execution; as in `operators.defined.generate`.
 RESTART, LEAVE, COME, END = 8, 2, 1, 4
 
 
 class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Imports the modules of a package from memory, before those that are installed."""
+    """Imports the modules of a package from memory; they take precedence over installed modules."""
 
     def __init__(self, sources: Mapping[str, str]) -> None:
         self._sources = sources
@@ -40,28 +41,28 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The module of a name, if the package has it."""
+        """Returns the spec of a module, if the package has it."""
         if fullname in self._sources or self.is_package(fullname):
             return importlib.util.spec_from_loader(fullname, self)
         return None
 
     def is_package(self, fullname: str) -> bool:
-        """Whether there are modules below it."""
+        """Whether the package has modules below this name."""
         return any(name.startswith(f"{fullname}.") for name in self._sources)
 
     def get_source(self, fullname: str) -> str:
-        """The text of a module."""
+        """Returns the text of a module."""
         return self._sources.get(fullname, "")
 
     def get_code(self, fullname: str) -> Any:
-        """The code of a module, whose lines tracebacks show."""
+        """Returns the code of a module, and stores its lines for tracebacks."""
         text, place = self.get_source(fullname), f"<{fullname}>"
         linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
         return compile(text, place, "exec")
 
 
 def sources_of(package: bytes) -> dict[str, str]:
-    """The texts of a package by the names of their modules."""
+    """Returns the texts of the modules of a package by their names."""
     if not zipfile.is_zipfile(io.BytesIO(package)):
         return {MODULE: package.decode()}
     with zipfile.ZipFile(io.BytesIO(package)) as archive:
@@ -74,7 +75,7 @@ def _module(path: str) -> str:
 
 
 def load(package: bytes, handler: str) -> Any:
-    """The object that a handler names: `module:name`, or a name in the only module."""
+    """Returns the object that a handler names: `module:name`, or a name in the only module."""
     sources = sources_of(package)
     sys.meta_path.insert(0, Modules(sources))
     module, _, name = handler.rpartition(":")
@@ -85,7 +86,8 @@ def load(package: bytes, handler: str) -> Any:
 
 
 def applied(function: Callable[..., Any], arguments: pa.RecordBatch, result: pa.DataType) -> "pa.Array[Any]":
-    """The values of a call, in the declared type; TypeError or ValueError if they are not such values."""
+    """Returns the values of a call in the declared type. Raises TypeError or ValueError if they do not have this type,
+    or if there is not one for each row."""
     given = function(*arguments.columns)
     values = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
     if not isinstance(values, pa.Array):
@@ -96,10 +98,11 @@ def applied(function: Callable[..., Any], arguments: pa.RecordBatch, result: pa.
 
 
 class Folding:
-    """Runs events over the groups of an aggregate, each of which is an instance of a class of the user.
+    """Runs events over the groups of an aggregate; the state of a group is an instance of a class of the user.
 
-    A batch is one row of lists: the number of events of each group, the groups' states, what each event does, and a
-    list for each parameter. So is the answer: the states, the events that returned something, and the values.
+    A batch is one row of lists: the number of events of each group, the groups' states, the actions of each event, and
+    a list for each parameter. The answer is one row of lists, too: the states after the events, the indices of the
+    events that returned a value, and these values.
     """
 
     def __init__(self, made: type[Any], result: pa.DataType) -> None:
@@ -109,7 +112,7 @@ class Folding:
         self.at = 0
 
     def __call__(self, batch: pa.RecordBatch) -> "pa.Array[Any]":
-        """The answer to a batch."""
+        """Returns the answer to a batch."""
         columns = cast("list[pa.ListArray[Any]]", batch.columns)
         sizes, states, codes = cast("Iterable[list[Any]]", (lists.flatten().to_pylist() for lists in columns[:3]))
         self._arrays: list[Any] = [lists.flatten() for lists in columns[3:]]
@@ -130,7 +133,7 @@ class Folding:
         instance, attributes = object.__new__(self._class), pickle.loads(state)
         if hasattr(instance, "__setstate__"):
             instance.__setstate__(attributes)
-        elif isinstance(attributes, tuple):  # of a class with slots
+        elif isinstance(attributes, tuple):  # the class has slots
             for part in filter(None, attributes):
                 for name, value in part.items():
                     setattr(instance, name, value)
@@ -160,7 +163,7 @@ class Folding:
         return instance
 
     def _together(self, instance: Any, codes: Sequence[int], at: int, end: int) -> int:
-        """The end of the events from `at` on that one call over arrays can do; `at` if there is none."""
+        """Returns the end of the events, from `at` on, that one call over arrays can run; `at` if there are none."""
         kind = codes[at] & (COME | LEAVE)
         name = {COME: "iterate_arrays", LEAVE: "expire_arrays"}.get(kind, "")
         if not self._ends or not hasattr(self._class, name):
@@ -184,7 +187,7 @@ class Folding:
         return instance
 
     def _converted(self, at: int, value: Any) -> Any:
-        """A value that has the declared type; TypeError or ValueError if it has not."""
+        """Returns a value in the declared type. Raises TypeError or ValueError if it does not have this type."""
         self.at = at
         if isinstance(value, float) and pa.types.is_integer(self._result) and not value.is_integer():
             raise ValueError(f"it returned {value!r}, which is no whole number")
@@ -192,24 +195,24 @@ class Folding:
 
 
 def kept(instance: Any) -> bytes | None:
-    """The state of an instance: its attributes."""
+    """Returns the state of an instance: its pickled attributes."""
     return None if instance is None else pickle.dumps(instance.__getstate__(), protocol=5)
 
 
 def fold_answer(result: pa.DataType) -> pa.DataType:
-    """The type of the answer to a batch of events."""
+    """Returns the type of the answer to a batch of events."""
     types: dict[str, pa.DataType] = {"states": pa.large_binary(), "at": pa.int64(), "values": result}
     return pa.struct([pa.field(name, pa.list_(type_)) for name, type_ in types.items()])
 
 
 class Conversation:
-    """Messages over two files."""
+    """Receives and sends messages over two files."""
 
     def __init__(self, reading: BinaryIO, writing: BinaryIO) -> None:
         self._reading, self._writing = reading, writing
 
     def receive(self) -> bytes | None:
-        """The next message; None when there will be none."""
+        """Returns the next message; None at the end of the input."""
         head = self._reading.read(8)
         if len(head) < 8:
             return None
@@ -223,7 +226,7 @@ class Conversation:
 
 
 def failure(error: BaseException, at: int | None = None) -> bytes:
-    """The answer for an error: its text, the traceback within the code of the user, and the event that was running."""
+    """Returns the answer for an error: its text, the traceback within the user code, and the event that was running."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     listed = "".join(traceback.format_list(frames)) + "".join(traceback.format_exception_only(error))
     kind = type(error).__name__
@@ -239,15 +242,15 @@ def _answers(call: Callable[[pa.RecordBatch], "pa.Array[Any]"], conversation: Co
             with pa.ipc.new_stream(sink, pa.schema([("value", values.type)])) as writer:
                 writer.write_batch(pa.record_batch([values], names=["value"]))
             conversation.send(b"\0" + sink.getvalue())
-        except (Exception, SystemExit) as error:  # noqa: BLE001 the outermost place of the process
+        except (Exception, SystemExit) as error:  # noqa: BLE001 the outermost handler of the process
             conversation.send(failure(error, getattr(call, "at", None)))
 
 
 def main(confine: Callable[[int], list[str]], nowhere: int, *, strict: bool) -> None:
-    """Talks over the standard input and output; what the code prints goes to the file `nowhere`.
+    """Answers requests over the standard input and output; what the user code prints goes to the file `nowhere`.
 
-    `confine` gives up all but so many bytes of memory, and returns what it could not give up: if it returns anything
-    and `strict` is set, no code of users is run.
+    `confine` limits the memory to a number of bytes, applies the other restrictions, and returns those that do not
+    hold. If there are any and `strict` is set, no user code is run.
     """
     conversation = Conversation(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     for standard in (0, 1, 2):
@@ -262,7 +265,7 @@ def main(confine: Callable[[int], list[str]], nowhere: int, *, strict: bool) -> 
         return
     try:
         function = load(base64.b64decode(about["package"]), about["handler"])
-    except (Exception, SystemExit) as error:  # noqa: BLE001 the outermost place of the process
+    except (Exception, SystemExit) as error:  # noqa: BLE001 the outermost handler of the process
         conversation.send(failure(error))
         return
     conversation.send(b"\0" + json.dumps(missing).encode())

@@ -1,8 +1,8 @@
-"""What the process of a function gives up before code of users runs in it: rights, files, system calls.
+"""Takes rights, files and system calls from the process of a function before user code runs in it.
 
 Each step needs no privilege, works in a container with the default profile of Docker, containerd or CRI-O, and holds
-for the rest of the process's life. A step that the platform refuses returns why. `process.py` runs this file by its
-path; it imports nothing of ours.
+for the rest of the process's life. A step that the platform refuses returns the reason. `process.py` runs this file by
+its path; it imports no other module of this project.
 """
 
 import ctypes
@@ -16,17 +16,18 @@ from contextlib import suppress
 
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 _MOST_FILES = 64
-#: The user of nobody, whom a process of root becomes.
+#: The id of the user nobody, to which a process of root changes.
 _NOBODY = 65534
 _CAPABILITIES_VERSION = 0x20080522
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _READ_FILE, _READ_DIRECTORY = 1 << 2, 1 << 3
-#: The rights over files that versions of Landlock know; those over TCP since 4, over signals and sockets since 6.
+#: How many rights over files each version of Landlock has; it has rights over TCP since version 4, over signals and
+#: sockets since 6.
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
 _TCP_SINCE, _SCOPES_SINCE = 4, 6
-#: What libraries read beside their own files: shared objects, time zones, randomness, the number of cores.
+#: The files that libraries read besides their own: shared objects, time zones, randomness, the number of cores.
 _READABLE = (
     *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"),
     *("/usr/share/zoneinfo", "/etc/localtime", "/dev/null", "/dev/random", "/dev/urandom"),
@@ -37,8 +38,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def readable_paths() -> list[str]:
-    """What may be read: the installation of Python with its packages, and shared objects of the system. An entry of
-    `sys.path` elsewhere, such as the directory of a project that is being worked on, is not among them."""
+    """Returns the paths that may be read: the installation of Python with its packages, and shared objects of the
+    system. Entries of `sys.path` elsewhere, such as the directory of a project under development, are excluded."""
     prefixes = dict.fromkeys((sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix))
     libraries = [os.path.join(prefix, name) for prefix in prefixes for name in ("lib", "lib64")]
     packages = [path for path in sys.path if any(path.startswith(prefix.rstrip("/") + "/") for prefix in prefixes)]
@@ -46,21 +47,21 @@ def readable_paths() -> list[str]:
 
 
 def limit_files() -> None:
-    """No file grows, none is dumped, few are open."""
+    """Forbids growing files and core dumps, and limits the number of open files."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_FILES, _MOST_FILES))
 
 
 def die_with_parent() -> None:
-    """The kernel ends this process with its parent. A later change of the user would undo it."""
+    """Makes the kernel end this process with its parent. A later change of the user would undo this."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def give_up_rights(paths: Iterable[str]) -> None:
-    """A process of root becomes one of nobody if nobody may read the paths; all give up their capabilities."""
+    """Changes a process of root to the user nobody, if nobody may read the paths; always gives up all capabilities."""
     if os.geteuid() == 0:
-        with suppress(OSError):  # of a root without the right to change the user
+        with suppress(OSError):  # raised if root has no right to change the user
             os.setgroups([])
             os.setegid(_NOBODY)
             os.seteuid(_NOBODY)
@@ -75,10 +76,11 @@ def give_up_rights(paths: Iterable[str]) -> None:
 
 
 def restrict_files(paths: Iterable[str]) -> str | None:
-    """Lets this thread and those that it will start read below the paths and nothing else; why that is not possible.
+    """Lets this thread, and those that it will start, read below the paths and access no other files. Returns the
+    reason if that is not possible.
 
-    It has to be called before there are other threads. Where the kernel knows how, it also closes TCP, the sockets
-    without a name in the file system, and signals.
+    Must be called before there are other threads. If the kernel supports it, this also forbids TCP, sockets without a
+    name in the file system, and signals to other processes.
     """
     version = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 1:
@@ -108,7 +110,7 @@ def _allow(rules: int, path: str) -> None:
 
 
 def restrict_calls(machine: str, code: bytes | None) -> str | None:
-    """Lets all threads make the system calls alone that a filter allows; why that is not possible."""
+    """Lets all threads make only the system calls that a filter allows. Returns the reason if that is not possible."""
     if code is None:
         return f'there is no list of system calls for "{machine}"; have: {", ".join(_SECCOMP)}'
     instructions = ctypes.create_string_buffer(code, len(code))
@@ -124,7 +126,7 @@ def _reason() -> str:
 
 
 def what_is_open() -> Iterator[str]:
-    """Tries what has to be refused; yields what was not."""
+    """Attempts actions that must be refused; yields those that were not refused."""
     for what, attempt in _ATTEMPTS.items():
         try:
             attempt()
@@ -147,7 +149,7 @@ def _fork() -> None:
     os.waitpid(child, 0)
 
 
-#: Each fails with another error than PermissionError, or harms nothing, where it is not refused.
+#: An attempt that is not refused fails with another error than PermissionError, or does no harm.
 _ATTEMPTS: dict[str, Callable[[], object]] = {
     "it can list the root directory": lambda: os.listdir("/"),
     "it can open a file for writing": lambda: os.close(os.open(os.devnull, os.O_WRONLY)),

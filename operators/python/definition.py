@@ -1,4 +1,4 @@
-"""What users wrote in Python: frozen data, which is part of the plan."""
+"""The definitions of functions and aggregates in Python: frozen data, which is part of the plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-#: The limits of a call where none are declared.
+#: The limits of a call if none are declared.
 TIME_LIMIT_S: Final = 10.0
 MEMORY_BYTES: Final = 512 << 20
 
@@ -23,10 +23,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """The source of a function: a module, or a zip archive of modules. `hash` stands for it in fingerprints.
+    """The source of a function: a module, or a zip archive of modules. `hash` represents it in fingerprints.
 
-    `requirements` are distributions that executors have to have, as `numpy>=1.26`. A function that a session was given
-    has no source, but a name in `registered`.
+    `requirements` are distributions that executors must have, such as `numpy>=1.26`. If `registered` is set, the
+    function was passed to a session as an object: it has no source, and `hash` is its name in `registered.py`.
     """
 
     hash: str
@@ -36,7 +36,7 @@ class Package:
 
 
 def package_of(source: bytes, requirements: tuple[str, ...] = ()) -> Package:
-    """The package of a source.
+    """Returns the package of a source.
 
     >>> package_of(b"def f(x): return x").hash
     'c4c1088ea5f77d514699'
@@ -46,10 +46,10 @@ def package_of(source: bytes, requirements: tuple[str, ...] = ()) -> Package:
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
-    """A scalar function: `name` of `handler` in `package` takes an Arrow array for each parameter and returns one of as
-    many values.
+    """A scalar function: `handler` in `package` takes an Arrow array for each parameter and returns one of the same
+    length.
 
-    The law: the value of a row depends on its arguments alone. Equal definitions are equal plans: they share operators.
+    The law: the value of a row depends only on its arguments. Equal definitions are equal plans: they share operators.
     """
 
     name: str
@@ -62,12 +62,12 @@ class PythonFunction:
 
 @dataclass(frozen=True, slots=True)
 class PythonClass:
-    """The class of an aggregate: `name` of `handler` in `package`. An instance of it holds what is known of a group.
+    """The class of an aggregate: `handler` in `package`. An instance of the class holds the state of a group.
 
-    `methods` are those of the protocol that the class has: `initialise` and `iterate` take the arguments of a row that
-    comes, `expire` those of one that leaves, `terminate` returns the value; `iterate_arrays` and `expire_arrays` take
-    an Arrow array for each parameter, for many rows at once. The law: what an instance returns depends on the rows
-    that it was given alone, and its attributes are all of its state.
+    `methods` are the methods of the protocol that the class has: `initialise` and `iterate` take the arguments of a row
+    that enters, `expire` those of a row that leaves, `terminate` returns the value; `iterate_arrays` and
+    `expire_arrays` take an Arrow array for each parameter, for many rows at once. The law: what an instance returns
+    depends only on the rows that it was given, and its attributes are its whole state.
     """
 
     name: str
@@ -80,7 +80,7 @@ class PythonClass:
 
     @property
     def ends(self) -> bool:
-        """Whether the value is returned at the end, instead of something for each row."""
+        """Whether one value is returned at the end, instead of values for each row."""
         return "terminate" in self.methods
 
     @property

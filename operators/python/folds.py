@@ -1,4 +1,4 @@
-"""Running the events of an aggregate whose class users wrote."""
+"""Runs the events of an aggregate that is a user-defined class."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from operators.python.sandbox import FunctionFailed, sandbox_of
 
 @dataclass(frozen=True)
 class FoldAnswer:
-    """The states after the events, the events that returned something, and the values that these returned."""
+    """The states after the events, the indices of the events that returned a value, and these values."""
 
     states: list[bytes | None]
     at: list[int]
@@ -34,8 +34,8 @@ def fold_events(
     arguments: Sequence[pa.Array[Any]],
     states: Sequence[bytes | None],
 ) -> FoldAnswer:
-    """Runs events, `sizes` of each group after those of the one before. Raises UserError with the aggregate, the row
-    and the traceback."""
+    """Runs the events of one group after another; `sizes` has the number of events of each group. Raises UserError with
+    the aggregate, the row and the traceback if the user code fails."""
     arrays: list[pa.Array[Any]] = [
         pa.array(sizes, pa.int64()),
         pa.array(states, pa.large_binary()),
@@ -57,7 +57,7 @@ def fold_events(
 
 
 def _fits(answer: FoldAnswer, groups: int, events: int) -> bool:
-    """Whether an answer, which code of users can write, is one to so many groups and events."""
+    """Whether an answer is valid for this number of groups and events; user code can forge answers."""
     if len(answer.states) != groups or len(answer.values) != len(answer.at) or None in answer.at:
         return False
     ascend = all(before < after for before, after in pairwise([-1, *answer.at]))

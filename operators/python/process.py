@@ -1,9 +1,9 @@
-"""The program of the process in which code of users runs: `python -I process.py MODE`.
+"""The program of the process that runs user code: `python -I process.py MODE`.
 
-It gives up what is not needed: first what has to be given up before there are threads, then, with Arrow loaded, all
-else. It tries whether that holds, and runs `child`. With the mode `require` no code of users runs unless all was given
-up, with `prefer` the process gives up what it can, with `off` its limits alone hold. It imports nothing of ours but its
-neighbours, which it finds by their paths.
+It first applies the restrictions that must be in place before there are threads, then loads Arrow and runs `child`,
+which has the other restrictions applied and checked before it runs user code. In mode `require`, no user code runs
+unless all restrictions hold; in mode `prefer`, the process applies those that the platform supports; in mode `off`,
+only its limits apply. It imports no modules of this project but those in its directory, which it finds by their paths.
 """
 
 import importlib.abc
@@ -16,8 +16,8 @@ from typing import Any, cast
 
 
 def neighbour(name: str) -> Callable[[], Any]:
-    """What runs a module of this directory, which is read now, without the package that it belongs to."""
-    hidden = f"dsms {name}"  # which no import of a user can name
+    """Reads a module of this directory; returns a function that runs it, without the package to which it belongs."""
+    hidden = f"dsms {name}"  # a name that no import in user code can have
     spec = importlib.util.spec_from_file_location(hidden, os.path.join(os.path.dirname(__file__), f"{name}.py"))
     assert spec is not None
     code = cast(importlib.abc.InspectLoader, spec.loader).get_code(hidden)
@@ -32,27 +32,27 @@ def neighbour(name: str) -> Callable[[], Any]:
 
 
 def first_steps(confinement: Any) -> list[str]:
-    """What holds for the threads to come; returns why it does not hold."""
+    """Applies the restrictions that must be in place before there are threads; returns why any does not hold."""
     paths = confinement.readable_paths()
     confinement.give_up_rights(paths)
     return [why for why in [confinement.restrict_files(paths)] if why is not None]
 
 
 def last_steps(confinement: Any, calls: Any) -> list[str]:
-    """What holds from here on; returns why it does not hold."""
+    """Applies the restrictions that hold for all threads; returns why any of them does not hold."""
     machine = os.uname().machine
     why = confinement.restrict_calls(machine, calls.program(machine, os.getpid()))
     return [*confinement.what_is_open()] if why is None else [why]
 
 
 def data_bytes(status: int) -> int:
-    """The memory of this process that its limit counts, from its file in /proc."""
+    """Returns the memory of this process that RLIMIT_DATA includes, from its file in /proc."""
     with os.fdopen(status) as lines:
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData"))
 
 
 def main(mode: str) -> None:
-    """Runs the child."""
+    """Restricts this process and runs the child."""
     confinement, calls, child = neighbour("confinement")(), neighbour("system_calls")(), neighbour("child")
     # opened now, because they cannot be opened later
     status, nowhere = os.open("/proc/self/status", os.O_RDONLY), os.open(os.devnull, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""Functions and classes that sessions of this process were given, by a name that their definitions hold."""
+"""Functions and classes that were passed to sessions of this process as objects, by the names in their definitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _numbers = count(1)
 
 
 def register(found: Any) -> str:
-    """Keeps an object for the life of the process; returns its name.
+    """Keeps an object for the life of the process, and returns its name.
 
     >>> registered(register(len)) is len
     True
@@ -23,7 +23,7 @@ def register(found: Any) -> str:
 
 
 def registered(name: str) -> Any:
-    """The object of a name."""
+    """Returns the object of a name. Raises UserError if it was not registered in this process."""
     if name not in _objects:
         raise UserError(f'"{name}" was given to a session of another process', hint="deploy the function instead")
     return _objects[name]

@@ -1,9 +1,9 @@
-"""Calls of Python functions in processes of their own: one for each function and process that calls it.
+"""Calls user-defined functions in separate processes: one for each function and each process that calls it.
 
-The law: code of users can harm nothing but its own query. It has a time for each call, an amount of memory, no files
-but the libraries, no network, no other process; what it raises, and the end of its process, is an error that names the
-function and the row. What it answers is checked before anything uses it. `docs/design/20261128-python-sandbox.md` says
-how.
+The law: user code can harm only its own query. It has a time limit for each call, a memory limit, no files but the
+libraries, no network and no other processes. An exception that it raises, or the end of its process, becomes an error
+that names the function and the row. Its answers are checked before they are used.
+`docs/design/20261128-python-sandbox.md` describes how.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ from operators.python.definition import PythonClass, PythonFunction
 from operators.python.watch import Watch
 
 _PROGRAM = Path(__file__).with_name("process.py")
-#: The setting of executors, which their workers inherit, and what it may be: whether code of users runs only in the
-#: sandbox, in as much of it as the platform has, or without it.
+#: The environment variable of executors, which their workers inherit, and its values: user code runs only in the
+#: sandbox, in as much of the sandbox as the platform supports, or without it.
 SWITCH: Final = "DSMS_PYTHON_SANDBOX"
 MODES: Final = ("require", "prefer", "off")
-#: A process that has not loaded its code after this time is given up; imports count.
+#: A process that has not loaded its code, including imports, after this time is ended.
 _START_S = 60.0
 _MOST_PROCESSES = 64
-#: How long a process may take to end that has closed its output.
+#: How long a process may take to end after it has closed its output.
 _END_S = 2.0
-#: The longest text about an error, in characters: it goes to logs, and to whoever asks about the query.
+#: The longest text about an error, in characters; it is logged, and shown to users who ask about the query.
 _LONGEST_TEXT = 10_000
-#: What reading an answer raises that is not one.
+#: The exceptions that reading an invalid answer raises.
 _UNREADABLE = (
     *(pa.ArrowException, ValueError, TypeError, LookupError, OSError, StopIteration),
     *(ArithmeticError, RecursionError, MemoryError, struct.error),
 )
 #: The numbers of fields in Arrow's format: the header of a message, and the compression of a record batch.
 _HEADER, _COMPRESSION = 2, 3
-#: By how much an answer may be larger than the memory of the function: what its process has without it.
+#: The memory that a process has in addition to the memory of its function; also added to the largest size of an answer.
 _OWN_BYTES = 256 << 20
 _WHAT_IT_HAS = "code in Python runs without network, other programs and files but those of installed packages"
 
 
 class FunctionFailed(UserError):
-    """Code of a user raised, took too long or ended. `repeatable`: whether fewer rows may tell which of them it was;
-    `at`: the event of an aggregate that was running, if that is known."""
+    """User code raised an exception or took too long, or its process ended. `repeatable`: whether calls with fewer rows
+    may find the row at which it failed; `at`: the event of an aggregate that was running, if known."""
 
     def __init__(self, message: str, *, repeatable: bool = True, at: int | None = None) -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ class FunctionFailed(UserError):
 
 
 class Sandbox:
-    """The process of a function or aggregate. It is started by the first call, and again after it ended."""
+    """The process of a function or aggregate. The first call starts it, and so does the next call after it ended."""
 
     def __init__(self, function: PythonFunction | PythonClass) -> None:
         self._function = function
@@ -73,7 +73,7 @@ class Sandbox:
         self._watch: Watch | None = None
 
     def call(self, arguments: pa.RecordBatch) -> pa.Array[Any]:
-        """The values of a call. Raises FunctionFailed."""
+        """Returns the values of a call. Raises FunctionFailed if it fails."""
         process = self._started()
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, arguments.schema) as writer:
@@ -151,7 +151,7 @@ class Sandbox:
             raise self._unreadable(error) from None
 
     def _ended(self, process: subprocess.Popen[bytes]) -> FunctionFailed:
-        """How a process has ended that answers no more. One that only closed its files is ended."""
+        """Returns how a process that does not answer any more has ended. Kills it if it only closed its files."""
         try:
             code = process.wait(_END_S)
         except subprocess.TimeoutExpired:
@@ -163,13 +163,13 @@ class Sandbox:
         return FunctionFailed(f"its process ended: {_signal(-code) if code < 0 else f'exit code {code}'}")
 
     def _unreadable(self, error: Exception) -> FunctionFailed:
-        """Code of users can write answers of its own, after which no further one is believed."""
+        """Ends the process, because user code can forge answers, and returns the error."""
         self.close()
         return FunctionFailed(f"its process gave an answer that cannot be read: {error}", repeatable=False)
 
 
 def mode_of(environ: Mapping[str, str]) -> str:
-    """How code of users is confined, `require` if nothing is said. Raises ConfigError.
+    """Returns how user code is confined, by default `require`. Raises ConfigError if the mode is unknown.
 
     >>> mode_of({}), mode_of({"DSMS_PYTHON_SANDBOX": "off"})
     ('require', 'off')
@@ -181,7 +181,7 @@ def mode_of(environ: Mapping[str, str]) -> str:
 
 
 def _told(answer: bytes) -> bytes:
-    """What an answer holds. Raises FunctionFailed if it is an error."""
+    """Returns the content of an answer. Raises FunctionFailed if it is an error."""
     kind, content = answer[:1], answer[1:]
     if kind == b"\2":
         missing = "; ".join(json.loads(content))
@@ -200,7 +200,7 @@ def _told(answer: bytes) -> bytes:
 
 
 def _signal(number: int) -> str:
-    """The name of a signal; those of real time have none."""
+    """Returns the name of a signal, or its number if it has no name, such as a real-time signal."""
     return next((each.name for each in signal.Signals if each == number), f"signal {number}")
 
 
@@ -209,12 +209,12 @@ def _shortened(text: str) -> str:
 
 
 def _values(function: PythonFunction | PythonClass, answer: bytes, rows: int) -> pa.Array[Any]:
-    """The values of an answer; one of `_UNREADABLE` if it is not one, since code of users can write it. Nothing is
-    decompressed: what is read is no larger than the answer."""
+    """Returns the values of an answer. Raises one of `_UNREADABLE` if it is invalid, since user code can forge it.
+    Nothing is decompressed, so what is read is not larger than the answer."""
     expected = fold_answer(function.result) if isinstance(function, PythonClass) else function.result
     messages = pa.MessageReader.open_stream(answer)
     first, batch = messages.read_next_message(), messages.read_next_message()
-    if (first.type, batch.type) != ("schema", "record batch"):  # which Arrow does not check
+    if (first.type, batch.type) != ("schema", "record batch"):  # Arrow does not check this
         raise ValueError(f'messages of the types "{first.type}" and "{batch.type}"')
     schema = pa.ipc.read_schema(first)
     if [field.type for field in schema] != [expected]:
@@ -239,7 +239,7 @@ def _is_compressed(message: bytes) -> bool:
 
 
 def _place(message: bytes, table: int, field: int) -> int | None:
-    """Where a field of a table of Flatbuffers is; None if it is not set."""
+    """Returns the offset of a field of a table of Flatbuffers; None if it is not set."""
     names = table - struct.unpack_from("<i", message, table)[0]
     (size,) = struct.unpack_from("<H", message, names)
     at = 4 + 2 * field
@@ -271,7 +271,7 @@ def _read(pipe: IO[bytes], length: int, deadline: float) -> bytes:
 
 
 def check_requirements(function: PythonFunction | PythonClass) -> None:
-    """Raises FunctionFailed for a requirement that is not installed here: executors install nothing."""
+    """Raises FunctionFailed if a requirement is not installed here, because executors install nothing."""
     from importlib.metadata import PackageNotFoundError, version
 
     from packaging.requirements import Requirement
@@ -292,7 +292,7 @@ def check_requirements(function: PythonFunction | PythonClass) -> None:
 
 @lru_cache(maxsize=_MOST_PROCESSES)
 def sandbox_of(function: PythonFunction | PythonClass) -> Sandbox:
-    """The sandbox of a function or aggregate in this process, which ends with it."""
+    """Returns the sandbox of a function or aggregate in this process. It ends with this process."""
     made = Sandbox(function)
     atexit.register(made.close)
     return made

@@ -1,9 +1,9 @@
-"""The system calls that code of users may make, as a program for the kernel's filter (seccomp with classic BPF).
+"""The system calls that user code may make, as a program for the kernel's filter (seccomp with classic BPF).
 
-The law: what is not listed is refused with EPERM. So there is no way to a socket, another process, another program, a
-signal to others, a change of the file system or of a limit, and the memory that the process takes is memory that its
-limit counts. A call by another architecture's numbers ends the process. `process.py` runs this file by its path; it
-imports nothing of ours.
+The law: a call that is not listed is refused with EPERM. So user code cannot open a socket, start a process or program,
+signal other processes, or change the file system or a limit; and the memory limit includes all memory that the process
+takes. A call by another architecture's numbers ends the process. `process.py` runs this file by its path; it imports no
+other module of this project.
 """
 
 import struct
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _EPERM, _ENOTTY, _ENOSYS = 1, 25, 38
-#: Instructions: load a word of the call's description, mask it, compare it, end.
+#: Instructions: load a word of the call's description, mask it, compare it, end the program.
 _LOAD, _AND, _EQUAL, _END = 0x20, 0x54, 0x15, 0x06
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 
-#: The names of the kernel for an architecture, and the column of `_NUMBERS` that holds its numbers.
+#: The kernel's identifier of each architecture, and the column of `_NUMBERS` with its system call numbers.
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
-_THREAD = 0x00010000  # CLONE_THREAD; the others make namespaces
+_THREAD = 0x00010000  # CLONE_THREAD; the flags below create namespaces
 _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 _CHANGES = 0o3 | 0o100 | 0o1000 | 0o20000000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_TMPFILE
 _SHARED, _ANONYMOUS, _GROWS = 0x01, 0x20, 0x100
@@ -29,7 +29,7 @@ _FILE_COMMANDS = (0, 1, 2, 3, 4, 1030, 1032)
 
 @dataclass(frozen=True)
 class Word:
-    """What half of an argument has to be, after a mask: one of some values."""
+    """A condition on one half of an argument: after a mask it must have one of the values."""
 
     argument: int
     values: tuple[int, ...]
@@ -38,7 +38,7 @@ class Word:
 
 
 def program(machine: str, process: int) -> bytes | None:
-    """The filter for a process on a machine, in instructions of 8 bytes; None if the architecture is not known here.
+    """Returns the filter for a process on a machine, in instructions of 8 bytes; None if the architecture is unknown.
 
     >>> program("riscv64", 1) is None
     True
@@ -56,7 +56,7 @@ def program(machine: str, process: int) -> bytes | None:
 
 
 def _conditions(process: int) -> dict[str, tuple[Word, ...]]:
-    """What the arguments of a call have to be, where it is not allowed with all."""
+    """Returns the conditions on the arguments of calls that are not allowed with all arguments."""
     return {
         "clone": (Word(0, (_THREAD,), _THREAD | _NAMESPACES),),
         "open": (Word(1, (0,), _CHANGES),),
@@ -92,7 +92,7 @@ def _step(code: int, value: int, if_so: int = 0, if_not: int = 0) -> bytes:
     return struct.pack("<HBBI", code, if_so, if_not, value)
 
 
-#: Calls that are refused in a way that libraries know: no terminal, and use `clone` instead.
+#: Calls that are refused with errors that libraries handle: no terminal, and not implemented, so that they use `clone`.
 _ANSWERS = {"ioctl": _ERRNO | _ENOTTY, "clone3": _ERRNO | _ENOSYS}
 
 #: The allowed calls with their numbers on x86_64 and aarch64, those of hot paths first.

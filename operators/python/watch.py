@@ -1,7 +1,7 @@
-"""A watch over the process of a function, from outside: it ends one that takes more than it may.
+"""Watches the process of a function from outside, and ends it if it exceeds its limits.
 
-The kernel's limit of memory (`RLIMIT_DATA`) counts what may be written. Code of users can make pages read-only that it
-has filled, so what is resident is looked at as well; and no limit of the kernel holds for the threads of one process.
+The kernel's memory limit (`RLIMIT_DATA`) includes only writable memory. User code can fill pages and make them
+read-only, so the resident memory is checked as well. The kernel has no limit for the threads of one process.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import time
 from pathlib import Path
 
 _PERIOD_S = 0.05
-#: Libraries start some for each core.
+#: The limit is high, because libraries start several threads for each core.
 MOST_THREADS = 1_024
 _MEMORY = re.compile(r"^(?:RssAnon|RssShmem|VmSwap):\s*(\d+) kB$", re.MULTILINE)
 _THREADS = re.compile(r"^Threads:\s*(\d+)$", re.MULTILINE)
 
 
 class Watch:
-    """The watch over a process, in a thread that ends with it. `why` says why the process was ended, if it was."""
+    """Watches a process in a thread that ends with it. `why` is the reason why the process was ended, if it was."""
 
     def __init__(self, process: subprocess.Popen[bytes], most_bytes: int) -> None:
         self._process, self._most_bytes = process, most_bytes
@@ -32,7 +32,7 @@ class Watch:
         while self._process.poll() is None:
             try:
                 self.why = excess(status.read_text(), self._most_bytes)
-            except OSError:  # it has ended, or the system does not tell
+            except OSError:  # the process has ended, or the system has no such file
                 return
             if self.why is not None:
                 self._process.kill()
@@ -41,7 +41,7 @@ class Watch:
 
 
 def excess(status: str, most_bytes: int) -> str | None:
-    r"""What a process has too much of, by its file in /proc; None if it has not.
+    r"""Returns which limit a process exceeds, according to its file in /proc; None if it exceeds none.
 
     >>> excess("Threads:\t2\nRssAnon:\t 3072 kB\nRssShmem:\t 1024 kB\n", 2 << 20)
     'it held 4 MiB of memory, and may hold 2'

@@ -1,4 +1,4 @@
-"""The k best of the items that are alive at a position, for all positions at once."""
+"""Finds the k best of the items that are alive at a position, for all positions at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Method = Literal["row_number", "rank", "dense_rank"]
 
 @dataclass(frozen=True)
 class Ranking:
-    """Entries of nodes: `item` is the place of an item in the order of all items, `above` its rank, from 0, among the
+    """Entries of nodes: `item` is the index of an item in the order of all items, `above` its rank, from 0, among the
     items of its node."""
 
     node: np.ndarray
@@ -23,8 +23,8 @@ class Ranking:
 def best_of_spans(
     starts: np.ndarray, ends: np.ndarray, weights: np.ndarray, peers: np.ndarray, limit: int, method: Method
 ) -> Ranking:
-    """For each position, the items whose rank, from 0, is below `limit` among those with `start ≤ position < end`; the
-    nodes of the result are positions.
+    """Returns, for each position, the items whose rank, from 0, is below `limit` among those with
+    `start ≤ position < end`. The nodes of the result are positions.
 
     Items are in order, best first; `weights` has their numbers of copies and `peers` ascending numbers that are equal
     for items that tie. This descends a segment tree over positions: an item starts in the O(log positions) nodes that
@@ -52,7 +52,7 @@ def best_of_spans(
 
 
 def _cover(starts: np.ndarray, ends: np.ndarray, depth: int) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-    """For each level, from the root on, pairs of arrays: nodes and the items whose spans they cover as a whole.
+    """Returns for each level, from the root on, pairs of arrays: nodes, and the items whose spans these nodes cover.
 
     On a level, a span [low, high) of nodes is covered by its odd first node and by its last one if `high` is odd; the
     rest are sibling pairs, which its parent level covers: [1, 6) takes node 1, then [1, 3) of the parents, and so on.
@@ -71,14 +71,14 @@ def _cover(starts: np.ndarray, ends: np.ndarray, depth: int) -> list[list[tuple[
 
 
 def _halved(held: np.ndarray, shift: int) -> np.ndarray:
-    """Every entry in both halves of its node: those of node n are 2n and 2n + 1."""
+    """Returns every entry in both halves of its node; the halves of node n are 2n and 2n + 1."""
     node, item = held >> shift, held & ((1 << shift) - 1)
     left = (node << (shift + 1)) | item
     return np.concatenate([left, left | (1 << shift)])
 
 
 def _ranked(node: np.ndarray, item: np.ndarray, weights: np.ndarray, peers: np.ndarray, method: Method) -> Ranking:
-    """The ranks of entries that are sorted by (node, item)."""
+    """Returns the ranks of entries that are sorted by (node, item)."""
     opens = np.ones(len(node), np.bool_)
     opens[1:] = node[1:] != node[:-1]
     if method == "row_number":
@@ -97,7 +97,7 @@ def _ranked(node: np.ndarray, item: np.ndarray, weights: np.ndarray, peers: np.n
 
 
 def _at_last(values: np.ndarray, marks: np.ndarray) -> np.ndarray:
-    """For each place the value at the last marked place at or before it."""
+    """Returns, for each index, the value at the last marked index at or before it."""
     places = np.flatnonzero(marks)
     spread: np.ndarray = np.repeat(values[places], np.diff(np.append(places, len(values))))
     return spread

@@ -1,4 +1,4 @@
-"""FirstCandidates: of the rows that enter a partition at the same instant, those that may be its first."""
+"""FirstCandidates: keeps, of the rows that enter a partition at the same instant, those that may rank first."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class FirstCandidates:
-    """A without the elements that come after another element of their partition and instant in the order of `by`.
+    """The input A without the elements that another element of their partition and instant precedes in the order of
+    `by`.
 
-    If A is append-only, `TopK` of a single row by `by` and any further keys has the same output over it, as a row that
-    is behind on entry stays behind. For each partition and instant the element with the greatest order is kept as well,
-    because a change has that order. Which elements are left out depends on how A is cut into deltas, the output of
-    `TopK` does not. Stateless. `by` is an integer, a date or a time; if a delta has a NULL in it, all elements stay.
+    If A is append-only, `TopK` of a single row by `by` and any further keys has the same output over the result as over
+    A, because a row that is behind on entry stays behind. For each partition and instant, the element with the greatest
+    order is kept as well, because the change that `TopK` outputs has that order. Which elements are left out depends on
+    how A is cut into deltas, but the output of `TopK` does not. Stateless. `by` is an integer, a date or a time; a
+    delta with a NULL in this column is not reduced.
 
     >>> bids = Delta.of([("+", {"a": 1, "p": p}, ts) for p, ts in ((5, 3), (9, 3), (8, 3), (7, 3), (2, 4))])
     >>> candidates = FirstCandidates(("a",), SortKey("p", descending=True))
@@ -37,7 +39,8 @@ class FirstCandidates:
         return ()
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The elements that may be first, and the last of each partition and instant."""
+        """Returns the elements that may rank first, and the element with the greatest order of each partition and
+        instant."""
         if not len(delta) or delta.frame[self.by.column].null_count():
             return Step(delta)
         value, order, group = pl.col(self.by.column), pl.col(ORDER), [*self.partition, FROM]

@@ -1,8 +1,9 @@
-"""Levels that are among those asked for at some of the changed instants, and the rows that enter and leave with them.
+"""The levels with requested ranks at some of the changed instants, and the rows that enter and leave with them.
 
-Nodes number the states of groups: for each group the one before the step, then the one from each of its cells on. Of
-groups with the cells [0 1] and [2] the nodes are [before 0 1] = [0 1 2] and [before 2] = [3 4]: cell c of group g is
-node c + g + 1.
+A level is the rows of a group that tie in its order; a cell is a group at an instant at which it changes. Nodes number
+the states of groups: for each group the state before the step, then the state from each of its cells on. For groups
+with the cells [0 1] and [2] the nodes are [before 0 1] = [0 1 2] and [before 2] = [3 4]: cell c of group g is node
+c + g + 1.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import polars as pl
 
 from operators.kernels.cells import Cells
 
-#: The rank of a level that is kept in the state although it is not asked for.
+#: The rank of a level that is kept in the state although it is not requested.
 OUTSIDE = -1
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of cells: their instants and orders, and for each group its first node, `before` the step, and the node
-    `behind` its last."""
+    """The nodes of cells: their instants and orders, and for each group its first node, `before` the step, and the end
+    of its nodes (`behind` the last one)."""
 
     instant: np.ndarray
     order: np.ndarray
@@ -30,7 +31,7 @@ class Nodes:
 
     @staticmethod
     def of(cells: Cells) -> Nodes:
-        """The nodes of some cells."""
+        """Returns the nodes of cells."""
         place = np.arange(cells.size) + cells.group + 1
         groups = np.arange(cells.members)
         instant, order = np.zeros((2, cells.size + cells.members), np.int64)
@@ -40,7 +41,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Standing:
-    """Spans, sorted by (level, start): level `level[i]` is asked for, at rank `above[i]` from 0, in the nodes
+    """Spans, sorted by (level, start): level `level[i]` is requested, with the rank `above[i]` from 0, in the nodes
     `start[i] ≤ node < end[i]`. `group` has the group of each level.
     """
 
@@ -53,7 +54,7 @@ class Standing:
 
     @staticmethod
     def of(cells: Cells, group: np.ndarray, level: np.ndarray, node: np.ndarray, above: np.ndarray) -> Standing:
-        """The longest spans of entries (level, node, rank)."""
+        """Joins entries (level, node, rank) of adjacent nodes to the longest spans."""
         order = np.lexsort((node, level))
         level, node, above = level[order], node[order], above[order]
         opens = np.ones(len(level), np.bool_)
@@ -64,19 +65,19 @@ class Standing:
 
     @property
     def moves(self) -> np.ndarray:
-        """For each span, whether it begins or ends within the step."""
+        """Whether each span begins or ends within the step."""
         group = self.group[self.level]
         moves: np.ndarray = (self.start > self.nodes.before[group]) | (self.end < self.nodes.behind[group])
         return moves
 
     def at_end(self, levels: np.ndarray) -> np.ndarray:
-        """For each of the levels, whether it is asked for when the step ends."""
+        """Returns for each of the levels whether it has a span at the end of the step."""
         return np.isin(levels, self.level[self.end == self.nodes.behind[self.group[self.level]]])
 
     def meeting(self, level: np.ndarray, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs (given span, own span of the same level) that have a node in common, as two arrays."""
-        # Own spans are sorted by (level, start) and by (level, end), as they are disjoint, so those that meet a given
-        # span are adjacent: from the first that ends after its start to the last that starts before its end.
+        """Returns the pairs (given span, own span of the same level) that have a node in common, as two arrays."""
+        # Own spans are disjoint, so they are sorted both by (level, start) and by (level, end). So those that meet a
+        # given span are adjacent: from the first that ends after its start to the last that starts before its end.
         size = len(self.nodes.instant) + 1
         low = np.searchsorted(self.level * size + self.end, level * size + start, side="right")
         high = np.searchsorted(self.level * size + self.start, level * size + end, side="left")
@@ -87,7 +88,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Changed:
-    """Changes of rows: for each the place of its row in `rows`, its rank from 0, instant, order and weight."""
+    """Changes of rows: for each change the index of its row in `rows`, its rank from 0, instant, order and weight."""
 
     rows: pl.DataFrame
     row: np.ndarray
@@ -122,7 +123,7 @@ class RowSpans:
         cell: np.ndarray,
         weight: np.ndarray,
     ) -> RowSpans:
-        """The spans of rows under changes in cells; cell -1 is the state before the step."""
+        """Returns the spans of rows that change in cells; cell -1 is the state before the step."""
         nodes, group = standing.nodes, standing.group[level]
         node = np.where(cell < 0, nodes.before[group], cell + group + 1)
         order = np.lexsort((node, same))
@@ -137,7 +138,7 @@ class RowSpans:
         return RowSpans(rows, *(values[alive] for values in (same, level, node, end, running - base)))
 
     def during(self, standing: Standing) -> Changed:
-        """The rows that enter and leave while their levels are asked for, and with them."""
+        """Returns the rows that enter and leave while their levels are requested, or together with their levels."""
         given, span = standing.meeting(self.level, self.start, self.end)
         asked = standing.above[span] != OUTSIDE
         given, span = given[asked], span[asked]
@@ -156,7 +157,7 @@ class RowSpans:
 def _added_up(
     row: np.ndarray, above: np.ndarray, node: np.ndarray, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Entries of equal (row, rank, node) added up, zeros dropped."""
+    """Adds up entries of equal (row, rank, node) and drops zeros."""
     order = np.lexsort((above, row, node))
     row, above, node, weight = row[order], above[order], node[order], weight[order]
     opens = np.ones(len(row), np.bool_)

@@ -40,11 +40,13 @@ class Over:
     """over(A) at τ = each row of A at τ with the values of the calls over its partition of A at τ.
 
     All calls have the same partition. Rows that tie in the order of a call are sorted by (instant, order) of arrival,
-    the elder first, and of several copies of a row the eldest leaves first. Input and output are changes: rows whose
-    values change are corrected. State: the rows. A step reads the partitions that change and evaluates them at all of
-    their changed instants together: the work is the sum over these instants of the partitions' sizes. If frames are
-    numbers of rows, only the rows within reach of a change are evaluated. A row with a value outside the type of its
-    call is missing while that lasts, and reported as a fault.
+    the oldest first; of several copies of a row, the oldest leaves first. Input and output are changes (elements that
+    end by a retraction): a row whose values change is retracted and inserted with the new values. State: the rows.
+
+    A step reads the partitions that change and evaluates them at all of their changed instants together: the work is
+    the sum over these instants of the partitions' sizes. If frames are numbers of rows, only the rows within reach of a
+    change are evaluated. While a row has a value outside the type of its call, it is missing from the output, and
+    reported as a fault.
 
     >>> from operators.core.sort_key import SortKey
     >>> number = WindowCall("n", "row_number", (), pa.int64(), order=(SortKey("p"),))
@@ -62,11 +64,11 @@ class Over:
         assert len({call.partition for call in self.calls}) == 1, "the calls of an operator have the same partition"
 
     def traces(self) -> tuple[Trace, ...]:
-        """The copies of rows, by partition."""
+        """Returns the empty trace of the copies of rows, by partition."""
         return (state_of_partitions(self.calls[0].partition),)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The changes of rows and values at the instants of the move."""
+        """Returns the changes of rows and values at the instants of the move."""
         (state,) = traces
         partition, row, changes = self.calls[0].partition, delta.columns, net_changes(delta)
         if not changes.height:
@@ -80,7 +82,7 @@ class Over:
         return Step(delta, (after,), faults)
 
     def _changes(self, copies: pl.DataFrame, line: Timeline, row: list[str]) -> tuple[Delta, pl.DataFrame | None]:
-        """The changes of rows with values from cell to cell, and the rows whose values become faults."""
+        """Returns the changes of rows and their values from cell to cell, and the rows whose values become faults."""
         reach = reach_of(self.calls)
         seen = _whole(copies, line) if reach is None else self._touched(copies, line, reach)
         values, outside = self._values(copies, seen.run, seen.copy)
@@ -102,7 +104,7 @@ class Over:
     def _values(
         self, copies: pl.DataFrame, run: np.ndarray, copy: np.ndarray
     ) -> tuple[list[pl.Series], list[pl.Series]]:
-        """The column of each call for the copies of all runs, and the faults of each call."""
+        """Returns the column of each call for the copies of all runs, and the faults of each call."""
         values_by_name: dict[str, pl.Series] = {}
         outside: list[pl.Series] = []
         for order in dict.fromkeys(call.order for call in self.calls):
@@ -120,7 +122,8 @@ class Over:
 
 @dataclass(frozen=True)
 class _Whole:
-    """Every presence of every copy, where a run is a whole cell; the counterpart of `Touched` without a reach."""
+    """All presences (cell, copy) of all copies, where a run is a whole cell; the counterpart of `Touched` for calls
+    without a reach."""
 
     run: np.ndarray
     copy: np.ndarray
@@ -137,7 +140,7 @@ def _whole(copies: pl.DataFrame, line: Timeline) -> _Whole:
 
 
 def _places(copies: pl.DataFrame, order: tuple[SortKey, ...]) -> np.ndarray:
-    """The rank of each copy among all of them in an order."""
+    """Returns the rank of each copy among all copies in an order."""
     keys = [(key.column, key.descending, key.nulls_last) for key in order]
     ordered = ordered_by(copies.with_row_index(_PRESENCE), keys)
     places = np.empty(copies.height, np.int64)

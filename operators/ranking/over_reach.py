@@ -1,4 +1,4 @@
-"""Reach: which rows of a partition may have other values after a change, if frames are numbers of rows."""
+"""Reach: the rows of a partition whose values a change may affect, if frames are numbers of rows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from operators.ranking.window_call import WindowCall
 
 _SHIFTS = {"lag": -1, "lead": 1}
 _FRAMED = frozenset({"sum", "count", "avg", "min", "max", "first_value", "last_value", "nth_value"})
-#: How many rows before a row, and how many after it, its values depend on.
+#: On how many rows before a row, and how many after it, its values depend.
 Reach = tuple[int, int]
 
 
 def reach_of(calls: Sequence[WindowCall]) -> Reach | None:
-    """The reach of all calls together; None if a value may depend on a whole partition, or the orders differ.
+    """Returns the reach of all calls together; None if a value may depend on a whole partition, or the orders differ.
 
     >>> import pyarrow as pa
     >>> call = WindowCall("s", "sum", ("a",), pa.int64(), frame="rows", start=-2, end=1)
@@ -35,7 +35,7 @@ def reach_of(calls: Sequence[WindowCall]) -> Reach | None:
 
 
 def _ends(call: WindowCall) -> tuple[int, int] | None:
-    """The offsets of the first and the last row that a row's value depends on; None if they are unbounded."""
+    """Returns the offsets of the first and the last row on which a row's value depends; None if they are unbounded."""
     if call.function in _SHIFTS:
         if call.ignore_nulls:
             return None
@@ -48,10 +48,10 @@ def _ends(call: WindowCall) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Touched:
-    """Presences of copies in cells near a change. Those of the same `run` are adjacent in their order.
+    """Presences (cell, copy) near a change. Presences of the same `run` are adjacent in the order of the rows.
 
-    The value of a copy may differ from that in the cell before if the presence is `after` a change, and from that in
-    the next cell if it is `before` one. Of a copy that is present in both cells both presences are here, or neither.
+    A copy may have another value than in the previous cell if the presence is `after` a change, and another value than
+    in the next cell if it is `before` a change. If a copy is present in both cells, both presences are here or neither.
     """
 
     cell: np.ndarray
@@ -62,7 +62,7 @@ class Touched:
 
     @staticmethod
     def of(line: Timeline, weights: np.ndarray, places: np.ndarray, reach: Reach) -> Touched:
-        """The presences within reach of a change, where copies are ordered by `places`.
+        """Returns the presences within reach of a change, where copies are ordered by `places`.
 
         A copy that enters or leaves affects the rows that have it within their reach: `following` rows before it and
         `preceding` rows after it. To evaluate these, the rows within their own reach are needed as well.
@@ -86,8 +86,8 @@ class Touched:
         return Touched(cell[kept], copy[kept], np.cumsum(opens), after[kept], before[kept])
 
     def differences(self, codes: np.ndarray) -> Differences:
-        """The changes from each cell to the next, where presences have codes: those after a change enter, those before
-        it leave.
+        """Returns the changes from each cell to the next, where `codes` identify the values of presences: presences
+        after a change enter, those before it leave.
 
         >>> yes, no = np.array([True]), np.array([False])
         >>> both = Touched(np.array([1, 2]), np.array([0, 0]), np.array([0, 1]), np.append(no, yes), np.append(yes, no))
@@ -109,12 +109,13 @@ class Touched:
 def _near_flagged(
     flags: np.ndarray, cell: np.ndarray, sorting: np.ndarray, firsts: np.ndarray, reach: Reach
 ) -> np.ndarray:
-    """For each presence, whether it is near a flagged one of its cell: from `reach[0]` places before it to `reach[1]`
-    after it in the order `sorting`. `firsts` has the place of each cell's first presence in that order."""
+    """Returns, for each presence, whether it is near a flagged one of its cell: from `reach[0]` positions before it to
+    `reach[1]` after it in the order `sorting`. `firsts` has the position of each cell's first presence in this order.
+    """
     at = np.flatnonzero(flags[sorting])
     cells = cell[sorting[at]]
-    # Each flagged place covers [low, high), cut at its cell's ends. A place is covered if more ranges began than ended:
-    # low [0 1] and high [2 4] give the running sums [1 2 1 1 0].
+    # Each flagged position covers [low, high), cut at its cell's ends. A position is covered if more ranges began than
+    # ended: low [0 1] and high [2 4] give the running sums [1 2 1 1 0].
     low = np.maximum(at - reach[0], firsts[cells])
     high = np.minimum(at + reach[1] + 1, firsts[cells + 1])
     size = len(cell) + 1

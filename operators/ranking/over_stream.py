@@ -1,4 +1,4 @@
-"""OverStream: window functions over the last rows of a stream, or all so far, in the order in which rows come."""
+"""OverStream: window functions over the last rows of a stream, or all its rows so far, in the order of arrival."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _NUMBER, _COUNT, _GROUP, _TIE = "__over_number", "__over_count", "__over_group",
 class OverStream:
     """over(S) = each row of the stream S, once, with the values of the calls over the rows of its partition up to it.
 
-    All calls have the same partition and order, and reach a number of rows back and none forward, or all rows up to the
-    row or its peers (`rows_back`). The order ascends with the instants: no row comes before one of an earlier instant.
-    Rows that tie in it are sorted by (instant, order), then by a hash of the row. So values never change, and the
-    result is that of `Over`. A row with a value outside the type of its call is rejected.
+    All calls have the same partition and order. A call reads a number of rows before the row and none after it, or all
+    rows up to the row or its last peer (`rows_back`). The order ascends with the instants: no row precedes a row of an
+    earlier instant. Rows that tie in it are sorted by (instant, order), then by a hash of the row. So values never
+    change, and the result is that of `Over`. A row with a value outside the type of its call is rejected.
 
-    State: for each partition the number of its rows and what running calls know of them, and by number the columns that
-    other calls read of as many rows as they reach back. A step costs its rows, and those of the partitions that it
-    touches.
+    State: for each partition, the number of its rows and the intermediate values of running calls; and for the last
+    rows of each partition, as many as other calls reach back, the columns that these read. The cost of a step is
+    proportional to its rows and to the kept rows of their partitions.
 
     >>> from operators.core.sort_key import SortKey
     >>> import pyarrow as pa
@@ -66,23 +66,23 @@ class OverStream:
 
     @property
     def _back(self) -> int:
-        """How many rows before a row its values depend on."""
+        """On how many rows before a row its values depend."""
         back = rows_back(self.calls)
         assert back is not None, "the calls reach back only"
         return back
 
     @property
     def _kept(self) -> list[str]:
-        """The columns that are kept of a row, besides its partition."""
+        """The columns of a row that are kept in addition to its partition."""
         named = dict.fromkeys(name for call in self._reaching for name in call.arguments)
         return [name for name in named if name not in self.partition]
 
     def traces(self) -> tuple[Trace, ...]:
-        """The counts of partitions with what running calls know, and the last rows by number."""
+        """Returns the empty traces of the partitions' counts and running calls, and of the last rows by number."""
         return cast(tuple[Trace, ...], (Accumulators(self.partition), Accumulators((*self.partition, _NUMBER))))
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The rows of the move with their values."""
+        """Returns the rows of the move with their values."""
         counts, numbered = cast(tuple[Accumulators, Accumulators], traces)
         assert (delta.frame[TO] == FOREVER).all() and (delta.frame[WEIGHT] > 0).all(), "the input is a stream"
         if not len(delta):
@@ -120,7 +120,7 @@ class OverStream:
         return _Come(rows, heads, member, number, count, count + sizes, known)
 
     def _ordered(self, delta: Delta) -> pl.DataFrame:
-        """The rows, each copy on its own, by partition and then in their order."""
+        """Returns the rows, each copy separately, sorted by partition and then in their order."""
         keys = self.calls[0].order
         ties = key_hash(delta.frame, delta.columns).alias(_TIE)
         grouped = delta.frame.with_columns(first_equal(delta.frame, self.partition).alias(_GROUP), ties)
@@ -132,14 +132,14 @@ class OverStream:
         return ordered[np.repeat(np.arange(ordered.height), ordered[WEIGHT].to_numpy())]
 
     def _known(self, heads: pl.DataFrame, counts: Accumulators) -> pl.DataFrame:
-        """A row for each of the partitions with what is kept of it, NULL where nothing is."""
+        """Returns a row for each of the partitions with its kept values, NULL if it has none."""
         held = counts.lookup(heads)
         if not held.height:
             return pl.DataFrame([pl.repeat(None, heads.height, dtype=pl.Int64, eager=True).alias(_COUNT)])
         return equal_join(heads, held, self.partition, "left") if self.partition else held
 
     def _held(self, come: _Come, numbered: Accumulators) -> pl.DataFrame:
-        """The kept rows of the partitions, with the place of their partition in `_GROUP`."""
+        """Returns the kept rows of the partitions, with the index of their partition in `_GROUP`."""
         sizes = np.minimum(come.before, self._back)
         place = np.repeat(np.arange(len(sizes)), sizes)
         last = np.cumsum(sizes)[place] - 1
@@ -151,7 +151,7 @@ class OverStream:
         return found.join(wanted, on=[*self.partition, _NUMBER], how="inner", nulls_equal=True)
 
     def _values(self, come: _Come, held: pl.DataFrame) -> dict[str, tuple[pl.Series, np.ndarray]]:
-        """The values of the calls that reach back for the rows that come, and which are in fault."""
+        """Returns the values of the calls that reach back for the rows that arrive, and which rows are in fault."""
         if not self._reaching:
             return {}
         named = {name for call in self._reaching for name in call.arguments}
@@ -171,7 +171,7 @@ class OverStream:
         return made
 
     def _after(self, come: _Come, held: pl.DataFrame, numbered: Accumulators, move: Move) -> Accumulators:
-        """The last rows by number: new ones are added, those that no row reaches any more leave."""
+        """Returns the last rows by number after the step, without rows that no later row reaches."""
         least = come.total - self._back
         stays = np.flatnonzero(come.number > least[come.member])
         numbers = pl.Series(_NUMBER, come.number[stays], pl.Int64)
@@ -189,8 +189,8 @@ class OverStream:
 
 @dataclass(frozen=True)
 class _Come:
-    """The rows that come, by partition; the partitions, and for each row the place of its partition and its number in
-    it; the number of rows of each partition before the step, and after it; and what is kept of the partitions."""
+    """The rows that arrive, sorted by partition; the partitions; for each row the index of its partition and its row
+    number in it; the number of rows of each partition before and after the step; the kept values of the partitions."""
 
     rows: pl.DataFrame
     heads: pl.DataFrame
@@ -201,14 +201,14 @@ class _Come:
     known: pl.DataFrame
 
     def arrived(self, call: WindowCall) -> Arrived:
-        """The same as a running call sees it."""
+        """Returns the rows in the form that a running call takes."""
         differs = ~same_as_before(self.rows, [key.column for key in call.order])
         segments = Segments.of(self.member, differs)
         return Arrived(self.rows, segments, self.member, self.number, self.before, self.known)
 
     @property
     def causes(self) -> np.ndarray:
-        """For each row the greatest order of the rows of its partition and instant."""
+        """For each row, the greatest order of the rows of its partition and instant."""
         cells = np.append(_starts(self.member, self.rows[FROM].to_numpy()), self.rows.height)
         return np.repeat(np.maximum.reduceat(self.rows[ORDER].to_numpy(), cells[:-1]), np.diff(cells))
 
@@ -219,7 +219,7 @@ def _faults(call: WindowCall, faulty: np.ndarray) -> pl.Series:
 
 
 def _starts(*columns: np.ndarray) -> np.ndarray:
-    """The places at which one of the columns differs from the place before."""
+    """Returns the indices at which one of the columns differs from its previous value."""
     opens = np.ones(len(columns[0]), np.bool_)
     opens[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return np.flatnonzero(opens)

@@ -30,9 +30,9 @@ class RankedLevels:
     """A level is the rows of a partition that tie in `order`. The output at τ has the rows whose level has a rank, from
     0, in [offset, worst).
 
-    State: the rows by level, and the levels of each partition in their order with their numbers of rows. Of a partition
-    that changes a step reads `worst` levels and one more for each row that leaves, and the rows of the levels that
-    enter, leave or change their rank: O((|Δ| + worst + effect) log |state|).
+    State: the rows by level, and the levels of each partition in their order with their numbers of rows. For each
+    partition that changes, a step reads `worst` levels, one more for each row that leaves, and the rows of the levels
+    that enter, leave or change their rank: O((|Δ| + worst + effect) log |state|).
     """
 
     partition: tuple[str, ...]
@@ -42,7 +42,7 @@ class RankedLevels:
     method: Method
     #: Whether the rank itself is output.
     ranked: bool
-    #: Without retractions a level that leaves never returns, so the state is only the best levels.
+    #: Whether there are no retractions. Then a level that leaves never returns, so only the best levels are kept.
     append_only: bool
 
     @cached_property
@@ -57,11 +57,11 @@ class RankedLevels:
         return (*self.partition, *(key.column for key in self.keys))
 
     def state(self) -> tuple[Trace, ...]:
-        """The empty state."""
+        """Returns the empty state."""
         return Trace("key", self.columns), cast(Trace, SortedTrace(self.partition, self.keys))
 
     def changed(self, changes: pl.DataFrame, state: tuple[Trace, ...], move: Move) -> tuple[Changed, tuple[Trace, ...]]:
-        """The rows that enter and leave at the instants of the net `changes`, and the state after the move."""
+        """Returns the rows that enter and leave at the instants of the net `changes`, and the state after the move."""
         rows, levels = state[0], cast(SortedTrace, state[1])
         needed = changes.select(*self.columns, FROM, WEIGHT, ORDER).with_row_index(_PLACE)
         cells = Cells.of(needed, self.partition)
@@ -78,7 +78,7 @@ class RankedLevels:
         return cells.rows.select(*(key.column for key in self.keys), CELL, WEIGHT, ORDER)
 
     def _stored_levels(self, cells: Cells, levels: SortedTrace) -> pl.DataFrame:
-        """The levels before the step that may have a rank below `worst` at some instant, with their numbers of rows."""
+        """Returns the levels before the step that may get a rank below `worst`, with their numbers of rows."""
         if not levels.runs:
             return self._of_levels(cells).clear()
         weights = cells.rows[WEIGHT].to_numpy()
@@ -92,7 +92,7 @@ class RankedLevels:
         return equal_join(best, numbered, self.partition, "inner")
 
     def _standing(self, cells: Cells, lives: Lifetimes) -> Standing:
-        """The spans in which levels are asked for, or have to be kept."""
+        """Returns the spans in which levels are requested or must be kept."""
         group = lives.rows[GROUP].to_numpy()
         had, alive = np.flatnonzero(lives.before > 0), lives.multiplicity > 0
         befores, shift = cells.first[group[had]] + group[had], group[lives.row[alive]] + 1
@@ -113,13 +113,13 @@ class RankedLevels:
         return Standing.of(cells, group, peers[ranking.item[held]], ranking.node[held], above[held])
 
     def _levels(self, cells: Cells, lives: Lifetimes, chosen: np.ndarray) -> pl.DataFrame:
-        """Levels with their columns and their numbers in `_LEVEL`."""
+        """Returns levels with their columns and their numbers in `_LEVEL`."""
         levels = lives.rows[chosen]
         own = cells.groups.select(self.partition)[levels[GROUP].to_numpy()].get_columns() if self.partition else []
         return levels.with_columns(*own, pl.Series(_LEVEL, chosen, pl.Int64))
 
     def _held_rows(self, cells: Cells, lives: Lifetimes, standing: Standing, rows: Trace, move: Move) -> pl.DataFrame:
-        """The rows before the step of the levels that enter, leave or change their rank, with their level's number."""
+        """Returns the rows, before the step, of levels that enter, leave or change their rank, with their level."""
         chosen = np.unique(standing.level[standing.moves])
         chosen = chosen[lives.before[chosen] > 0]
         if not len(chosen) or not rows.runs:
@@ -128,7 +128,7 @@ class RankedLevels:
         return equal_join(rows.lookup(levels, move.start).frame, levels, self.columns, "inner")
 
     def _own(self, cells: Cells, lives: Lifetimes, standing: Standing) -> pl.DataFrame:
-        """The changes in levels that are asked for at some instant: place, cell, weight and level."""
+        """Returns the changes in levels that have a span: the index of each change, its cell, weight and level."""
         levels = self._levels(cells, lives, np.unique(standing.level))
         same = [GROUP, *(key.column for key in self.keys)]
         groups = pl.Series(GROUP, cells.group[cells.rows[CELL].to_numpy()], pl.Int64)
@@ -138,7 +138,8 @@ class RankedLevels:
     def _events(
         self, changes: pl.DataFrame, own: pl.DataFrame, held_rows: pl.DataFrame
     ) -> tuple[pl.DataFrame, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Rows, numbers that are equal for equal rows, and their levels, cells (-1: before the step) and weights."""
+        """Returns rows, numbers that are equal for equal rows, and the rows' levels, cells (-1: before the step) and
+        weights."""
         row = [name for name in changes.columns if name not in (FROM, WEIGHT, ORDER)]
         moved = changes[own[_PLACE].to_numpy()].select(row)
         parts = [own.select(CELL, WEIGHT, _LEVEL)]
@@ -153,7 +154,7 @@ class RankedLevels:
     def _kept_rows(
         self, changes: pl.DataFrame, own: pl.DataFrame, held_rows: pl.DataFrame, standing: Standing, move: Move
     ) -> pl.DataFrame:
-        """The change of the state's rows in a step."""
+        """Returns the changes of the state's rows in a step."""
         row = [name for name in changes.columns if name not in (FROM, WEIGHT, ORDER)]
         if not self.append_only:
             return _stamped(changes.select(*row, WEIGHT), move)
@@ -165,7 +166,7 @@ class RankedLevels:
         return _stamped(pl.concat(parts), move)
 
     def _kept_levels(self, cells: Cells, lives: Lifetimes, standing: Standing, move: Move) -> pl.DataFrame:
-        """The change of the levels' numbers of rows in a step."""
+        """Returns the changes of the levels' numbers of rows in a step."""
         if not self.append_only:
             return _stamped(cells.rows.select(*self.columns, WEIGHT), move)
         last = np.flatnonzero(np.diff(lives.row, append=-1))
@@ -177,7 +178,7 @@ class RankedLevels:
 
 
 def _stamped(rows: pl.DataFrame, move: Move) -> pl.DataFrame:
-    """Rows with weights as elements that start at the end of the move."""
+    """Returns rows with weights as elements that start at the end of the move."""
     start, forever, order = (pl.lit(value, pl.Int64) for value in (move.end, FOREVER, 0))
     weights = rows[WEIGHT]
     return rows.drop(WEIGHT).with_columns(start.alias(FROM), forever.alias(TO), weights, order.alias(ORDER))

@@ -1,4 +1,4 @@
-"""Running calls: window functions over all rows up to a row; a few numbers stand for the rows that came before."""
+"""Running calls: window functions over all rows up to a row, which need only a few numbers about earlier rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from operators.ranking.window_functions import Frames, typed, window_values
 _NUMBERS = frozenset({"row_number", "rank", "dense_rank"})
 _SUMS = frozenset({"sum", "avg", "count"})
 _VALUES = frozenset({"min", "max", "first_value", "last_value"})
-#: A sum is kept as high * _HIGH + low, which no number of rows brings outside of 128 bits.
+#: A sum is kept as high * _HIGH + low, so that neither part can exceed 128 bits, whatever the number of rows.
 _HIGH = 10**19
 _OUTSIDE = 2**127 - 1
 
@@ -39,8 +39,8 @@ def is_running(call: WindowCall) -> bool:
 
 
 def rows_back(calls: Sequence[WindowCall]) -> int | None:
-    """How many rows before a row have to be kept for all calls, where rows only come in their order; None if a value
-    may depend on other rows. Running calls keep none."""
+    """Returns how many rows before a row must be kept for all calls, if rows arrive in their order; None if a value may
+    depend on other rows. Running calls keep no rows."""
     others = [call for call in calls if not is_running(call)]
     if len({call.order for call in calls}) > 1:
         return None
@@ -50,10 +50,11 @@ def rows_back(calls: Sequence[WindowCall]) -> int | None:
 
 @dataclass(frozen=True)
 class Arrived:
-    """Rows that come, by partition and then in their order; for each its partition, by number, and its number in it.
+    """Rows that arrive, sorted by partition and then in their order; for each row the index of its partition
+    (`member`) and its row number in the partition.
 
-    `before`: how many rows each partition had. `known`: a row for each partition with what was kept of running calls,
-    NULL if nothing was.
+    `before`: how many rows each partition had. `known`: a row for each partition with the kept values of running calls,
+    NULL if it has none.
     """
 
     rows: pl.DataFrame
@@ -65,19 +66,20 @@ class Arrived:
 
     @property
     def lasts(self) -> np.ndarray:
-        """The place of the last row of each partition."""
+        """The index of the last row of each partition."""
         ends: np.ndarray = np.unique(self.segments.ends) - 1
         return ends
 
 
-#: The value of each row, a mask of those outside of the type of the call, and what is kept of each partition.
+#: The value of each row, a mask of the values outside the type of the call, and the values to keep of each partition.
 Made = tuple[pl.Series, np.ndarray, list[pl.Series]]
 
 
 def running_values(call: WindowCall, at: int, arrived: Arrived) -> Made:
-    """The values of call number `at` for the rows that come.
+    """Returns the values of call number `at` for the rows that arrive.
 
-    The values are those over all rows so far, floats added in the order of rows, however these are cut into steps.
+    The values are computed over all rows so far. Floats are added in the order of rows, so the values do not depend on
+    how rows are cut into steps.
     """
     if call.function in _NUMBERS:
         return _numbers(call, at, arrived)
@@ -98,7 +100,7 @@ def _numbers(call: WindowCall, at: int, arrived: Arrived) -> Made:
 
 
 def _extreme(call: WindowCall, at: int, arrived: Arrived) -> Made:
-    """The value from the rows so far: of those before, the value at the last one stands for all."""
+    """MIN, MAX, FIRST_VALUE and LAST_VALUE: the value at the last row before the step represents all rows before it."""
     name, argument = f"__value{at}", arrived.rows[call.arguments[0]]
     older = np.flatnonzero(arrived.before > 0)
     held = _held(arrived, name, argument.dtype, None).gather(older)
@@ -140,7 +142,7 @@ def _sums(call: WindowCall, at: int, arrived: Arrived) -> Made:
 
 
 def _parts(argument: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """The two parts of integers, or of unscaled decimals."""
+    """Returns the two parts of integers, or of unscaled decimals."""
     physical = argument.to_physical() if isinstance(argument.dtype, pl.Decimal) else argument
     whole = physical.cast(pl.Int128).fill_null(0)
     high = whole // pl.Series([_HIGH], dtype=pl.Int128)
@@ -148,7 +150,7 @@ def _parts(argument: pl.Series) -> tuple[pl.Series, pl.Series]:
 
 
 def _total(call: WindowCall, high: pl.Series, low: pl.Series, dtype: pl.DataType) -> pl.Series:
-    """The sums; for an average as floats. One outside of 128 bits is a value of no type."""
+    """Returns the sums; for an average as floats. A sum outside 128 bits becomes a number that no type can hold."""
     base = pl.Series([_HIGH], dtype=pl.Int128)
     high, low = high + low // base, low - low // base * base
     inside = (high >= -_HIGH) & (high < _HIGH)
@@ -161,7 +163,7 @@ def _total(call: WindowCall, high: pl.Series, low: pl.Series, dtype: pl.DataType
 
 
 def _added(values: pl.Series, name: str, arrived: Arrived) -> pl.Series:
-    """The exact running sums of each partition."""
+    """Returns the exact running sums of each partition."""
     running = values.cum_sum()
     before = pl.select(pl.lit(running - values).gather(pl.lit(arrived.segments.starts))).to_series()
     held = _held(arrived, name, values.dtype, 0).gather(arrived.member)
@@ -169,7 +171,7 @@ def _added(values: pl.Series, name: str, arrived: Arrived) -> pl.Series:
 
 
 def _floats(values: pl.Series, name: str, arrived: Arrived) -> pl.Series:
-    """The running sums of each partition, added in the order of rows, from the one before on."""
+    """Returns the running sums of each partition, added in the order of rows, starting from its sum before the step."""
     present = values.cast(pl.Float64).fill_null(0.0)
     first = arrived.segments.starts == np.arange(len(values))
     held = _held(arrived, name, pl.Float64(), None).gather(arrived.member)
@@ -181,7 +183,7 @@ def _floats(values: pl.Series, name: str, arrived: Arrived) -> pl.Series:
 
 
 def _held(arrived: Arrived, name: str, dtype: pl.DataType, absent: int | None) -> pl.Series:
-    """What is known of each partition; `absent` where nothing is."""
+    """Returns a kept value of each partition; `absent` for a partition that has none."""
     if name not in arrived.known.columns:
         return pl.repeat(absent, len(arrived.before), dtype=dtype, eager=True).alias(name)
     held = arrived.known[name].cast(dtype)

@@ -15,8 +15,8 @@ from operators.state.copies import ARRIVAL, BIRTH, DEATH, DEPARTURE, HELD
 class Timeline:
     """Consecutively numbered cells: for each group one before the step and one for each instant at which it changes.
 
-    Copy i is present in the cells `starts[i] ≤ cell < ends[i]`. `instants` and `orders` are those of the changes at
-    each cell, the order being the greatest; `before` says which cells are those before the step.
+    Copy i is present in the cells `starts[i] ≤ cell < ends[i]`. `instants` and `orders` have the instant and the
+    greatest order of the changes at each cell; `before` marks the cells before the step.
     """
 
     starts: np.ndarray
@@ -27,7 +27,7 @@ class Timeline:
 
     @staticmethod
     def of(copies: pl.DataFrame, groups: np.ndarray) -> Timeline:
-        """The timeline of copies whose groups are numbered from 0.
+        """Returns the timeline of copies whose groups are numbered from 0.
 
         >>> names = ["__birth", "__death", "__arrival", "__departure"]
         >>> copies = pl.DataFrame([(3, 5, 1, 2), (5, FOREVER, 3, 0)], schema=names, orient="row")
@@ -41,7 +41,7 @@ class Timeline:
         # the codes 4 (before the step), 5 and 6. Only codes at which the group changes become cells.
         size = len(moments)
         born, died = ranked[1 : len(births) + 1], ranked[len(births) + 1 : -1]
-        # A held copy starts at its group's first code; one that stays ends before the next group's first code.
+        # A held copy starts at its group's first code; a copy that stays ends before the next group's first code.
         starts, ends = groups * size + born, groups * size + died
         wanted = np.concatenate([groups * size, starts, ends[deaths < FOREVER]])
         cells = _distinct(wanted)
@@ -58,11 +58,11 @@ class Timeline:
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return len(self.instants)
 
     def presences(self) -> tuple[np.ndarray, np.ndarray]:
-        """All pairs (cell, copy) in which the copy is present in the cell, as two arrays, copy after copy."""
+        """Returns all pairs (cell, copy) where the copy is present in the cell, as two arrays, copy after copy."""
         lengths = self.ends - self.starts
         copy = np.repeat(np.arange(len(lengths)), lengths)
         # starts [1 4] and lengths [2 3] give the cells [1 2 | 4 5 6].
@@ -70,7 +70,7 @@ class Timeline:
         return cell, copy
 
     def differences(self, cells: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Differences:
-        """The changes from each cell to the next of its group, where cells contain codes ≥ 0 with weights.
+        """Returns the changes from each cell to the next of its group, where cells contain codes ≥ 0 with weights.
 
         A code occurs in the cells of a single group only.
 
@@ -101,7 +101,7 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Differences:
-    """Changes: the cell of each, its weight, and the place of an entry that is an example of what changes."""
+    """Changes: the cell of each change, its weight, and the index of an entry that is an example of what changes."""
 
     cells: np.ndarray
     weights: np.ndarray
@@ -109,7 +109,7 @@ class Differences:
 
 
 def _sorted_pairs(codes: np.ndarray, cells: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The places that sort entries by (code, cell), and where equal entries begin in that order."""
+    """Returns the indices that sort entries by (code, cell), and where equal entries begin in that order."""
     if int(codes.max()) >= 2**62 // max(size, 1):
         codes = np.unique(codes, return_inverse=True)[1]
     pairs = codes * size + cells

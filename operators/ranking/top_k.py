@@ -40,11 +40,13 @@ _UNLIMITED = 2**62
 class TopK:
     """top(A) at τ = the rows of A at τ whose rank in their partition is in (offset, offset + limit].
 
-    Ranks are those of `method` by `order`; `rank` names a column for them. Row numbers of rows that tie in `order` are
-    by (instant, order) of arrival, the elder first, and of several copies of a row the eldest leaves first. Input and
-    output are changes. With `append_only` there are no retractions, and the state is the best `offset + limit` rows of
-    each partition. Otherwise it is all rows, and with a limit a step reads the best `offset + limit + retractions` rows
-    of each partition that changes; for ranks with ties as many levels, and the rows of levels that enter or leave
+    Ranks are those of `method` by `order`; `rank` names a column for them. Rows that tie in `order` are numbered by
+    (instant, order) of arrival, the oldest first; of several copies of a row, the oldest leaves first. Input and output
+    are changes (elements that end by a retraction).
+
+    With `append_only` there are no retractions, and the state is the best `offset + limit` rows of each partition.
+    Otherwise it is all rows, and with a limit a step reads the best `offset + limit + retractions` rows of each
+    partition that changes; for ranks with ties it reads as many levels, and the rows of levels that enter or leave
     (`RankedLevels`). Without a limit or with nested columns it reads whole partitions. `bound` names a column of the
     partition, of integers or times: a partition with `bound ≤ frontier` never changes again and leaves the state. All
     instants of a step are ranked together, in O((rows + instants · (offset + limit)) log instants).
@@ -67,7 +69,8 @@ class TopK:
     bound: str | None = None
 
     def traces(self) -> tuple[Trace, ...]:
-        """The copies of rows by partition; or by row and, sorted by order, by partition; or by level."""
+        """Returns the empty traces: the copies of rows by partition; or by row and, sorted by `order`, by partition; or
+        the rows by level and the levels."""
         return tuple(replace(trace, bound=self.bound) for trace in self._traces())
 
     def _traces(self) -> tuple[Trace, ...]:
@@ -78,7 +81,7 @@ class TopK:
         return (state_of_partitions(self.partition),)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The changes of the best rows at the instants of the move."""
+        """Returns the changes of the best rows at the instants of the move."""
         changes, row = net_changes(delta), delta.columns
         if not changes.height:
             return Step(self._output(delta.frame.clear(), row, np.empty(0, np.int64)), traces)
@@ -101,7 +104,7 @@ class TopK:
         return self._limited() and self.method == "row_number" and not self.append_only
 
     def _levels(self) -> RankedLevels | None:
-        """The levels, for ranks with ties that are computed without reading whole partitions; else None."""
+        """Returns the levels, if ranks have ties and are computed without reading whole partitions; else None."""
         if not self._limited() or self.method == "row_number" or not (self.partition or self.order):
             return None
         asked = (self.method, self.rank is not None, self.append_only)
@@ -136,7 +139,7 @@ class TopK:
         return best_of_spans(line.starts, line.ends, weights, peers, self._worst(), self.method)
 
     def _changes(self, copies: pl.DataFrame, best: Ranking, line: Timeline, row: list[str]) -> Delta:
-        """The changes from each cell to the next of the ranked rows, or of the rows if the rank is not output."""
+        """Returns the changes of the ranked rows, or of the rows if no rank is output, from each cell to the next."""
         weights, rows = copies[WEIGHT].to_numpy()[best.item], copies[ROW].to_numpy()
         above = best.above
         if self.method == "row_number":
@@ -144,7 +147,7 @@ class TopK:
             above = np.maximum(above, self.offset)
         counts = np.where(above >= self.offset, np.maximum(weights, 0), 0)
         entry = np.flatnonzero(counts)
-        # Every copy has a row number of its own: an entry with above 3 and count 2 becomes the ranks 3 and 4.
+        # Every copy has its own row number: an entry with above 3 and count 2 becomes the ranks 3 and 4.
         if self.rank is not None and self.method == "row_number":
             entry = np.repeat(np.arange(len(counts)), counts)
             above = above[entry] + np.arange(len(entry)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -170,7 +173,7 @@ class TopK:
 
 
 def partition_numbers(copies: pl.DataFrame, partition: Sequence[str]) -> np.ndarray:
-    """The number of each row's partition, from 0 in the order of first appearance."""
+    """Returns the number of each row's partition, from 0 in the order of first appearance."""
     leaders = first_equal(copies, partition).to_numpy()
     numbers = np.cumsum(leaders == np.arange(len(leaders))) - 1
     groups: np.ndarray = numbers[leaders]
@@ -178,8 +181,8 @@ def partition_numbers(copies: pl.DataFrame, partition: Sequence[str]) -> np.ndar
 
 
 def _only_best(copies: pl.DataFrame, best: Ranking, line: Timeline) -> pl.DataFrame:
-    """The copies, where those not among the best at the end of the step leave the state: without retractions they never
-    return."""
+    """Ends the copies that are not among the best at the end of the step, so that they leave the state: without
+    retractions they never return."""
     stays = np.zeros(copies.height, np.bool_)
     stays[best.item[best.node == line.ends[best.item] - 1]] = True
     return copies.with_columns(pl.when(pl.Series(stays)).then(FOREVER).otherwise(0).cast(pl.Int64).alias(DEATH))

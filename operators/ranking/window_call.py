@@ -20,8 +20,8 @@ class WindowCall:
 
     Functions: row_number, rank, dense_rank, percent_rank, cume_dist, ntile, lag, lead, first_value, last_value,
     nth_value, and sum, count, avg, min, max over the frame. `parameters` are constants (offset and default of lag,
-    buckets of ntile). The default frame with an order is RANGE UNBOUNDED PRECEDING to the last peer, without one the
-    whole partition. Ties break by (time, order of arrival) where the function needs it.
+    buckets of ntile). The default frame with an order is RANGE UNBOUNDED PRECEDING to the last peer, and without an
+    order the whole partition. Ties are broken by (time, order of arrival) if the function needs it.
     """
 
     name: str
@@ -34,5 +34,5 @@ class WindowCall:
     start: FrameEnd = None
     end: FrameEnd = 0
     parameters: tuple[object, ...] = ()
-    #: Whether lag, lead and the values of a frame pass over rows whose argument is NULL.
+    #: Whether lag, lead and the values of a frame skip rows whose argument is NULL.
     ignore_nulls: bool = field(default=False, metadata={ADDED_LATER: True})

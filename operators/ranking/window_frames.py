@@ -1,4 +1,4 @@
-"""Window frames: which rows around each row a window function sees."""
+"""Window frames: the rows around each row that a window function reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from operators.ranking.window_call import FrameEnd, WindowCall
 
 @dataclass(frozen=True)
 class Segments:
-    """Sorted rows of many partitions: for each row where its partition and its peers (rows equal in the order) start
+    """Sorted rows of many partitions: for each row, where its partition and its peers (rows equal in the order) start
     and end, ends excluded.
 
     >>> rows = Segments.of(np.array([0, 0, 0, 1]), np.array([True, False, True, True]))
@@ -28,26 +28,26 @@ class Segments:
 
     @staticmethod
     def of(partition: np.ndarray, differs: np.ndarray) -> Segments:
-        """The segments of sorted rows; `differs` says which rows differ in the order columns from the row before."""
+        """Returns the segments of sorted rows; `differs` marks rows whose order columns differ from the row before."""
         opens = np.ones(len(partition), np.bool_)
         opens[1:] = partition[1:] != partition[:-1]
         return Segments(*_spans(opens), *_spans(opens | differs))
 
     @property
     def places(self) -> np.ndarray:
-        """The place of each row in its partition, from 0."""
+        """The position of each row in its partition, from 0."""
         places: np.ndarray = np.arange(len(self.starts)) - self.starts
         return places
 
     @property
     def sizes(self) -> np.ndarray:
-        """How many rows the partition of each row has."""
+        """The number of rows in the partition of each row."""
         sizes: np.ndarray = self.ends - self.starts
         return sizes
 
 
 def frame_bounds(call: WindowCall, rows: Segments, order_values: pl.Series | None) -> tuple[np.ndarray, np.ndarray]:
-    """For each row the place of the first row of its frame, and the place behind its last row.
+    """Returns, for each row, the index of the first row of its frame, and the index after its last row.
 
     A RANGE frame with a distance needs a single order column; the distance is in the column's unit (days for DATE,
     microseconds for TIMESTAMP). Where the value is NULL, the frame ends at the peers.
@@ -80,8 +80,8 @@ def _range_bound(
     *,
     behind: bool,
 ) -> np.ndarray:
-    """A bound of a RANGE frame: its first row or the place `behind` its last. `known` has the bounds of the partition
-    and of the peers."""
+    """Returns a bound of RANGE frames: the index of the first row or, with `behind`, the index after the last row.
+    `known` has the bounds of the partition and of the peers."""
     if end is None:
         return known[0]
     if end == 0:
@@ -96,8 +96,8 @@ def _range_bound(
 
 
 def _keys(values: pl.Series, end: int | float, *, descending: bool, behind: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers in the order of the values, and for each the number at the distance `end`. Of integers, and of decimals
-    as unscaled integers, that is the last one within the distance.
+    """Returns numbers in the order of the values, and for each the number at the distance `end`. For integers, and for
+    decimals as unscaled integers, this is the last number within the distance.
 
     >>> cents = pl.Series(["-1.50", "0.24", "0.26"]).cast(pl.Decimal(7, 2))
     >>> [numbers.tolist() for numbers in _keys(cents, 1.755, descending=False, behind=True)]
@@ -120,7 +120,7 @@ def _keys(values: pl.Series, end: int | float, *, descending: bool, behind: bool
 def _reached(
     partition: np.ndarray, numbers: tuple[np.ndarray, np.ndarray], present: np.ndarray, behind: bool
 ) -> np.ndarray:
-    """For each key, the place of the first key of its partition that is ≥ its target (`behind`: > its target)."""
+    """Returns, for each key, the index of the first key of its partition that is ≥ its target (`behind`: > target)."""
     size = len(present)
     target = np.concatenate([np.zeros(size, np.bool_), np.ones(size, np.bool_)])
     # Keys and targets are sorted together by partition; among equal values a target comes first, unless `behind`. Then
@@ -137,7 +137,7 @@ def _reached(
 
 
 def _spans(opens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each place the start and the end of its segment, where segments begin at `opens`."""
+    """Returns, for each index, the start and the end of its segment, where segments begin at `opens`."""
     first = np.flatnonzero(opens)
     lengths = np.diff(np.append(first, len(opens)))
     return np.repeat(first, lengths), np.repeat(first + lengths, lengths)

@@ -14,7 +14,7 @@ from operators.kernels.unscaled_decimals import as_decimals
 from operators.ranking.window_call import WindowCall
 from operators.ranking.window_frames import Segments
 
-#: Integers of 128 bits are below it, and not below its negative.
+#: Integers of 128 bits are at least -_LIMIT and below _LIMIT.
 _LIMIT = 2**127
 
 
@@ -30,7 +30,7 @@ class Frames:
 
 
 def window_values(frames: Frames) -> tuple[pl.Series, np.ndarray]:
-    """The function's value for each row in the type of the call, and a mask of the values that the type cannot hold.
+    """Returns the function's values in the type of the call, and a mask of the values that the type cannot hold.
 
     >>> import pyarrow as pa
     >>> rows = Segments.of(np.zeros(3, np.int64), np.ones(3, np.bool_))
@@ -50,7 +50,7 @@ def window_values(frames: Frames) -> tuple[pl.Series, np.ndarray]:
 
 
 def typed(computed: pl.Series, type_: pl.DataType) -> pl.Series:
-    """The values in the type of the call, NULL where it has no such value; sums of decimals are unscaled."""
+    """Returns the values in the type of the call, NULL where it has no such value; sums of decimals are unscaled."""
     if isinstance(type_, pl.Decimal) and computed.dtype == pl.Int128:
         computed = as_decimals(computed.cast(pl.Decimal(38, 0), strict=False), type_.scale)
     return computed.cast(type_, strict=False)
@@ -89,8 +89,8 @@ def _ntile(frames: Frames) -> pl.Series:
 
 @dataclass(frozen=True)
 class _Shown:
-    """The rows that a value may come from, all or those whose argument is not NULL: their `places`, and for each place,
-    and the end, how many of them are `before` it."""
+    """The rows from which a value may come: all rows, or those whose argument is not NULL. `places` has their indices;
+    `before` has, for each index of a row and for the end, how many of them precede it."""
 
     places: np.ndarray
     before: np.ndarray
@@ -104,7 +104,8 @@ class _Shown:
     def value(
         self, frames: Frames, number: np.ndarray, lows: np.ndarray, highs: np.ndarray
     ) -> tuple[pl.Series, np.ndarray]:
-        """The argument of the shown row with a number, for each row, and whether that lies in `lows ≤ row < highs`."""
+        """Returns, for each row, the argument of the shown row with a number, and whether it lies in
+        `lows ≤ row < highs`."""
         inside = (number >= self.before[lows]) & (number < self.before[highs])
         place = self.places[np.where(inside, number, 0)] if len(self.places) else np.zeros(len(number), np.int64)
         return _values_at(frames.arguments[0], place, inside), inside
@@ -145,7 +146,7 @@ def _nth_value(frames: Frames) -> pl.Series:
 
 
 def _numbered(frames: Frames, number: int) -> pl.Series:
-    """The argument of the row with a number, from 1, in the frame."""
+    """Returns the argument of the row with a number, from 1, in the frame."""
     shown = _Shown.of(frames)
     return shown.value(frames, shown.before[frames.lows] + number - 1, frames.lows, frames.highs)[0]
 
@@ -168,15 +169,16 @@ def _count(frames: Frames) -> pl.Series:
 
 
 def _sum(frames: Frames) -> pl.Series:
-    """Differences of exact running sums. Floats are added up in the order of rows, so that the sum does not depend on
-    how time is cut into steps."""
+    """Returns differences of exact running sums. Floats are added in the order of rows, so that the sum does not depend
+    on how time is cut into steps."""
     values = frames.arguments[0]
     total = _float_sums(frames) if values.dtype.is_float() else _exact_sums(frames)
     return pl.select(pl.when(pl.Series(_counts(frames)) > 0).then(total)).to_series()
 
 
 def _exact_sums(frames: Frames) -> pl.Series:
-    """Of decimals unscaled. A sum outside of 128 bits stays at their end, which is a value of no type."""
+    """Returns exact sums; sums of decimals are unscaled. A sum outside 128 bits is clipped to them, to a number that no
+    type can hold."""
     sums = _whole_sums(frames)
     if isinstance(sums, pl.Series):
         return sums
@@ -184,7 +186,8 @@ def _exact_sums(frames: Frames) -> pl.Series:
 
 
 def _whole_sums(frames: Frames) -> pl.Series | list[int]:
-    """Differences of running sums, of decimals unscaled: as a list where one may be outside of 128 bits."""
+    """Returns differences of running sums; sums of decimals are unscaled. The result is a list if a sum may be outside
+    128 bits."""
     values = frames.arguments[0]
     whole = (values.to_physical() if isinstance(values.dtype, pl.Decimal) else values).cast(pl.Int128).fill_null(0)
     longest = int((frames.highs - frames.lows).max(initial=0))
@@ -192,7 +195,7 @@ def _whole_sums(frames: Frames) -> pl.Series | list[int]:
     if longest * max(map(abs, ends), default=0) >= _LIMIT:
         running = [0, *accumulate(whole)]
         return [running[high] - running[low] for low, high in zip(frames.lows, frames.highs, strict=True)]
-    # the running sum may wrap around: its differences are those of the sum itself
+    # The running sum may wrap around, but its differences do not change.
     total = pl.concat([pl.Series([0], dtype=pl.Int128), whole.cum_sum()], rechunk=True)
     differences: pl.Series = total.gather(frames.highs) - total.gather(frames.lows)
     return differences
@@ -230,8 +233,8 @@ def _greatest(frames: Frames) -> pl.Series:
 
 
 def _extreme(frames: Frames, *, descending: bool) -> pl.Series:
-    """The value in the frame with the least place in the order of all values. Two blocks of the same power of two cover
-    a frame (a sparse table)."""
+    """Returns the value in the frame that is first in the order of all values. Two blocks whose size is the same power
+    of two cover a frame (a sparse table)."""
     values = frames.arguments[0].alias("value")
     ordered = (
         values.to_frame().with_row_index("row").sort("value", "row", descending=[descending, False], nulls_last=True)

@@ -13,16 +13,17 @@ from operators.core.errors import UserError
 from operators.kernels.equal_join import equal_join, equal_pairs
 from operators.recursion.presence import LAYER
 
-#: The most pairs of a join at one instant, in one iteration; and how many are made at a time.
+#: The most pairs of a join at one instant in one iteration; also how many are computed at a time.
 MOST_PAIRS = 20_000_000
-#: So many may be there until those that cancel out are known.
+#: The most pairs before those that cancel out are removed.
 MOST_RAW_PAIRS = 2 * MOST_PAIRS
 _OTHER, _COUNT = "__other", "__count"
 
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """One side of a join: `own` is the trace that keeps it, `other` that of the side which it meets, both by number."""
+    """One side of a join: `own` is the number of the trace that keeps it, `other` that of the side with which it is
+    joined."""
 
     own: int
     other: int
@@ -31,9 +32,9 @@ class Meeting:
 
 
 def pairs(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> Iterator[pl.DataFrame]:
-    """The pairs of changes and held rows with equal keys, in parts of bounded size unless one row has more partners:
-    each is there from the later of their instants on, at the higher of their layers. Changes of the same row are in the
-    same part, so what they take back is gone from it."""
+    """Yields the pairs of changes and held rows with equal keys, in parts of bounded size unless one row has more
+    partners. A pair starts at the later of its two instants and is at the higher of its two layers. Changes of the same
+    row are in the same part, so that its pairs with insertions and retractions cancel out."""
     row = _row(changes)
     if changes.height * held.height <= MOST_PAIRS or not row:
         yield net(_pairs(changes, held, meeting))
@@ -51,8 +52,8 @@ def pairs(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> Iterat
 
 
 def refuse_too_many(parts: Sequence[pl.DataFrame], name: str, most: int) -> None:
-    """Raises UserError if there are more than `most` changes at one instant in one layer; `name` is that of the
-    recursion. Those of several instants are not added up, as more of them may be in one step."""
+    """Raises UserError if there are more than `most` changes at one instant in one layer; `name` is the name of the
+    recursion. Changes of different instants are not added up, because a step may contain many instants."""
     if sum(part.height for part in parts) <= most:
         return
     places = [place for place in (FROM, LAYER) if place in parts[0].columns]
@@ -65,12 +66,12 @@ def refuse_too_many(parts: Sequence[pl.DataFrame], name: str, most: int) -> None
 
 
 def net(changes: pl.DataFrame) -> pl.DataFrame:
-    """One change for each row, layer and instant, and none where they add up to nothing."""
+    """Returns one change for each row, layer and instant, without changes that add up to zero."""
     return Delta(changes).consolidate().frame
 
 
 def in_order(changes: pl.DataFrame) -> pl.DataFrame:
-    """The changes with their columns in an order that does not depend on where they come from."""
+    """Returns the changes with their columns in an order that does not depend on the term that computed them."""
     return changes.select(*_row(changes), *RESERVED)
 
 
@@ -80,7 +81,7 @@ def _row(changes: pl.DataFrame) -> list[str]:
 
 
 def _partners(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> np.ndarray:
-    """How many partners each change has."""
+    """Returns the number of partners of each change."""
     own = list(meeting.own_keys)
     if not own:
         return np.full(changes.height, held.height)

@@ -1,8 +1,9 @@
-"""Presence: from which layer on a row of a recursive relation is there.
+"""Presence: the layer at which a row of a recursive relation is present.
 
-A row is derived at a layer: at 0 from given relations alone, else one above the highest layer of the rows that it is
-derived from. It is *there* at the least layer at which it is derived, so what it is derived from is there at lower
-layers: rows that derive each other in a circle cannot keep each other alive once what they came from is gone.
+A row is derived at a layer: at 0 if it is derived from given relations alone, otherwise one above the highest layer of
+the rows from which it is derived. It is *present* at the least layer at which it is derived, so the rows from which it
+is derived are present at lower layers. So rows that derive each other in a circle cannot keep each other alive
+after the rows from which the circle started are gone.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from operators.state.trace import Trace
 
 LAYER = "__layer"
 _ROW = "__row"
-#: Before all instants: when what was derived before the step began.
+#: The instant, before all others, of derivations from before the step.
 _BEFORE = np.iinfo(np.int64).min
 
 
 @dataclass
 class Presence:
-    """The rows of one relation that a step touches, with all their derivations. `derived` is the state before the step:
-    the number of derivations of each row at each layer; `instant` is where the step starts."""
+    """The rows of one relation that a step changes, with all their derivations. `derived` is the state before the step:
+    the number of derivations of each row at each layer; `instant` is the start of the step."""
 
     derived: Trace
     instant: int
@@ -49,13 +50,13 @@ class Presence:
         self._note(summed, summed[FROM].to_numpy())
 
     def above(self, layer: int) -> int | None:
-        """The least layer above a layer at which a touched row is derived."""
+        """Returns the least layer above `layer` at which a changed row is derived; None if there is none."""
         higher = self._layer[self._layer > layer]
         return int(higher.min()) if len(higher) else None
 
     def changes(self, layer: int) -> pl.DataFrame | None:
-        """The rows that come to be there or cease to be there at a layer, when the derivations of all layers up to it
-        are known: with LAYER, `__from`, `__to` and `__weight`; None if there are none."""
+        """Returns the rows that become present or absent at a layer, with LAYER, `__from`, `__to` and `__weight`; None
+        if there are none. All derivations up to this layer must have been added."""
         at_layer = np.unique(self._row[self._layer == layer])
         if self._rows is None or not len(at_layer):
             return None
@@ -71,14 +72,14 @@ class Presence:
         return self._rows[row].with_columns(found)
 
     def kept(self, frontier: int, ordered: Callable[[pl.DataFrame], pl.DataFrame]) -> Trace:
-        """The state after the step, for instants from the frontier on; `ordered` adds the column `__order`."""
+        """Returns the state after the step, for instants from the frontier on; `ordered` adds the column `__order`."""
         if not self._added:
             return self.derived
         added = ordered(pl.concat(self._added).with_columns(pl.lit(FOREVER, pl.Int64).alias(TO)))
         return self.derived.append(Delta(added.select(*self.derived.keys, LAYER, *RESERVED)), frontier)
 
     def _meet(self, rows: pl.DataFrame) -> None:
-        """Gives numbers to rows that are new in this step, and takes up their derivations from before it."""
+        """Numbers the rows that are new in this step, and adds their derivations from before the step."""
         keys = list(self.derived.keys)
         if self._rows is not None:
             rows = rows.join(self._rows, on=keys, how="anti", nulls_equal=True)
@@ -103,8 +104,8 @@ class Presence:
 def _there(
     row: np.ndarray, at: np.ndarray, below: np.ndarray, here: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The changes (row, instant, ±1) of whether a row has no derivation `below` a layer and one at it (`here`). Each
-    row has a point before all instants.
+    """Returns the changes (row, instant, ±1) of presence: whether a row has no derivation `below` a layer and at least
+    one at it (`here`). Each row has an entry at the instant before all others.
 
     >>> there = _there(np.array([0, 0]), np.array([_BEFORE, 5]), np.array([0, 0]), np.array([0, 2]))
     >>> [column.tolist() for column in there]
@@ -126,7 +127,7 @@ def _there(
 
 
 def _running(values: np.ndarray, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The running sums of groups that begin at `first`."""
+    """Returns the running sums of groups that begin at `first`."""
     sums: np.ndarray = np.cumsum(values)
     before = sums[first] - values[first]
     return np.asarray(sums - np.repeat(before, counts))

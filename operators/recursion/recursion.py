@@ -1,4 +1,4 @@
-"""Recursion: the least relations that contain all rows which their rules derive from them (WITH RECURSIVE)."""
+"""Recursion: the least relations that contain all rows that their rules derive (WITH RECURSIVE)."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ from operators.relational.project import Project
 from operators.state.trace import Trace
 
 _LAYER = (LAYER, Column(LAYER, pa.int64(), nullable=False))
-#: What a row in fault shows of its layer, which users do not know.
+#: Matches the layer in the text of a row in fault, to remove it, because users do not know layers.
 _LAYER_SHOWN = f',?"{LAYER}":[0-9]+'
-#: Below all layers: where the changes of given relations are followed.
+#: The layer, below all others, at which the changes of given relations are followed.
 _GIVEN = -1
-#: Changes by layer and the number of what they are changes of.
+#: Changes by layer, then by the number of their relation or join.
 _Frames = dict[int, dict[int, list[pl.DataFrame]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Recursion:
-    """The relation `output` of several that are defined by rules, each the least set that contains what its rules
-    derive, at every instant. `relations` are the columns of each. Inputs and output are changes; the output is a set.
+    """The relation `output`, one of several relations that rules define: at every instant, each is the least set that
+    contains the rows that its rules derive. `relations` are their schemas. Inputs and output are changes (elements that
+    end by a retraction); the output is a set.
 
-    A change costs what is derived with it, not what is held: derivations are counted at each layer, and a step follows
-    the changes from layer to layer (F. McSherry et al., Differential dataflow, CIDR 2013, section 3, for the idea of
-    one order of changes for each pair of an instant and an iteration). A step raises UserError if something is derived
-    at a layer above `limit`: the recursion may never end.
+    The cost of a change is that of the rows derived with it, whatever the size of the state: derivations are counted at
+    each layer, and a step follows the changes from layer to layer (F. McSherry et al., Differential dataflow, CIDR
+    2013, section 3, for the idea of ordering changes by pairs of an instant and an iteration). A step raises UserError
+    if a row is derived at a layer above `limit`, because the recursion may never end, or if too many rows are derived
+    at once.
 
     State: the number of derivations of each row at each layer, and both sides of each join of the rules.
 
@@ -67,14 +69,14 @@ class Recursion:
     limit: int = 1_000
 
     def traces(self) -> tuple[Trace, ...]:
-        """The derivations of each relation by row, then the sides of the joins by key."""
+        """Returns the empty traces: the derivations of each relation by row, then the sides of the joins by key."""
         return (
             *(Trace("key", tuple(columns.names)) for columns in self.relations),
             *(Trace("key", keys) for keys in kept_keys(self.rules)),
         )
 
     def step(self, *given: Any) -> Step:
-        """The rows that enter or leave. The arguments are the changes of the inputs, then the traces and the move."""
+        """Returns the rows that enter or leave. The arguments are the inputs' changes, then the traces and the move."""
         *inputs, traces, move = given
         return _Following(self, _Instants.of(inputs), list(traces), move).step(inputs)
 
@@ -93,16 +95,16 @@ class _Instants:
         return _Instants(greatest[FROM].to_numpy(), greatest[ORDER].to_numpy())
 
     def ordered(self, changes: pl.DataFrame) -> pl.DataFrame:
-        """The changes with the order of their instant, whatever they were derived from: so it does not depend on how
-        time is cut into steps."""
+        """Returns the changes with the order of their instant, whatever they were derived from. So the order does not
+        depend on how time is cut into steps."""
         orders = self.orders[np.searchsorted(self.at, changes[FROM].to_numpy())]
         return changes.with_columns(pl.Series(ORDER, orders))
 
 
 class _Following:
-    """One step: changes are followed from the inputs up, then from layer to layer. The changes of a term at a layer are
-    complete, and those that cancel out are gone, before anything is computed from them, so what is computed, and
-    which rows are in fault, does not depend on how time is cut into steps."""
+    """One step: follows changes from the inputs up, then from layer to layer. The changes of a term at a layer are
+    complete, and those that cancel out are removed, before anything is computed from them. So neither the results nor
+    the rows in fault depend on how time is cut into steps."""
 
     def __init__(self, recursion: Recursion, instants: _Instants, traces: list[Trace], move: Move) -> None:
         relations = len(recursion.relations)
@@ -111,16 +113,16 @@ class _Following:
         self._first_joins = list(accumulate(counts, initial=0))
         self._presences = [Presence(trace, move.start) for trace in traces[:relations]]
         self._sides = traces[relations:]
-        #: The changes of the relations at the layer that is followed.
+        #: The changes of the relations at the current layer.
         self._changed: dict[Leaf, pl.DataFrame] = {}
-        #: What is derived, by layer and relation, and the pairs of each join, by layer, until their layer is reached.
+        #: Derived rows by layer and relation, and pairs by layer and join, until their layer is reached.
         self._derived: _Frames = defaultdict(lambda: defaultdict(list))
         self._paired: _Frames = defaultdict(lambda: defaultdict(list))
         self._found: list[pl.DataFrame] = []
         self._faults: list[pl.DataFrame] = []
 
     def step(self, inputs: Sequence[Delta]) -> Step:
-        """The changes of the output, and the traces after the step."""
+        """Returns the changes of the output, and the traces after the step."""
         given = ((Given(number), delta) for number, delta in enumerate(inputs) if len(delta))
         self._changed = {leaf: self._instants.ordered(net(delta.frame)) for leaf, delta in given}
         layer: int | None = _GIVEN
@@ -131,12 +133,12 @@ class _Following:
         return Step(self._output(), (*kept, *self._sides), self._reported())
 
     def _next(self, layer: int) -> int | None:
-        """The next layer at which something may change."""
+        """Returns the next layer at which something may change; None if there is none."""
         above = (presence.above(layer) for presence in self._presences)
         return min((*self._derived, *self._paired, *(at for at in above if at is not None)), default=None)
 
     def _reach(self, layer: int) -> None:
-        """Follows what changes at a layer: all that is derived at it is known."""
+        """Computes and follows the changes at a layer; all derivations at this layer must be known."""
         if layer > self._recursion.limit:
             raise UserError(
                 f"WITH RECURSIVE {self._recursion.name} has not ended after {self._recursion.limit:,} iterations",
@@ -153,7 +155,7 @@ class _Following:
         self._follow(layer)
 
     def _follow(self, layer: int) -> None:
-        """Derives what follows from the changes at a layer."""
+        """Derives rows of the next layer from the changes at a layer."""
         for rule, first in zip(self._recursion.rules, self._first_joins, strict=False):
             derived = self._changes(rule.term, first, layer)
             if derived is not None and derived.height:
@@ -162,7 +164,7 @@ class _Following:
         self._paired.pop(layer, None)
 
     def _changes(self, term: Term, join: int, layer: int) -> pl.DataFrame | None:
-        """The changes of a term at a layer, None if there are none; `join` is the number of its first join."""
+        """Returns the changes of a term at a layer, None if there are none; `join` is the number of its first join."""
         match term:
             case Given() | Recurred():
                 return self._changed.get(term)
@@ -184,7 +186,7 @@ class _Following:
         return step.delta.frame
 
     def _pairs(self, pair: Paired, join: int, layer: int) -> pl.DataFrame | None:
-        """The changes of a join at a layer. Pairs with rows of higher layers wait until those are reached."""
+        """Returns the changes of a join at a layer. Pairs with rows of higher layers wait until these are reached."""
         of_left = sum(1 for _ in joins(pair.left))
         left = self._changes(pair.left, join + 1, layer)
         right = self._changes(pair.right, join + 1 + of_left, layer)
@@ -195,7 +197,7 @@ class _Following:
         return self._instants.ordered(self._bounded_net(here)) if here else None
 
     def _meet(self, changes: pl.DataFrame | None, pair: Paired, meeting: Meeting, join: int) -> None:
-        """Pairs the changes of one side with what is on the other side by now; the side then has the changes."""
+        """Pairs the changes of one side with the current rows of the other side, and adds the changes to their side."""
         if changes is None:
             return
         keys = list(meeting.own_keys)
@@ -214,7 +216,7 @@ class _Following:
                 self._paired[at][join].append(rows)
 
     def _held(self, side: Trace, meeting: Meeting, changes: pl.DataFrame) -> pl.DataFrame:
-        """The rows of the other side that may be partners."""
+        """Returns the rows of the other side that may be partners."""
         if not meeting.own_keys:
             return side.delta().advance(self._move.start).consolidate().frame if side.runs else pl.DataFrame()
         names = zip(meeting.own_keys, meeting.other_keys, strict=True)
@@ -227,7 +229,7 @@ class _Following:
         return changes
 
     def _reported(self) -> pl.DataFrame | None:
-        """The rows in fault, each once for an instant: it may come to another layer."""
+        """Returns the rows in fault, each once for an instant, because a row may change its layer."""
         return pl.concat(self._faults).unique().sort(pl.all()) if self._faults else None
 
     def _output(self) -> Delta:
@@ -240,7 +242,7 @@ class _Following:
 
 
 def _by_layer(paired: pl.DataFrame) -> Iterable[tuple[int, pl.DataFrame]]:
-    """Pairs by the layer at which they are."""
+    """Returns pairs by their layer."""
     if LAYER not in paired.columns:
         return [(_GIVEN, paired)]
     return [(cast(int, part[LAYER][0]), part) for part in paired.partition_by(LAYER, maintain_order=True)]

@@ -1,7 +1,7 @@
-"""Terms: what derives rows of a recursive relation, from given relations and from recursive ones.
+"""Terms: expressions that derive rows of a recursive relation from given relations and from recursive ones.
 
-A term is linear in each place where it reads a relation, so its changes are those of the relations, passed upwards.
-Where two terms are joined, both sides are kept, sorted by the keys of the join.
+A term is linear in each occurrence of a relation, so its changes are the changes of the relations, passed upwards. If
+two terms are joined, both sides are kept, sorted by the keys of the join.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Projected:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The pairs of rows of two terms with disjoint columns whose keys are equal and not NULL; without keys all pairs.
+    """The pairs of rows, of two terms with disjoint columns, whose keys are equal and not NULL; without keys all pairs.
     With `nulls_equal`, NULL equals NULL."""
 
     left: Term
@@ -60,14 +60,14 @@ Term = Leaf | Selected | Projected | Paired
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A term whose rows are rows of the relation `head`, with the columns of it."""
+    """A term that derives rows of the relation `head`; it has the columns of this relation."""
 
     head: int
     term: Term
 
 
 def joins(term: Term) -> Iterator[Paired]:
-    """The joins of a term in the order of their numbers: a join before those below it, the left ones first.
+    """Yields the joins of a term in the order of their numbers: a join before those below it, the left ones first.
 
     >>> below = Paired(Recurred(0), Given(1), ("b",), ("c",))
     >>> [pair.left_keys for pair in joins(Paired(below, Given(2), ("d",), ("e",)))]
@@ -83,7 +83,7 @@ def joins(term: Term) -> Iterator[Paired]:
 
 
 def kept_keys(rules: tuple[Rule, ...]) -> Iterator[tuple[str, ...]]:
-    """The keys by which each side of each join is kept, the left side before the right one."""
+    """Yields the keys by which each side of each join is kept, the left side before the right one."""
     for rule in rules:
         for pair in joins(rule.term):
             yield pair.left_keys

@@ -1,4 +1,4 @@
-"""ConstantIndex: an index over the constants of many predicates, to find those that may hold for a value."""
+"""ConstantIndex: an index over the constants of many predicates, to find the predicates that may hold for a value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from operators.kernels.points import expand_ranges
 
-#: The most entries of an index; beyond, every value is tested with every predicate.
+#: The most entries of an index; if it would have more, every value is tested with every predicate.
 MOST_ENTRIES = 1 << 22
 
 
@@ -19,8 +19,8 @@ MOST_ENTRIES = 1 << 22
 class ConstantIndex:
     """k distinct constants cut the values of a column into 2k + 1 segments: the values below the least constant, each
     constant, the values between two constants, and those above the greatest. A conjunction of comparisons holds on a
-    contiguous range of segments, so the predicates of a value are found by a single binary search: O(log k) a value and
-    O(1) a predicate found.
+    contiguous range of segments, so the predicates of a value are found by a single binary search: in O(log k) for each
+    value and O(1) for each predicate found.
     """
 
     constants: pl.Series
@@ -37,7 +37,8 @@ class ConstantIndex:
         """
         present = np.flatnonzero(self._worth_a_search(values).to_numpy())
         known = values.gather(present) if len(present) < len(values) else values
-        # The segments of the constants [10 20] are 0: < 10, 1: 10, 2: between, 3: 20, 4: > 20; 15 has place 1, so 2.
+        # The segments of the constants [10 20] are 0: < 10, 1: 10, 2: between, 3: 20, 4: > 20. The binary search finds
+        # position 1 for 15, so its segment is 2.
         place = self.constants.search_sorted(known, side="left").cast(pl.Int64).to_numpy()
         at = np.minimum(place, len(self.constants) - 1)
         exact = (self.constants.gather(at) == known).to_numpy() & (place < len(self.constants))
@@ -48,8 +49,8 @@ class ConstantIndex:
         return present[matched[which]], self.predicates[entries]
 
     def _worth_a_search(self, values: pl.Series) -> pl.Series:
-        """Which values are not NULL and, if all comparisons are equalities, equal to a constant: a hash table answers
-        that ten times faster than a binary search."""
+        """Which values are not NULL and, if all comparisons are equalities, equal to a constant: a hash table finds
+        these ten times faster than a binary search."""
         if self._counts[::2].any():
             return values.is_not_null()
         return values.is_in(self.constants.implode()).fill_null(False)
@@ -61,8 +62,8 @@ class ConstantIndex:
 
 
 def constant_index(comparisons: Sequence[tuple[str, pl.Series]]) -> ConstantIndex | None:
-    """The index of predicates that are conjunctions of the comparisons `value ⋈ constant`. Each comparison has a series
-    with the constant of every predicate. None if the index would be too large."""
+    """The index of predicates that are conjunctions of the comparisons `value ⋈ constant`; None if the index would be
+    too large. Each comparison has a series with the constant of every predicate."""
     constants = pl.concat([series for _, series in comparisons]).unique().sort()
     count, last = len(comparisons[0][1]), 2 * len(constants)
     low, high = np.zeros(count, np.int64), np.full(count, last, np.int64)
@@ -78,7 +79,8 @@ def constant_index(comparisons: Sequence[tuple[str, pl.Series]]) -> ConstantInde
 
 
 def _segments(comparison: str, constant: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """The first and the last segment on which a comparison with the constant of a segment holds; None: unbounded."""
+    """The first and the last segment on which a comparison with a constant holds, given the constant's segment; None
+    means unbounded."""
     if comparison.startswith("greater"):
         return constant + (comparison == "greater"), None
     if comparison.startswith("less"):

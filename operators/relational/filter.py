@@ -27,7 +27,7 @@ class Filter:
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """The columns of the predicate as well."""
+        """The wanted columns and those of the predicate."""
         return wanted | columns(self.predicate)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

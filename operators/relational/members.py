@@ -21,7 +21,7 @@ from operators.state.trace import Trace
 
 MEMBER_TYPE: Final = pa.int32()
 _KEEP = "__keep"
-#: How many rows, and how many pairs of a row and a member, are evaluated at once.
+#: The most rows, and the most pairs of a row and a member, that are evaluated at once.
 ROWS_AT_ONCE, PAIRS_AT_ONCE = 1 << 17, 1 << 21
 
 
@@ -35,12 +35,13 @@ class Roster:
 
 @dataclass(frozen=True)
 class Members(Snapshot):
-    """σ for many members m at once: each row with every m for which the predicate with m's constants is TRUE, in
-    `__member`. If rows have a member already (`known`), the predicate is evaluated for that member alone.
+    """σ for many members m (queries of a family) at once: outputs each row once for every m for which the predicate
+    with m's constants is TRUE, with m in `__member`. If rows already have a member (`known`), the predicate is
+    evaluated for this member only.
 
     Linear and stateless. `predicate` reads columns of the row and `parameters`, whose values are in the roster; it must
-    not be in fault on any row. Members come and go, so the roster is no part of the operator's identity, nor of the
-    names of state above it.
+    not be in fault on any row. Members are added and removed, so the roster is not part of the operator's identity, nor
+    of the names of state above it.
     """
 
     operator_version: ClassVar[int] = 1
@@ -55,7 +56,7 @@ class Members(Snapshot):
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """The columns of the predicate as well, and the member column."""
+        """The wanted columns, those of the predicate, and the member column."""
         return wanted | columns(self.predicate) | {MEMBER}
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
@@ -67,7 +68,7 @@ class Members(Snapshot):
         return Step(Delta(kept.select(pl.exclude(RESERVED), *RESERVED)))
 
     def _pairs(self, frame: pl.DataFrame) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Candidate pairs of a row and the place of a member in the roster, in parts of bounded size."""
+        """Yields candidate pairs of a row and the index of a member in the roster, in parts of bounded size."""
         if self.known:
             yield self._owners(frame)
             return
@@ -78,7 +79,7 @@ class Members(Snapshot):
                 yield rows[at : at + PAIRS_AT_ONCE] + start, members[at : at + PAIRS_AT_ONCE]
 
     def _owners(self, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Each row with its own member, if that is still in the roster."""
+        """Each row with its own member, if this is still in the roster."""
         numbers = self._numbers.to_numpy()
         owner = frame[MEMBER].to_numpy()
         place = np.searchsorted(numbers, owner)
@@ -86,7 +87,7 @@ class Members(Snapshot):
         return present, place[present]
 
     def _candidates(self, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs of a row and a member, a superset of those for which the predicate is TRUE."""
+        """Pairs of a row and a member: a superset of the pairs for which the predicate is TRUE."""
         if not (frame.height and len(self._numbers)):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         if self._index is not None:
@@ -119,8 +120,8 @@ class Members(Snapshot):
 
     @cached_property
     def _index(self) -> tuple[Expression, ConstantIndex] | None:
-        """The expression whose values are looked up in an index of constants: preferably one compared by equality, else
-        the one with most comparisons; None if there is none."""
+        """The expression whose values are looked up in an index of constants, and the index: preferably an expression
+        compared by equality, else the one with the most comparisons; None if there is none."""
         compared: dict[Expression, list[tuple[str, pl.Series]]] = {}
         names = {parameter.name for parameter in self.parameters}
         for value, comparison, parameter in comparisons(self.predicate, names):

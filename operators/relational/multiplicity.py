@@ -1,4 +1,4 @@
-"""Functions of multiplicities: a row's multiplicity in the output is a function of those in the inputs."""
+"""Functions of multiplicities: a row's multiplicity in the output is a function of its multiplicities in the inputs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ _COUNT = "__count{}"
 
 
 def no_multiplicities() -> tuple[Trace, ...]:
-    """The empty state of `step_by_multiplicity`: a map from rows to their multiplicities in each input."""
+    """Returns the empty state of `step_by_multiplicity`: a map from rows to their multiplicities in each input."""
     return (cast(Trace, Accumulators(())),)
 
 
 def step_by_multiplicity(rule: Rule, inputs: Sequence[Delta], traces: tuple[Trace, ...], move: Move) -> Step:
-    """The changes of the relation that has row r `rule(n_1(r), n_2(r), …)` times, n_i its multiplicity in input i.
+    """Returns the changes of the relation that contains row r `rule(n_1(r), n_2(r), …)` times, where n_i(r) is the
+    multiplicity of r in input i.
 
     Inputs are changes of the same schema; NULLs are equal, and -0.0 equals 0.0. An element has the greatest order of
     the row's changes at its instant.
@@ -55,7 +56,7 @@ def step_by_multiplicity(rule: Rule, inputs: Sequence[Delta], traces: tuple[Trac
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """Changes of rows: the place of the row, the instant, the order, and the weight in each input (inputs, changes)."""
+    """Changes of rows: the index of the row, the instant, the order, and the weight in each input (inputs, changes)."""
 
     row: np.ndarray
     at: np.ndarray
@@ -75,7 +76,7 @@ class _Points:
     after: np.ndarray
 
     def last(self, before: np.ndarray) -> np.ndarray:
-        """The multiplicities after the last point of each row; every row has a point."""
+        """Returns the multiplicities after the last point of each row; every row has a point."""
         ends = np.flatnonzero(np.diff(self.row, append=-1))
         result = before.copy()
         result[:, self.row[ends]] = self.after[:, ends]
@@ -83,7 +84,7 @@ class _Points:
 
 
 def _by_row(inputs: Sequence[Delta], row: list[str]) -> tuple[pl.DataFrame, _Changes]:
-    """The distinct rows that change, and their changes."""
+    """Returns the distinct rows that change, and their changes."""
     frames = [delta.frame.with_columns(pl.lit(number).alias(_INPUT)) for number, delta in enumerate(inputs)]
     changes = arranged(pl.concat(frames).with_columns(canonical_zeros(frames[0].select(row))), row)
     row_of, firsts = _numbered(changes, row)
@@ -93,7 +94,7 @@ def _by_row(inputs: Sequence[Delta], row: list[str]) -> tuple[pl.DataFrame, _Cha
 
 
 def _numbered(ordered: pl.DataFrame, row: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The number of each change's row in a frame sorted by hash, and the first place of each row."""
+    """Returns the number of each change's row in a frame sorted by hash, and the first index of each row."""
     known = np.diff(ordered[HASH].to_numpy(), prepend=~ordered[HASH].to_numpy()[:1]) == 0
     same = ordered.select(pl.all_horizontal(pl.lit(True), pl.col(row).eq_missing(pl.col(row).shift()))).to_series()
     if (known & ~same.to_numpy()).any():  # rows with the same hash may alternate
@@ -104,7 +105,7 @@ def _numbered(ordered: pl.DataFrame, row: list[str]) -> tuple[np.ndarray, np.nda
 
 
 def _stored(rows: pl.DataFrame, held: Accumulators, counts: list[str]) -> np.ndarray:
-    """The multiplicities of the rows before the step, as an array (inputs, rows)."""
+    """Returns the multiplicities of the rows before the step, as an array (inputs, rows)."""
     none = np.zeros((len(counts), rows.height), np.int64)
     stored = held.lookup(rows) if held.runs else rows.clear()
     if not stored.height:
@@ -125,8 +126,8 @@ def _points(changes: _Changes, before: np.ndarray) -> _Points:
     orders = np.maximum.reduceat(changes.order[by_time], starts)
     sums = np.cumsum(weights, axis=1)
     first = np.flatnonzero(np.diff(row[starts], prepend=-1))
-    # The running sum at the start of a row is that of the rows before it: weights [1 1 | 1] of two rows have the sums
-    # [1 2 3] and the foreign parts [0 0 2].
+    # The running sum at the start of a row is the sum of the rows before it: weights [1 1 | 1] of two rows have the
+    # sums [1 2 3] and the foreign parts [0 0 2].
     foreign = (sums - weights)[:, first][:, row[starts]]
     after = before[:, row[starts]] + sums - foreign
     return _Points(row[starts], at[starts], orders, after - weights, after)

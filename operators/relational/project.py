@@ -25,7 +25,7 @@ class Project:
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """The columns of all expressions, even of unwanted ones, as a row may be in fault in any."""
+        """The columns of all expressions, even of unwanted ones, because a row may be in fault in any of them."""
         return frozenset().union(*(columns(expression) for _, expression in self.outputs))
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

@@ -41,8 +41,9 @@ _RULES: dict[Kind, Rule] = {
 
 @dataclass(frozen=True, slots=True)
 class SetOperation:
-    """A row of multiplicities n and m has in the output the multiplicity `max(n - m, 0)` (except_all), `min(n, m)`
-    (intersect_all), 1 if `n > 0 = m` else 0 (except), or 1 if both are positive else 0 (intersect).
+    """A row with the multiplicities n and m in the inputs has the multiplicity `max(n - m, 0)` (except_all),
+    `min(n, m)` (intersect_all), 1 if `n > 0 = m` else 0 (except), or 1 if both are positive else 0 (intersect) in the
+    output.
 
     Inputs and output are changes of the same schema; NULLs are equal. State: both multiplicities of every row.
 

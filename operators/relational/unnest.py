@@ -18,7 +18,7 @@ from operators.state.trace import Trace
 class Unnest:
     """Linear and stateless: Δμ(A) = μ(ΔA). Each row of A is paired with each element of its array, duplicates and NULLs
     kept; the element is in the column `output`, of type `type`, after the columns of the row. A row whose array is
-    empty or NULL has no output, or is paired with a NULL if `outer`. Intervals are kept.
+    empty or NULL has no output, or is paired with a NULL if `outer`. Elements keep their intervals of validity.
 
     >>> arrays = Delta.of([("+", {"id": 1, "tags": ["x", "y"]}, 3)])
     >>> Unnest("tags", "tag", False, pa.string()).step(arrays, (), Move(0, 9)).delta.frame.select("id", "tag").rows()

@@ -29,11 +29,11 @@ class Values:
     rows: tuple[tuple[object, ...], ...]
 
     def traces(self) -> tuple[Trace, ...]:
-        """None: the start of the move says whether the rows were output already."""
+        """None: the start of the move shows whether the rows were output already."""
         return ()
 
     def step(self, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The rows, which hold for ever, in the first step; nothing in later ones."""
+        """The rows, which are valid for ever, in the first step; nothing in later steps."""
         rows = self.rows if move.start == BEGINNING < move.end else ()
         given = [self._column(number, rows) for number in range(len(self.schema))]
         reserved = {FROM: BEGINNING, TO: FOREVER, WEIGHT: 1, ORDER: 0}

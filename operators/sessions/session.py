@@ -1,4 +1,4 @@
-"""Session: SQL's SESSION, which pairs rows with the maximal chain of neighbouring rows that they belong to."""
+"""Session: SQL's SESSION, which pairs each row with its session, the maximal chain of neighbouring rows around it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ class Session:
     `window_end` its last plus `gap`.
 
     Rows of a partition whose values are at most `gap` apart are in the same session, and so on transitively. A row
-    whose column is NULL is in none and is left out. The gap is in the unit of an integer column, in ms for times. Input
-    and output are changes; when a session grows all of its rows are corrected. State: the rows. A step reads the rows
-    of the partitions that change and computes the sessions near the changes, for all instants of the step at once.
+    whose column is NULL is in no session and is left out. The gap is in the unit of an integer column, or in ms for
+    times. Input and output are changes (elements that end by a retraction): when a session grows, all of its rows are
+    retracted and inserted with the new bounds. State: the rows. A step reads the rows of the partitions that change and
+    computes the sessions near the changes, for all instants of the step at once.
 
     >>> rows = Delta.of([("+", {"t": 1}, 1), ("+", {"t": 5}, 5)])
     >>> session = Session("t", 5)
@@ -56,11 +57,11 @@ class Session:
         assert self.gap >= 0
 
     def traces(self) -> tuple[Trace, ...]:
-        """The rows, by partition."""
+        """Returns the empty trace of the rows, by partition."""
         return (state_of_partitions(self.partition),)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The changes of sessions at the instants of the move."""
+        """Returns the changes of sessions at the instants of the move."""
         (state,) = traces
         fine, rejected = self.valued(delta)
         changes = net_changes(fine)
@@ -75,7 +76,7 @@ class Session:
         return Step(self._changes(near.drop(_GROUP), values, line, delta), (after,), rejected)
 
     def valued(self, delta: Delta) -> tuple[Delta, pl.DataFrame | None]:
-        """The elements whose column is not NULL, and as faults those whose window is out of the type's range."""
+        """Returns the elements whose column is not NULL; those whose window is outside the type's range are faults."""
         present = Delta(delta.frame.filter(pl.col(self.column).is_not_null()))
         values, unit = instants_of(present.frame[self.column])
         ends = np.minimum(values, _REACH) + self.gap * unit
@@ -84,10 +85,11 @@ class Session:
         return reject(present, faults)
 
     def _near_changes(self, copies: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
-        """The copies that may be in a session with a change, sorted by value; their values; and the number of the chain
-        of each.
+        """Returns the copies that may be in a session with a change, sorted by value; their values; and the number of
+        the chain of each.
 
-        Chains are the sessions if all copies were present at once, so rows of different chains never share a session.
+        Chains are the sessions that would exist if all copies were present at once, so rows of different chains never
+        share a session.
         """
         values, unit = instants_of(copies[self.column])
         placed = copies.with_columns(first_equal(copies, self.partition).alias(_GROUP), pl.Series(_VALUE, values))
@@ -101,7 +103,7 @@ class Session:
         return ordered.filter(pl.Series(near)).drop(_VALUE), value[near], numbers[chain[near]]
 
     def _changes(self, near: pl.DataFrame, values: np.ndarray, line: Timeline, delta: Delta) -> Delta:
-        """The changes from each cell to the next of the rows with their sessions."""
+        """Returns the changes of the rows with their sessions from each cell to the next."""
         cell, copy = _by_cell(*line.presences(), len(values))
         unit = instants_of(near[self.column].clear())[1]
         firsts = np.flatnonzero(_opens(cell, values[copy], self.gap * unit))
@@ -129,8 +131,8 @@ class Session:
 
 
 def _with_orders_of_partitions(line: Timeline, copies: pl.DataFrame) -> Timeline:
-    """The timeline with the greatest order of the partition's changes at each instant: which rows a change is near to
-    may depend on where a step ends, and an order may not."""
+    """Returns the timeline with the greatest order of the partition's changes at each instant. Which rows are near a
+    change may depend on where a step ends, but the order must not."""
     owner = np.zeros(line.size, np.int64)
     group, left = copies[_GROUP].to_numpy(), (copies[DEATH] < FOREVER).to_numpy()
     owner[line.starts] = group
@@ -143,14 +145,14 @@ def _with_orders_of_partitions(line: Timeline, copies: pl.DataFrame) -> Timeline
 
 
 def _opens(group: np.ndarray, value: np.ndarray, gap: int) -> np.ndarray:
-    """For each of the values, sorted by (group, value), whether a session begins there."""
+    """Returns, for each of the values sorted by (group, value), whether a session begins there."""
     opens = np.ones(len(group), np.bool_)
     opens[1:] = (group[1:] != group[:-1]) | (value[1:] > value[:-1] + gap)
     return opens
 
 
 def _by_cell(cell: np.ndarray, copy: np.ndarray, copies: int) -> tuple[np.ndarray, np.ndarray]:
-    """Presences sorted by (cell, copy)."""
+    """Sorts presences by (cell, copy)."""
     shift = max(int(copies).bit_length(), 1)
     ordered = np.sort((cell << shift) | copy)
     return ordered >> shift, ordered & ((1 << shift) - 1)

@@ -1,4 +1,4 @@
-"""SessionGroup: a session and the group-by above it as a single operator, if each session is a group."""
+"""SessionGroup: a session and the GROUP BY above it as a single operator, if each session is a group."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _BUCKET, _AT = "__bucket", "__at"
 
 @dataclass(frozen=True, slots=True)
 class SessionGroup:
-    """γ_K(session(A)), where K are the columns of the partition and one or both bounds of the session: `-old` and
-    `+new` at each instant at which the row of a session changes, the same elements as those of the two operators.
+    """γ_K(session(A)), where K are the columns of the partition and one or both bounds of the session. Outputs `-old`
+    and `+new` at each instant at which the row of a session changes: the same elements as the two operators.
 
-    `keys` has the name of each key column and the partition column or bound that it is. The aggregates, over the
+    `keys` has the name of each key column, and the partition column or bound that it contains. The aggregates, over the
     columns of A, are functions of exact running sums (`supported`). State: the sessions with their sums and, unless
     `append_only`, the rows. A step costs O(log |state|) for each change; if rows are retracted, it also reads the rows
     of the sessions near them.
@@ -56,16 +56,16 @@ class SessionGroup:
 
     @property
     def operator_version(self) -> int:
-        """Higher where running sums are others than before."""
+        """Includes the version of the running sums of the aggregates."""
         return 1 + _sums(self).plan.parts_version
 
     def traces(self) -> tuple[State, ...]:
-        """The sessions; and the rows, by partition and bucket of values."""
+        """Returns the empty traces of the sessions and, unless `append_only`, of the rows by partition and bucket."""
         sessions = SessionTrace(self.session.partition)
         return (sessions,) if self.append_only else (sessions, Trace("key", (*self.session.partition, _BUCKET)))
 
     def step(self, delta: Delta, traces: tuple[State, ...], move: Move) -> Step:
-        """The changes of the sessions' rows at the instants of the move."""
+        """Returns the changes of the sessions' rows at the instants of the move."""
         fine, rejected = self.session.valued(delta)
         changes = net_changes(with_canonical_zero(fine))
         if not changes.height:
@@ -82,8 +82,8 @@ class SessionGroup:
         return Step(output, self._after(cells, lines, rows, traces, move), pl.concat(every) if every else None)
 
     def _valued(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Rows with the value of their column as an integer, and its bucket. A bucket is as wide as the gap, so that a
-        session has a row in each bucket from its first to its last."""
+        """Returns rows with the value of their column as an integer, and its bucket. A bucket is as wide as the gap, so
+        a session has a row in each bucket from its first to its last."""
         values, unit = instants_of(rows[self.session.column])
         buckets = np.floor_divide(values, max(self.session.gap * unit, 1))
         return rows.with_columns(pl.Series(VALUE, values, pl.Int64), pl.Series(_BUCKET, buckets, pl.Int64))
@@ -97,7 +97,7 @@ class SessionGroup:
         return pl.Series([], dtype=polars_type(self.schema.field(self.session.column).type))
 
     def _lines(self, cells: Cells, traces: tuple[State, ...], move: Move) -> list[SessionLine]:
-        """For each partition that changes, its sessions near the changes."""
+        """Returns, for each partition that changes, its sessions near the changes."""
         sums, held = _sums(self), self._nearby_sessions(cells, cast(SessionTrace, traces[0]))
         sessions: list[list[Version]] = [[] for _ in range(cells.members)]
         for group, low, high, *parts in held.select(ASKED, LOW, HIGH, *sums.names).iter_rows():
@@ -107,7 +107,7 @@ class SessionGroup:
         return [SessionLine(*how, own, at) for own, at in zip(sessions, points, strict=True)]
 
     def _nearby_sessions(self, cells: Cells, sessions: SessionTrace) -> pl.DataFrame:
-        """The sessions that changes may belong to or connect, sorted by partition and value."""
+        """Returns the sessions to which changes may belong or that they may connect, sorted by partition and value."""
         if not sessions.runs:
             types = {name: pl.Int64() for name in (ASKED, LOW, HIGH)}
             return pl.DataFrame(schema=types | dict.fromkeys(_sums(self).names, pl.Int64()))
@@ -129,7 +129,7 @@ class SessionGroup:
         return sessions.meeting(asked).unique([ASKED, LOW]).sort(ASKED, LOW)
 
     def _points(self, cells: Cells, held: pl.DataFrame, rows: Trace, move: Move) -> list[dict[int, Parts] | None]:
-        """For each partition, the sums at every value of the sessions; None if no row of it is retracted."""
+        """Returns, for each partition, the sums at every value of its sessions; None if no row of it is retracted."""
         goes = np.zeros(cells.members, np.bool_)
         goes[cells.group[cells.rows.filter(GOES)[CELL].to_numpy()]] = True
         points: list[dict[int, Parts] | None] = [{} if goes_here else None for goes_here in goes]
@@ -151,10 +151,10 @@ class SessionGroup:
         return points
 
     def _changes(self, cells: Cells, lines: list[SessionLine]) -> tuple[Delta, pl.DataFrame | None]:
-        """The changes of the result rows of sessions at each cell, and the faults that begin.
+        """Returns the changes of the result rows of sessions at each cell, and the faults that begin.
 
-        A version of a session that begins replaces the version of the same key that ends at its cell, if there is one;
-        if both have the same row, it does not change.
+        A version of a session that begins at a cell replaces the version of the same key that ends at this cell, if
+        there is one. If both have the same row, the row does not change.
         """
         sums = _sums(self)
         changed = [
@@ -192,7 +192,7 @@ class SessionGroup:
     def _before(
         self, ended: np.ndarray, begun: np.ndarray, versions: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
     ) -> np.ndarray:
-        """For each version that began, the version of its key that ended at the same cell; -1 if there is none."""
+        """Returns, for each version that began, the version of its key that ended at the same cell; else -1."""
         died, born, low, high = versions
         bounds = [
             bound for name, bound in ((WINDOW_START, low), (WINDOW_END, high)) if name in dict(self.keys).values()
@@ -206,7 +206,7 @@ class SessionGroup:
         return matched[_AT].fill_null(-1).to_numpy()
 
     def _keys(self, cells: Cells, group: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[pl.Series]:
-        """The key columns of sessions."""
+        """Returns the key columns of sessions."""
         type_ = window_type(polars_type(self.schema.field(self.session.column).type))
         known = {column.name: column for column in _of_groups(cells, group, self.session.partition)}
         known |= {WINDOW_START: in_type(low, type_), WINDOW_END: in_type(high + self._gap, type_)}
@@ -215,7 +215,7 @@ class SessionGroup:
     def _after(
         self, cells: Cells, lines: list[SessionLine], rows: pl.DataFrame, traces: tuple[State, ...], move: Move
     ) -> tuple[State, ...]:
-        """The state with the sessions as they are after the step, and with the changes of the rows."""
+        """Returns the state with the sessions after the step, and with the changes of the rows."""
         kept = [
             (group, version, False)
             for group, line in enumerate(lines)
@@ -246,7 +246,7 @@ class SessionGroup:
         return sessions, cast(Trace, traces[1]).append(Delta(self._kept(rows, move)), move.end)
 
     def _kept(self, rows: pl.DataFrame, move: Move) -> pl.DataFrame:
-        """The changes as elements of the state of rows."""
+        """Returns the changes as elements of the state of rows."""
         read = [
             name
             for aggregate in self.aggregates

@@ -15,7 +15,7 @@ BEFORE, NEVER = -1, -1
 
 @dataclass(slots=True)
 class Version:
-    """A session as it was from cell `born` to before cell `died`: its bounds and sums."""
+    """The bounds and sums of a session from cell `born` on, until before cell `died`."""
 
     low: int
     high: int
@@ -25,14 +25,14 @@ class Version:
 
     @property
     def existed(self) -> bool:
-        """Whether it was present at any instant: a version that begins and ends in the same cell was not."""
+        """Whether the version was present at any instant: one that begins and ends in the same cell was not."""
         return self.born != self.died or self.born == BEFORE
 
 
 @dataclass(slots=True)
 class SessionLine:
-    """The sessions of a partition. An insertion costs O(log sessions); a retraction that splits a session costs the
-    size of the smaller part. Without `points` there are no retractions.
+    """The sessions of a partition. An insertion takes O(log sessions); a retraction that splits a session takes time
+    proportional to the size of the smaller part. Without `points`, no retractions are possible.
 
     >>> plus, minus = lambda x, y: (x[0] + y[0],), lambda x, y: (x[0] - y[0],)
     >>> line = SessionLine(5, plus, minus, [], {})
@@ -48,7 +48,7 @@ class SessionLine:
     sessions: list[Version]
     #: The sums at each value of the sessions near a change.
     points: dict[int, Parts] | None = None
-    #: All versions in the order in which they were made.
+    #: All versions in the order of their creation.
     made: list[Version] = field(default_factory=list)
     _lows: list[int] = field(default_factory=list)
     _values: list[int] = field(default_factory=list)
@@ -59,8 +59,8 @@ class SessionLine:
         self._values = sorted(self.points or ())
 
     def change(self, cell: int, low: int, high: int, parts: Parts) -> None:
-        """Adds the sums of changes in a cell whose values span `low` to `high` without a gap; with retractions, of a
-        single value. Cells come in order, the changes of a cell in any order."""
+        """Adds the sums of changes in a cell whose values span `low` to `high` without a gap; if there are `points`,
+        the changes have a single value. Cells must come in order; the changes of a cell may come in any order."""
         if self.points is None:
             self._absorb(cell, low, high, parts)
         else:
@@ -135,7 +135,7 @@ class SessionLine:
         return total
 
     def _own(self, cell: int, at: int) -> Version:
-        """The session at a place as a version that begins at this cell, which ends the one before it."""
+        """Returns the session at an index as a version that begins at this cell, and ends the version before it."""
         session = self.sessions[at]
         if session.born == cell:
             return session

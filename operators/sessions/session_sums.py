@@ -1,4 +1,4 @@
-"""SessionSums: the running sums of a session, of which its linear aggregates are functions, as plain integers."""
+"""SessionSums: the running sums of a session as plain integers; its linear aggregates are functions of them."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class SessionSums:
         return tuple(part.kind == "xor" for part in self.parts.values())
 
     def plus(self, left: Parts, right: Parts) -> Parts:
-        """The sums of the union of two disjoint sets of rows."""
+        """Returns the sums of the union of two disjoint sets of rows."""
         if not any(self._xor):
             return tuple(map(operator.add, left, right))
         return tuple(a ^ b if xor else a + b for a, b, xor in zip(left, right, self._xor, strict=True))
 
     def minus(self, whole: Parts, part: Parts) -> Parts:
-        """The sums of a set of rows without a subset of it."""
+        """Returns the sums of a set of rows without a subset of it."""
         return tuple(a ^ b if xor else a - b for a, b, xor in zip(whole, part, self._xor, strict=True))
 
     def by_value(self, rows: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
-        """The sums of the changes at each (partition, instant, value); `GOES` says whether a row is retracted."""
+        """Returns the sums of the changes at each (partition, instant, value); `GOES` is true if a row is retracted."""
         changes = rows.select(
             *partition,
             FROM,
@@ -68,8 +68,8 @@ class SessionSums:
         )
 
     def by_span(self, cells: Cells, gap: int, single: np.ndarray) -> pl.DataFrame:
-        """The sums of the changes of each cell over spans of values without a gap, from `LOW` to `HIGH`; in the cells
-        of groups that are `single`, over each value."""
+        """Returns the sums of the changes of each cell over spans of values without a gap, from `LOW` to `HIGH`; in
+        cells of groups that are `single`, over each value."""
         values = cells.rows.select(CELL, VALUE, *self.names).sort(CELL, VALUE)
         cell, value = values[CELL].to_numpy(), values[VALUE].to_numpy()
         opens = single[cells.group[cell]]
@@ -87,7 +87,7 @@ class SessionSums:
         ]
 
     def columns(self, sums: Sequence[Parts]) -> pl.DataFrame:
-        """Sums as accumulator columns, modulo 2^128 as these are."""
+        """Returns sums as accumulator columns, which are modulo 2^128."""
         by_part = zip(*sums, strict=True) if sums else ((),) * len(self.names)
         return pl.DataFrame(
             pl.Series(name, _wrapped(values), part.dtype)

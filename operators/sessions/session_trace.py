@@ -1,4 +1,4 @@
-"""SessionTrace: the newest version of each session, looked up by the range of values that it spans."""
+"""SessionTrace: the newest version of each session, to be looked up by ranges of values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from operators.kernels.merging import distinct_sorted
 from operators.kernels.points import first_above
 from operators.state.cascade import cascade, without_tombstones
 
-#: The bounds of a session, or of the range of a query.
+#: The bounds of a session, or of the range of a lookup.
 LOW, HIGH = "__low", "__high"
 ASKED, GONE = "__asked", "__gone"
 _RUN, _NONE = "__run", np.iinfo(np.int64).min
@@ -23,10 +23,11 @@ _RUN, _NONE = "__run", np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class SessionTrace:
-    """A map from (partition, LOW) to a session, its HIGH and more columns; sessions of a partition do not overlap.
+    """A map from (partition, LOW) to HIGH and the other columns of a session; sessions of a partition do not overlap.
 
     `meeting` looks up sessions by range in O(log |state|) for each range and each session in the result, unless many of
-    the neighbouring rows are deleted. The newest row of a session counts; deleted ones are dropped when runs merge.
+    the neighbouring rows are deleted. Only the newest row of a session is valid; deleted rows are dropped when runs
+    merge.
 
     >>> rows = pl.DataFrame({"k": ["a", "a", "b"], LOW: [0, 20, 0], HIGH: [9, 25, 5]})
     >>> trace = SessionTrace(("k",)).upsert(rows, pl.Series([False, False, False]))
@@ -40,7 +41,7 @@ class SessionTrace:
     arrangement: Arrangement = "key"
 
     def upsert(self, rows: pl.DataFrame, gone: pl.Series) -> SessionTrace:
-        """The map with sessions replaced, or deleted where `gone`; `rows` has a session only once."""
+        """Returns the map with sessions replaced, or deleted where `gone`; `rows` has each session only once."""
         if not rows.height:
             return self
         hashed = rows.with_columns(key_hash(rows, self.keys).alias(HASH), gone.alias(GONE))
@@ -48,7 +49,7 @@ class SessionTrace:
         return replace(self, runs=without_tombstones(stack, GONE))
 
     def meeting(self, asked: pl.DataFrame) -> pl.DataFrame:
-        """For each row of `asked`, the sessions of its partition that intersect [LOW, HIGH].
+        """Returns, for each row of `asked`, the sessions of its partition that intersect [LOW, HIGH].
 
         The columns are those upserted, with the sessions' own bounds, and the row's `ASKED`. A session may occur more
         than once.
@@ -76,8 +77,8 @@ class SessionTrace:
     def _neighbours(
         self, wanted: pl.DataFrame, low: np.ndarray, before: Sequence[tuple[np.ndarray, np.ndarray]]
     ) -> list[pl.DataFrame]:
-        """For each query the last session that begins at or before `low`, if it reaches `low`. All runs are read
-        backwards together; of the versions of a session in several runs the newest counts."""
+        """Returns, for each lookup, the last session that begins at or before `low`, if it reaches `low`. All runs are
+        read backwards together; if several runs have a version of a session, only the newest is valid."""
         begins, at = (np.array(column) for column in zip(*before, strict=True))
         seen = np.full(len(low), _NONE)
         neighbours: list[pl.DataFrame] = []
@@ -104,7 +105,7 @@ class SessionTrace:
         return np.where(inside, values[np.maximum(at[live], 0)], _NONE)
 
     def rows_at(self, live: np.ndarray, run: np.ndarray, at: np.ndarray) -> pl.DataFrame:
-        """The row at place `at[i]` of run number `run[i]` for each query `live[i]`."""
+        """Returns the row at index `at[i]` of run number `run[i]` for each lookup `live[i]`."""
         parts = []
         for number in np.unique(run):
             chosen = run == number
@@ -113,7 +114,7 @@ class SessionTrace:
         return pl.concat(parts)
 
     def _of(self, wanted: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows whose partition is that of their query, and not only its hash."""
+        """Returns the rows whose partition equals that of their lookup; others only have the same hash."""
         return rows.join(wanted, on=[ASKED, *self.keys], how="semi", nulls_equal=True, maintain_order="left")
 
     def _merge(self, elder: Run, younger: Run) -> Run:
@@ -133,7 +134,7 @@ def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _rows(run: Run, number: int, first: np.ndarray, counts: np.ndarray) -> pl.DataFrame:
     asked = np.repeat(np.arange(len(first)), counts)
-    # first [4 0] and counts [2 1] give the queries [0 0 1] and the places [4 5 0].
+    # first [4 0] and counts [2 1] give the lookups [0 0 1] and the indices [4 5 0].
     places = np.arange(len(asked)) - np.repeat(np.cumsum(counts) - counts, counts) + first[asked]
     return _numbered(run.frame[places], number, pl.Series(ASKED, asked, pl.Int64))
 

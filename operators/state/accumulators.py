@@ -21,11 +21,11 @@ _DELETED = "__gone"
 
 @dataclass(frozen=True)
 class Accumulators:
-    """A map from key to row: `lookup` returns the last row upserted for each key, unless it was deleted since.
+    """A map from key to row: `lookup` returns the last row upserted for each key, unless it was deleted later.
 
-    `keys` may be empty: then the map holds a single row. NULL keys are equal to each other. `bound` names an integer
-    column that is the same in all rows of a key: rows with `bound ≤ frontier` are never asked for again, and are
-    dropped some time later.
+    If `keys` is empty, the map holds a single row. NULL keys are equal to each other. `bound` names an integer column
+    that is the same in all rows of a key: rows with `bound ≤ frontier` are never looked up again, and are dropped some
+    time later.
 
     >>> counts = Accumulators(("a",)).upsert(pl.DataFrame({"a": [1, 2], "n": [5, 6]}), pl.Series([False, False]), 0)
     >>> counts = counts.upsert(pl.DataFrame({"a": [2], "n": [0]}), pl.Series([True]), 0)
@@ -39,7 +39,7 @@ class Accumulators:
     arrangement: Arrangement = "key"
 
     def lookup(self, keys: pl.DataFrame) -> pl.DataFrame:
-        """The rows of those of the keys that are present, in no particular order: O(|keys| log |state|).
+        """Returns the rows of the keys that are present, in no particular order: O(|keys| log |state|).
 
         The columns are those upserted; only the key columns if nothing was ever stored.
         """
@@ -53,14 +53,14 @@ class Accumulators:
         return present.join(keys.select(self.keys), on=list(self.keys), how="semi", nulls_equal=True)
 
     def upsert(self, rows: pl.DataFrame, deleted: pl.Series, frontier: int) -> Accumulators:
-        """The map with the row of each key in `rows` replaced, or deleted where `deleted`. Keys do not repeat."""
+        """Returns the map with each key's row in `rows` replaced, or deleted where `deleted`. Keys are distinct."""
         if not rows.height:
             return self
         runs = (*self._without_expired(frontier), self._run(rows, deleted, frontier))
         return replace(self, runs=self._merged_stack(runs, frontier))
 
     def _newest(self, runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """The newest row of each key in frames sorted by hash, given from the oldest to the newest; sorted by hash."""
+        """Returns the newest row of each key, sorted by hash. The frames are sorted by hash, the oldest frame first."""
         filled = [frame for frame in runs if frame.height]
         if len(filled) < 2:
             return filled[0] if filled else runs[0]

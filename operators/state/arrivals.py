@@ -1,4 +1,4 @@
-"""Arrivals: which insertion a retraction takes back, so that rows stay in the order of their arrival."""
+"""Arrivals: finds the insertion that a retraction cancels, so that rows stay in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _ROW, _SIDE = "__arrival_row", "__arrival_side"
 
 
 def arrivals(identity: tuple[str, ...], bound: str | None = None) -> SortedTrace:
-    """The empty state: the copies of each row that are present, the eldest first."""
+    """Returns the empty state: the present copies of each row, the oldest first."""
     return SortedTrace(identity, ARRIVAL, bound=bound)
 
 
 def with_arrivals(rows: pl.DataFrame, present: SortedTrace) -> pl.DataFrame:
-    """The changes with the arrival `AT` and `SEQUENCE` of their copies: an insertion has its own, a retraction those of
-    the eldest copy that is still present.
+    """Returns the changes with the arrival `AT` and `SEQUENCE` of their copies: an insertion has its own arrival, a
+    retraction that of the oldest copy that is still present.
 
-    Of equal rows the first in is the first out. A retraction is split where its copies have different arrivals.
+    Equal rows leave in the order of their arrival. A retraction is split if its copies have different arrivals.
 
     >>> from operators.core.delta import Delta
     >>> changes = Delta.of([("+", {"a": 1}, 5), ("+", {"a": 1}, 6), ("-", {"a": 1}, 8)]).frame
@@ -41,7 +41,7 @@ def with_arrivals(rows: pl.DataFrame, present: SortedTrace) -> pl.DataFrame:
 
 
 def _copies(leaving: pl.DataFrame, entering: pl.DataFrame, present: SortedTrace) -> pl.DataFrame:
-    """The copies that may leave: the eldest present ones, and those that enter in the same step."""
+    """Returns the copies that may leave: the oldest present ones, and those that enter in the same step."""
     names = [*present.keys, AT, SEQUENCE, WEIGHT]
     counts = leaving.group_by(list(present.keys)).agg(-pl.col(WEIGHT).sum())
     present_copies = present.best(counts, counts[WEIGHT])
@@ -50,7 +50,7 @@ def _copies(leaving: pl.DataFrame, entering: pl.DataFrame, present: SortedTrace)
 
 
 def _matched(leaving: pl.DataFrame, copies: pl.DataFrame, identity: tuple[str, ...]) -> pl.DataFrame:
-    """Pairs the j-th unit of weight that leaves a row with the j-th of its copies."""
+    """Pairs the j-th unit of weight that leaves a row with the j-th copy of the row."""
     keys = list(identity)
     if not copies.height:
         return leaving

@@ -1,4 +1,4 @@
-"""Bounds: columns with the instant from which on a row is never asked for again."""
+"""Bounds: columns with the instant from which on a row is never looked up again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MILLISECONDS_PER_DAY = 86_400_000
 
 
 def expired(bounds: pl.Series, frontier: int) -> pl.Series:
-    """Whether each bound is at or below the frontier; NULL never is. Times count in ms, rounded up.
+    """Whether each bound is at or below the frontier; a NULL never is. Times are converted to ms, rounded up.
 
     >>> expired(pl.Series([3, 5, None]), 4).to_list()
     [True, False, False]
@@ -18,7 +18,7 @@ def expired(bounds: pl.Series, frontier: int) -> pl.Series:
 
 
 def bound_instants(bounds: pl.Series) -> pl.Series:
-    """Bounds that are integers, dates or timestamps as instants; times in ms, rounded up.
+    """Returns bounds that are integers, dates or timestamps as instants; times in ms, rounded up.
 
     >>> from datetime import datetime
     >>> bound_instants(pl.Series([datetime(1970, 1, 1, 0, 0, 1, 1)])).to_list()

@@ -1,8 +1,8 @@
-"""Cascade: the merges of a stack of runs. All runs that are due merge together; a large merge is spread over steps.
+"""Cascade: merges the runs of a stack. All runs that are due merge together; a large merge is spread over many steps.
 
-A merge of many rows works through the runs by ranges of their sorted column, a range or a few in each step, and leaves
-a run for each range. Between two steps what was merged is in these runs alone, so that every row is in one run, and for
-equal values of the sorted column elder rows stay in front of younger ones.
+A merge of many rows works through the runs by ranges of their sorted column, one or a few ranges in each step, and
+writes a run for each range. Between two steps, the merged rows are only in these new runs. So every row is in one run,
+and older rows precede younger ones with an equal value of the sorted column.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from operators.core.run import RowTest, Run
 from operators.kernels.merging import MERGE_RATIO
 
 Merge = Callable[[Sequence[Run]], Run]
-#: Rows of a range: more rows than twice as many do not merge in one step.
+#: The rows of a range. A merge of more than twice as many rows is spread over several steps.
 PIECE = 1 << 19
-#: For each row that a step adds, it merges about so many.
+#: For each row that a step adds, it merges about this many rows.
 PACE = 8
 
 
 def cascade(runs: Sequence[Run], merge: Merge) -> tuple[Run, ...]:
-    """Runs, oldest first, after the merges of a step that added the last one. Levels of runs are each at least
-    `MERGE_RATIO` times as large as the next, so that an element is copied O(log n) times. A level has one run, or
-    several that follow each other in their sorted column. `merge` gets runs with overlapping values, oldest first.
+    """Returns the runs, oldest first, after the merges of a step that added the last run. Each level of runs is at
+    least `MERGE_RATIO` times as large as the next level, so that an element is copied O(log n) times. A level has one
+    run, or several that follow each other in their sorted column. `merge` gets runs with overlapping values, oldest
+    first.
 
     >>> import polars as pl
     >>> runs = [Run(pl.DataFrame({"__from": [1] * height}), "time") for height in (9, 2, 1, 1)]
@@ -40,13 +41,13 @@ def cascade(runs: Sequence[Run], merge: Merge) -> tuple[Run, ...]:
     begin, end = _joining(filled)
     if begin == end:
         return tuple(_merged(filled, merge, pieces))
-    *elder, target = _levels(filled[:begin])  # a merge goes on
+    *elder, target = _levels(filled[:begin])  # a merge is in progress
     advanced = _advanced(target, filled[begin:end], merge, pieces)
     return (*chain.from_iterable(elder), *advanced, *_merged(filled[end:], merge, 0))
 
 
 def runs_due(heights: Sequence[int]) -> int:
-    """How many of the newest runs merge: as many as would if they merged in pairs and nothing cancelled.
+    """Returns how many of the newest runs merge: as many as would merge in pairs if no rows cancelled out.
 
     >>> runs_due([8, 4, 1]), runs_due([9, 2, 1, 1]), runs_due([4, 1, 1]), runs_due([])
     (1, 3, 2, 0)
@@ -59,7 +60,7 @@ def runs_due(heights: Sequence[int]) -> int:
 
 
 def rewritten(runs: Sequence[Run], dead: RowTest, kept: Callable[[Run], Run]) -> Iterator[Run]:
-    """The runs, with those that are `dead` for the most part rewritten; of many rows only a part in this step."""
+    """Yields the runs, and rewrites those whose rows are mostly `dead`; in one step only about `PIECE` rows."""
     left = PIECE
     for run in runs:
         if left > 0 and run.mostly(dead):
@@ -70,7 +71,7 @@ def rewritten(runs: Sequence[Run], dead: RowTest, kept: Callable[[Run], Run]) ->
 
 
 def without_tombstones(stack: Sequence[Run], column: str) -> tuple[Run, ...]:
-    """The runs, of which new ones lose the rows where `column` is TRUE if no elder run has rows in their range."""
+    """Returns the runs. A new run loses the rows where `column` is TRUE if no older run has rows in its range."""
     kept, greatest = list[Run](), -1
     for run in stack:
         eldest = run.name is None and not run.joining and greatest < run.positions[0]
@@ -80,13 +81,13 @@ def without_tombstones(stack: Sequence[Run], column: str) -> tuple[Run, ...]:
 
 
 def _joining(runs: Sequence[Run]) -> tuple[int, int]:
-    """The first places [begin, end) of runs that are being merged into those before them."""
+    """Returns the first range [begin, end) of runs that are being merged into the runs before them."""
     begin = next((at for at, run in enumerate(runs) if run.joining and at), len(runs))
     return begin, next((at for at in range(begin, len(runs)) if not runs[at].joining), len(runs))
 
 
 def _levels(runs: Sequence[Run]) -> list[list[Run]]:
-    """The runs by level."""
+    """Returns the runs by level."""
     levels: list[list[Run]] = []
     for run in runs:
         if levels and _follows(levels[-1][-1], run):
@@ -97,12 +98,13 @@ def _levels(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def _follows(before: Run, run: Run) -> bool:
-    """Whether a large run goes on where another ends. Small ones have to merge even if they do not overlap."""
+    """Whether a large run continues where another one ends. Small runs must merge even if they do not overlap."""
     return min(before.height, run.height) >= PIECE // 4 and before.positions[-1] < run.positions[0]
 
 
 def _merged(runs: Sequence[Run], merge: Merge, pieces: int) -> list[Run]:
-    """The runs after their merge, if one is due: whole if it is short, else its first pieces."""
+    """Returns the runs after the merge that is due, if there is one: after all of it if it is small, else after its
+    first pieces."""
     levels = _levels(runs)
     many = runs_due([sum(run.height for run in level) for level in levels])
     if many < 2:
@@ -115,13 +117,13 @@ def _merged(runs: Sequence[Run], merge: Merge, pieces: int) -> list[Run]:
 
 
 def _advanced(target: Sequence[Run], due: Sequence[Run], merge: Merge, pieces: int) -> list[Run]:
-    """The runs of a level and the younger ones that merge into it, after some pieces of the merge."""
+    """Returns the runs of a level and the younger runs that merge into it, after some pieces of the merge."""
     done: list[Run] = []
     for _ in range(pieces):
         least = min((run.positions[0] for run in due), default=None)
         before = [run for run in target if least is None or run.positions[-1] < least]
         done, target = [*done, *before], target[len(before) :]
-        if len(target) + len(due) < 2:  # nothing is left that overlaps
+        if len(target) + len(due) < 2:  # no overlapping runs are left
             return [*done, *target, *(replace(run, joining=False) for run in due)]
         end = _end([*target, *due])
         heads = [head for run in (*target, *due) if (head := run.part(0, _place(run, end))).height]
@@ -140,8 +142,8 @@ def _place(run: Run, end: int | None) -> int:
 
 
 def _end(runs: Sequence[Run]) -> int | None:
-    """The greatest value in front of which the runs have at most `PIECE` rows, or the least that has any rows in front
-    of it; None if the runs have no more rows than that."""
+    """Returns the greatest value before which the runs have at most `PIECE` rows, or the least value before which they
+    have any rows; None if the runs have at most `PIECE` rows in total."""
     if sum(run.height for run in runs) <= PIECE:
         return None
     least, greatest = (int(pick(run.positions[at] for run in runs)) for pick, at in ((min, 0), (max, -1)))

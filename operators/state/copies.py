@@ -1,4 +1,4 @@
-"""Copies: from when until when each copy of a row is in a relation; the eldest copy leaves first."""
+"""Copies: the instants at which each copy of a row enters and leaves a relation; the oldest copy leaves first."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from operators.state.trace import Trace
 
 #: The instant at which a copy entered, and the order of the change that inserted it: columns of the state.
 SINCE, ARRIVAL = "__since", "__arrival"
-#: A hash of the row: one record may cause several rows.
+#: A hash of the row, to order the rows that one record causes.
 TIE = "__tie"
 #: The instants of a step at which a copy enters and leaves, and the order of the change that retracts it.
 BIRTH, DEATH, DEPARTURE = "__birth", "__death", "__departure"
 #: A number that is equal for equal rows.
 ROW = "__row"
-#: The key of all rows where there is no partition.
+#: The key of all rows if there is no partition.
 ALL = "__all"
 #: The birth of copies that were present before the step.
 HELD = BEGINNING - 1
@@ -27,7 +27,7 @@ _FIRST = "__first_equal"
 
 
 def held_copies(state: Trace, changes: pl.DataFrame, partition: Sequence[str], frontier: int) -> pl.DataFrame | None:
-    """The copies in the state of the partitions that change; None if there are none."""
+    """Returns the copies in the state of the partitions that change; None if there are none."""
     if not changes.height or not state.runs:
         return None
     copies = state.lookup(with_partition_key(changes, partition).select(partition or [ALL]).unique(), frontier).frame
@@ -35,25 +35,25 @@ def held_copies(state: Trace, changes: pl.DataFrame, partition: Sequence[str], f
 
 
 def state_of_partitions(partition: Sequence[str]) -> Trace:
-    """The empty state: copies by partition."""
+    """Returns the empty state: copies by partition."""
     return Trace("key", tuple(partition) or (ALL,))
 
 
 def with_partition_key(frame: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
-    """The frame; with a constant key column `ALL` if there are no partition columns."""
+    """Returns the frame, with a constant key column `ALL` if there are no partition columns."""
     return frame if partition else frame.with_columns(pl.lit(0, pl.Int8).alias(ALL))
 
 
 def net_changes(delta: Delta) -> pl.DataFrame:
-    """The nonzero sums of the changes of a row at an instant: its columns, `__from`, `__weight` and `__order`."""
+    """Returns the nonzero sums of each row's changes at each instant, with `__from`, `__weight` and `__order`."""
     return delta.consolidate().frame.drop(TO)
 
 
 def match_copies(held: pl.DataFrame | None, changes: pl.DataFrame) -> pl.DataFrame:
-    """The copies `held` before the step and inserted in it, with `SINCE`, `ARRIVAL`, `TIE`, `BIRTH`, `DEATH`,
-    `DEPARTURE`, `ROW` and their number `__weight`.
+    """Returns the copies `held` before the step and those inserted in it, with `SINCE`, `ARRIVAL`, `TIE`, `BIRTH`,
+    `DEATH`, `DEPARTURE`, `ROW` and their number `__weight`.
 
-    A retraction takes out the copy of the row that entered first. Copies that stay have `DEATH` FOREVER.
+    A retraction removes the copy of the row that entered first. Copies that stay have `DEATH` FOREVER.
 
     >>> changes = net_changes(Delta.of([("+", {"a": 1}, 3), ("+", {"a": 1}, 4), ("-", {"a": 1}, 5)]))
     >>> match_copies(None, changes).select("a", BIRTH, DEATH).rows() == [(1, 3, 5), (1, 4, FOREVER)]
@@ -110,7 +110,7 @@ def _first_in_first_out(copies: pl.DataFrame, retractions: pl.DataFrame, row: li
 
 
 def first_equal(rows: pl.DataFrame, columns: Sequence[str]) -> pl.Series:
-    """For each row the place of the first row that equals it in the columns.
+    """Returns, for each row, the index of the first row that equals it in the columns.
 
     >>> first_equal(pl.DataFrame({"a": [7, 8, 7]}), ["a"]).to_list()
     [0, 1, 0]
@@ -126,7 +126,7 @@ def _total(frame: pl.DataFrame) -> int:
 
 
 def _numbers(rows: np.ndarray, weights: np.ndarray, span: int) -> np.ndarray:
-    """For rows sorted by id: id · span + the running number of copies of the row."""
+    """Returns, for rows sorted by id, id · span + the running number of copies of the row."""
     running = np.cumsum(weights)
     starts = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
     before = np.repeat(running[starts] - weights[starts], np.diff(np.append(starts, len(rows))))
@@ -134,7 +134,7 @@ def _numbers(rows: np.ndarray, weights: np.ndarray, span: int) -> np.ndarray:
     return numbered
 
 
-# Whether the code at each place belongs to the row of the bound; a place may be behind the last code.
+# Whether the code at each index belongs to the row of the bound; an index may be after the last code.
 def _same_row(numbers: np.ndarray, places: np.ndarray, bounds: np.ndarray, span: int) -> np.ndarray:
     inside = np.minimum(places, len(numbers) - 1)
     same: np.ndarray = (places < len(numbers)) & (numbers[inside] // span == bounds // span)
@@ -142,12 +142,12 @@ def _same_row(numbers: np.ndarray, places: np.ndarray, bounds: np.ndarray, span:
 
 
 def updated_state(state: Trace, copies: pl.DataFrame, partition: Sequence[str], frontier: int) -> Trace:
-    """The state with the copies that stay added and those that left removed."""
+    """Returns the state with the new copies that stay, and without the copies that left."""
     return state.append(state_changes(copies, partition, frontier), frontier)
 
 
 def state_changes(copies: pl.DataFrame, partition: Sequence[str], frontier: int) -> Delta:
-    """The change of a state of copies in a step: the new copies that stay, and negated those held that left."""
+    """Returns the changes of the state in a step: the new copies that stay, and the held copies that left, negated."""
     stay = copies.filter((pl.col(BIRTH) != HELD) & (pl.col(DEATH) == FOREVER))
     left = copies.filter((pl.col(BIRTH) == HELD) & (pl.col(DEATH) < FOREVER)).with_columns(-pl.col(WEIGHT))
     moved = with_partition_key(pl.concat([stay, left]), partition).drop(BIRTH, DEATH, DEPARTURE, ROW)
@@ -161,7 +161,8 @@ def state_changes(copies: pl.DataFrame, partition: Sequence[str], frontier: int)
 
 
 def ordered_by(copies: pl.DataFrame, by: Sequence[tuple[str, bool, bool]]) -> pl.DataFrame:
-    """The copies sorted by keys (column, descending, NULLs last); ties by arrival, the elder first, then by row."""
+    """Returns the copies sorted by keys (column, descending, NULLs last), then by arrival, the oldest first, then by
+    row."""
     columns = [*(column for column, _, _ in by), SINCE, ARRIVAL, TIE]
     descending = [*(down for _, down, _ in by), False, False, False]
     nulls_last = [*(late for _, _, late in by), False, False, False]

@@ -1,4 +1,4 @@
-"""Hashes: a set of values that keeps eight bytes of each."""
+"""Hashes: a set of values that keeps only a hash of eight bytes of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Hashes:
     arrangement: Arrangement = "key"
 
     def has(self, hashes: np.ndarray) -> np.ndarray:
-        """For each of the uint64 hashes, in any order, whether it is in the set: O(log |set|) each."""
+        """Whether each of the uint64 hashes, in any order, is in the set: O(log |set|) each."""
         present = np.zeros(len(hashes), np.bool_)
         for run in self.runs:
             at = np.minimum(np.searchsorted(run.positions, hashes), run.height - 1)
@@ -36,7 +36,7 @@ class Hashes:
         return present
 
     def add(self, hashes: np.ndarray) -> Hashes:
-        """The set with more hashes, in any order."""
+        """Returns the set with more hashes, in any order."""
         if not len(hashes):
             return self
         return replace(self, runs=cascade((*self.runs, _run(hashes)), _merged))

@@ -13,8 +13,8 @@ from operators.kernels.points import first_above
 @dataclass(frozen=True)
 class KeyStates:
     """A key that changes at n instants has n + 1 states: one before the first, and one from each instant on. States are
-    numbered key by key: that of a key at an instant is the number of states of all lesser keys, plus that of its own
-    changes up to the instant.
+    numbered key by key: the state of a key at an instant is the number of states of all lesser keys, plus the number of
+    its own changes up to the instant.
 
     >>> states = KeyStates.of(np.array([2, 2, 5]), np.array([30, 40, 30]))
     >>> states.at(np.array([2, 2, 5, 9]), np.array([29, 35, 30, 30])).tolist()
@@ -23,12 +23,12 @@ class KeyStates:
 
     keys: np.ndarray
     instants: np.ndarray
-    #: How many other keys come before the key of each change.
+    #: The number of keys that precede the key of each change.
     earlier: np.ndarray
 
     @staticmethod
     def of(keys: np.ndarray, instants: np.ndarray) -> KeyStates:
-        """The states of keys that change at these instants; pairs may repeat and come in any order."""
+        """Returns the states of keys that change at these instants; pairs may repeat and come in any order."""
         order = np.lexsort((instants, keys))
         key, instant = keys[order], instants[order]
         first = np.ones(len(key), np.bool_)
@@ -37,11 +37,11 @@ class KeyStates:
         return KeyStates(key, instant, np.cumsum(np.append(False, key[1:] != key[:-1])[: len(key)]))
 
     def at(self, keys: np.ndarray, instants: np.ndarray) -> np.ndarray:
-        """For each key its state at an instant; 0 for a key without changes."""
+        """Returns, for each key, its state at an instant; 0 for a key without changes."""
         begin, end = np.searchsorted(self.keys, keys), np.searchsorted(self.keys, keys, side="right")
         changed = np.append(self.earlier, 0)[begin] + first_above(self.instants, begin, end, instants)
         return np.where(begin < end, changed, 0)
 
     def last(self, keys: np.ndarray) -> np.ndarray:
-        """For each key its last state."""
+        """Returns, for each key, its last state."""
         return self.at(keys, np.full(len(keys), FOREVER))

@@ -1,4 +1,4 @@
-"""KeyTrace: a trace by key in which elements of a key have no order, so that all runs that are due merge at once."""
+"""KeyTrace: a trace by key in which the elements of a key have no order, so that all runs due merge at once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from operators.core.run import Run
 from operators.state.cascade import cascade
 from operators.state.trace import Trace
 
-#: From so many hashes the number of keys is estimated.
+#: The number of keys is estimated from this many hashes.
 _LEAST_HASHES = 1024
 
 
 @dataclass(frozen=True)
 class KeyTrace(Trace):
-    """A trace by key whose runs are sorted by nothing but the key's hash.
+    """A trace by key whose runs are sorted only by the key's hash.
 
     >>> from operators.core.delta import Delta
     >>> trace = KeyTrace("key", ("a",))
@@ -28,7 +28,8 @@ class KeyTrace(Trace):
     """
 
     def distinct_keys(self) -> float:
-        """About how many different keys its longest run holds: from its least hashes, which are spread evenly.
+        """Returns about how many different keys the longest run has, estimated from its least hashes: hashes are spread
+        evenly.
 
         >>> from operators.core.delta import Delta
         >>> rows = Delta.of([("+", {"a": at % 50_000}, at) for at in range(100_000)])

@@ -1,4 +1,4 @@
-"""When each value of a column was last seen, for as long as that may still be asked for."""
+"""The instant at which each value of a column was last seen, kept for as long as it may still be looked up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE = np.zeros(0, np.uint64)
 
 
 class Swept(NamedTuple):
-    """The values that are left, whether any were dropped, and the uint64 hashes of those that were."""
+    """The values that are left, whether any were dropped, and the uint64 hashes of the dropped ones."""
 
     seen: Accumulators
     changed: bool
@@ -25,7 +25,8 @@ class Swept(NamedTuple):
 
 
 def record_last_seen(seen: Accumulators, records: pl.DataFrame) -> Accumulators:
-    """`seen` with the instants of records without NULLs, none of them older than the last record seen of its value.
+    """Returns `seen` with the instants of more records. The records have no NULLs, and none is older than the last
+    record seen of its value.
 
     >>> seen = record_last_seen(Accumulators(("a",)), pl.DataFrame({"a": [1, 1], FROM: [3, 5]}))
     >>> seen.runs[0].frame.select("a", LAST).rows()
@@ -37,7 +38,7 @@ def record_last_seen(seen: Accumulators, records: pl.DataFrame) -> Accumulators:
 
 
 def last_seen(seen: Accumulators, values: pl.Series) -> pl.Series:
-    """For each value the instant at which it was last seen; NULL where it was not."""
+    """Returns, for each value, the instant at which it was last seen; NULL if it was not."""
     (column,) = seen.keys
     keys = values.alias(column).to_frame()
     known = seen.lookup(keys.unique().drop_nulls())
@@ -47,8 +48,8 @@ def last_seen(seen: Accumulators, values: pl.Series) -> pl.Series:
 
 
 def forget_before(seen: Accumulators, before: int) -> Swept:
-    """Drops the values last seen before an instant, if samples of the runs say that these are half of all values or
-    more: O(1) amortised for each value recorded.
+    """Drops the values last seen before an instant, if samples of the runs show that they are at least half of all
+    values: O(1) amortised for each value recorded.
 
     >>> seen = record_last_seen(Accumulators(("a",)), pl.DataFrame({"a": [1, 2], FROM: [3, 5]}))
     >>> forget_before(seen, 5).seen.runs[0].frame["a"].to_list(), forget_before(seen, 3).changed
@@ -68,5 +69,5 @@ def _dead_share(run: Run, before: int) -> float:
 
 
 def instant_before(instant: int, within: int) -> int:
-    """The instant `within` before another, but no earlier than BEGINNING."""
+    """Returns the instant `within` before another one, but no earlier than BEGINNING."""
     return max(instant - within, BEGINNING)

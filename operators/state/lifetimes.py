@@ -1,4 +1,4 @@
-"""Lifetimes: in which cells of its group each distinct row is present, and how many times."""
+"""Lifetimes: the cells of its group in which each distinct row is present, and how many times."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Lifetimes:
     """Spans of constant multiplicity: row `row[i]` of `rows` has `multiplicity[i]` in the cells
     `start[i] ≤ cell < end[i]`.
 
-    `rows` are distinct and sorted by (group, the given order, the other columns), so that a row's place is its rank.
-    `before` has the multiplicity of each row before its group's first cell, `order` the greatest order of the changes
-    at the start of each span.
+    A cell is a group at an instant at which it changes. `rows` are distinct and sorted by (group, the given order, the
+    other columns), so that the index of a row is its rank. `before` has the multiplicity of each row before its group's
+    first cell, `order` the greatest order of the changes at the start of each span.
     """
 
     rows: pl.DataFrame
@@ -36,7 +36,7 @@ class Lifetimes:
 
     @staticmethod
     def of(cells: Cells, held: pl.DataFrame, changes: pl.DataFrame, order: Sequence[SortKey]) -> Lifetimes:
-        """The spans of the rows `held` before the step (with `GROUP` and `WEIGHT`) under `changes` (with `CELL`)."""
+        """Returns the spans of rows `held` before the step (with `GROUP`, `WEIGHT`) after `changes` (with `CELL`)."""
         columns = [name for name in changes.columns if name not in (CELL, WEIGHT, ORDER)]
         groups = pl.Series(GROUP, cells.group[changes[CELL].to_numpy()], pl.Int64)
         frames = [changes.select(*columns, CELL, WEIGHT, ORDER).with_columns(groups)]
@@ -60,7 +60,8 @@ def _sorted(frame: pl.DataFrame, columns: list[str], order: Sequence[SortKey]) -
 
 
 def _spans(cells: Cells, ordered: pl.DataFrame, columns: list[str]) -> Lifetimes:
-    """The spans of changes sorted by (row, cell): one from each cell at which a row changes to its next such cell.
+    """Returns the spans of changes sorted by (row, cell): one from each cell at which a row changes to its next such
+    cell.
 
     Changes of row r in the cells 0, 0 and 2 with the weights 1, 1 and -1, where the group's last cell is 3, give the
     spans [0, 2) of multiplicity 2 and [2, 4) of multiplicity 1.

@@ -1,4 +1,4 @@
-"""PointVersions: the rows of a relation over a move, where a key and point have at most one row at any instant."""
+"""PointVersions: the rows of a relation during a move, where a key and point have at most one row at any instant."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ KEY = "__key"
 
 @dataclass(frozen=True)
 class PointVersions:
-    """`rows` are changes with KEY, sorted by (key, point, instant, weight). A place is a pair (key, point) that
-    changes; `opens` says which change is the first of its place. Version v is the row `made[v]`, present in the states
-    `start[v] ≤ state < end[v]` of its key. `settled` has the rows at all other places, which do not change.
+    """`rows` are changes with KEY, sorted by (key, point, instant, weight); `opens` marks the first change of each
+    (key, point). Version v is the row `made[v]`, present in the states `start[v] ≤ state < end[v]` of its key.
+    `settled` has the rows of all other (key, point), which do not change.
     """
 
     rows: pl.DataFrame
@@ -35,7 +35,7 @@ class PointVersions:
 
     @staticmethod
     def of(changes: pl.DataFrame, held: RangeTrace, frontier: int) -> PointVersions:
-        """The versions under changes with HASH, POINT and KEY; `held` has the rows before the move."""
+        """Returns the versions after changes with HASH, POINT and KEY; `held` has the rows before the move."""
         rows = changes.sort(KEY, POINT, FROM, WEIGHT)
         key, point, instant, weight = (rows[name].to_numpy() for name in (KEY, POINT, FROM, WEIGHT))
         assert (np.abs(weight) == 1).all(), "a key and point have at most one row"
@@ -43,8 +43,8 @@ class PointVersions:
         opens[1:] = (key[1:] != key[:-1]) | (point[1:] != point[:-1])
         states = KeyStates.of(key, instant)
         state, beyond = states.at(key, instant), states.last(key) + 1
-        # A version begins at an insertion, and before the first change of a place where that is a retraction (`taken`).
-        # It ends at the next change of its place, or never.
+        # A version begins at an insertion; or before the first change of its (key, point), if that is a retraction
+        # (`taken`). It ends at the next change of its (key, point), or never.
         until = np.where(np.append(opens[1:], True)[: len(key)], beyond, np.append(state[1:], 0)[: len(key)])
         made = np.flatnonzero((weight > 0) | opens)
         taken = weight[made] < 0
@@ -53,7 +53,7 @@ class PointVersions:
         return PointVersions(rows, states, opens, made, start, np.where(taken, state[made], until[made]), settled)
 
     def kept(self, frontier: int) -> RangeTrace:
-        """The trace of the rows after the move."""
+        """Returns the trace of the rows after the move."""
         stays = self.end > self.states.last(self.keys)
         return self.settled.append(Delta(self.rows[self.made[stays]].drop(KEY)), frontier)
 
@@ -73,22 +73,23 @@ class PointVersions:
         return Alive.of(self.start, self.end)
 
     def at_or_below(self, keys: np.ndarray, points: np.ndarray, states: np.ndarray) -> np.ndarray:
-        """For each (key, point, state) the present version of the key with the greatest point ≤ point; -1 if none."""
+        """Returns, for each (key, point, state), the present version of the key with the greatest point ≤ point; else
+        -1."""
         begin, end = np.searchsorted(self.keys, keys), np.searchsorted(self.keys, keys, side="right")
         version = self.alive.last(states, first_above(self.points, begin, end, points) - 1)
         return np.where(version >= begin, version, -1)
 
     def above(self, keys: np.ndarray, points: np.ndarray, states: np.ndarray) -> np.ndarray:
-        """For each (key, point, state) the present version of the key with the least point > point; the number of
-        versions if none."""
+        """Returns, for each (key, point, state), the present version of the key with the least point > point; else the
+        number of versions."""
         begin, end = np.searchsorted(self.keys, keys), np.searchsorted(self.keys, keys, side="right")
         version = self.alive.first(states, first_above(self.points, begin, end, points))
         return np.where(version < end, version, len(self.made))
 
     def nearest(self, questions: Questions, keys: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, pl.DataFrame]:
-        """For each question and the state of its key, the present row with the greatest point ≤ the question's.
+        """Finds, for each question and the state of its key, the present row with the greatest point ≤ the question's.
 
-        Returns the place of each answer in a frame of rows, -1 if there is none, and the frame.
+        Returns the index of each answer in a frame of rows, -1 if there is none, and the frame.
         """
         floor = self.settled.nearest(questions)
         place, point = np.full(len(keys), -1), np.full(len(keys), LEAST)
@@ -106,7 +107,7 @@ class PointVersions:
         return np.where(nearer, version, place), pl.concat([made.select(names), floor.select(names)])
 
     def orders_of_new(self, versions: np.ndarray, instants: np.ndarray) -> np.ndarray:
-        """The order of each version that begins at its instant; LEAST for all others."""
+        """Returns the order of each version that begins at its instant; LEAST for all others."""
         at = np.flatnonzero((versions >= 0) & (versions < len(self.made)))
         made = self.made[versions[at]]
         new = (self.rows[FROM].to_numpy()[made] == instants[at]) & (self.rows[WEIGHT].to_numpy()[made] > 0)

@@ -1,4 +1,4 @@
-"""How well a promise was kept, as part of the state of the operator that enforces it."""
+"""The adherence to a constraint (how well records kept it), as part of the state of the operator that enforces it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WORST, _VIOLATIONS = "__worst", "__violations"
 
 
 def record_adherence(state: Accumulators, adherence: Adherence) -> tuple[Accumulators, Adherence]:
-    """Adds the adherence of a step to that of all steps before: returns the state after it, and the sum.
+    """Adds the adherence of a step to that of all previous steps; returns the state after the step, and the sum.
 
     >>> record_adherence(record_adherence(Accumulators(()), Adherence(3, 1))[0], Adherence(2, 4))[1]
     Adherence(worst=3, violations=5)

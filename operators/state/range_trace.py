@@ -18,13 +18,13 @@ from operators.state.trace import Trace, consolidated
 POINT = "__point"
 #: The number of the question that a row answers.
 QUESTION = "__question"
-#: How many elements of each run are read first to find the nearest row, and the factor by which that grows.
+#: How many elements of each run are read first to find the nearest row, and the factor by which this number grows.
 _FIRST_READ, _READ_GROWTH = 2, 4
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Queries: keys with their uint64 hashes, and an int64 point for each."""
+    """Lookups: keys with their uint64 hashes, and an int64 point for each."""
 
     keys: tuple[pl.Series, ...]
     hashes: np.ndarray
@@ -32,12 +32,12 @@ class Questions:
 
     @staticmethod
     def of(frame: pl.DataFrame, keys: Sequence[str], points: np.ndarray) -> Questions:
-        """A question for each row of a frame, which may have HASH already."""
+        """Returns a question for each row of a frame, which may already have HASH."""
         hashes = frame[HASH] if HASH in frame.columns else key_hash(frame, keys)
         return Questions(tuple(frame[key] for key in keys), hashes.to_numpy(), points)
 
     def __add__(self, other: Questions) -> Questions:
-        """These questions, then the others."""
+        """Returns these questions, then the others."""
         keys = tuple(pl.concat([key, added.alias(key.name)]) for key, added in zip(self.keys, other.keys, strict=True))
         hashes, points = (self.hashes, other.hashes), (self.points, other.points)
         return Questions(keys, np.concatenate(hashes), np.concatenate(points))
@@ -63,8 +63,9 @@ class RangeTrace(Trace):
         return cast(RangeTrace, super().append(delta, frontier))
 
     def within(self, questions: Questions, highs: np.ndarray) -> pl.DataFrame:
-        """The rows present at the frontier with the key of a question and a point from the question's to `highs`, both
-        included, with POINT, QUESTION and their multiplicity `__weight`: O(log |state| + answers) a question.
+        """Returns the rows present at the frontier with the key of a question and a point from the question's to
+        `highs`, both included, with POINT, QUESTION and their multiplicity `__weight`: O(log |state| + answers) for
+        each question.
         """
         gathered = [
             gather_ranges(run, *range_places(run, questions.hashes, questions.points, highs)) for run in self.runs
@@ -72,9 +73,9 @@ class RangeTrace(Trace):
         return _net(self._of_key(pl.concat(gathered), questions)) if gathered else pl.DataFrame()
 
     def nearest(self, questions: Questions, *, above: bool = False) -> pl.DataFrame:
-        """For each question, the row present at the frontier with its key and the greatest point ≤ its point (`above`:
-        the least point ≥ it), if there is one, with POINT and QUESTION. At most one row of a key and point may be
-        present. O(log |state|) a question, unless most of the rows next to it are cancelled.
+        """Returns, for each question, the row present at the frontier with its key and the greatest point ≤ its point
+        (`above`: the least point ≥ it), if there is one, with POINT and QUESTION. At most one row of a key and point
+        may be present. O(log |state|) for each question, unless most of the rows next to it are cancelled.
         """
         still, most = np.arange(len(questions.points)), _FIRST_READ
         answers: list[pl.DataFrame] = []
@@ -87,9 +88,10 @@ class RangeTrace(Trace):
         return pl.concat(answers) if answers else pl.DataFrame()
 
     def _near(self, questions: Questions, most: int, *, above: bool) -> tuple[pl.DataFrame, np.ndarray]:
-        """The answers that `most` elements of every run decide, and for which questions a run has further elements.
+        """Returns the answers that `most` elements of every run decide, and a mask of the questions for which a run has
+        further elements.
 
-        An answer is certain if it is nearer than the farthest element read of every run that has further ones.
+        An answer is certain if it is nearer than the farthest element that was read of any run with further elements.
         """
         size = len(questions.points)
         low, high = (questions.points, np.full(size, GREATEST)) if above else (np.full(size, LEAST), questions.points)
@@ -110,14 +112,14 @@ class RangeTrace(Trace):
         return _best(rows.filter(pl.Series(nearer | ~unsure[question])), above=above), unsure
 
     def _of_key(self, rows: pl.DataFrame, questions: Questions) -> pl.DataFrame:
-        """The rows without those that have only the hash of their question's key."""
+        """Returns the rows without those that have the hash of their question's key, but another key."""
         asked, same = rows[QUESTION], pl.repeat(True, rows.height, dtype=pl.Boolean, eager=True)
         for column, values in zip(self.keys, questions.keys, strict=True):
             same &= rows[column].eq_missing(values.gather(asked))
         return rows if same.all() else rows.filter(same)
 
     def delta(self) -> Delta:
-        """All elements as one delta; an empty frame when there is none."""
+        """Returns all elements as one delta; an empty frame if there are none."""
         return Delta(super().delta().frame.drop(POINT, strict=False))
 
     def _run(self, frame: pl.DataFrame, frontier: int) -> Run:
@@ -131,13 +133,14 @@ class RangeTrace(Trace):
 
 
 def arranged_by_point(frame: pl.DataFrame, keys: Sequence[str], column: str) -> pl.DataFrame:
-    """The rows whose `column` is not NULL, with the hash of the keys and the point of the column, sorted by both."""
+    """Returns the rows whose `column` is not NULL, with the hash of the keys and the point of the column, sorted by
+    both."""
     ordered = arranged(frame.drop_nulls(column), keys)
     return sort_by_point(ordered.with_columns(pl.Series(POINT, points_of(ordered[column]), pl.Int64)))
 
 
 def sort_by_point(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame sorted by (hash, point)."""
+    """Returns the frame sorted by (hash, point)."""
     hashes, points = frame[HASH].to_numpy(), frame[POINT].to_numpy()
     later, same = hashes[1:] > hashes[:-1], hashes[1:] == hashes[:-1]
     if (later | (same & (points[1:] >= points[:-1]))).all():
@@ -146,7 +149,8 @@ def sort_by_point(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def range_places(run: Run, hashes: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each hash, where its elements with `low ≤ point ≤ high` begin in a run, and how many there are."""
+    """Returns, for each hash, the index in a run at which its elements with `low ≤ point ≤ high` begin, and their
+    number."""
     begin, counts = run.matches(hashes)
     points = run.frame[POINT].to_numpy()
     first = first_at_least(points, begin, begin + counts, lows)
@@ -156,20 +160,20 @@ def range_places(run: Run, hashes: np.ndarray, lows: np.ndarray, highs: np.ndarr
 
 
 def gather_ranges(run: Run, begin: np.ndarray, counts: np.ndarray) -> pl.DataFrame:
-    """The elements of a range of places for each question, with the number of the question in QUESTION."""
+    """Returns the elements of a range of indices for each question, with the number of the question in QUESTION."""
     question, at = expand_ranges(begin, counts)
     return run.frame[at].drop(HASH, FROM, TO, ORDER).with_columns(pl.Series(QUESTION, question, pl.Int64))
 
 
 def _best(rows: pl.DataFrame, *, above: bool) -> pl.DataFrame:
-    """For each question the row that is present at the nearest point."""
+    """Returns, for each question, the row that is present at the nearest point."""
     present = rows.group_by(QUESTION, POINT).agg(pl.col(WEIGHT).sum()).filter(pl.col(WEIGHT) > 0)
     best = present.group_by(QUESTION).agg(pl.col(POINT).min() if above else pl.col(POINT).max())
     return _net(rows.join(best, on=[QUESTION, POINT], how="semi")).drop(WEIGHT)
 
 
 def _net(rows: pl.DataFrame) -> pl.DataFrame:
-    """Equal rows of a question added up, zeros dropped."""
+    """Adds up equal rows of a question, and drops zeros."""
     if not (rows[WEIGHT] < 0).any():
         return rows
     summed = rows.group_by(pl.exclude(WEIGHT), maintain_order=True).agg(pl.col(WEIGHT).sum())

@@ -1,4 +1,4 @@
-"""A state of copies with two indexes: the best copies of a partition and the copies of a row are looked up."""
+"""A state of copies with two indexes, to look up the best copies of a partition and the copies of a row."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _RETRACTED = "__retracted"
 
 
 def ranked_state(row: Sequence[str], partition: Sequence[str], order: Sequence[SortKey]) -> tuple[Trace, ...]:
-    """The empty state: copies by row, and copies by partition in their order."""
+    """Returns the empty state: copies by row, and copies by partition in their order."""
     ties = (SortKey(SINCE), SortKey(ARRIVAL), SortKey(TIE))
     return (KeyTrace("key", tuple(row)), cast(Trace, SortedTrace(tuple(partition), (*order, *ties))))
 
 
 def with_changes(state: tuple[Trace, ...], changes: Delta, frontier: int) -> tuple[Trace, ...]:
-    """The state with copies added or removed."""
+    """Returns the state with copies added or removed."""
     by_row, ranked = state
     return (by_row.append(changes, frontier), ranked.append(changes, frontier))
 
@@ -32,11 +32,11 @@ def with_changes(state: tuple[Trace, ...], changes: Delta, frontier: int) -> tup
 def best_and_leaving(
     state: tuple[Trace, ...], changes: pl.DataFrame, partition: Sequence[str], best: int, frontier: int
 ) -> pl.DataFrame | None:
-    """The copies of each changing partition that may be among the `best` after some of the changes, and all copies of
-    the rows that changes retract. None if there are none.
+    """Returns the copies of each changing partition that may be among the `best` after some of the changes, and all
+    copies of the rows that changes retract; None if there are none.
 
-    If r copies leave, those that move up are among the first best + r. A copy behind these stays behind, as at least
-    `best` of them remain.
+    If r copies leave, the copies that move up are among the first best + r. A copy behind these stays behind, because
+    at least `best` of them remain.
     """
     by_row, ranked = state[0], cast(SortedTrace, state[1])
     if not by_row.runs:
@@ -56,6 +56,6 @@ def best_and_leaving(
 
 
 def _retractions(changes: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
-    """The partitions that change, and how many copies leave each."""
+    """Returns the partitions that change, and how many copies leave each."""
     lost = (-pl.col(WEIGHT)).clip(0, None).sum().alias(_RETRACTED)
     return changes.group_by(list(partition)).agg(lost) if partition else changes.select(lost)

@@ -25,10 +25,10 @@ class SortedTrace:
     """The relation that all appended changes add up to, with each key's rows sorted by `order`, ties by the row's other
     columns.
 
-    Instants are not kept: changes hold from the moment they are appended. `best(keys, n)` returns the first rows of
-    each key whose multiplicities add up to n in O(n log |state|) a key, unless most of the rows in front of them in a
-    run are cancelled by later runs and `behind` does not say where those end. `bound` names a column of integers or
-    times: rows with `bound ≤ frontier` are never asked for again.
+    Instants are not kept: changes are valid from the moment they are appended. `best(keys, n)` returns the first rows
+    of each key whose multiplicities add up to n. It takes O(n log |state|) for each key, unless later runs cancel most
+    of the rows before these in a run and `behind` does not say where the cancelled rows end. `bound` names a column of
+    integers or times: rows with `bound ≤ frontier` are never looked up again.
 
     >>> trace = SortedTrace(("k",), (SortKey("v", descending=True),))
     >>> trace = trace.append(Delta.of([("+", {"k": "a", "v": v}, 5) for v in (1, 3, 2)]), 6)
@@ -44,7 +44,7 @@ class SortedTrace:
     arrangement: Arrangement = "key"
 
     def append(self, delta: Delta, frontier: int) -> SortedTrace:
-        """The trace with the weights of `delta` added, whatever their instants: O(|Δ| log |state|) amortised."""
+        """Returns the trace with the weights of `delta` added at any instants: O(|Δ| log |state|) amortised."""
         if not len(delta):
             return self
         added = delta.frame.drop(FROM, TO, ORDER, strict=False)
@@ -60,12 +60,12 @@ class SortedTrace:
         *,
         copies: bool = True,
     ) -> pl.DataFrame:
-        """The first rows of each key, in order, with their multiplicities in `__weight`. The columns are those
+        """Returns the first rows of each key, in order, with their multiplicities in `__weight`. The columns are those
         appended, or only those of the key if nothing was ever appended.
 
-        `keys` has a row for each key. `n`, the same for all or one for each key, is how many rows are wanted, None for
-        all: copies, where the last row's multiplicity is cut to fit, or distinct rows if not `copies`. `behind`
-        promises for each key that no present row comes before this value of the order's first column; NULL promises
+        `keys` has a row for each key. `n`, one number for all keys or for each, is how many rows are wanted (None: all
+        rows): copies, where the last row's multiplicity is cut to fit, or distinct rows if not `copies`. `behind`
+        promises for each key that no present row precedes this value of the order's first column; NULL promises
         nothing.
         """
         if not self.runs:
@@ -80,7 +80,7 @@ class SortedTrace:
         return pl.concat(rounds).drop(HASH, _KEY, _COUNT) if len(rounds) > 1 else rounds[0].drop(HASH, _KEY, _COUNT)
 
     def _rounds(self, wanted: pl.DataFrame, *, copies: bool) -> Iterator[pl.DataFrame]:
-        """Yields the rows of the keys that are decided; for the others, reads twice as many from every run."""
+        """Yields the rows of the keys that are decided; for the others, reads twice as many rows from every run."""
         factor, counted = 1, pl.col(WEIGHT) if copies else pl.col(WEIGHT).clip(upper_bound=1)
         while wanted.height:
             exact, cut = self._exact(wanted, factor)
@@ -96,7 +96,8 @@ class SortedTrace:
             wanted, factor = again, factor * 2
 
     def _exact(self, wanted: pl.DataFrame, factor: int) -> tuple[pl.DataFrame, pl.Series]:
-        """The present rows in front of the first place at which a run was cut, and the hashes of keys that were cut."""
+        """Returns the present rows before the first position at which a run was cut, and the hashes of keys that were
+        cut."""
         skips = _BEHIND in wanted.columns and _searchable(wanted[_BEHIND])
         limits = wanted.group_by(HASH).agg(pl.col(_COUNT).max() * factor + 1, *(self._hash_behind() if skips else ()))
         limits = limits.sort(HASH)
@@ -115,13 +116,13 @@ class SortedTrace:
         return equal_join(net, ids, self.keys or [HASH], "inner"), cuts[HASH]
 
     def _hash_behind(self) -> tuple[pl.Expr]:
-        """What `behind` promises of all keys with the same hash."""
+        """Returns what `behind` promises for all keys with the same hash."""
         behind = pl.col(_BEHIND)
         first = behind.max() if self.order[0].descending else behind.min()
         return (pl.when(behind.null_count() == 0).then(first).alias(_BEHIND),)
 
     def _columns(self, frame: pl.DataFrame, without: Sequence[str] = ()) -> list[str]:
-        """The columns that rows of a key are sorted by."""
+        """Returns the columns by which the rows of a key are sorted."""
         first = [key.column for key in self.order if key.column not in without]
         others = {*first, *without, HASH, WEIGHT, _CUT, _PLACE}
         return [*dict.fromkeys(first), *sorted(name for name in frame.columns if name not in others)]
@@ -155,9 +156,9 @@ class SortedTrace:
 
 
 def _head(run: Run, limits: pl.DataFrame, takes: np.ndarray, order: SortKey | None) -> pl.DataFrame:
-    """The first `takes` rows of each hash in a run; `_CUT` marks the last one if there are more.
+    """Returns the first `takes` rows of each hash in a run; `_CUT` marks the last of them if there are more.
 
-    With an `order`, rows that come before the hash's `_BEHIND` are skipped.
+    With an `order`, rows that precede the hash's `_BEHIND` are skipped.
     """
     low, counts = run.matches(limits[HASH].to_numpy())
     if order is not None and _searchable(run.frame[order.column]):
@@ -172,23 +173,23 @@ def _head(run: Run, limits: pl.DataFrame, takes: np.ndarray, order: SortKey | No
 
 
 def _promised(behind: pl.Series) -> pl.Series:
-    """The promises as physical values; NaN, which compares with nothing, promises nothing."""
+    """Returns the promises as physical values; NaN, which cannot be compared, promises nothing."""
     plain = behind.to_physical().alias(_BEHIND)
     return plain.fill_nan(None) if plain.dtype.is_float() else plain
 
 
 def _searchable(values: pl.Series) -> bool:
-    """Whether the physical values are numbers that NumPy has."""
+    """Whether the physical values are numbers that NumPy can represent."""
     dtype = values.to_physical().dtype
     return (dtype.is_integer() or dtype.is_float()) and dtype not in (pl.Int128, pl.UInt128)
 
 
 def _before(column: pl.Series, low: np.ndarray, counts: np.ndarray, behind: pl.Series, descending: bool) -> np.ndarray:
-    """How many of the sorted values of each range come before the value of `behind`, by a binary search in all ranges
-    at once; 0 where NumPy cannot read the values in place.
+    """Returns how many of the sorted values of each range precede the value of `behind`, by a binary search in all
+    ranges at once; 0 if NumPy cannot read the values without copying them.
 
-    A row is skipped only if it, or one after it, comes before the value. So a NaN may hide rows that could be skipped,
-    but never causes a row to be skipped that must not be.
+    A row is skipped only if it, or a row after it, precedes the value. So because of a NaN some rows may not be skipped
+    that could be, but no row is skipped wrongly.
     """
     if column.null_count() or column.n_chunks() > 1:
         return np.zeros(len(low), np.int64)
@@ -204,12 +205,12 @@ def _before(column: pl.Series, low: np.ndarray, counts: np.ndarray, behind: pl.S
 
 
 def _places(ordered: pl.DataFrame, columns: list[str]) -> np.ndarray:
-    """For each row of a sorted frame, the number of its group of rows that are equal in `columns`, from 1."""
+    """Returns, for each row of a sorted frame, the number, from 1, of its group of rows that are equal in `columns`."""
     return np.cumsum(~same_as_before(ordered, columns))
 
 
 def same_as_before(ordered: pl.DataFrame, columns: Sequence[str]) -> np.ndarray:
-    """For each row, whether it equals the row before it in `columns`; NULLs are equal, and the first row equals none.
+    """Whether each row equals the previous one in `columns`; NULLs are equal, and the first row equals no other.
 
     >>> same_as_before(pl.DataFrame({"a": [None, None, 1]}), ["a"]).tolist()
     [False, True, False]
@@ -225,7 +226,7 @@ def same_as_before(ordered: pl.DataFrame, columns: Sequence[str]) -> np.ndarray:
 
 
 def _net(ordered: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
-    """Adjacent equal rows added up, zeros dropped."""
+    """Adds up adjacent equal rows, and drops zeros."""
     same = same_as_before(ordered, [HASH, *columns])
     if not same.any():
         return ordered if (ordered[WEIGHT] != 0).all() else ordered.filter(pl.col(WEIGHT) != 0)

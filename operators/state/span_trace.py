@@ -1,5 +1,5 @@
-"""SpanTrace: a range trace whose elements also say how far a second column reaches, to find intervals that contain a
-point or overlap another one."""
+"""SpanTrace: a range trace that also indexes how far a second column reaches, to find intervals that contain a point or
+overlap another interval."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from operators.core.run import HASH, Run
 from operators.kernels.points import first_above, first_at_least, points_of
 from operators.state.range_trace import POINT, RangeTrace
 
-#: Of the elements of a key in the order of their points, the greatest point of the other column up to an element, or,
-#: `falling`, the least one from an element on. So it ascends.
+#: For each element of a key, in the order of points: the greatest point of the other column up to the element or, if
+#: `falling`, the least one from the element on. So the values ascend.
 REACH = "__reach"
 
 
@@ -22,15 +22,14 @@ REACH = "__reach"
 class SpanTrace(RangeTrace):
     """A range trace by `column` whose runs have REACH of the column `other`.
 
-    REACH bounds what a part of a run without some of its elements reaches, so elements may be dropped without changing
-    that of others.
+    If elements of a run are dropped, the REACH of the others is still a valid bound, so it need not change.
     """
 
     other: str = ""
     falling: bool = False
 
     def delta(self) -> Delta:
-        """All elements as one delta; an empty frame when there is none."""
+        """Returns all elements as one delta; an empty frame if there are none."""
         return Delta(super().delta().frame.drop(REACH, strict=False))
 
     def _run(self, frame: pl.DataFrame, frontier: int) -> Run:
@@ -45,7 +44,7 @@ class SpanTrace(RangeTrace):
 
 
 def with_reach(frame: pl.DataFrame, other: str, *, falling: bool) -> pl.DataFrame:
-    """A frame that is sorted by HASH and POINT with REACH of a column without NULLs.
+    """Returns a frame that is sorted by HASH and POINT with the REACH of a column without NULLs.
 
     >>> frame = pl.DataFrame({HASH: [1, 1, 1, 2], "ends": [5, 3, 9, 4]})
     >>> [with_reach(frame, "ends", falling=falling)[REACH].to_list() for falling in (False, True)]
@@ -57,7 +56,7 @@ def with_reach(frame: pl.DataFrame, other: str, *, falling: bool) -> pl.DataFram
 
 
 def _furthest(points: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-    """The greatest point so far among those with equal hashes, which are beside each other.
+    """Returns the greatest point so far among the points with equal hashes, which are adjacent.
 
     >>> _furthest(np.array([5, 3, 9, 4]), np.array([1, 1, 1, 2])).tolist()
     [5, 5, 9, 4]
@@ -79,9 +78,9 @@ def span_places(
     highs: np.ndarray | None = None,
     reach: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each hash, where its elements begin that may matter, and how many there are: those with a point of at most
-    `highs` behind the first that reaches `reach`, or those with a point of at least `lows` up to the last of which
-    `reach` is not exceeded."""
+    """Returns, for each hash, the index at which its elements of interest begin, and their number. With `highs`: from
+    the first element with a REACH of at least `reach` to the last one with a point of at most `highs`. With `lows`:
+    from the first element with a point of at least `lows` to the last one with a REACH of at most `reach`."""
     begin, counts = run.matches(hashes)
     end, points, reaches = begin + counts, run.frame[POINT].to_numpy(), run.frame[REACH].to_numpy()
     if highs is not None:

@@ -1,8 +1,8 @@
 """Trace: a Z-set held as a few sorted, immutable runs, merged like an LSM tree.
 
-A trace answers for instants at or above the frontier of the last append: whenever runs merge, starts below the frontier
-are moved up to it and elements that ended by it are dropped, so that old changes cancel and the state is bounded by the
-size of the relation. A run that is mostly dead is rewritten without waiting for a merge.
+A trace can be read at instants at or above the frontier of the last append: whenever runs merge, starts below the
+frontier are moved up to it, and elements that end at or below it are dropped. So old changes cancel out, and the state
+is bounded by the size of the relation. A run with mostly dead elements is rewritten without waiting for a merge.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from operators.kernels.merging import distinct_sorted, merge_order, repeated
 from operators.state.bound import expired
 from operators.state.cascade import cascade, rewritten
 
-#: Equal rows of a run are added up if at least one row in `REPEATS` is a repeat, estimated from this many rows that are
-#: adjacent in the order of hashes: when a run is written, and when runs merge.
+#: Equal rows of a run are added up if at least one row in `REPEATS` is a repeat. This is estimated from a sample of
+#: rows that are adjacent in the order of hashes: from `_SAMPLE_SIZE` rows when a run is written, from
+#: `_MERGE_SAMPLE_SIZE` when runs merge.
 REPEATS, _SAMPLE_SIZE, _MERGE_SAMPLE_SIZE = 8, 2048, 512
 #: Concatenations of more chunks are rechunked, since gathering rows from many chunks is slow.
 _MOST_CHUNKS = 6
@@ -42,13 +43,13 @@ class Trace:
     arrangement: Arrangement
     keys: tuple[str, ...] = ()
     runs: tuple[Run, ...] = field(default=())
-    #: A column of integers or times: elements with `bound ≤ frontier` are never asked for again.
+    #: A column of integers or times: elements with `bound ≤ frontier` are never looked up again.
     bound: str | None = None
-    #: Of a trace by time: equal rows retracted at the same instant become one element if that makes the state smaller.
+    #: In a trace by time: equal rows retracted at the same instant become one element if that makes the state smaller.
     sums_retractions: bool = False
 
     def append(self, delta: Delta, frontier: int) -> Trace:
-        """The trace with `delta` added: O(|Δ| log |state|) amortised. The delta may be `arranged` by the keys."""
+        """Returns the trace with `delta` added: O(|Δ| log |state|) amortised. The delta may be `arranged` by key."""
         if not len(delta):
             return self
         alive = self.runs if self.arrangement == "time" else self._without_dead(frontier)
@@ -58,7 +59,7 @@ class Trace:
         return cascade(runs, partial(reduce, partial(self._merge, frontier)))
 
     def lookup(self, keys: pl.DataFrame, frontier: int) -> Delta:
-        """The consolidated elements at or above the frontier whose key is among the rows of `keys`."""
+        """Returns the consolidated elements at or above the frontier whose key is among the rows of `keys`."""
         if not self.runs:
             return Delta(pl.DataFrame())
         hashes = distinct_sorted(key_hash(keys, self.keys).to_numpy())
@@ -67,15 +68,15 @@ class Trace:
         return Delta(matched.drop(HASH)).advance(frontier).consolidate()
 
     def between(self, start: int, end: int) -> list[Delta]:
-        """The elements with `start ≤ from < end` of a trace by time, a delta for each run that has any."""
+        """Returns the elements with `start ≤ from < end` of a trace by time, as a delta for each run that has any."""
         assert self.arrangement == "time"
         slices = [run.slice(start, end) for run in self.runs]
         return [Delta(frame) for frame in slices if frame.height]
 
     def forget(self, frontier: int) -> Trace:
-        """A trace by time without most of the elements below the frontier: O(elements dropped) amortised.
+        """Returns a trace by time without most of the elements below the frontier: O(elements dropped) amortised.
 
-        Runs wholly below it are dropped, and of a run at least half of which is below it the rest is copied.
+        Drops runs that are wholly below the frontier. If at least half of a run is below it, copies the rest.
         """
         assert self.arrangement == "time"
         kept = (self._without_past(run, frontier) for run in self.runs)
@@ -88,7 +89,7 @@ class Trace:
         return Run(run.frame[np.arange(past, run.height)], "time", joining=run.joining)
 
     def delta(self) -> Delta:
-        """All elements as one delta; a frame without columns if there are none."""
+        """Returns all elements as one delta; a frame without columns if there are none."""
         frames = [run.frame.drop(HASH, strict=False) for run in self.runs]
         return Delta(pl.concat(frames)) if frames else Delta(pl.DataFrame())
 
@@ -129,12 +130,12 @@ class Trace:
 
 
 def merge_sorted(elder: pl.DataFrame, younger: pl.DataFrame) -> pl.DataFrame:
-    """The elements of two frames sorted by hash, sorted by hash."""
+    """Merges two frames that are sorted by hash; the result is sorted by hash."""
     return pl.concat([elder, younger])[merge_order(elder[HASH].to_numpy(), younger[HASH].to_numpy())]
 
 
 def merge_consolidated(frames: Sequence[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:
-    """The elements of frames sorted by hash, merged and `consolidated`."""
+    """Merges and consolidates (see `consolidated`) the elements of frames that are sorted by hash."""
     elements = pl.concat(frames, rechunk=len(frames) > _MOST_CHUNKS)
     order, hashes = merged_places([frame[HASH].to_numpy() for frame in frames])
     sums = None if _repetitive(elements, order, hashes) else cancel_retractions(elements, order, hashes, (*keys, HASH))
@@ -153,8 +154,8 @@ def _repetitive(frame: pl.DataFrame, order: np.ndarray, hashes: np.ndarray) -> b
 
 
 def consolidated(ordered: pl.DataFrame) -> pl.DataFrame:
-    """Elements sorted by hash, with those of equal row and interval added up where that pays: where a retraction may
-    cancel them, or if repeats are so frequent that they would fill the state."""
+    """Adds up elements with equal rows and intervals, where that makes the state smaller: if a retraction may cancel
+    them, or if repeats are so frequent that they would fill the state. The elements are sorted by hash."""
     hashes = ordered[HASH].to_numpy()
     near = repeated(hashes)
     middle = slice(max(0, len(near) // 2 - _SAMPLE_SIZE // 2), len(near) // 2 + _SAMPLE_SIZE // 2)
@@ -173,9 +174,9 @@ def consolidated(ordered: pl.DataFrame) -> pl.DataFrame:
 
 
 def retractions_summed(ordered: pl.DataFrame) -> pl.DataFrame:
-    """Elements sorted by time, with those of negative weight added up if many are equal in row and interval.
+    """Adds up elements of negative weight, if many have equal rows and intervals. The elements are sorted by time.
 
-    Insertions stay apart, as the order of each says when its row arrived.
+    Insertions are not added up, because the order of each one says when its row arrived.
     """
     middle = slice(max(0, ordered.height // 2 - _SAMPLE_SIZE // 2), ordered.height // 2 + _SAMPLE_SIZE // 2)
     sample, negative = ordered[middle], ordered[WEIGHT] < 0
@@ -186,13 +187,13 @@ def retractions_summed(ordered: pl.DataFrame) -> pl.DataFrame:
 
 
 def _twins(ordered: pl.DataFrame, candidates: np.ndarray) -> np.ndarray:
-    """The candidates whose row and interval occur more than once among them."""
+    """Returns the candidates whose row and interval occur more than once among them."""
     same = [name for name in ordered.columns if name not in (WEIGHT, ORDER)]
     return candidates[repeated_rows(ordered[candidates], same)] if len(candidates) > 1 else candidates[:0]
 
 
 def split_by_key(delta: Delta, keys: Sequence[str], parts: int) -> list[Delta]:
-    """The delta split by key hash into this many `parts`; rows of the same key are always in the same part."""
+    """Splits a delta by key hash into this many `parts`; rows of the same key are always in the same part."""
     if parts == 1 or not len(delta):
         return [delta] * parts
     target = key_hash(delta.frame, keys) % parts

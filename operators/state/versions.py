@@ -1,4 +1,4 @@
-"""Versions: of the rows of a key only the newest counts."""
+"""Versions: selects the newest of the rows of each key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.kernels.merging import repeated
 
 
 def newest(frame: pl.DataFrame, order: np.ndarray, hashes: np.ndarray, keys: Sequence[str]) -> np.ndarray:
-    """The places in `order` that are the last of their key. The `hashes` of the keys ascend in this order.
+    """Returns the entries of `order` that are the last of their key. The `hashes` of the keys ascend in this order.
 
     NULL keys are equal to each other. Keys with the same hash may be interleaved.
 
@@ -35,8 +35,8 @@ def newest(frame: pl.DataFrame, order: np.ndarray, hashes: np.ndarray, keys: Seq
 def _decide_collisions(
     frame: pl.DataFrame, order: np.ndarray, hashes: np.ndarray, keys: Sequence[str], stays: np.ndarray
 ) -> None:
-    """Keys with the same hash may alternate, so that older versions are left when only neighbours are compared. This
-    groups the rows left of such hashes by key and updates `stays` in place."""
+    """Updates `stays` in place for keys with the same hash. Their rows may alternate, so a comparison of neighbours
+    does not find all older versions; this groups the remaining rows of such hashes by key."""
     left = np.flatnonzero(stays)
     doubtful = left[repeated(hashes[left])]
     rows = frame[order[doubtful]].select(keys).with_columns(pl.Series("__place", doubtful))

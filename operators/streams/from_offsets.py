@@ -1,4 +1,4 @@
-"""FromOffsets: the elements of records from given offsets on; those of earlier records are dropped."""
+"""FromOffsets: keeps the elements of records from given offsets on; drops those of earlier records."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class FromOffsets:
-    """Linear and stateless: the elements of A whose record has, in a partition of `first`, at least its offset. The
-    state above it is that of these records alone, so it is never shared with that of all.
+    """Linear and stateless: the elements of A whose record has at least the offset that `first` gives for its
+    partition; all elements of other partitions. Operators above it have the state of these records only, so they never
+    share state with operators over all records.
 
     >>> changes = Delta.of([("+", {"a": 1}, 5), ("+", {"a": 2}, 6)])
     >>> at = Delta(changes.frame.with_columns(pl.Series(ORDER, [(3 << ORDER_SHIFT) + 8, (3 << ORDER_SHIFT) + 9])))

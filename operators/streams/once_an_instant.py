@@ -1,4 +1,4 @@
-"""OnceAnInstant: a stream without equal tuples of one timestamp, as UNION of streams gives it (ESL)."""
+"""OnceAnInstant: removes equal tuples of the same timestamp from a stream, as UNION of streams does (ESL)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class OnceAnInstant:
-    """once(S) = of the equal rows that come at one instant the first one, once. Those of different instants differ.
+    """once(S) = the first of the equal rows of an instant, once. Equal rows of different instants all stay.
 
-    The input is a stream. All rows of an instant come in one step, so nothing is kept of those before.
+    The input is a stream. All rows of an instant come in one step, so no state is needed.
 
     >>> rows = Delta.of([("+", {"a": 1}, 3), ("+", {"a": 1}, 3), ("+", {"a": 1}, 4)])
     >>> OnceAnInstant(("a",)).step(rows, (), Move(0, 9)).delta.frame.select("a", FROM, WEIGHT).rows()
@@ -32,25 +32,25 @@ class OnceAnInstant:
 
     @property
     def partition(self) -> tuple[str, ...]:
-        """All columns: equal rows are on one target."""
+        """All columns, so that equal rows are on the same target."""
         return self.columns
 
     @property
     def added(self) -> Sequence[pa.Field[Any]]:
-        """None."""
+        """The added columns: none."""
         return ()
 
     @property
     def append_only(self) -> bool:
-        """Rows are never taken back."""
+        """True: rows are never retracted."""
         return True
 
     def keys(self, below: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the input: a row may come again at another instant."""
+        """The keys of the input, because a row may come again at another instant."""
         return below
 
     def describe(self) -> str:
-        """As EXPLAIN shows it."""
+        """The text that EXPLAIN shows."""
         return "Once an instant"
 
     def traces(self) -> tuple[Trace, ...]:

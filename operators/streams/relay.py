@@ -1,4 +1,4 @@
-"""Relay: passes a collection on unchanged, through a stage in which nothing else is done with it."""
+"""Relay: passes a collection unchanged through a stage that does not process it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from operators.state.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """The identity, without state: the collection stays in step with those that the stage works on.
+    """The identity, without state. The collection stays at the same instant as the collections that the stage
+    processes.
 
     >>> Relay().step(Delta.of([("+", {"a": 1}, 3)]), (), Move(0, 9)).delta.frame["a"].to_list()
     [1]

@@ -16,7 +16,8 @@ from operators.state.trace import Trace
 class Reorder:
     """The identity on collections: each element is released exactly once, in the step whose move covers its start.
 
-    Its trace is arranged by time, and a release is a binary search in each run, so a step costs what it releases.
+    Its trace is arranged by time, and a release is a binary search in each run, so the cost of a step is proportional
+    to the elements that it releases.
     """
 
     operator_version: ClassVar[int] = 1

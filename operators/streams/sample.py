@@ -36,7 +36,7 @@ class Sample:
         return ()
 
     def reads(self, wanted: frozenset[str]) -> frozenset[str]:
-        """The key columns as well."""
+        """The wanted columns and the key columns."""
         return wanted | set(self.keys)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:

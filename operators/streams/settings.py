@@ -1,5 +1,5 @@
-"""Settings that are decided while an operator runs, and hold from a place of a log on: the rates of a Shed, the sizes
-of a window. What was decided is logged before it counts, so results are a function of the logs."""
+"""Settings that are decided while an operator runs, and are valid from an offset of a log on: the rates of a Shed, the
+sizes of a window. A decision is logged before it takes effect, so results are a function of the logs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ import numpy as np
 from operators.core.decoding import Int64, Natural
 from operators.core.delta import BEGINNING, ORDER_SHIFT, SOURCE_SHIFT
 
-#: The bits of an order that are the place of the record: partition and offset.
+#: The bits of an order that are the position of the record: partition and offset.
 _PLACE = (1 << SOURCE_SHIFT) - 1
-#: An offset of a partition, and the fraction that holds from there on.
+#: An offset of a partition, and the fraction that is valid from there on.
 Setting = tuple[int, float]
-#: Fractions by place (partition and offset as a single number), ascending.
+#: Fractions by position (partition and offset as a single number), ascending.
 Settings = tuple[tuple[int, float], ...]
 
 
 class Decision(NamedTuple):
-    """A setting as it is logged, with what was known of instants when it was: no record of the partition from `offset`
-    on has an instant below `frontier`, unless it is late, and none before it has one above `high` (None: not known).
+    """A setting as it is logged, with bounds of instants that were known at the time: no record of the partition from
+    `offset` on has an instant below `frontier`, unless it is late, and no record before `offset` has one above `high`
+    (None: not known).
     """
 
     offset: Natural
@@ -32,12 +33,12 @@ class Decision(NamedTuple):
 
     @property
     def setting(self) -> Setting:
-        """Without the instants."""
+        """The setting without the instants."""
         return self.offset, self.fraction
 
 
 def settings_of(partition: int, settings: Iterable[Setting]) -> Settings:
-    """The settings of a partition by place. Before the first one the fraction is 1.
+    """Returns the settings of a partition by position. Before the first setting the fraction is 1.
 
     >>> settings_of(1, [(5, 0.5)]) == ((1 << 45, 1.0), ((1 << 45) + 5, 0.5))
     True
@@ -47,7 +48,7 @@ def settings_of(partition: int, settings: Iterable[Setting]) -> Settings:
 
 
 def settings_at(settings: Settings, orders: np.ndarray) -> np.ndarray:
-    """The fraction that holds for each order; 1 where nothing was set.
+    """Returns the fraction that is valid for each order; 1 where nothing was set.
 
     >>> settings_at(((0, 1.0), (5, 0.25)), np.array([4, 5, 9])).tolist()
     [1.0, 0.25, 0.25]

@@ -16,7 +16,7 @@ from operators.kernels.random_fraction import random_fractions
 from operators.state.trace import Trace
 from operators.streams.settings import Settings, settings_at
 
-#: The column that says how many elements a kept one stands for: the inverse of its probability of being kept.
+#: The column with the number of elements that a kept element represents: the inverse of its probability of being kept.
 SHARE = "__share"
 #: The salt of shedding, which makes it independent of all samples.
 _SALT = 1 << 20
@@ -48,8 +48,8 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a row adds to an aggregate: the value of `column`, or 1 if `counts` and it is not NULL, or 1 without a
-    column; 0 where the column `filter` is not TRUE. For a `mean` the distance from the mean counts as well."""
+    """What a row adds to an aggregate: the value of `column`; with `counts`, 1 if the value is not NULL; without a
+    column, 1; and 0 where the column `filter` is not TRUE. For a `mean`, the distance from the mean matters as well."""
 
     column: str | None = None
     filter: str | None = None
@@ -74,12 +74,13 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Shed:
-    """Linear and stateless: each element is kept with the probability that is the rate at its record's place, and has
-    the inverse of that as its share. So Σ x · share is an unbiased estimate of Σ x (Horvitz and Thompson, 1952).
+    """Linear and stateless: each element is kept with a probability, the rate at its record's position, and its share
+    is the inverse of this rate. So Σ x · share is an unbiased estimate of Σ x (Horvitz and Thompson, 1952).
 
-    Which elements are kept is a function of the log and the rates. The rates are no part of the operator's identity:
-    they are those of `query`, decided while it runs. `keys` are the grouping columns and `values` what is added up for
-    each group; they are sampled to estimate the error. Rows whose column `where` is not TRUE are always kept.
+    Which elements are kept is a function of the log and the rates. The rates are not part of the operator's identity:
+    they belong to `query` and are decided while it runs. `keys` are the grouping columns and `values` the values that
+    are added up for each group; both are sampled to estimate the error. Rows whose column `where` is not TRUE are
+    always kept.
 
     >>> from operators.streams.settings import settings_of
     >>> rows = Delta.of([("+", {"a": a}, a) for a in range(1000)])
@@ -100,11 +101,11 @@ class Shed:
         return ()
 
     def under(self, settings: Settings) -> Shed:
-        """The same operator with these rates."""
+        """Returns the same operator with these rates."""
         return replace(self, rates=settings)
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The elements that are kept, with their shares."""
+        """Returns the elements that are kept, with their shares."""
         orders = delta.frame[ORDER].to_numpy()
         rates = settings_at(self.rates, orders)
         if self.where is not None:
@@ -128,7 +129,7 @@ class Shed:
         return always if self.where is None else frame[self.where].fill_null(False)
 
     def _groups(self, frame: pl.DataFrame) -> dict[int, Spread]:
-        """The groups, estimated from evenly spaced rows and scaled to all rows."""
+        """Returns the groups, estimated from evenly spaced rows and scaled to all rows."""
         some = frame.gather_every(1 + frame.height // _SAMPLE_SIZE)
         times = frame.height / some.height
         hashes = some.select(self.keys).hash_rows() if self.keys else pl.Series(np.zeros(some.height, np.uint64))
@@ -143,19 +144,20 @@ class Shed:
 
 @lru_cache(256)
 def _each(values: tuple[Value, ...]) -> list[pl.Expr]:
-    """What a row adds to each value, by its number; cached, as building it takes longer than evaluating it."""
+    """Returns what a row adds to each value, by the number of the value. Cached, because building the expressions takes
+    longer than evaluating them."""
     return [value.of_row.alias(str(at)) for at, value in enumerate(values)]
 
 
 @lru_cache(256)
 def _sums(values: tuple[Value, ...], where: str | None) -> list[pl.Expr]:
-    """The sums of each value and of its squares, alternately."""
+    """Returns the sums of each value and of its squares, alternately."""
     return [power for at, value in enumerate(values) for power in _powers(str(at), value, where)]
 
 
 def _powers(name: str, value: Value, where: str | None) -> tuple[pl.Expr, pl.Expr]:
-    """The sum of a value, and the sum of its squares over the rows that may be dropped. Dropping a row also moves a
-    mean by the row's distance from it; if all rows may be dropped, the squares cover that."""
+    """Returns the sum of a value, and the sum of its squares over the rows that may be dropped. Dropping a row also
+    moves a mean by the row's distance from it; if all rows may be dropped, the squares account for that."""
     column = pl.col(name)
     size = (
         pl.max_horizontal(column.abs(), (column - column.mean()).abs()) if value.mean and where is not None else column
@@ -170,6 +172,6 @@ def _spread(times: float, rows: int, part: float, sums: list[float]) -> Spread:
 
 
 def _with_shares(frame: pl.DataFrame, shares: np.ndarray) -> Delta:
-    """The elements with their shares in a column after those of the row."""
+    """Returns the elements with their shares in a column after those of the row."""
     row = [name for name in frame.columns if name not in RESERVED]
     return Delta(frame.select(*row, pl.Series(SHARE, shares, pl.Float64), *RESERVED))

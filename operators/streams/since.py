@@ -1,4 +1,4 @@
-"""Since: the elements that begin at or after an instant; earlier ones are dropped."""
+"""Since: keeps the elements that begin at or after an instant; drops earlier ones."""
 
 from __future__ import annotations
 

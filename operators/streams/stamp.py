@@ -13,16 +13,16 @@ from operators.core.stored_names import ADDED_LATER
 from operators.state.trace import Trace
 from operators.streams.tagger import TS
 
-#: The number of the record that a row comes from: records of one instant are in this order.
+#: The column with the order of a row's record, by which records of the same instant are sorted.
 RECORD = "__record"
 _NO_KEY = "a deletion needs a key, and the stream has none"
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Each record is an insertion at its instant, which is its `TS`. A deletion is rejected, as rows have no key.
+    """Each record is an insertion at its instant, which is its `TS`. A deletion is rejected, because rows have no key.
 
-    With `numbered` the order of the element is a column, too, which stays where the row goes.
+    With `numbered`, the order of the element is a column, too, which stays with the row in later operators.
     """
 
     operator_version: ClassVar[int] = 1

@@ -15,7 +15,7 @@ from operators.streams.retract_ends import starts_and_ends
 
 OP: Final = "__op"
 INSERT, UPDATE, DELETE = "+", "u", "-"
-#: A code of the changes of a key at an instant: the number of new rows, plus that of old rows in the higher bits.
+#: A code of the changes of a key at an instant: the number of new rows, with the number of old rows in the higher bits.
 _SIGNS, _OLD_SIGN = "__signs", 1 << 32
 
 
@@ -23,9 +23,9 @@ _SIGNS, _OLD_SIGN = "__signs", 1 << 32
 class StreamOutput:
     """The net changes of the relation at each instant below the frontier, sorted by (instant, order, `-` before `+`).
 
-    With `keys` (unique at every instant) a change is `+` when the key enters the relation, `u` when its row is
-    replaced, `-` when it leaves. Without keys a multiplicity that changes from n to m gives m-n times `+` or n-m times
-    `-`. The output frame has the row, `__from` (the instant), `__order` and `__op`.
+    With `keys` (unique at every instant), a change is `+` if the key enters the relation, `u` if its row is replaced,
+    `-` if it leaves. Without keys, a multiplicity that changes from n to m is output as m-n times `+` or n-m times `-`.
+    The output frame has the row, `__from` (the instant), `__order` and `__op`.
     """
 
     operator_version: ClassVar[int] = 1

@@ -1,4 +1,4 @@
-"""Switch: replaces a collection by another from an instant on."""
+"""Switch: replaces a collection by another one from an instant on."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from operators.state.trace import Trace
 class Switch:
     """Linear and stateless: B at τ ≥ `at`, and A at τ < `at`. Rows that both have at `at` do not change there.
 
-    With `streams` both are streams: what A had before `at` stays, and what B had before `at` is left out. Once all
-    instants below `at` are final, A may be missing and adds nothing. `query` distinguishes switches of the same `at`.
+    With `streams`, both are streams: rows of A before `at` stay, and rows of B before `at` are left out. Once all
+    instants below `at` are final, A adds nothing and may be missing. `query` distinguishes switches of the same `at`.
 
     >>> old, new = Delta.of([("+", {"a": 1}, 3), ("+", {"a": 2}, 8)]), Delta.of([("+", {"a": 1}, 2)])
     >>> switched = Switch("q", 5).step(new, old, (), None).delta
@@ -35,7 +35,7 @@ class Switch:
         return ()
 
     def step(self, new: Delta, *rest: Any) -> Step:
-        """The elements of both; `rest` is the old delta, unless it is missing, then the traces and the move."""
+        """The elements of both. `rest` is the delta of A, which may be missing, then the traces and the move."""
         parts = [self._after(new), *(self._before(old) for old in rest[:-2])]
         return Step(union_all(parts))
 

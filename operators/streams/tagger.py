@@ -23,8 +23,9 @@ class Tagger:
     """The relation at τ holds, for each key, the row of its last record with instant ≤ τ, unless that was a deletion.
 
     Input elements of weight 1 are upserts, those of weight -1 deletions by key. Among records of the same key and
-    instant the last by (source partition, offset) wins. Each accepted record retracts its key's current row and inserts
-    its own with `TS` set to its instant. State: the reorder buffer, and the current row of every key.
+    instant, the last one by (source partition, offset) wins. Each accepted record retracts its key's current row; an
+    upsert inserts its own row, with `TS` set to its instant. State: the reorder buffer, and the current row of every
+    key.
     """
 
     operator_version: ClassVar[int] = 1
@@ -35,7 +36,7 @@ class Tagger:
         return (*Reorder().traces(), Trace("key", self.keys))
 
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
-        """The changes of the relation at the instants of the move, complete as the reorder buffer released them."""
+        """The changes of the relation at the instants of the move; the reorder buffer released all their records."""
         pending, current = traces
         released = Reorder().step(delta, (pending,), move)
         if not len(released.delta):

@@ -1,4 +1,4 @@
-"""The cells of a summary as rows: what is known of a bucket of values in a zone, and the tuples themselves."""
+"""The rows of a summary: its cells, which describe a bucket of values in a zone of time, and the tuples themselves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRANULARITY, ZONE_FROM, ZONE_TO, BUCKET = "granularity", "zone_from", "zone_to",
 FREQUENCY, PART, TUPLES, VALUES, TOTAL, CONTENT = "frequency", "part", "tuples", "distinct_values", "total", "content"
 #: The granularity of rows that hold tuples.
 THE_TUPLES = 0
-#: The instant of a tuple, beside its columns, in the content of a row that holds tuples.
+#: The column with the instant of each tuple, in the content of a row that holds tuples.
 INSTANT = "__instant"
 FIELDS = (
     pa.field(GRANULARITY, pa.int32(), nullable=False),
@@ -36,9 +36,9 @@ FIELDS = (
     pa.field(CONTENT, pa.binary(), nullable=False),
 )
 KEY = (GRANULARITY, ZONE_FROM, BUCKET, FREQUENCY, PART)
-#: A row with more tuples, or with more bytes of them, is divided: it has to fit into a message.
+#: A row with more tuples, or with more bytes of them, is divided, because it must fit into a message.
 _MOST_TUPLES, _MOST_BYTES = 2_000, 400_000
-#: What is known of each tuple, beside the columns of the stream.
+#: The columns of a tuple in addition to those of the stream.
 _HASH, _BUCKET, _FREQUENCY, _AMOUNT = "__hash_of_value", "__bucket", "__frequency", "__amount"
 _INTERVAL = (FROM, TO, WEIGHT, ORDER)
 Row = dict[str, object]
@@ -46,15 +46,15 @@ Row = dict[str, object]
 
 @dataclass(frozen=True)
 class Cells:
-    """The rows of the zones of one column of a stream."""
+    """Makes the rows of the zones of one column of a stream."""
 
     column: str
     granularities: Granularities
     buckets: int
 
     def of_zone(self, tuples: pl.DataFrame, hashes: np.ndarray, zone: Zone) -> Iterator[Row]:
-        """The cells of a zone, and the rows that hold its tuples: one for each class of frequency, ⌊log2⌋ of how often
-        the value of a tuple occurs in the zone."""
+        """Yields the cells of a zone, and the rows that hold its tuples: for each bucket, one row or more for each
+        class of frequency, which is ⌊log2⌋ of how often the value of a tuple occurs in the zone."""
         _, places, counts = np.unique(hashes, return_inverse=True, return_counts=True)
         known = tuples.drop(TO, WEIGHT, ORDER).rename({FROM: INSTANT}).with_columns(
             pl.Series(_BUCKET, (hashes >> np.uint64(40)) % np.uint64(self.buckets), pl.Int32),
@@ -75,7 +75,7 @@ class Cells:
                 yield shared | place | _figures(some) | {CONTENT: content}
 
     def added_up(self, cells: pl.DataFrame, granularity: int) -> Iterator[Row]:
-        """The cells of a granularity, each the sum of cells of the one before, whose instants are when they are due."""
+        """Yields the cells of a granularity, each the sum of `cells` of the previous granularity that are due."""
         spans = [self.granularities.span(granularity, start) for start in cells[ZONE_FROM]]
         grouped = cells.with_columns(pl.Series("__start", [start for start, _ in spans], pl.Int64))
         for (start, bucket), some in grouped.group_by("__start", BUCKET, maintain_order=True):
@@ -90,7 +90,7 @@ class Cells:
 
 
 def frame_of(rows: list[Row]) -> pl.DataFrame:
-    """Rows as elements."""
+    """Returns rows as elements."""
     kinds = {field.name: pl.Series(pa.array([], field.type)).dtype for field in FIELDS}
     return pl.DataFrame(rows, schema={**kinds, **dict.fromkeys(_INTERVAL, pl.Int64())})
 
@@ -102,7 +102,7 @@ def _figures(rows: pl.DataFrame) -> Row:
 
 
 def _sum(amounts: list[float]) -> float:
-    """The sum, whatever their order: infinite where it is beyond all numbers, NaN of opposite infinities.
+    """Returns the sum, whatever the order: infinite if no float can hold it, NaN for opposite infinities.
 
     >>> _sum([1e308, 1e308, -1e308]), _sum([1e308, 1e308]), _sum([float("inf"), float("-inf")])
     (1e+308, inf, nan)
@@ -121,12 +121,12 @@ def _sum(amounts: list[float]) -> float:
 
 
 def _amounts(values: pl.Series) -> pl.Series:
-    """What values add to a sum, NULL for what cannot be added."""
+    """Returns what values add to a sum; NULL for values that cannot be added."""
     return values.cast(pl.Float64) if values.dtype.is_numeric() else pl.Series([None] * len(values), dtype=pl.Float64)
 
 
 def _fitting(rows: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, bytes]]:
-    """Rows in parts that fit into a message, with their bytes."""
+    """Yields the rows in parts that fit into a message, with their bytes."""
     for some in rows.iter_slices(_MOST_TUPLES):
         content = frame_to_ipc(some.drop(_BUCKET, _FREQUENCY, _AMOUNT, _HASH))
         if len(content) <= _MOST_BYTES or some.height == 1:

@@ -1,12 +1,12 @@
-"""Count sketches: what is known of how often values occur, in a fixed size (Charikar, Chen, Farach-Colton, ICALP 2002).
+"""Count sketches: estimates of how often values occur, in a fixed size (Charikar, Chen, Farach-Colton, ICALP 2002).
 
-Promising tuples (Ali, Aref, ElTabakh, section 3.2) ask five things of a summary. Here these are functions over arrays
-of sketches, so that all cells are looked at at once:
+Promising tuples (Ali, Aref, ElTabakh, section 3.2) need five operations of a summary. Here these are functions over
+arrays of sketches, so that all cells are processed at once:
 
 | section 3.2 | here |
 |---|---|
 | Summarize(x) | `sketches_of`: the sketches of many values, group by group |
-| Estimate(x) | `estimates`, and `products` for what whole sketches tell |
+| Estimate(x) | `estimates`, and `products` for whole sketches |
 | Confidence() | `likeness` of a part of the stream to the part before it |
 | Add, Subtract | `+`, `-`: a sketch is linear |
 """
@@ -26,13 +26,13 @@ from operators.kernels.random_fraction import splitmix
 DEPTH, WIDTH = 5, 64
 _BITS = WIDTH.bit_length() - 1
 _SALT = 77
-#: Parts with fewer values than this say nothing of the stream's behaviour.
+#: A part with fewer values than this says nothing about the stream's behaviour.
 _FEW = 32
 
 
 def value_hashes(values: pl.Series) -> np.ndarray:
-    """64 bits for each value, the same in every process and version, and for integers of any size; NULL is a value, and
-    0.0 and -0.0 are one.
+    """Returns 64 bits for each value, the same in every process and version, and for integer types of any size. NULL is
+    a value; 0.0 and -0.0 are the same value.
 
     >>> first, second = (value_hashes(pl.Series([7, None], dtype=kind)) for kind in (pl.Int32, pl.Int64))
     >>> (first == second).all()
@@ -52,7 +52,8 @@ def value_hashes(values: pl.Series) -> np.ndarray:
 
 
 def sketches_of(hashes: np.ndarray, groups: np.ndarray, count: int) -> np.ndarray:
-    """The sketches of `count` groups of values, int64 of shape (count, DEPTH, WIDTH); `groups` has the group of each.
+    """Returns the sketches of `count` groups of values, int64 of shape (count, DEPTH, WIDTH); `groups` has the group of
+    each value.
 
     >>> values = value_hashes(pl.Series([1, 1, 1, 2]))
     >>> sketches = sketches_of(values, np.array([0, 0, 1, 1]), 2)
@@ -66,22 +67,23 @@ def sketches_of(hashes: np.ndarray, groups: np.ndarray, count: int) -> np.ndarra
 
 
 def estimates(sketches: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-    """How often each value occurs in each sketch, of shape (sketches, values); never negative."""
+    """Estimates how often each value occurs in each sketch, in the shape (sketches, values); never negative."""
     places, signs = _places(hashes)
     found = sketches[:, np.arange(DEPTH), places] * signs
     return np.asarray(np.maximum(np.median(found, axis=2), 0.0))
 
 
 def products(some: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Σ f(v) g(v) over all values v, for each two sketches in the same place of two arrays: the size of their join on
-    the value. Of a sketch and itself it is the second moment F2."""
+    """Estimates Σ f(v) g(v) over all values v, for each two sketches at the same index of two arrays: the size of their
+    join on the value. For a sketch and itself, this is the second moment F2."""
     return np.asarray(np.median((some * others).sum(axis=-1), axis=-1), dtype=np.float64)
 
 
 def likeness(before: np.ndarray, after: np.ndarray, sizes: tuple[int, int]) -> float:
-    """How alike the distributions of values of two sketches are, from 0 (nothing in common) to 1 (the same): the chance
-    that a value of one equals a value of the other, by the geometric mean of that within each. `sizes`: how many
-    values they are of. Where these are few, or hardly repeat, nothing is known: 1.
+    """Returns how alike the distributions of values of two sketches are, from 0 (nothing in common) to 1 (the same):
+    the probability that a value of one equals a value of the other, divided by the geometric mean of the same
+    probability within each sketch. `sizes`: the number of values of each sketch. If values are few or hardly repeat,
+    the result is 1, because nothing is known.
 
     >>> some, same, other = (
     ...     sketches_of(value_hashes(pl.Series([k, k + 1] * 50)), np.zeros(100, np.int64), 1)[0] for k in (1, 1, 8)
@@ -102,7 +104,7 @@ def likeness(before: np.ndarray, after: np.ndarray, sizes: tuple[int, int]) -> f
 
 
 def _places(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The column and the sign of each value in each row of a sketch, both of shape (values, DEPTH)."""
+    """Returns the column and the sign of each value in each row of a sketch, both of shape (values, DEPTH)."""
     rows = np.arange(DEPTH, dtype=np.uint64)
     places = (hashes[:, None] >> (rows * np.uint64(_BITS))) & np.uint64(WIDTH - 1)
     signs = (hashes[:, None] >> (np.uint64(DEPTH * _BITS) + rows)) & np.uint64(1)
@@ -110,12 +112,12 @@ def _places(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def to_bytes(sketch: np.ndarray) -> bytes:
-    """A sketch as little-endian 64-bit integers, row by row."""
+    """Returns a sketch as little-endian 64-bit integers, row by row."""
     return sketch.astype("<i8").tobytes()
 
 
 def from_bytes(contents: list[bytes]) -> np.ndarray:
-    """The sketches in several contents.
+    """Returns the sketches of several results of `to_bytes`.
 
     >>> sketches = sketches_of(value_hashes(pl.Series(["a", "b"])), np.zeros(2, np.int64), 1)
     >>> (from_bytes([to_bytes(sketches[0])]) == sketches).all()

@@ -1,4 +1,4 @@
-"""Self-adjusting time zones: where a part of the stream ends and another begins (promising tuples, section 3.3)."""
+"""Self-adjusting time zones: parts of a stream with similar values (promising tuples, section 3.3)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Zone:
 def zones_of(
     instants: np.ndarray, hashes: np.ndarray, granularities: Granularities, threshold: float, frontier: int
 ) -> Iterator[Zone]:
-    """The zones that are closed below a frontier, of tuples in the order of their instants, none of which is in a zone
-    already.
+    """Yields the zones that are closed below a frontier. The tuples are in the order of their instants, and none of
+    them belongs to an earlier zone.
 
     A zone begins with the tick of its first tuple. It ends with its period, after `TICKS` ticks, or before a tick whose
-    values are less like those of the zone so far than `threshold`. The zones are a function of the tuples alone.
+    `likeness` to the zone so far is below `threshold`. The zones are a function of the tuples alone.
 
     >>> import polars as pl
     >>> from operators.summaries.count_sketch import value_hashes
@@ -59,13 +59,13 @@ def zones_of(
 
 
 def _limit(first: int, granularities: Granularities) -> int:
-    """The tick before which a zone that begins with the tick `first` ends at the latest."""
+    """Returns the tick before which a zone that begins with the tick `first` ends at the latest."""
     period = first // granularities.ticks + 1
     return min(first + TICKS, period * granularities.ticks)
 
 
 def _alike(hashes: np.ndarray, bounds: list[int], ticks: tuple[int, int], threshold: float) -> bool:
-    """Whether the values of a tick are like those of the ticks of its zone before it."""
+    """Whether the values of a tick are like those of the previous ticks of its zone."""
     first, middle, last = bounds[ticks[0]], bounds[ticks[1]], bounds[ticks[1] + 1]
     groups = np.repeat([0, 1], [middle - first, last - middle])
     before, after = sketches_of(hashes[first:last], groups, 2)

@@ -61,7 +61,8 @@ def _decimal_digits(expression: Expression) -> pa.DataType:
 
 
 def _decimal_result(name: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The decimal type of a result: exact if 38 digits allow it (docs/functions.md), None if the scale is too large."""
+    """Returns the decimal type of a result: exact if 38 digits suffice (docs/functions.md), None if the scale is too
+    large."""
     (_, left_scale), (_, right_scale) = digits(left), digits(right)
     whole, scale = max(whole_digits(left), whole_digits(right)), max(left_scale, right_scale)
     if name == "multiply":
@@ -92,7 +93,8 @@ def _numbers(name: str) -> Rule:
 
 
 def _time_first(name: str) -> Rule:
-    """Numbers; a date or timestamp and an interval; a date and a number of days; two dates (subtract only)."""
+    """Returns the rule for two numbers, a date or timestamp and an interval, a date and a number of days, or two dates
+    (subtract only)."""
     numbers = _numbers(name)
 
     def rule(arguments: Arguments) -> Signature | None:
@@ -119,8 +121,8 @@ def _fits(estimate: pl.Expr, type_: pa.DataType) -> pl.Expr:
 def _decimal_value(call: Call, operation: Operation, left: pl.Expr, right: pl.Expr) -> pl.Expr:
     """Computes with 38 digits at the scale of the result.
 
-    Polars raises if the result has more digits, so if that is possible the size is first estimated with floats: a
-    result within a relative 10^-12 of the limit counts as an overflow.
+    Polars raises if the result has more digits. Where that is possible, the size is first estimated with floats; a
+    result within a relative 10^-12 of the limit is treated as an overflow.
     """
     result = call.type
     if digits(result)[0] == 38:

@@ -1,4 +1,4 @@
-"""What is made of arrays, element by element."""
+"""Functions that slice, extend, join and search arrays."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _slice(array: pl.Expr, first: pl.Expr, last: pl.Expr) -> pl.Expr:
 
 
 def _with_element(array: int, *, appended: bool) -> Rule:
-    """An array and an element, in the type that both have; the array is at the position `array`. Polars would take an
-    array that is appended for its elements."""
+    """Returns the rule for an array, at the position `array`, and an element, both widened to a common type. Arrays and
+    structs cannot be appended: Polars would append the elements of an array instead of the array."""
 
     def rule(arguments: Arguments) -> Signature | None:
         if len(arguments) != 2 or (inner := element_type(arguments[array])) is None:
@@ -67,8 +67,8 @@ def _concat(first: pl.Expr, second: pl.Expr) -> pl.Expr:
 
 
 def _compared(change: Callable[[list[object], object], object]) -> Evaluation:
-    """The result for each array and value that are not NULL, by a Python loop over the batch: Polars compares elements
-    with a constant alone."""
+    """Applies `change` to each array and value that are not NULL, in a Python loop over the batch: Polars can compare
+    elements only with a constant."""
 
     def build(call: Call, array: pl.Expr, value: pl.Expr) -> pl.Expr:
         dtype = polars_type(call.type)
@@ -85,7 +85,7 @@ def _compared(change: Callable[[list[object], object], object]) -> Evaluation:
 
 
 def _same(left: object, right: object) -> bool:
-    """Whether two values are equal, as SQL compares them: NaN is equal to itself."""
+    """Whether two values are equal in SQL, where NaN equals itself."""
     return left == right or (left != left and right != right)
 
 
@@ -102,7 +102,7 @@ def _entry(takes: str, summary: str, example: str, rule: Rule, evaluation: Evalu
 
 
 def _equals_any(array: pl.Expr, value: pl.Expr) -> pl.Expr:
-    """NULL where no element is equal, but one is NULL."""
+    """Whether an element equals the value; NULL where no element is equal, but one is NULL."""
     found = array.list.contains(value)
     unknown = array.list.len() > array.list.drop_nulls().list.len()
     return pl.when(value.is_not_null()).then(pl.when(found).then(True).when(~unknown).then(found))
@@ -114,7 +114,7 @@ def _any_rule(arguments: Arguments) -> Signature | None:
 
 
 def _two_rule(arguments: Arguments) -> Signature | None:
-    """Two arrays of values that are no arrays or structs, in the type that both have."""
+    """The rule for two arrays whose elements are not arrays or structs, both widened to a common type."""
     signature = _concat_rule(arguments)
     shared = signature.result if signature else None
     if signature is None or not isinstance(shared, pa.ListType) or pa.types.is_nested(shared.value_type):
@@ -123,7 +123,7 @@ def _two_rule(arguments: Arguments) -> Signature | None:
 
 
 def _values(elements: list[object]) -> set[object]:
-    """The values that are not NULL; all NaN are one."""
+    """Returns the values that are not NULL; all NaN are one value."""
     return {"NaN" if element != element else element for element in elements if element is not None}
 
 
@@ -139,7 +139,7 @@ def _has_any(elements: list[object], wanted: object) -> bool:
 
 _LIST = "an array and a value"
 ARRAYS: dict[str, Function] = {
-    # what `value = ANY(array)` is bound to
+    # `value = ANY(array)` is bound to this function
     "equals_any": _entry(_LIST, "Whether an element is equal to the value.", "", _any_rule, total(_equals_any)),
     "array_slice": _entry(
         "an array and two positions",

@@ -29,12 +29,12 @@ ORDERS: Final = {
     "greater": "less",
     "greater_or_equal": "less_or_equal",
 }
-#: The same for all comparisons that hold on a contiguous range of values.
+#: The comparisons that hold on a contiguous range of values, with their operands swapped.
 MIRRORED: Final = {**ORDERS, "equal": "equal"}
 
 
 def masked(value: pl.Expr, fault: pl.Expr | None) -> Compiled:
-    """The value, and null where the row is in fault."""
+    """Returns the value, null where the row is in fault."""
     return Compiled(value if fault is None else pl.when(fault.is_null()).then(value), fault)
 
 
@@ -88,7 +88,8 @@ COMPARE: dict[str, _Build] = {
 
 
 def compare(symbol: str, type_: pa.DataType) -> _Build:
-    """The comparison of two values of a type. Polars panics at `=` of structs of which one is NULL on every row."""
+    """Returns the comparison of two values of a type. Structs need their own: Polars panics when it compares two
+    structs with `=` and one of them is NULL on every row."""
     return _STRUCTS.get(symbol, COMPARE[symbol]) if pa.types.is_struct(type_) else COMPARE[symbol]
 
 

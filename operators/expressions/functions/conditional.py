@@ -82,7 +82,7 @@ def _least(_: Call, values: Sequence[pl.Expr]) -> pl.Expr:
 
 
 def _extreme(build: Callable[[Call, Sequence[pl.Expr]], pl.Expr]) -> Callable[[Call, Sequence[Compiled]], Compiled]:
-    """Evaluates all arguments in a single expression, whose size is the sum of theirs."""
+    """Evaluates all arguments in a single expression, whose size is the sum of the sizes of its arguments."""
 
     def evaluate(call: Call, arguments: Sequence[Compiled]) -> Compiled:
         value = build(call, [argument.value for argument in arguments])

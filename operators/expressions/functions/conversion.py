@@ -126,7 +126,8 @@ def _timestamp_to_text(value: pl.Expr, *_: pa.DataType) -> pl.Expr:
 
 
 def _binary_to_text(value: pl.Expr, *_: pa.DataType) -> pl.Expr:
-    """Bytes read as UTF-8. Polars fails at other bytes, also where it should give NULL."""
+    """Decodes bytes as UTF-8; NULL where they are not UTF-8. Polars raises for such bytes even in a cast that should
+    return NULL."""
     return value.map_batches(_decoded, return_dtype=pl.String, is_elementwise=True)
 
 

@@ -1,4 +1,4 @@
-"""Short forms for the entries of the catalogue."""
+"""Helpers to write the entries of the catalogue."""
 
 from collections.abc import Callable
 

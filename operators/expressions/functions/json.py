@@ -1,4 +1,4 @@
-"""JSON as text. Polars has no validating parser, so batches are parsed row by row by Python's."""
+"""Functions that read JSON text. Polars has no validating parser, so Python's parser reads each batch row by row."""
 
 import json
 import math
@@ -30,9 +30,9 @@ from operators.expressions.tree import Call
 Read = Callable[[Any], Any]
 
 _STEP = re.compile(r'\.(?:"([^"]*)"|([^.\[\]"]+))|\[(-?\d+)\]|\["([^"]*)"\]|\[\'([^\']*)\'\]')
-#: An escape of half a surrogate pair; where both halves are written, it matches as well.
+#: Matches the escape of half a surrogate pair, also where both halves are written.
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-#: Digits that Python reads in little time.
+#: Integers with at least this many characters are kept as text, because Python converts long integers slowly.
 _LONGEST_INTEGER = 4000
 
 
@@ -70,7 +70,7 @@ def _refuse(constant: str) -> None:
 
 @dataclass(frozen=True)
 class _Huge:
-    """A number as it is written that no DOUBLE can hold, or that is too long to be computed with."""
+    """A number that no DOUBLE can hold or that is too long to be computed with, as it is written."""
 
     text: str
 
@@ -88,7 +88,8 @@ _PARSE = json.JSONDecoder(parse_constant=_refuse, parse_float=_float, parse_int=
 
 
 def _load(text: str) -> Any:
-    """Raises ValueError for text that is no JSON, or holds half a surrogate pair, which stands for no character."""
+    """Parses JSON text. Raises ValueError if it is not JSON, or holds half a surrogate pair, which represents no
+    character."""
     if _SURROGATE.search(text):
         json.dumps(json.loads(text, object_pairs_hook=list), ensure_ascii=False).encode()
     return _PARSE(text)
@@ -113,7 +114,7 @@ def _dump(value: Any) -> str:
 
 
 def _dump_numbers(value: Any) -> str:
-    """As `_dump`, for a value with numbers that are kept as they are written."""
+    """As `_dump`, for a value that contains numbers kept as they are written."""
     if isinstance(value, _Huge):
         return value.text
     if isinstance(value, dict):

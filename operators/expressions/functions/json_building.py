@@ -1,4 +1,4 @@
-"""JSON text that is built from values."""
+"""Functions that build JSON text from values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _encode = msgspec.json.Encoder().encode
 
 def writable(kind: pa.DataType) -> bool:
     """Whether values of a type can be put into JSON: whole numbers, doubles, texts, booleans, and arrays and structs of
-    such. The others have several notations, of which a cast to VARCHAR or DOUBLE chooses one.
+    these. Other types have several notations; a cast to VARCHAR or DOUBLE chooses one.
 
     >>> writable(pa.list_(pa.int32())), writable(pa.date32())
     (True, False)
@@ -85,12 +85,13 @@ def _evaluation(make: Callable[[Sequence[Any]], Any], *, strict: bool = False) -
 
 
 def _text(make: Callable[[Sequence[Any]], Any], values: Sequence[Any], whole: Sequence[bool]) -> str:
-    """The JSON of a row's values."""
+    """Returns the JSON text of a row's values."""
     return _encode(make([_plain(value, json) for value, json in zip(values, whole, strict=True)])).decode()
 
 
 def _plain(value: Any, whole: bool) -> Any:
-    """A value for the encoder: JSON as it is, and NULL for numbers that JSON does not have."""
+    """Prepares a value for the encoder: keeps JSON text as it is, and replaces numbers that JSON cannot represent by
+    NULL."""
     if isinstance(value, list):
         return [_plain(item, False) for item in value]
     if isinstance(value, dict):
@@ -101,9 +102,9 @@ def _plain(value: Any, whole: bool) -> Any:
 
 
 _TAKES = "whole numbers, doubles, texts, booleans, arrays and structs of such"
-#: The first argument of these, which is not written, has a mark for each other one: JSON_MARK for one that is written
-#: as a call that gives JSON, which is put in as it is, and TEXT_MARK for one that is a value. Plans may replace such a
-#: call by a constant or a column, so the marks are set when it is bound.
+#: The first argument of these functions is hidden from users. It has a mark for each other argument: JSON_MARK for a
+#: call that returns JSON, which is put in as it is, and TEXT_MARK for any other value. The binder sets the marks,
+#: because plans may replace such a call by a constant or a column later.
 JSON_MARK, TEXT_MARK = "j", "t"
 BUILDING: dict[str, Function] = {
     "to_json": Function(

@@ -56,7 +56,7 @@ def _defined(summary: str, example: str, build: Build, problem: str, count: int 
 
 
 def _rounding(arguments: Arguments) -> Signature | None:
-    """A decimal keeps the digits asked for; there is room for the carry."""
+    """The rule of rounding: a decimal keeps the requested digits, and gets one more whole digit for the carry."""
     if not counts(arguments, 1, 2) or not numeric(arguments[0].type):
         return None
     if len(arguments) == 2 and not (constant(arguments[1]) and integer(arguments[1].type)):

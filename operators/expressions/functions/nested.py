@@ -1,4 +1,4 @@
-"""Arrays and structs."""
+"""Functions that build arrays and structs and read their elements and fields; more are in `arrays`."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ from operators.expressions.tree import Call, Expression
 
 
 def element_type(expression: Expression) -> pa.DataType | None:
-    """Returns the type of an array's elements, or None if the expression is no array."""
+    """Returns the type of an array's elements, or None if the expression is not an array."""
     return expression.type.value_type if isinstance(expression.type, pa.ListType) else None
 
 
@@ -57,7 +57,7 @@ def _of_values(arguments: Sequence[Compiled]) -> pl.Expr:
 
 
 def _of_arrays(arguments: Sequence[Compiled]) -> pl.Expr:
-    """Polars would put the elements of arrays one after another, but leaves structs as they are."""
+    """Builds an array of arrays. Each one is wrapped in a struct, because Polars would concatenate plain arrays."""
     wrapped = pl.concat_list([pl.struct(argument.value.alias("array")) for argument in arguments])
     return wrapped.list.eval(pl.element().struct.field("array"))
 

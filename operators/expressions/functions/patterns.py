@@ -1,4 +1,4 @@
-"""Patterns: LIKE and regular expressions (the syntax of Rust's regex crate, linear in the text)."""
+"""Functions of patterns: LIKE and regular expressions (the syntax of Rust's regex crate, linear in the text)."""
 
 import re
 from collections.abc import Callable
@@ -34,13 +34,13 @@ def _like_regex(pattern: str, escape: str) -> str:
     return "".join(parts)
 
 
-#: What of a pattern of SIMILAR TO means the same in a regular expression.
+#: The characters of a SIMILAR TO pattern that mean the same in a regular expression.
 _SIMILAR_SIGNS = frozenset("|*+?{}(),0123456789")
 
 
 def similar_regex(pattern: str) -> str:
-    r"""A pattern of SIMILAR TO as a regular expression over the whole text; a backslash makes a sign an ordinary
-    character. Raises UserError where it ends with one.
+    r"""Returns a pattern of SIMILAR TO as a regular expression over the whole text; a backslash makes the next
+    character an ordinary one. Raises UserError if the pattern ends with a backslash.
 
     >>> similar_regex("%(b|d)_+"), similar_regex(r"1.5\%")
     ('(?s)^(?:.*(b|d).+)$', '(?s)^(?:1\\.5%)$')
@@ -84,7 +84,7 @@ def _like_rule(arguments: Arguments) -> Signature | None:
 
 
 def _checked(rule: Rule) -> Rule:
-    """The rule, which also compiles a literal pattern once, so that an invalid one is refused at registration."""
+    """Returns a rule that also compiles a literal pattern, so that a DDL statement with an invalid one is refused."""
 
     def checked(arguments: Arguments) -> Signature | None:
         signature = rule(arguments)

@@ -44,7 +44,8 @@ def widens(argument: Expression, type_: pa.DataType) -> bool:
 
 
 def same(accept: TypeTest, count: int, result: pa.DataType | None = None) -> Rule:
-    """Returns the rule of a function of `count` arguments of one common, accepted type, which is the result's too."""
+    """Returns the rule of a function of `count` arguments of one common, accepted type. The result has this type too,
+    unless `result` is given."""
 
     def rule(arguments: Arguments) -> Signature | None:
         shared = shared_type(arguments)
@@ -60,5 +61,5 @@ def anything(_: pa.DataType) -> bool:
 
 
 def ordered(type_: pa.DataType) -> bool:
-    """Whether values of a type are compared by `<`: arrays and structs are not."""
+    """Whether values of a type can be compared by `<`: all but arrays and structs."""
     return not pa.types.is_nested(type_)

@@ -8,7 +8,7 @@ from operators.core.calendar_range import DAY_US, days_in_range, microseconds_in
 from operators.expressions.function import Compiled, lit_text, literal_value, quoted
 from operators.expressions.tree import Call, Interval, Literal
 
-#: More than there are in the years of the calendar.
+#: More months and microseconds than the years 1 to 9999 have.
 _MONTHS, _MICROSECONDS = 12 * 10_000, 366 * 10_000 * DAY_US
 
 
@@ -30,7 +30,7 @@ def date_in_range(date: pl.Expr) -> pl.Expr:
 
 def interval_after(call: Call, arguments: Sequence[Compiled], sign: int) -> Compiled:
     """Moves a timestamp by a literal interval: months first, clamped to the month's end, then days, then the time. A
-    fault outside the years 1 to 9999."""
+    result outside the years 1 to 9999 is a fault."""
     time, interval = (0, 1) if isinstance(call.arguments[1], Literal) else (1, 0)
     amount = literal_value(call.arguments[interval])
     if amount is None:
@@ -42,7 +42,7 @@ def interval_after(call: Call, arguments: Sequence[Compiled], sign: int) -> Comp
 
 
 def intervals_after(call: Call, time: pl.Expr, _: pl.Expr, count: pl.Expr) -> pl.Expr:
-    """The timestamp so many intervals later, null outside the years 1 to 9999."""
+    """Returns the timestamp `count` intervals later, null outside the years 1 to 9999."""
     amount: Interval = literal_value(call.arguments[1])
     micros = amount.days * DAY_US + amount.microseconds
     count = count.cast(pl.Int64)

@@ -1,5 +1,5 @@
-"""What plans compute for aggregates whose state is a sketch (`dsms.optimizer.sketches`). They have no examples, as
-nobody writes them."""
+"""Functions that plans call for aggregates whose state is a sketch (`dsms.optimizer.sketches`). They have no examples,
+because users do not write them."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def _near(call: Call, _: pl.Expr, value: pl.Expr) -> pl.Expr:
 
 
 def _as_integers(column: pl.Series, rounded: np.ndarray, type_: pa.DataType) -> pl.Series:
-    """Integers, or the unscaled values of decimals, in the type of the column. Numbers that a float does not have
-    exactly may be rounded over its limits: they stay at them."""
+    """Returns integers, or the unscaled values of decimals, in the type of the column. A number that a float cannot
+    hold exactly may be rounded beyond the limits of the type; it is clipped to them."""
     exact = pl.Series(column.name, rounded).cast(pl.Int128)
     if decimal(type_):
         most, scale = digits(type_)

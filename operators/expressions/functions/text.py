@@ -1,4 +1,4 @@
-"""Text: lengths and positions count characters from 1, comparison is byte by byte."""
+"""Functions of text. Lengths and positions are in characters, positions from 1; comparison is byte by byte."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -38,7 +38,8 @@ def _entry(summary: str, example: str, rule: Rule, build: Build, takes: str = "t
 
 
 def _spread(text: pl.Expr, *others: pl.Expr) -> pl.Expr:
-    """The text, as long as the longest argument and null where any is null: list operations misread a lone literal."""
+    """Returns the text with as many rows as the longest argument, null where any argument is null. List operations of
+    Polars misread a lone literal."""
     return pl.when(pl.all_horizontal([other.is_not_null() for other in others])).then(text)
 
 
@@ -97,8 +98,8 @@ def _split_parts(call: Call, arguments: Sequence[Compiled]) -> Compiled:
 
 
 def _split_at(call: Call, text: pl.Expr, *_: pl.Expr) -> pl.Expr:
-    """The part at a constant position. Polars splits a text only once for several such calls, and splits into a few
-    parts faster than into all."""
+    """Returns the part at a constant position. Polars splits a text only once for several such calls, and splits into a
+    few parts faster than into all."""
     separator, index = map(literal_value, call.arguments[1:])
     position = max(-_FAR, min(index - (index > 0), _FAR))
     if 0 <= position < _FEW_PARTS - 1:  # the last part holds the rest of the text
@@ -110,7 +111,7 @@ def _split_at(call: Call, text: pl.Expr, *_: pl.Expr) -> pl.Expr:
 
 
 def _by_row(change: Callable[..., str | None]) -> Build:
-    """What Python makes of the values of each row that has no NULL: Polars would make lists of single characters."""
+    """Applies a Python function to each row that has no NULL. In Polars this would need lists of single characters."""
 
     def made(values: Sequence[pl.Series]) -> pl.Series:
         height = height_of(values)
@@ -153,7 +154,7 @@ def _texts(least: int, *, strict: bool) -> Rule:
 
 
 def _texts_of(call: Call, arguments: Sequence[Compiled]) -> tuple[list[pl.Expr], pl.Expr | None]:
-    """The arguments as text, and the fault: bytes may be no UTF-8."""
+    """Returns the arguments as text, and the fault, also of bytes that are not UTF-8."""
     pairs = list(zip(arguments, call.arguments, strict=True))
     texts = [converted(compiled.value, source.type, TEXT) for compiled, source in pairs]
     unread = [
@@ -176,7 +177,7 @@ def _joined(*, strict: bool) -> Callable[[Call, Sequence[Compiled]], Compiled]:
 
 def _concat_ws(call: Call, arguments: Sequence[Compiled]) -> Compiled:
     texts, fault = _texts_of(call, arguments)
-    # of a column, as Polars joins constants to one row, whatever the separator is
+    # depends on the separator, because Polars joins constants to a single row even if the separator is a column
     first = pl.when(texts[0].is_not_null()).then(texts[1])
     value = pl.concat_list([first, *texts[2:]]).list.drop_nulls().list.join(texts[0])
     return masked(value, fault)
@@ -196,7 +197,7 @@ def _character(number: int) -> str | None:
 
 
 def _by_value(value: pl.Expr, change: Callable[[Any], object], dtype: pl.DataType) -> pl.Expr:
-    """What Python makes of each value that is not NULL."""
+    """Applies a Python function to each value that is not NULL."""
 
     def changed(values: pl.Series) -> pl.Series:
         return pl.Series(values.name, [None if each is None else change(each) for each in values], dtype)
@@ -205,7 +206,7 @@ def _by_value(value: pl.Expr, change: Callable[[Any], object], dtype: pl.DataTyp
 
 
 def _digest(name: str) -> Build:
-    """A digest by a Python loop over the batch, as Polars has no stable digests."""
+    """Returns a digest computed by a Python loop over the batch, because Polars has no stable digests."""
 
     return lambda text: _by_value(text, lambda each: hashlib.new(name, each.encode()).hexdigest(), pl.String())
 

@@ -1,4 +1,4 @@
-"""Dates and timestamps: naive, in UTC, to the microsecond."""
+"""Functions of dates and timestamps, which are naive, in UTC, to the microsecond."""
 
 from collections.abc import Callable
 
@@ -123,7 +123,7 @@ def _diff(call: Call, _: pl.Expr, start: pl.Expr, end: pl.Expr) -> pl.Expr:
 
 
 def _number(moment: pl.Expr, unit: str) -> pl.Expr:
-    """The number of the calendar unit that the moment lies in."""
+    """Returns the number of the calendar unit in which the moment lies."""
     years = _long(moment.dt.year())
     if unit == "year":
         return years
@@ -218,7 +218,8 @@ def _zone_rule(arguments: Arguments) -> Signature | None:
 
 
 def _in_zone(call: Call, moment: pl.Expr, *_: pl.Expr) -> pl.Expr:
-    """Where clocks go back, the later moment is meant; where they go forward, times between count as before."""
+    """Converts between time zones. A time that occurs twice, because clocks go back, means the later moment. A time
+    that clocks skip when they go forward is read with the offset before the change."""
     source, target = (str(literal_value(zone)) for zone in call.arguments[1:])
 
     def instant(hours: int) -> pl.Expr:

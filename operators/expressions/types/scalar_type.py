@@ -1,4 +1,4 @@
-"""What a scalar type is: one record from which casts, rendering and the record formats take what they need."""
+"""The record that describes a scalar type; casts, rendering and record formats read it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Conversion = Callable[[pl.Expr, pa.DataType, pa.DataType], pl.Expr]
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """A type as SQL, Arrow, Polars and Avro know it. DECIMAL, arrays and structs have parameters and are none.
+    """A type in SQL, Arrow, Polars and Avro. DECIMAL, arrays and structs have parameters and are not scalar types.
 
-    A type that Arrow does not have is a `DistinctType` over the one that stores it; only such a type needs `converts`,
+    A type that Arrow does not have is a `DistinctType` over the type that stores it; only such a type needs `converts`,
     `read` and `summary`.
     """
 
@@ -23,21 +23,21 @@ class ScalarType:
     name: str
     arrow: pa.DataType
     polars: pl.DataType
-    #: The types that are cast in the same way have one kind: a row or column of the table of conversions.
+    #: Types of the same kind are cast in the same way; a kind is a row or column of the table of conversions.
     kind: str
     #: The Avro schema that is written: a primitive, or a primitive with its logical type.
     avro: str | Mapping[str, str]
-    #: The kinds of Avro types from which it is read as it is.
+    #: The kinds of Avro types from which values are read as they are.
     avro_reads: frozenset[str] = frozenset()
-    #: Other SQL names, upper-case, also those that sqlglot gives a name it parses.
+    #: Other SQL names, upper-case, including the names that sqlglot substitutes for those it parses.
     aliases: tuple[str, ...] = ()
     #: The name in messages about records, where it differs.
     record_name: str = ""
     #: Casts by the kinds of source and target: null where the target has no such value.
     converts: Mapping[tuple[str, str], Conversion] = field(default_factory=dict)
-    #: The stored form of a value of a record (a JSON value, a Python value or what Avro stores); None if it is none.
+    #: Returns the stored form of a record's value (a JSON value, a Python value or what Avro stores); None if invalid.
     read: Callable[[object], object | None] | None = None
-    #: What `read` takes, in messages.
+    #: A description of the values that `read` takes, for messages.
     form: str = ""
-    #: What it stands for, for the reference of types.
+    #: A description of the type for the reference of types.
     summary: str = ""

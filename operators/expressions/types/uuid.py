@@ -1,4 +1,4 @@
-"""UUID (RFC 9562): stored as text in its canonical form, so it compares, groups and is sorted as that text."""
+"""UUID (RFC 9562): stored as text in its canonical form, so it is compared, grouped and sorted as that text."""
 
 import re
 import uuid
