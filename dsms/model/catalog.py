@@ -24,12 +24,12 @@ class NotFound(SqlError):
         super().__init__(f'"{name}" not found', line=place.line, column=place.column, hint=hint)
 
     def among(self, may_read: Callable[[str], bool]) -> NotFound:
-        """The same error for somebody who may not see all objects."""
+        """The same error, whose hint has only names that the caller may read."""
         return NotFound(self._name, self._place, filter(may_read, self._choices))
 
 
 class Catalog(msgspec.Struct, frozen=True):
-    """Objects by lower-case name, in order of creation. Every change returns a new catalog with the next version.
+    """Objects by lower-case name, in order of creation. Each change returns a new catalog with the next version.
 
     >>> Catalog().version, Catalog().get("nothing")
     (0, None)
@@ -39,22 +39,22 @@ class Catalog(msgspec.Struct, frozen=True):
     #: The number of ids given out so far; an id is never reused.
     ids: int = 0
     objects: dict[str, Object] = {}
-    #: In a copy of the catalog: the cluster whose it is; versions of dsms before this one did not say so.
+    #: In a copy of the catalog: the cluster that it was copied from. Empty in copies of earlier versions of dsms.
     cluster: str = ""
 
     def get(self, name: str) -> Object | None:
-        """The object with this name, in any case; None if there is none."""
+        """The object with this name, case-insensitive, or None."""
         return self.objects.get(name.lower())
 
     def find(self, name: str, place: Place | None = None) -> Object:
-        """The object with this name. Raises SqlError at `place`, with close matches as the hint, if there is none."""
+        """The object with this name. Raises NotFound at `place`, with close matches as the hint, if none has it."""
         named = self.get(name)
         if named is None:
             raise NotFound(name, place or Place(), [item.name for item in self.objects.values()])
         return named
 
     def find_any(self, name: str, place: Place | None = None) -> Object:
-        """The object with this name, or the aggregate, if there is no other. Raises SqlError like `find`."""
+        """The object with this name, or else the aggregate or function `name()`. Raises NotFound like `find`."""
         return self.get(name) or self.get(f"{name}()") or self.find(name, place)
 
     def with_object(self, added: Object) -> Catalog:
@@ -89,7 +89,7 @@ class Catalog(msgspec.Struct, frozen=True):
         return [item for item in self.objects.values() if isinstance(item, Source)]
 
     def next_number(self) -> int:
-        """The smallest free number, for the next source or table. Raises UserError when `MAX_SOURCES` are taken."""
+        """The smallest free number, for the next source or table. Raises UserError if all `MAX_SOURCES` are taken."""
         taken = {source.number for source in [*self.sources(), *(table.source for table in self.tables())]}
         free = next(number for number in range(len(taken) + 1) if number not in taken)
         if free >= MAX_SOURCES:
@@ -105,15 +105,15 @@ class Catalog(msgspec.Struct, frozen=True):
         return [item for item in self.objects.values() if isinstance(item, Table)]
 
     def written_tables(self) -> list[Table]:
-        """The tables that statements write, oldest first: those that no query fills."""
+        """The tables that statements write, and no query fills, oldest first."""
         return [table for table in self.tables() if table.filled_by is None]
 
     def aggregates(self) -> list[Aggregate]:
-        """All aggregates that users wrote, oldest first."""
+        """All user-defined aggregates, oldest first."""
         return [item for item in self.objects.values() if isinstance(item, Aggregate)]
 
     def functions(self) -> list[Function]:
-        """All functions written in Python, oldest first."""
+        """All user-defined functions, oldest first."""
         return [item for item in self.objects.values() if isinstance(item, Function)]
 
     def queries(self) -> list[Query]:
@@ -121,12 +121,13 @@ class Catalog(msgspec.Struct, frozen=True):
         return [item for item in self.objects.values() if isinstance(item, Query)]
 
     def running(self) -> list[Query]:
-        """The views and queries that lanes run: all but views over the clock, whose points are computed in advance."""
+        """The views and queries that lanes run: all except views over the clock, whose points are known in advance."""
         return [query for query in self.queries() if query.periodic is None]
 
 
 def read_catalog(body: bytes | None, cluster: str) -> Catalog | None:
-    """The catalog of a cluster that a copy holds; None if there is none. Raises Broken."""
+    """The catalog of `cluster` from the body of a copy; None for an empty body. Raises Broken if the body cannot be
+    decoded, is of another cluster, or lists an object under a name that is not its own."""
     if not body:
         return None
     catalog: Catalog = decoded(body, Catalog)

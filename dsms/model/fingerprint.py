@@ -1,7 +1,7 @@
-"""The identity of plans: equal values have one name, in every process and at any time.
+"""Fingerprints of plans: equal values have the same name, in every process and at any time.
 
-Operators are shared and their state is looked up by these names. `repr` would not do: equal sets may print in
-different orders, and a class whose meaning has changed prints as before.
+These names identify shared operators and their state. `repr` would not do: equal sets may print in different orders,
+and it does not change when the meaning of a class changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from operators.core.stored_names import ADDED_LATER
 
 #: 80 bits: among a million plans two unequal ones share a name with a probability below 10^-12.
 _HEX_DIGITS = 20
-#: Fields of a source that are about its topic in Kafka, not about its records.
+#: Fields of a source that describe its topic in Kafka, not its records.
 _LEARNED = ("topic_id", "marked_by", "joined", "held", "skipped", "skipping", "homes")
 #: How many fingerprints of plans are memoized.
 _REMEMBERED = 1 << 14
@@ -33,11 +33,10 @@ def fingerprint(value: object) -> str:
     """Twenty hexadecimal digits, equal for two values if and only if they have the same type and content.
 
     The law: it depends on the type and the content of a value, never on the order of a set or mapping, on the process
-    or on where a class is defined. Fields that take no part in comparison are left out, as are fields with
-    `ADDED_LATER` at their default. The `operator_version` of an operator is part of it.
+    or on where a class is defined. Fields excluded from comparison are left out, and so are fields marked
+    `ADDED_LATER` that have their default value. The `operator_version` of an operator is included.
 
-    Raises TypeError for a value that could change (a dataclass that is not frozen) or of a type whose content is
-    unknown.
+    Raises TypeError for a mutable value (a dataclass that is not frozen) and for a type with no known encoding.
 
     >>> fingerprint(frozenset({0, 8})) == fingerprint(frozenset({8, 0}))
     True
@@ -118,7 +117,8 @@ def _(value: msgspec.Struct) -> bytes:
 
 @memoized_by_identity(_REMEMBERED)
 def _record(value: Any) -> bytes:
-    """The digest of a frozen dataclass. Since a plan contains the plans below it, each is encoded once and memoized."""
+    """The digest of a frozen dataclass. It is memoized, so that each node of a plan is encoded once, although every
+    node contains the nodes below it."""
     if not value.__dataclass_params__.frozen:
         raise TypeError(f"{type(value).__qualname__} is not frozen, so it has no fingerprint")
     listed = [field for field in fields(value) if field.compare and not _added(field, value)]
@@ -127,14 +127,15 @@ def _record(value: Any) -> bytes:
 
 
 def _added(field: Field[Any], value: object) -> bool:
-    """Whether a field was added to its class later, and says nothing: plans without it keep the names that they had."""
+    """Whether a field was added to its class later and has its default value. Such a field is left out, so that plans
+    made before it existed keep their names."""
     return ADDED_LATER in field.metadata and getattr(value, field.name) == field.default
 
 
 @_encoded.register
 def _(value: Source) -> bytes:
-    """As it was registered: what is learned of its topic later does not change what is computed. Fields that were added
-    later say nothing while they are None."""
+    """The source as it was registered: what is learned later about its topic does not change what is computed. Fields
+    in `added_later` are left out while they are None."""
     value = msgspec.structs.replace(value, partitions=value.partitions - len(value.joined))
     named = (name for name in value.__struct_fields__ if name not in _LEARNED)
     later = value.added_later

@@ -1,7 +1,7 @@
 """Memoization of pure functions by the identity of their immutable arguments.
 
-Plans and catalogs are immutable but slow to compare and, where they hold dicts, not hashable. Their identity is a cheap
-key: the same object always gives the same result, and an equal one is computed again.
+Plans and catalogs are immutable but slow to compare and, if they hold dicts, not hashable. Their identity is a cheap
+key: the same object always gives the same result; for an equal but different object the result is computed again.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class _ByIdentity:
 
 
 def memoized_by_identity(size: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """A decorator for pure functions with positional arguments: the last `size` results are kept by the identity of the
-    arguments.
+    """A decorator for pure functions with positional arguments. It keeps the `size` most recently used results, by the
+    identity of the arguments.
 
     >>> calls = []
     >>> length = memoized_by_identity(2)(lambda items: calls.append(items) or len(items))

@@ -20,7 +20,7 @@ _DEFAULT_FRAME = ("range", None, 0)
 
 @singledispatch
 def label(node: logical.Node) -> str:
-    """What a node does, without its inputs.
+    """A description of a node in one line, without its inputs.
 
     >>> import pyarrow as pa
     >>> label(logical.Values(pa.schema([("x", pa.int32())]), ((1,), (None,))))

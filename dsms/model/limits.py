@@ -1,7 +1,7 @@
-"""The limits of what one statement, one schema or all queries together may ask for.
+"""Limits on what a statement, a schema, a token or all queries together may ask for.
 
 They are set in one place: `DSMS_LIMITS` (or `--limits`) of the coordinator, as `name=number` separated by spaces. An
-error about a limit names it and says where it is set.
+error about a limit names the limit and this setting.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SETTING: Final = "DSMS_LIMITS"
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """All limits with their defaults. A new one is a field here and a `check` where it is known how much is asked for.
+    """All limits with their defaults. To add a limit, add a field here and call `check` where the amount is known.
 
     >>> Limits(columns=2).check("columns", 3, "the view has {} columns")
     Traceback (most recent call last):
@@ -28,59 +28,61 @@ class Limits:
     operators.core.errors.UserError: the view has 3 columns, more than 2; the limit "columns" is set by DSMS_LIMITS
     """
 
-    #: Characters of the text of one call, and of one statement in it.
+    #: Characters in the text of one call, and in one statement of it.
     script_length: int = 4_000_000
     statement_length: int = 400_000
-    #: Words, numbers and signs of a statement.
+    #: Words, numbers and symbols in a statement.
     statement_tokens: int = 10_000
-    #: How deep parentheses, brackets, subqueries, NOT, CASE and signs are nested in a statement.
+    #: Nesting depth of parentheses, brackets, subqueries, NOT, CASE and signs in a statement.
     statement_nesting: int = 50
-    #: Operands of a chain such as a + b + c, each of which depends on those before it; AND and OR are no such chains.
+    #: Operands of a chain such as a + b + c, in which each operation depends on the one before; not of AND and OR.
     statement_operands: int = 64
-    #: Levels of the tree of a statement: operands, parts of a set query, casts, subqueries, all within each other.
+    #: Depth of the syntax tree of a statement: operands, parts of a set query, casts and subqueries together.
     statement_levels: int = 200
-    #: Relations that one FROM joins.
+    #: Relations in one FROM.
     from_items: int = 50
     #: Columns of a source, a table or a result.
     columns: int = 1_000
-    #: Partitions of a topic that a statement makes.
+    #: Partitions of a topic that a statement creates.
     partitions: int = 256
-    #: Operators of a query, once for each place where the query reads a view; and how many lie above each other.
+    #: Operators in the plan of a query, counting those of a view again for each reference to it; and the plan's depth.
     query_operators: int = 2_000
     query_nesting: int = 100
-    #: Windows of TUMBLE, HOP and CUMULATE that hold one row: it becomes as many rows.
+    #: Windows of TUMBLE, HOP and CUMULATE that contain one row: the row is copied for each of them.
     windows: int = 10_000
-    #: Views and queries that are registered in all.
+    #: Registered views and queries, in total.
     queries: int = 10_000
-    #: Characters of an Avro schema, how deep its types are nested, and how many there are with names written out.
+    #: Characters of an Avro schema, the nesting depth of its types, and their number after references by name are
+    #: expanded.
     schema_length: int = 400_000
     schema_nesting: int = 50
     schema_types: int = 10_000
-    #: One-time statements that run at once, and that wait for it.
+    #: One-time statements that run at the same time, and that wait to run.
     selects: int = 2
     selects_waiting: int = 8
-    #: Seconds that one may take, megabytes of memory beside what it reads, and megabytes of a relation that it reads.
+    #: Seconds that a one-time statement may take, megabytes of memory that it may use in addition to the relations it
+    #: reads, and megabytes of each such relation.
     select_seconds: int = 10
     select_memory_mb: int = 256
     relation_mb: int = 256
-    #: Rows and megabytes of its answer.
+    #: Rows and megabytes of the answer of a one-time statement.
     select_rows: int = 100_000
     select_result_mb: int = 16
-    #: Calls a second of one token, its queries, and the results that it follows at once; a token may have its own.
+    #: For each token: calls a second, queries, and results followed at the same time. A token may have its own limits.
     token_calls_per_second: int = 1_000
     token_queries: int = 1_000
     token_streams: int = 1_000
-    #: Calls a second of one address that show no token that is known.
+    #: Calls a second from one address without a known token.
     unknown_calls_per_second: int = 200
-    #: Megabytes of a call, and of a file of rows that is sent to a table.
+    #: Megabytes of the body of a call, and of a file of rows uploaded to a table.
     request_mb: int = 64
     load_mb: int = 1_024
-    #: Characters of a regular expression or of a pattern of LIKE.
+    #: Characters of a regular expression or of a LIKE pattern.
     pattern_length: int = 1_000
 
     def check(self, name: str, count: int, what: str, place: Place | None = None) -> None:
-        """Raises UserError if `count` exceeds the limit of this name, with `{}` in `what` as the count; SqlError if it
-        is known where."""
+        """Raises UserError, or SqlError at `place` if it is given, if `count` exceeds the limit `name`. `what` is the
+        message, with `{}` for the count."""
         limit = getattr(self, name)
         if count <= limit:
             return
@@ -89,7 +91,7 @@ class Limits:
 
 
 def read_limits(text: str) -> Limits:
-    """The limits of a setting; those that it does not name keep their defaults. Raises ConfigError.
+    """Parses the setting; limits that it does not name keep their defaults. Raises ConfigError if it is malformed.
 
     >>> read_limits("columns=20 queries=5").columns, read_limits("").queries
     (20, 10000)
@@ -107,5 +109,5 @@ def read_limits(text: str) -> Limits:
 
 
 _NAMES: Final = tuple(field.name for field in fields(Limits))
-#: For what was accepted before: the statements of a catalog stay valid when the limits become lower.
+#: For statements accepted earlier: those of a catalog stay valid when limits are lowered.
 NO_LIMITS: Final = Limits(**dict.fromkeys(_NAMES, sys.maxsize))

@@ -32,8 +32,8 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Reference:
-    """Promise: each record has a partner in another source, whose column `theirs` has its value, at most `within`
-    instants earlier."""
+    """Promise: for each record there is a record in another source whose column `theirs` has the same value as
+    `column`, and which is at most `within` instants earlier."""
 
     column: str
     within: int
@@ -44,9 +44,11 @@ class Reference:
 @dataclass(frozen=True)
 class StreamScan:
     """The relational view ℜ(S) of a tagged stream over a source: its columns and TS. Without keys it is append-only.
-    Records before the instant `start` or, by partition, before the offsets `first` are ignored, and records that break
-    a promise are refused. `numbered`: rows also have the number of their record, by which those of one instant are in
-    order."""
+
+    Records before the instant `start` are ignored, and so are those before the offsets `first`, which are pairs of a
+    partition and an offset. Records that break a promise are refused. With `numbered`, rows also have the number of
+    their record, which orders rows of the same instant.
+    """
 
     source: Source
     stream: str
@@ -75,7 +77,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Project:
-    """Named expressions over each row."""
+    """One row for each input row, with the values of named expressions over it."""
 
     input: Node
     outputs: tuple[tuple[str, Expression], ...]
@@ -91,11 +93,11 @@ class Restamp:
 
 @dataclass(frozen=True)
 class Join:
-    """Pairs of rows whose key columns are equal and for which `residual` is TRUE, with the columns of both sides;
-    column names are disjoint. `outer` keeps the rows of that side without a partner, padded with NULLs. Without keys it
-    is a cross product.
+    """Pairs of rows whose columns in `on` are equal and for which `residual` is TRUE, with the columns of both sides,
+    whose names are disjoint. `outer` also keeps the rows of that side without a partner, padded with NULLs. With an
+    empty `on` it is a cross product.
 
-    The two columns of a key have the same type. With `nulls_equal`, NULL equals NULL.
+    The two columns of a pair in `on` have the same type. With `nulls_equal`, NULL equals NULL.
     """
 
     left: Node
@@ -108,7 +110,7 @@ class Join:
 
 @dataclass(frozen=True)
 class SemiJoin:
-    """The rows of `left` with a partner in `right` (`anti`: without one), in the multiplicities of `left`."""
+    """The rows of `left` with a partner in `right` (`anti`: without one), with the multiplicities of `left`."""
 
     left: Node
     right: Node
@@ -134,8 +136,8 @@ class Distinct:
 
 @dataclass(frozen=True)
 class Recurrence:
-    """The rows that a recursive relation has so far, in one of its own rules: a leaf that only plans have that are
-    being bound. `depth` is that of its WITH RECURSIVE among those around it."""
+    """A reference to a recursive relation within its own rules: the rows derived so far. A leaf that occurs only while
+    a plan is being bound. `depth` is the nesting depth of its WITH RECURSIVE."""
 
     number: int
     depth: int
@@ -144,8 +146,9 @@ class Recurrence:
 
 @dataclass(frozen=True)
 class Recursion:
-    """WITH RECURSIVE: the relation number `output` of several that are defined by rules over `inputs` and over each
-    other: the least sets that contain all rows which their rules derive. `name` is that of the first one."""
+    """WITH RECURSIVE: several relations, defined by rules over `inputs` and over each other. They are the least sets
+    that contain all rows which their rules derive. The node's own relation is number `output` of them; `name` is that
+    of the first."""
 
     inputs: tuple[Node, ...]
     relations: tuple[pa.Schema, ...]
@@ -156,7 +159,7 @@ class Recursion:
 
 @dataclass(frozen=True)
 class SetOperation:
-    """EXCEPT and INTERSECT, with ALL by multiplicities; both sides have equal column names and types."""
+    """EXCEPT and INTERSECT; the kinds with ALL respect multiplicities. Both sides have equal column names and types."""
 
     left: Node
     right: Node
@@ -167,7 +170,7 @@ class SetOperation:
 class GroupBy:
     """One row for each group: its key columns, then the aggregates. Without keys there is always exactly one row.
 
-    `bound` names a key column that bounds time: from the group's value of it on, the rows of the group do not change.
+    `bound` names a key column that bounds the group in time: from the instant in it on, the group does not change.
     """
 
     input: Node
@@ -178,9 +181,9 @@ class GroupBy:
 
 @dataclass(frozen=True)
 class TopK:
-    """The rows of each partition whose rank by `order` is in (offset, offset + limit]; None: no limit.
+    """The rows of each partition whose rank by `order` is in (offset, offset + limit]; None means no limit.
 
-    `method` says how ties rank. With `rank` the rank becomes a column of that name. Row numbers break ties by (time,
+    `method` determines how ties rank. `rank` names an additional column with the rank. Row numbers break ties by (time,
     order of arrival), the older row first.
     """
 
@@ -195,7 +198,7 @@ class TopK:
 
 @dataclass(frozen=True)
 class WindowFunctions:
-    """SQL's OVER: each row with further columns that are functions of its partition."""
+    """SQL's OVER: each row with additional columns, which are functions of the rows of its partition."""
 
     input: Node
     calls: tuple[WindowCall, ...]
@@ -203,8 +206,8 @@ class WindowFunctions:
 
 @dataclass(frozen=True)
 class Unnest:
-    """Each row once for each element of its array `column`, which becomes the column `output`. Rows with an empty array
-    are dropped (`outer`: kept with NULL)."""
+    """One row for each element of the array in `column`, with the element in the additional column `output`. Rows with
+    an empty array are dropped; with `outer` they are kept, with NULL."""
 
     input: Node
     column: str
@@ -214,8 +217,8 @@ class Unnest:
 
 @dataclass(frozen=True)
 class Sample:
-    """CQL's `Sample(p)`: a percentage of the rows, chosen by the record that a row comes from, or by its `keys`. Nested
-    samples have different `number`s, which makes them independent."""
+    """CQL's `Sample(p)`: a percentage of the rows. A row is chosen by the record that it comes from, or by its `keys`.
+    Nested samples have different `number`s, which makes them independent."""
 
     input: Node
     percent: float
@@ -225,8 +228,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class Shed:
-    """Load shedding: the rows that `query` keeps, each with its `__share`. The error is estimated from `keys` and
-    `values`. Only rows whose column `where` is TRUE may be dropped."""
+    """Load shedding: the rows that `query` keeps, each with its `__share`, the number of rows that it represents. The
+    error is estimated from `keys` and `values`. If `where` is given, only rows whose column `where` is TRUE may be
+    dropped."""
 
     input: Node
     query: str
@@ -237,7 +241,7 @@ class Shed:
 
 @dataclass(frozen=True)
 class Apply:
-    """An operator applied to a relation, as a table function, which says of itself what there is to know of it."""
+    """A table function applied to a relation. `function` itself provides its columns, keys and other properties."""
 
     input: Node
     function: Applicable
@@ -245,8 +249,8 @@ class Apply:
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """CQL's `[Range T Slide L]` over a stream: a row stays for `length` instants after its own;
-    None: forever."""
+    """CQL's `[Range T Slide L]` over a stream: a row stays for `length` instants after its own, or forever if that is
+    None."""
 
     input: Node
     length: int | None
@@ -265,8 +269,8 @@ class RowWindow:
 
 @dataclass(frozen=True)
 class Assign:
-    """SQL's TUMBLE, HOP and CUMULATE: each row once for each window that contains its `column`, followed by the columns
-    `window_start` and `window_end`."""
+    """SQL's TUMBLE, HOP and CUMULATE: one row for each window that contains the row's `column`, with the additional
+    columns `window_start` and `window_end`."""
 
     input: Node
     kind: Literal["hop", "cumulate"]
@@ -278,8 +282,8 @@ class Assign:
 
 @dataclass(frozen=True)
 class Session:
-    """SQL's SESSION: each row with `window_start` and `window_end` of its session, a maximal chain of rows of a
-    partition whose neighbours are at most `gap` apart."""
+    """SQL's SESSION: each row with `window_start` and `window_end` of its session. A session is a maximal chain of rows
+    of a partition in which neighbours are at most `gap` apart."""
 
     input: Node
     column: str
@@ -289,7 +293,7 @@ class Session:
 
 @dataclass(frozen=True)
 class NowFilter:
-    """Predicates over Now: at τ, the rows for which one of the ranges contains τ."""
+    """Predicates over Now: at τ, the relation has the rows for which one of the ranges contains τ."""
 
     input: Node
     ranges: tuple[NowRange, ...]
@@ -299,7 +303,7 @@ class NowFilter:
 class Sync:
     """ℜ[Sync](S): the relation of `input` at the last synchronisation point; empty before the first one.
 
-    `points` is periodic, or a relation whose insertions are the points."""
+    `points` are periodic, or the insertions of a relation."""
 
     input: Node
     points: Periodic | Node
@@ -307,8 +311,8 @@ class Sync:
 
 @dataclass(frozen=True)
 class ToStream:
-    """CQL's Istream (rows that enter), Dstream (rows that leave), Rstream (the whole relation at each instant or point)
-    as an append-only stream. `points` are Rstream's."""
+    """CQL's Istream (rows that enter), Dstream (rows that leave) or Rstream (the whole relation at each instant or
+    synchronisation point) as an append-only stream. Only Rstream has `points`."""
 
     input: Node
     kind: Literal["istream", "dstream", "rstream"]
@@ -317,10 +321,12 @@ class ToStream:
 
 @dataclass(frozen=True)
 class AsofJoin:
-    """Each row of `left` with the row of `right` that has its key columns, for which `left_time comparison right_time`,
-    and of those the nearest `right_time`; of several such rows the least by all columns of `right` from left to right,
-    NULLs last. `outer` keeps the rows of `left` without a partner, padded with NULLs. Column names are disjoint, the
-    two columns of a key and the two times have the same types.
+    """Each row of `left` with its nearest partner in `right`.
+
+    A partner has equal columns in `on` and satisfies `left_time comparison right_time`. Of several, the one with the
+    nearest `right_time` is taken; of those, the least by all columns of `right` from left to right, NULLs last. `outer`
+    keeps the rows of `left` without a partner, padded with NULLs. Column names are disjoint; the two columns of a pair
+    in `on` have the same type, and so do the two times.
     """
 
     left: Node
@@ -334,8 +340,7 @@ class AsofJoin:
 
 @dataclass(frozen=True)
 class Final:
-    """EMIT FINAL: the rows of `input` from `after` instants past their column `bound` on, when they are
-    final."""
+    """EMIT FINAL: each row of `input` once it is final, `after` instants past the instant in its column `bound`."""
 
     input: Node
     bound: str
@@ -344,11 +349,11 @@ class Final:
 
 @dataclass(frozen=True)
 class Members:
-    """The selections of all members of a family: each row once for every member whose constants, substituted for
-    `parameters`, make the predicate TRUE, with the member in the column `__member`. With `known` the input already has
-    that column.
+    """The selections of all members of a family, which are queries whose plans differ only in constants.
 
-    The members are not part of the plan's identity: they come and go while it runs.
+    Each row occurs once for every member whose constants, substituted for `parameters`, make the predicate TRUE; the
+    column `__member` has the member. With `known` the input already has that column. The members are not part of the
+    plan's identity, because queries join and leave the family while the plan runs.
     """
 
     input: Node

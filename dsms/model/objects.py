@@ -1,4 +1,4 @@
-"""The objects of a catalog: frozen documents from which plans are derived and by which executors run."""
+"""The objects of a catalog: frozen documents from which plans are derived and which tell executors what to run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT_DEADLINE_MS = 5_000
 
 #: Offsets by source id and partition.
 FirstOffsets = dict[str, dict[int, int]]
-#: For each tree of inner joins of a plan, from the top, the places of its inputs in the order in which they are joined.
+#: For each tree of inner joins of a plan, from the top: the numbers of its inputs, in the order of joining.
 JoinOrders = tuple[tuple[int, ...], ...]
 
 
@@ -37,10 +37,12 @@ class Column(msgspec.Struct, frozen=True):
 class Constraint(msgspec.Struct, frozen=True):
     """A promise about the records of a source.
 
-    "ordered": in each partition a value of `column` is at most `k` below the greatest before it. `k` is in ms for
-    times, else in the column's own unit; None promises nothing, but the largest such difference is measured.
-    "clustered": records with the same value are at most `k` instants apart. "references": each record has a partner in
-    the source `other`, whose column `theirs` has its value, at most `k` instants earlier.
+    "ordered": within each partition, a value of `column` is at most `k` below the greatest value before it. `k` is in
+    ms for times, else in the column's own unit. With None nothing is promised, but the largest such difference is
+    measured.
+    "clustered": records with the same value are at most `k` instants apart.
+    "references": for each record there is a record in the source `other` whose column `theirs` has the same value, at
+    most `k` instants earlier.
     """
 
     column: str
@@ -61,9 +63,10 @@ class Constraint(msgspec.Struct, frozen=True):
 class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     """A topic of raw or tagged records.
 
-    `timestamp` names the column that holds the instant; None is the `dsms-ts` header, else the record's timestamp (ms).
-    `tagged` is "header" (`dsms-op`), "none", or the name of the column that holds the operation.
-    `idle_ms` is how long a silent partition holds back the frontier; None: forever.
+    `timestamp` names the column that holds the instant. None means the `dsms-ts` header or, without it, the record's
+    own timestamp (ms).
+    `tagged` is where the operation is: "header" (`dsms-op`), the name of a column, or "none".
+    `idle_ms` is how long a silent partition holds back the frontier; None means forever.
     """
 
     name: str
@@ -73,50 +76,50 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     topic: str
     format: Format = "json"
     timestamp: str | None = None
-    #: Whether instants are raised to the latest one of their partition, so that no record is late.
+    #: Whether instants are raised to the greatest one of their partition so far, so that no record is late.
     latent: bool = False
     #: The column that holds the instant of arrival (ESL's internal timestamps); records do not carry it.
     arrival: str | None = None
-    #: Whether its topic holds the dead letters of another source, whose late records are its records.
+    #: The source whose late records are the records of this one; its topic holds that source's dead letters.
     late_of: str | None = None
-    #: The type of the timestamp column if it is not declared and therefore not part of the row.
+    #: The type of the timestamp column if that is not a declared column, and so not part of the row.
     timestamp_type: str = "BIGINT"
     tagged: str = "header"
     slack: int = 0
     idle_ms: int | None = DEFAULT_IDLE_MS
-    #: By how much an instant may be ahead of its record's own timestamp; None: by anything.
+    #: By how many ms an instant may be ahead of its record's own timestamp; None: no limit.
     ahead_ms: int | None = None
     registry: str | None = None
     partitions: int = 1
     #: The first offset of each partition when the source was registered; a partition added later starts at 0.
     start: dict[int, int] = {}
-    #: Kafka's id of the topic when the source was registered; None: not known. A topic made anew has another one.
+    #: Kafka's id of the topic when the source was registered; None: not known. A re-created topic has a different id.
     topic_id: str | None = None
-    #: The cluster whose mark every record of the log of a table has; None: records count without one.
+    #: For the log of a table: the cluster whose mark each record must have; None: records without a mark are valid.
     marked_by: str | None = None
-    #: The partitions that were added to the topic later, with the instants from which they count.
+    #: The partitions that were added to the topic later, each with the instant that its frontier starts at.
     joined: dict[int, int] = {}
-    #: The version of the catalog from which on nothing of it is read, because partitions are being added.
+    #: The version of the catalog since which reading is suspended, because partitions are being added; None: it is not.
     held: int | None = None
-    #: The records that statements have skipped, by partition: dead letters, whatever they hold.
+    #: The offsets named by SKIP RECORD, by partition: their records become dead letters, whatever they contain.
     skipped: dict[int, tuple[int, ...]] = {}
-    #: The version of the catalog from which on nothing of it is read, because a record is being skipped.
+    #: The version of the catalog since which reading is suspended, because a record is being skipped; None: it is not.
     skipping: int | None = None
     #: Whether it is the log of a table, which only the system writes, with its own watermarks.
     table: bool = False
     #: Orders records of the same instant across sources; unique in a catalog.
     number: int = 0
-    #: The fragment that writes its dead letters, or the fragments that do, each for its share of the partitions.
+    #: The fragment that writes its dead letters; if several do, `homes`, each for some of the partitions.
     home: str = "0"
     homes: tuple[str, ...] = ()
     #: Promises about its records; records that break one are refused.
     constraints: tuple[Constraint, ...] = ()
-    #: The topic of its dead letters; None is that of its name.
+    #: The topic of its dead letters; None: the one derived from its name.
     letters: str | None = None
-    #: The partitions that a part of a query reads; None: all. Only plans have it.
+    #: In plans only: the partitions that a part of a query reads; None: all.
     only: tuple[int, ...] | None = None
 
-    #: Fields that stored names were made without: they take no part in a fingerprint while they are None.
+    #: Fields that did not exist when stored fingerprints were made: they are left out while they are None.
     added_later: ClassVar[frozenset[str]] = frozenset({"letters", "arrival", "late_of", "only", "ahead_ms"})
 
     @property
@@ -162,7 +165,7 @@ def _schema(columns: tuple[Column, ...]) -> pa.Schema:
 
 
 def _arrow(text: str) -> pa.DataType:
-    """The type of a column. Simple names are resolved without the SQL parser, which most processes that run plans never
+    """The type of a column. Resolves simple names without the SQL parser, which most processes that run plans never
     load."""
     if (simple := simple_type(text)) is not None:
         return simple
@@ -179,28 +182,28 @@ class Stream(msgspec.Struct, frozen=True, tag="stream", kw_only=True):
     sql: str
     source: str
     keys: tuple[str, ...]
-    #: Whether it was declared with its columns, as PIPES and ESL do: a SELECT over it is continuous.
+    #: Whether it was declared with its columns, as in PIPES and ESL: a SELECT over it is continuous.
     declared: bool = False
 
 
-#: The column that numbers the rows of a table without a primary key: it is their key, and no part of `*`.
+#: The column that numbers the rows of a table without a primary key: it is the key, and not part of `*`.
 ROW_NUMBER = "_row"
 
 
 class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
-    """A keyed relation, changed by INSERT, UPDATE, DELETE and loads, or by a continuous INSERT alone, and stored as the
-    changelog `source`."""
+    """A keyed relation, stored as the changelog `source`. INSERT, UPDATE, DELETE and loads change it, or only a
+    continuous INSERT."""
 
     name: str
     id: str
     sql: str
     source: Source
     keys: tuple[str, ...]
-    #: The query whose results are its log; None: statements write it.
+    #: The query whose result topic is the log of the table; None: statements write the table.
     filled_by: str | None = None
-    #: The text of the defaults by column, for rows that have no value for it.
+    #: The text of each default, by column, for rows without a value for the column.
     defaults: dict[str, str] = {}
-    #: The text of what holds for every row that a statement writes (TRUE or NULL), by its name.
+    #: The text of each CHECK condition, by its name: TRUE or NULL for every row that a statement writes.
     checks: dict[str, str] = {}
 
     @property
@@ -220,7 +223,7 @@ class Table(msgspec.Struct, frozen=True, tag="table", kw_only=True):
 
     @property
     def column_names(self) -> list[str]:
-        """The names of the columns that were declared."""
+        """The names of the declared columns."""
         return [name for name in self.schema.names if not (self.is_bag and name == ROW_NUMBER)]
 
     @property
@@ -238,53 +241,53 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     kind: Literal["view", "query"]
     select: str
     topic: str
-    #: Kafka's id of the topic when the query was created; None: not known. A topic made anew has another one.
+    #: Kafka's id of the topic when the query was created; None: not known. A re-created topic has a different id.
     topic_id: str | None = None
-    #: The cluster whose mark every record of the topic has; None: records count without one.
+    #: The cluster whose mark each record of the topic must have; None: records without a mark are valid.
     marked_by: str | None = None
     format: Format = "json"
     partitions: int = 1
     #: Ids in the schema registry of the record key and value (Avro only).
     key_schema_id: int | None = None
     value_schema_id: int | None = None
-    #: What the result topic carries: changes, the whole relation, or one of CQL's streams of it.
+    #: The contents of the result topic: changes, the whole relation, or one of CQL's streams of it.
     output: Literal["streamed", "complete", "istream", "dstream", "rstream"] = "streamed"
-    #: Period and residues of the points of a view over the clock, which no lane runs.
+    #: Of a view over the clock, which no lane runs: period and residues of its points.
     periodic: tuple[int, tuple[int, ...]] | None = None
-    #: Whether CREATE STREAM made it, as PIPES and ESL do: a SELECT over it is continuous.
+    #: Whether CREATE STREAM created it, as in PIPES and ESL: a SELECT over it is continuous.
     stream: bool = False
     #: Whether it may share operators with other queries; otherwise all its operators and state are its own.
     shared: bool = True
-    #: The family of queries that differ only in constants, this query's constants, and whether it runs as a member.
+    #: The family (queries that differ only in constants), this query's constants, and whether it runs as a member.
     family: str | None = None
     constants: str | None = None
     grouped: bool = False
     #: The fragment that runs it, and the ids of the sources that it reads.
     fragment: str = "0"
-    #: The fragments that run it together, each a share of its keys; empty: one fragment runs all of it.
+    #: The fragments that run it together, each for a shard of its keys; empty: one fragment runs all of it.
     shares: tuple[str, ...] = ()
     #: The version of the catalog in which its fragments were last changed; 0: never.
     divided: int = 0
-    #: Whether it is given to more fragments when it falls behind.
+    #: Whether more fragments are assigned to it when it falls behind.
     fragments_by_load: bool = False
     reads: tuple[str, ...] = ()
-    #: For view matching: the marks by which others find this query, and the queries it is answered from, as they were
-    #: then.
+    #: For view matching: digests by which other queries find this one as a candidate, and the queries from which this
+    #: one is computed, as they were when it was created.
     marks: tuple[str, ...] = ()
     over: tuple[Former, ...] = ()
-    #: Its share of the executor when not all queries can run at once.
+    #: Its relative share of the executor's time when the executor cannot keep up with all queries.
     weight: float = 1.0
-    #: The most bytes of its unshared state in Redis; None: no limit.
+    #: The limit for its unshared state in Redis, in bytes; None: no limit.
     state_memory: int | None = None
-    #: Whether it publishes nothing until it is resumed (`paused`), or until its replacement takes over (`halted`).
+    #: Whether it makes no progress until it is resumed (`paused`), or until its replacement takes over (`halted`).
     paused: bool = False
     halted: bool = False
     #: Records of its sources before this instant are ignored.
     start: int | None = None
-    #: By source id and partition, the first offset that it reads, where earlier records were gone when it was
-    #: registered.
+    #: The first offset that it reads, by source id and partition, for partitions whose earlier records were already
+    #: deleted when it was registered.
     first_offsets: FirstOffsets = {}
-    #: The instant at which it replaced another query, which published everything before.
+    #: The instant at which it replaced another query, which published all changes before it.
     since: int | None = None
     #: The largest allowed relative error of its results; None: they are exact.
     max_error: float | None = None
@@ -292,29 +295,29 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
     deadline: int | None = None
     #: Whether its results have the columns `_error` and `_confidence`.
     error_columns: bool = False
-    #: The condition that a record must satisfy to be shed.
+    #: The condition that a record must satisfy to be shed; None: any record may be shed.
     shed_where: str | None = None
-    #: The most memory of its state, in bytes, within which the sizes of its windows are chosen, or its sketches.
+    #: Bytes of memory: for all its state, by choosing the sizes of its windows; with sketches, for those of each group.
     memory: int | None = None
-    #: The error of its sketches, which `memory` and `max_error` together ask for; None: its operators keep all.
+    #: The error of its sketches, if both `memory` and `max_error` are given; None: its operators keep all values.
     sketch_error: float | None = None
-    #: The query that it replaced, while still needed; `lasting`: as long as this query exists.
+    #: The query that it replaced, while that is still needed; with `lasting`, as long as this query exists.
     former: Former | None = None
     lasting: bool = False
-    #: The id of the table whose log its results are: a continuous INSERT.
+    #: For a continuous INSERT: the id of the table whose log its result topic is.
     fills: str | None = None
-    #: The order in which the inputs of each of its join trees are joined; () is the one that follows from its text.
+    #: The order in which the inputs of each of its join trees are joined; (): the default for its text.
     join_orders: JoinOrders = ()
-    #: The orders that it is changing to, while their state is being built beside the old one; None: it is not changing.
+    #: The orders that it is changing to while their state is built in a separate lane; None: it is not changing.
     next_join_orders: JoinOrders | None = None
     #: Whether measured statistics may change the orders.
     orders_by_statistics: bool = True
-    #: The name of the token that created it; empty where the coordinator knows no tokens.
+    #: The name of the token that created it; empty if the coordinator has no tokens.
     owner: str = ""
-    #: Whether a selected field of a struct gives its name to the column; in older queries the column has a number.
+    #: Whether the column of a selected struct field has the name of the field; in older queries it has a number.
     fields_named: bool = False
     #: Whether equal tuples of streams are duplicates in a UNION only if their timestamps are equal, too; in older
-    #: queries they are whenever they come.
+    #: queries timestamps do not matter.
     streams_united: bool = False
 
     @property
@@ -334,7 +337,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
 
     @property
     def adjustable(self) -> bool:
-        """Whether something of it is decided while it runs."""
+        """Whether its shedding rates or window sizes are chosen while it runs."""
         return self.sheddable or self.sized
 
     @property
@@ -349,20 +352,20 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
 
 
 class Former(msgspec.Struct, frozen=True):
-    """A former version of a query: its id, its text, and the versions of all objects that it read."""
+    """An earlier version of a query: its id, its text, and all objects that it read, as they were then."""
 
     id: str
     select: str
     start: int | None
     objects: tuple[Object, ...]
-    #: The queries from which it was answered.
+    #: The queries from which it was computed.
     over: tuple[Former, ...] = ()
     #: Whether its input could be shed, and whether its results had error columns.
     sheddable: bool = False
     error_columns: bool = False
     shed_where: str | None = None
     first_offsets: FirstOffsets = {}
-    #: The most memory of its state, within which the sizes of its windows were chosen.
+    #: The memory for its state, in bytes, within which the sizes of its windows were chosen.
     memory: int | None = None
     #: The error of its sketches.
     sketch_error: float | None = None
@@ -371,7 +374,7 @@ class Former(msgspec.Struct, frozen=True):
 
 
 class AggregatePart(msgspec.Struct, frozen=True):
-    """A definition of an aggregate: as it was written, and the number of the statement that made it."""
+    """A definition of an aggregate: its text, and the number of the statement that created it."""
 
     number: int
     sql: str
@@ -381,10 +384,10 @@ class AggregatePart(msgspec.Struct, frozen=True):
 
 
 class Aggregate(msgspec.Struct, frozen=True, tag="aggregate", kw_only=True):
-    """An aggregate that users wrote. Its name ends with brackets, as in `avg()`, so that relations may have the same.
+    """A user-defined aggregate. Its name ends with `()`, as in `avg()`, so that a relation may have the same name.
 
-    A base and a WINDOW definition are two parts of it. Of the parts of one kind the last is the current one; those
-    before it remain as long as a query that is older than it uses the aggregate.
+    A base definition and a WINDOW definition are parts of the same aggregate. The last part of each kind is the current
+    one. Earlier parts are kept while a query older than the current one uses the aggregate.
     """
 
     name: str
@@ -393,21 +396,21 @@ class Aggregate(msgspec.Struct, frozen=True, tag="aggregate", kw_only=True):
     parts: tuple[AggregatePart, ...]
 
     def part(self, *, window: bool, before: int | None = None) -> AggregatePart | None:
-        """The last definition of a kind that is older than the object of number `before`; None if there is none."""
+        """The last definition of a kind, or the last one older than object number `before`; None if none exists."""
         known = [part for part in self.parts if part.window == window and (before is None or part.number < before)]
         return known[-1] if known else None
 
 
 class FunctionVersion(msgspec.Struct, frozen=True):
-    """A version of a function: as it was written, and the number of the statement that made it."""
+    """A version of a function: its text, and the number of the statement that created it."""
 
     number: int
     sql: str
 
 
 class Function(msgspec.Struct, frozen=True, tag="function", kw_only=True):
-    """A scalar function that users wrote in Python. Its name ends with brackets, as that of an aggregate. Versions
-    before the last remain as long as a query that is older than the last uses the function."""
+    """A user-defined scalar function in Python. Its name ends with `()`, like that of an aggregate. Earlier versions
+    are kept while a query older than the last version uses the function."""
 
     name: str
     id: str
@@ -419,7 +422,7 @@ Object = Source | Stream | Table | Query | Aggregate | Function
 
 
 def number_of(id: str) -> int:
-    """The number of an object, by which objects are ordered in time.
+    """The number of an object, which grows in the order of creation.
 
     >>> number_of("o12")
     12
@@ -441,6 +444,6 @@ def kind_of(item: Object) -> str:
 
 
 def shown_sql(item: Object) -> str:
-    """The statement that created the object, as it was written. Versions before secrets by reference kept the password
-    of a source's registry in it, which is left out."""
+    """The statement that created the object, as it was written, except for passwords: dsms versions without references
+    to secrets stored the password of a source's schema registry in it."""
     return masked_urls(item.sql) if isinstance(item, Source | Stream) else item.sql

@@ -1,4 +1,4 @@
-"""What a token permits beside its role, whoever issued it."""
+"""What a token permits within its role, for tokens of the token file and of OIDC issuers alike."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dsms.model.principal import Allowance, Rules
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which objects and topics a token is for, as patterns (see `Rules`), and how much it may ask for. With any of the
-    patterns, those that are left out allow nothing; without all of them, it is for everything."""
+    """Which objects and topics a token gives access to, as patterns (see `Rules`), and its limits. If any pattern field
+    is given, the omitted ones allow nothing; if none is given, the token gives access to everything."""
 
     read: tuple[str, ...] | None = None
     write: tuple[str, ...] | None = None
@@ -23,7 +23,7 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def rules(self) -> Rules | None:
-        """Which objects and topics it is for; None for all.
+        """The objects and topics that it gives access to; None for all.
 
         >>> Permission().rules is None, Permission(read=("a.*",)).rules.write("a.b")
         (True, False)
@@ -33,5 +33,5 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def allowance(self) -> Allowance:
-        """How much it may ask for."""
+        """The limits of the token."""
         return Allowance(self.calls_per_second, self.queries, self.streams)

@@ -1,4 +1,4 @@
-"""The position of a parsed node in the text, and errors that point there."""
+"""The location (line and column) of a parsed node in the text, and errors that point there."""
 
 from sqlglot import exp
 
@@ -6,7 +6,8 @@ from operators.core.errors import SqlError
 
 
 def position_of(node: exp.Expr) -> tuple[int, int]:
-    """Returns line and column, from 1, of the node's first word that carries a position; (1, 1) without any.
+    """Returns line and column, from 1, of the first word of the node whose location is known. If there is none, the
+    nodes above it are tried; (1, 1) as the last resort.
 
     >>> import sqlglot
     >>> position_of(sqlglot.parse_one("SELECT 1 +\\n  total").find(exp.Column))

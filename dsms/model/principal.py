@@ -1,4 +1,4 @@
-"""Who calls, and what he may do: an immutable value that is passed on with a call, whatever thread carries it out."""
+"""The identity and permissions of a caller: an immutable value that is passed along with a call, across threads."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from operators.core.errors import ConfigError, UserError
 
 
 class Forbidden(UserError):
-    """The token does not allow it."""
+    """The caller's token does not permit the operation."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """A set of names: each pattern is a name, or the beginning of names followed by `*`.
+    """A set of names: each pattern is a name, or a prefix of names followed by `*`.
 
     >>> some = Names(("orders", "ann_*"))
     >>> "orders" in some, "orders2" in some, "ann_hot" in some, "ann" in some
@@ -48,8 +48,8 @@ class Names:
 
 @dataclass(frozen=True)
 class Rules:
-    """Which objects and topics a token is for. What may be written may be read, too; what no pattern names may not be
-    touched. Objects are named without case, topics are not.
+    """The objects and topics that a token gives access to. Permission to write includes permission to read. Access to
+    names that match no pattern is denied. Names of objects are case-insensitive, names of topics are not.
 
     >>> rules = Rules.of(read=["Orders"], write=["ann_*"])
     >>> rules.read("ORDERS"), rules.write("orders"), rules.read("Ann_hot"), rules.read_topic("orders")
@@ -81,7 +81,7 @@ class Rules:
         return name.lower() in self.readable or self.write(name)
 
     def write(self, name: str) -> bool:
-        """Whether the object may be created, changed and dropped."""
+        """Whether the object may be created, changed or dropped."""
         return name.lower() in self.writable
 
     def read_topic(self, topic: str) -> bool:
@@ -89,13 +89,14 @@ class Rules:
         return topic in self.readable_topics or self.write_topic(topic)
 
     def write_topic(self, topic: str) -> bool:
-        """Whether records may be written to the topic: published, as rows of a table, and as results of new queries."""
+        """Whether records may be written to the topic: by publishing, as rows of a table or as results of new
+        queries."""
         return topic in self.writable_topics
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """How much a token may ask for; None is the coordinator's own limit for every token."""
+    """The limits of a token; None means the coordinator's limit for all tokens."""
 
     calls_per_second: float | None = None
     queries: int | None = None
@@ -104,7 +105,7 @@ class Allowance:
 
 @dataclass(frozen=True)
 class Principal:
-    """Somebody who calls, by the name of his token. Without rules he may do everything that his role allows.
+    """A caller, by the name of its token. Without rules it may do everything that its role allows.
 
     >>> Principal("ann", "reader", Rules.of(read=["orders"])).check_read("secret")
     Traceback (most recent call last):
@@ -115,44 +116,44 @@ class Principal:
     role: Role
     rules: Rules | None = None
     allowance: Allowance = field(default_factory=Allowance)
-    #: The time of day, in seconds, at which his token ends; None for one that does not.
+    #: The time at which the token expires, in seconds since 1970; None: never.
     until: float | None = None
 
     @property
     def restricted(self) -> bool:
-        """Whether there are names that he may not use."""
+        """Whether rules restrict which names it may use."""
         return self.rules is not None
 
     def may_read(self, name: str) -> bool:
-        """Whether he may read an object."""
+        """Whether it may read the object."""
         return self.rules is None or self.rules.read(name)
 
     def check_read(self, name: str) -> None:
-        """Raises Forbidden, whether there is such an object or not, unless he may read it."""
+        """Raises Forbidden unless it may read the object; whether the object exists makes no difference."""
         if not self.may_read(name):
             raise self._forbidden("read", f'"{name}"')
 
     def check_write(self, name: str) -> None:
-        """Raises Forbidden unless he may create, change and drop an object of this name."""
+        """Raises Forbidden unless it may create, change and drop an object of this name."""
         if self.rules is not None and not self.rules.write(name):
             raise self._forbidden("write", f'"{name}"')
 
     def may_read_topic(self, topic: str) -> bool:
-        """Whether he may read a topic."""
+        """Whether it may read the topic."""
         return self.rules is None or self.rules.read_topic(topic)
 
     def check_read_topic(self, topic: str) -> None:
-        """Raises Forbidden unless he may read the topic."""
+        """Raises Forbidden unless it may read the topic."""
         if not self.may_read_topic(topic):
             raise self._forbidden("read", f'topic "{topic}"')
 
     def check_write_topic(self, topic: str) -> None:
-        """Raises Forbidden unless he may write the topic."""
+        """Raises Forbidden unless it may write the topic."""
         if self.rules is not None and not self.rules.write_topic(topic):
             raise self._forbidden("write", f'topic "{topic}"')
 
     def check_unrestricted(self, what: str) -> None:
-        """Raises Forbidden where there are names that he may not use."""
+        """Raises Forbidden if rules restrict which names it may use."""
         if self.rules is not None:
             raise Forbidden(f'token "{self.name}" has rules, so it may not {what}', hint="use a token without rules")
 
@@ -162,11 +163,11 @@ class Principal:
 
 @dataclass(frozen=True)
 class Caller:
-    """One call: who makes it, and the id by which log and audit name it."""
+    """The author of one call, and the call's id in the log and the audit log."""
 
     principal: Principal
     request_id: str = ""
 
 
-#: Everybody, where the coordinator knows no tokens.
+#: The caller of every call if the coordinator has no tokens.
 ANYBODY = Caller(Principal("anybody", "administrator"))

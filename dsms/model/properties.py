@@ -37,7 +37,7 @@ def walk(node: logical.Node) -> Iterator[logical.Node]:
 
 
 def synchronised(node: logical.Node) -> bool:
-    """Whether a plan contains a synchronisation, so that many of its rows change at the same instant."""
+    """Whether a plan contains a Sync node, so that many of its rows change at the same instant."""
     return any(isinstance(below, logical.Sync) for below in walk(node))
 
 
@@ -47,12 +47,12 @@ def sources(node: logical.Node) -> tuple[Source, ...]:
 
 
 def scans(node: logical.Node) -> Iterator[logical.StreamScan]:
-    """The scans of a plan, with those of the sources that its records reference."""
+    """The scans of a plan, including scans of the sources that its records reference."""
     return (scan for below in walk(node) if isinstance(below, logical.StreamScan) for scan in _referenced(below))
 
 
 def _referenced(scan: logical.StreamScan) -> Iterator[logical.StreamScan]:
-    """A scan, and the scans of the sources that its records reference."""
+    """A scan, and the scans of the sources that its records reference, recursively."""
     yield scan
     for promise in scan.promises:
         if isinstance(promise, logical.Reference):
@@ -61,7 +61,7 @@ def _referenced(scan: logical.StreamScan) -> Iterator[logical.StreamScan]:
 
 @memoized_by_identity(1 << 14)
 def keys(node: logical.Node) -> tuple[str, ...]:
-    """Columns that are a key of the relation at every instant; () if no key is known."""
+    """The columns of a key that the relation has at every instant; () if no key is known."""
     return _keys(node)
 
 
@@ -106,7 +106,7 @@ def _(node: logical.GroupBy) -> tuple[str, ...]:
 
 @_keys.register
 def _(node: logical.RowWindow) -> tuple[str, ...]:
-    """The partition, if one row of each is kept."""
+    """The columns of the partition, if one row of each is kept."""
     return node.partition if node.rows == 1 else ()
 
 
@@ -134,14 +134,14 @@ def _(node: logical.Distinct) -> tuple[str, ...]:
 
 @_keys.register
 def _(node: logical.Recursion) -> tuple[str, ...]:
-    """A recursive relation is a set."""
+    """All columns, because a recursive relation is a set."""
     return tuple(schema(node).names)
 
 
 @_keys.register(logical.SemiJoin)
 @_keys.register(logical.AsofJoin)
 def _(node: logical.SemiJoin | logical.AsofJoin) -> tuple[str, ...]:
-    """A row of the left side occurs at most as often as in the left input."""
+    """Each row of the left input occurs at most once in the result, so its key remains one."""
     return keys(node.left)
 
 
@@ -152,7 +152,7 @@ def _(node: logical.SetOperation) -> tuple[str, ...]:
 
 @_keys.register
 def _(node: logical.TopK) -> tuple[str, ...]:
-    """Partition and row number are a key; if one row of each partition is kept, the partition alone is."""
+    """Partition and row number together are a key; if one row of each partition is kept, the partition alone is one."""
     if node.method == "row_number" and node.limit == 1:
         return node.partition
     below = keys(node.input)
@@ -163,7 +163,7 @@ def _(node: logical.TopK) -> tuple[str, ...]:
 
 @_keys.register
 def _(node: logical.Join) -> tuple[str, ...]:
-    """The keys of both sides; one of them alone if the join's columns contain the other side's key."""
+    """The keys of both sides together; the key of one side alone if the join columns contain the other side's key."""
     if node.outer == "full":
         return ()
     left, right = keys(node.left), keys(node.right)
@@ -178,7 +178,7 @@ def _(node: logical.Join) -> tuple[str, ...]:
 
 @memoized_by_identity(1 << 14)
 def append_only(node: logical.Node) -> bool:
-    """Whether rows are never retracted: a monotonic relation (CQL section 4)."""
+    """Whether the relation is monotonic (CQL section 4): its rows are never retracted."""
     match node:
         case logical.StreamScan():
             return not node.keys

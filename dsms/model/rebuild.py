@@ -1,4 +1,4 @@
-"""Plans with other inputs."""
+"""Replaces the inputs of a plan node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dsms.model.properties import inputs
 
 
 def with_inputs(node: logical.Node, below: tuple[logical.Node, ...]) -> logical.Node:
-    """The node over other inputs, in the order of `properties.inputs`; itself where they are the ones it has.
+    """The node over other inputs, in the order of `properties.inputs`; the node itself if they are its current inputs.
 
     >>> import pyarrow as pa
     >>> first, second = (logical.Values(pa.schema([("x", pa.int64())]), ((x,),)) for x in (1, 2))

@@ -1,16 +1,16 @@
-"""The roles of those who call the coordinator."""
+"""The roles of the coordinator's callers."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 Role = Literal["reader", "writer", "administrator"]
-#: From the role that may do least to the one that may do everything.
+#: From the least to the most privileged.
 ROLES: tuple[Role, ...] = ("reader", "writer", "administrator")
 
 
 def allows(role: Role, needed: Role) -> bool:
-    """Whether a role includes another.
+    """Whether a role includes the needed one.
 
     >>> allows("administrator", "writer"), allows("reader", "writer")
     (True, False)

@@ -17,7 +17,7 @@ from operators.streams.stamp import RECORD
 from operators.streams.tagger import TS
 
 WINDOW_COLUMNS = ("window_start", "window_end")
-#: Nodes that leave the visible columns of their input as they are.
+#: Nodes that do not change which columns of their input are visible.
 _PLAIN = (
     logical.Filter,
     logical.Sample,
@@ -118,7 +118,7 @@ def _(node: logical.SetOperation) -> pa.Schema:
 
 
 def _merged(inputs: list[pa.Schema]) -> pa.Schema:
-    """The columns of the first input, nullable where those of any input are."""
+    """The columns of the first input, each nullable if it is nullable in any input."""
     columns = zip(*inputs, strict=True)
     return pa.schema([same[0].with_nullable(any(column.nullable for column in same)) for same in columns])
 
@@ -175,7 +175,7 @@ def _(node: logical.Assign | logical.Session) -> pa.Schema:
 
 
 def visible(node: logical.Node) -> pa.Schema:
-    """The columns that `*` stands for: TS of a relational view is a pseudo-column, read only by name."""
+    """The columns that `*` selects. TS of a relational view is a pseudo-column, which can only be read by name."""
     shown = schema(node)
     below = node
     while isinstance(below, _PLAIN):

@@ -1,4 +1,4 @@
-"""Sizes in bytes as they are written, in options and for people."""
+"""Sizes in bytes as text: read from options, and written for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from operators.core.errors import UserError
 
 _UNITS = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1024, "MIB": 1024**2, "GIB": 1024**3}
 
-#: More would be beyond any memory.
+#: The largest size accepted, more than any memory has, and the longest number.
 _MOST, _DIGITS = 2**60, 20
 
 
@@ -25,7 +25,7 @@ def written_bytes(size: float) -> str:
 
 
 def read_bytes(text: str, name: str = "state_memory") -> int | None:
-    """A number of bytes; None for `none`. Raises UserError, which says what `name` needs, for any other text.
+    """Parses a number of bytes; None for `none`. Raises UserError, which names the option `name`, for any other text.
 
     >>> read_bytes("500 MB"), read_bytes("2GiB"), read_bytes("0"), read_bytes("none")
     (500000000, 2147483648, 0, None)

@@ -15,10 +15,10 @@ Row = tuple[object, ...]
 class StatementResult:
     """The result of one statement.
 
-    `statement` is its kind in capitals, `message` one line for a human. `columns` and `rows` are filled by SHOW,
-    DESCRIBE, EXPLAIN and the one-time SELECT; `notices` are the defaults and decisions that were applied; `name` is the
-    object that was created, generated for an anonymous query. `types` are DuckDB's names of the types of the columns of
-    a one-time SELECT.
+    `statement` is its kind in capitals, `message` one line for people. SHOW, DESCRIBE, EXPLAIN and the one-time SELECT
+    fill `columns` and `rows`. `notices` describe the defaults and decisions that were applied. `name` is that of the
+    created object; it is generated for an anonymous query. `types` are the column types of a one-time SELECT, as DuckDB
+    names them.
 
     >>> StatementResult("CREATE STREAM", 'stream "s" created', name="s").rows
     ()
@@ -34,7 +34,7 @@ class StatementResult:
 
 
 class EncodedRows(Sequence[Row]):
-    """Rows that another process has written as JSON; they go into an answer as they are.
+    """Rows that another process has serialised as JSON, which is copied into an answer unchanged.
 
     >>> rows = EncodedRows(b'[["a",1],["b",2]]', 2)
     >>> len(rows), rows[1]

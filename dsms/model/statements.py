@@ -1,4 +1,4 @@
-"""The parsed statements: one frozen dataclass for each kind. Other kinds are in `dsms.registration.kinds`."""
+"""Parsed statements: one frozen dataclass for each kind. Those of other kinds are in `dsms.registration.kinds`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from operators.core.errors import SqlError
 
 Kind = Literal["source", "stream", "table", "view", "query", "aggregate"]
 
-#: How a preference orders the parts of the input of a SELECT.
+#: The order in which a one-time SELECT with a preference visits the parts of its input.
 Direction = Literal["asc", "desc", "weighted"]
 #: The output of a continuous query: the changes of its relation, the relation itself, or one of CQL's streams of it.
 Output = Literal["streamed", "complete", "istream", "dstream", "rstream"]
@@ -20,13 +20,13 @@ Output = Literal["streamed", "complete", "istream", "dstream", "rstream"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The position of a word in the script: line and column, both from 1."""
+    """The location of a word in the script: line and column, both from 1."""
 
     line: int = 1
     column: int = 1
 
     def error(self, message: str, hint: str = "") -> SqlError:
-        """An error that points to this position.
+        """An error that points to this location.
 
         >>> str(Place(2, 5).error("no such thing"))
         'line 2, column 5: no such thing'
@@ -36,7 +36,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An identifier as written, with its position."""
+    """An identifier as written, with its location."""
 
     text: str
     place: Place = Place()
@@ -61,7 +61,7 @@ class Clause:
 
 
 class Statement:
-    """A parsed statement. Each kind is a frozen dataclass, most with the text of the statement as `sql`."""
+    """A parsed statement. Each kind is a frozen dataclass; most have the text of the statement in `sql`."""
 
     __slots__ = ()
 
@@ -89,10 +89,10 @@ class CreateStream(Statement):
 
 @dataclass(frozen=True, slots=True)
 class DeclareStream(Statement):
-    """`CREATE STREAM name (columns) [SOURCE 'topic' | SOURCE function('topic', …)] [ORDERED BY column] clauses`: a
-    source and its append-only stream at once (PIPES, ESL). `function` is the one that SOURCE names. With ORDERED BY
-    the timestamp column is `hidden` from the stream; with ESL's ORDER BY it remains a column of it. `late` names the
-    stream of the records that come too late."""
+    """`CREATE STREAM name (columns) [SOURCE 'topic' | SOURCE function('topic', …)] [ORDERED BY column] clauses`:
+    declares a source together with its append-only stream (PIPES, ESL). `function` is the one that SOURCE names. With
+    ORDERED BY the timestamp column is `hidden` from the stream; with ESL's ORDER BY it remains a column of the stream.
+    `late` names the stream of late records."""
 
     name: Name
     columns: tuple[ColumnDefinition, ...]
@@ -115,8 +115,8 @@ class Written:
 
 @dataclass(frozen=True)
 class CreateTable(Statement):
-    """`CREATE TABLE name (columns, PRIMARY KEY (…), CHECK (…))`; every column of `keys` is NOT NULL. `checks` have
-    names."""
+    """`CREATE TABLE name (columns, PRIMARY KEY (…), CHECK (…))`; every column of `keys` is NOT NULL. `checks` are pairs
+    of a name and a condition."""
 
     name: Name
     columns: tuple[ColumnDefinition, ...]
@@ -128,7 +128,7 @@ class CreateTable(Statement):
 
 @dataclass(frozen=True)
 class CreateTableAs(Statement):
-    """`CREATE TABLE name [(PRIMARY KEY (…))] AS select`: the table; an INSERT of the same rows follows it."""
+    """`CREATE TABLE name [(PRIMARY KEY (…))] AS select`: creates only the table; an INSERT of the rows follows."""
 
     name: Name
     keys: tuple[Name, ...]
@@ -149,15 +149,15 @@ class Conflict:
 @dataclass(frozen=True)
 class Insert(Statement):
     """`INSERT INTO table [(columns)] VALUES … | SELECT … [ON CONFLICT …]`; without columns: all, in order. `rows` is
-    the parsed source."""
+    the parsed VALUES or SELECT."""
 
     table: Name
     columns: tuple[Name, ...]
     rows: exp.Expr
     sql: str
-    #: What becomes of rows whose key has a row; None: the statement fails.
+    #: What to do with rows whose key already exists; None: the statement fails.
     conflict: Conflict | None = None
-    #: What it shows of the rows that it has changed; (): nothing.
+    #: The expressions of RETURNING, over the changed rows; (): nothing.
     returning: tuple[exp.Expr, ...] = ()
 
 
@@ -190,15 +190,16 @@ class Delete(Statement):
 
 @dataclass(frozen=True)
 class MergeBranch:
-    """`WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN …`: what becomes of pairs of a row of the table and one of
-    the source (`both`), of rows of the source without one of the table, or of the table without one of the source."""
+    """`WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN …`: an action, and the `rows` that it applies to: pairs of a
+    row of the table and a row of the source ("both"), rows of the source without a partner in the table ("source"), or
+    rows of the table without a partner in the source ("table")."""
 
     rows: Literal["both", "source", "table"]
     condition: exp.Expr | None
     action: Literal["update", "delete", "insert", "nothing"]
-    #: What UPDATE sets.
+    #: The assignments of UPDATE.
     changes: tuple[tuple[Name, exp.Expr], ...] = ()
-    #: What INSERT adds; without columns: values for all.
+    #: The columns and values of INSERT; without columns: values for all.
     columns: tuple[Name, ...] = ()
     values: tuple[exp.Expr, ...] = ()
 
@@ -247,8 +248,8 @@ Load = LoadFile | LoadDatabase
 class ContinuousQuery(Statement):
     """`CREATE STREAMED VIEW name AS select`, `CREATE QUERY name AS select STREAMED …`, or `select STREAMED …` alone.
 
-    `output` None means CQL's default: Istream if the result is monotonic. An Istream(…) in the text is part of `select`
-    (see `nodes.StreamOf`) and repeated in `output`.
+    `output` None means CQL's default: Istream if the result is monotonic. Istream(…) in the text is part of `select`
+    (see `nodes.StreamOf`), and `output` repeats it.
     """
 
     kind: Literal["view", "query"]
@@ -259,13 +260,13 @@ class ContinuousQuery(Statement):
     #: The text of the select alone, without the word STREAMED.
     select_sql: str
     output: Output | None = "streamed"
-    #: Whether CREATE STREAM makes it.
+    #: Whether it was written as CREATE STREAM.
     stream: bool = False
-    #: The id of the table that a continuous INSERT fills; its clauses name the topic.
+    #: For a continuous INSERT: the id of the table that it fills; its clauses name the topic.
     fills: str | None = None
 
     def with_columns(self, names: Sequence[Name]) -> ContinuousQuery:
-        """The query with other names of its columns."""
+        """The query with its columns renamed."""
         listed = exp.TableAlias(
             this=exp.to_identifier("renamed", quoted=True),
             columns=[exp.to_identifier(name.text, quoted=True) for name in names],
@@ -276,13 +277,13 @@ class ContinuousQuery(Statement):
         return replace(self, select=select, select_sql=text)
 
 
-#: Statements that create an object of their `name`.
+#: Statements that create an object called `name`.
 Creation = RegisterSource | CreateStream | DeclareStream | CreateTable | ContinuousQuery
 
 
 @dataclass(frozen=True, slots=True)
 class IfNotExists(Statement):
-    """`CREATE kind IF NOT EXISTS name …`: nothing is done where there is an object of that name."""
+    """`CREATE kind IF NOT EXISTS name …`: does nothing if an object has that name."""
 
     statement: Creation
     name: Name
@@ -304,7 +305,7 @@ class ReplaceQuery(Statement):
 
 @dataclass(frozen=True, slots=True)
 class RepairQuery(Statement):
-    """`REPAIR QUERY name`: shed input is read again, and the results become exact."""
+    """`REPAIR QUERY name`: reads shed input again, so that the results become exact."""
 
     name: Name
     sql: str
@@ -371,8 +372,8 @@ class ExplainAnalyze(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`COUNT(alias.column)`, how often a tuple's value of the column occurs; or that times the value, `by_amount`:
-    `COUNT(alias.column) * alias.column`."""
+    """`COUNT(alias.column)`: how often a tuple's value of the column occurs; with `by_amount`, that number times the
+    value: `COUNT(alias.column) * alias.column`."""
 
     alias: str | None
     column: str
@@ -386,8 +387,8 @@ class Preference:
     estimate, … [FADE FACTOR fade] [WINDOW length] [BUDGET time]`.
 
     DESC: tuples whose values occur often come first; ASC: those whose values are rare; WEIGHTED: a representative part.
-    `fade` multiplies the priority for each granularity further back. It looks at `window` instants up to the present
-    one, at all if it is None, for `budget_s` seconds, for any time if it is None.
+    `fade` multiplies the priority once for each coarser granularity, that is, for older parts of the summary. The
+    SELECT visits the last `window` instants (None: all), for at most `budget_s` seconds (None: no limit).
     """
 
     direction: Direction
@@ -403,7 +404,7 @@ class Select(Statement):
 
     select: exp.Expr
     sql: str
-    #: Its label, which names the query where it turns out to be continuous.
+    #: The label of the statement, which names the query if the SELECT turns out to be continuous.
     name: Name | None = None
-    #: Which part of its input it looks at first.
+    #: Which part of its input it visits first.
     preference: Preference | None = None

@@ -1,4 +1,4 @@
-"""API tokens: as they are made, and as they are kept, which gives no access to those who read it."""
+"""API tokens: their creation, and the token file, which holds hashes that cannot be used for access."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PREFIX, _BYTES = "dsms_", 32
 
 
 class Token(Permission, frozen=True):
-    """A token as it is kept: its owner, its role, the hash of its text, and what it permits."""
+    """A token as stored: its owner, its role, the hash of its text, and its permissions."""
 
     name: str
     role: Role
@@ -28,13 +28,13 @@ class Token(Permission, frozen=True):
 
     @property
     def principal(self) -> Principal:
-        """Whoever has the token."""
+        """The caller that presents the token."""
         return Principal(self.name, self.role, self.rules, self.allowance)
 
 
 def new_token(name: str, role: Role, **fields: Any) -> tuple[str, Token]:
-    """The text of a new token, which is told once, and the token as it is kept, with the optional
-    fields of `Token`."""
+    """The text of a new token, which is shown only once, and the token as stored. `fields` are the optional fields of
+    `Token`."""
     text = _PREFIX + secrets.token_urlsafe(_BYTES)
     return text, Token(name, role, hashed(text), **fields)
 
@@ -50,12 +50,13 @@ def entry(token: Token) -> str:
     read = ["orders*"]
     """
     given = {name: value for name, value in msgspec.to_builtins(token).items() if value is not None}
-    # a JSON text or list of texts is one of TOML, too
+    # JSON strings and lists of strings are valid TOML
     return "\n".join(["[[token]]", *(f"{name} = {json.dumps(value)}" for name, value in given.items())])
 
 
 def tokens_of(file: Path) -> tuple[Token, ...]:
-    """The tokens of a TOML file with tables `[[token]]` of name, role and sha256; ConfigError for any other file."""
+    """The tokens of a TOML file with tables `[[token]]`. Raises ConfigError if the file cannot be read or has any other
+    content."""
     try:
         content = tomllib.loads(file.read_text("utf-8"))
         if others := content.keys() - {"token"}:
@@ -70,5 +71,5 @@ def tokens_of(file: Path) -> tuple[Token, ...]:
 
 
 def hashed(text: str) -> str:
-    """What is kept of the text of a token."""
+    """The SHA-256 hash of the text of a token, in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""Which topics statements may name. Kafka's rules for names are checked before anything is made.
+"""Which topics statements may name. Kafka's rules for topic names are checked before anything is created.
 
-Reserved are the internal topics of any cluster (`_dsms.…`), Kafka's own (`__…`), dead letters, and the results of
-queries and logs of tables, which only the system writes.
+Reserved are the internal topics of any cluster (`_dsms.…`), Kafka's own (`__…`), topics of dead letters, and the result
+topics of queries and logs of tables, which only the system writes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from operators.core.errors import UserError
 #: Kafka's own limit.
 _LONGEST_TOPIC = 249
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
-#: Names of objects become parts of names of topics, such as `dsms.NAME.dead-letters`.
+#: The limit for names of objects, because topic names contain them, such as `dsms.NAME.dead-letters`.
 LONGEST_NAME: Final = 200
 _INTERNAL = ("_dsms.", "__")
 _DEAD_LETTERS = re.compile(r"dsms\..+\.dead-letters")
@@ -31,7 +31,7 @@ _OPENING = "an administrator opens it to be read with DSMS_OPEN_TOPICS"
 
 @dataclass(frozen=True)
 class TopicRules:
-    """The rules of a cluster. `opened` are patterns (`*`, `?`) of reserved topics that may be read as sources.
+    """The rules of a cluster. `opened` are patterns (`*`, `?`) of reserved topics that sources may read.
 
     >>> TopicRules().check_source("_dsms.main.catalog", Catalog())
     Traceback (most recent call last):
@@ -51,7 +51,7 @@ opens it to be read with DSMS_OPEN_TOPICS
             raise UserError(f'topic "{topic}" is reserved: it {reason}', hint=_OPENING)
 
     def check_subject(self, subject: str, catalog: Catalog) -> None:
-        """Raises UserError for a subject of the schema registry under which only the system registers schemas."""
+        """Raises UserError for a schema registry subject that is reserved to the system, or that is too long."""
         end = next((end for end in _SUBJECT_ENDS if subject.endswith(end)), "")
         topic = subject.removesuffix(end)
         if len(topic) > _LONGEST_TOPIC:
@@ -79,7 +79,7 @@ at most 249 of them
 
 
 def check_result(topic: str, catalog: Catalog) -> None:
-    """Raises UserError for a topic that no query or table may write: one that is reserved or belongs to an object."""
+    """Raises UserError for a topic that no new query or table may write: it is reserved or belongs to an object."""
     check_topic(topic)
     if reason := _internal(topic):
         raise UserError(f'topic "{topic}" is reserved: it {reason}', hint="choose another topic")
@@ -92,7 +92,7 @@ def check_result(topic: str, catalog: Catalog) -> None:
 
 def check_published(topic: str, catalog: Catalog, principal: Principal, *, forced: bool = False) -> None:
     """Raises UserError for a topic that only the system writes, and Forbidden for one that the caller may not write. An
-    administrator may force records into a topic of the system, to mend it.
+    administrator may force records into a topic of the system, to repair it.
 
     >>> ann = Principal("ann", "writer")
     >>> check_published("readings", Catalog(), ann)
@@ -125,18 +125,18 @@ def check_name(name: Name) -> None:
 
 
 def _internal(topic: str) -> str:
-    """What makes a topic the system's by its name; empty for all others."""
+    """Why a topic is reserved by its name, as a verb phrase; empty if it is not."""
     if topic.startswith(_INTERNAL):
         return "is an internal topic"
     return "holds dead letters" if _DEAD_LETTERS.fullmatch(topic) else ""
 
 
 def _owned(topic: str, catalog: Catalog) -> str:
-    """Whose results a topic holds; empty for all others."""
+    """Which object's results or dead letters a topic holds, as a verb phrase; empty if none."""
     for item in catalog.objects.values():
         if isinstance(item, Query | Table) and item.topic == topic and not _is_over_clock(item):
             return f'belongs to {kind_of(item)} "{item.name}"'
-        if isinstance(item, Source) and item.dead_letters == topic:  # in a copy of a cluster they have another name
+        if isinstance(item, Source) and item.dead_letters == topic:  # the name is different in a copy of a cluster
             return f'holds the dead letters of source "{item.name}"'
     return ""
 

@@ -1,4 +1,4 @@
-"""SQL type names to Arrow types and back."""
+"""Converts SQL type names to Arrow types and back."""
 
 import re
 from functools import lru_cache
@@ -14,12 +14,12 @@ from operators.expressions.types import BY_NAME, TYPES
 
 _T = exp.DType
 
-#: The names of the types for hints: DECIMAL, which has parameters, stands with the other numbers.
+#: The names of the types for hints; DECIMAL, which has parameters, is listed with the other numbers.
 _SCALARS = (f"{type_.name}, DECIMAL(p, s)" if type_.name == "DOUBLE" else type_.name for type_ in TYPES)
 NAMES = f"{', '.join(_SCALARS)}, T[], ARRAY<T>, STRUCT<a T, …>, ROW(a T, …)"
 
 _NULLABLE = re.compile(r"\s+(NOT\s+)?NULL$", re.IGNORECASE)
-#: What stands for types that other systems have.
+#: Hints for types of other systems: what to use instead.
 _INSTEAD = {
     **dict.fromkeys(
         ("SERIAL", "BIGSERIAL", "SMALLSERIAL"), "use BIGINT, and numbers that who inserts gives; nothing counts rows"
@@ -47,7 +47,7 @@ def parse_type(source: exp.Expr | str) -> pa.DataType:
 
 @lru_cache(maxsize=4096)
 def _written(text: str) -> pa.DataType:
-    text = _NULLABLE.sub("", text)  # aggregates that are stored may have it
+    text = _NULLABLE.sub("", text)  # stored aggregates may have it
     if text[:3].upper() == "ROW":
         text = "STRUCT" + text[3:]
     if (scalar := BY_NAME.get(text.upper())) is not None:

@@ -1,4 +1,4 @@
-"""The errors of estimates as columns of a result."""
+"""Adds the errors of estimates to a result as columns."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dsms.model.schema import schema
 from operators.expressions import Expression, Literal, call, cast, column
 
 ERROR, CONFIDENCE = "_error", "_confidence"
-#: The part of the results whose exact value is within the error, and the quantile of the normal distribution for it.
+#: The fraction of results whose exact value is within the error, and the matching quantile of the normal distribution.
 CONFIDENT, QUANTILE = 0.95, 1.96
 _DOUBLE = pa.float64()
 
 
 def with_errors(node: logical.Project, results: tuple[str, ...], variances: tuple[str, ...]) -> logical.Node:
-    """The node with the largest relative error of a row's estimates (NULL if one of them is 0) and its confidence in
-    the place of the variances.
+    """The node with the columns `variances` replaced by the largest relative error of a row's estimates (NULL if one of
+    the estimates is 0) and its confidence.
 
-    Two projections: each reads several times what the one below it computes, so merged they would be many times as
-    large.
+    There are two projections, because each reads the results of the one below it several times: merged, the expressions
+    would be many times as large.
     """
     columns = {field.name: column(field) for field in schema(node)}
     visible = tuple((name, value) for name, value in columns.items() if name not in variances)
@@ -42,12 +42,12 @@ def _any(test: str, operands: Sequence[Expression]) -> Expression:
 
 
 def _error(estimate: Expression, variance: Expression) -> Expression:
-    """The relative error: half the confidence interval by the size of the estimate."""
+    """The relative error: half the width of the confidence interval, divided by the absolute value of the estimate."""
     half = call("multiply", number(QUANTILE), call("sqrt", variance))
     size = call("nullif", call("abs", cast(estimate, _DOUBLE)), number(0.0))
     return call("case", call("is_null", variance), number(0.0), call("divide", half, size))
 
 
 def number(value: float) -> Literal:
-    """A constant."""
+    """A constant of type DOUBLE."""
     return Literal(value, _DOUBLE)

@@ -1,8 +1,8 @@
-"""Families: plans that differ only in the constants that they compare with.
+"""Families of queries: plans that differ only in the constants of comparisons, run as one plan.
 
-A template is a plan with parameters in the place of these constants. Its lowest selections with parameters give each
-row the member that it is for (`logical.Members`); above them the column `__member` is part of every key, so one plan
-with one state holds the plans of all members side by side: σ_{__member = m} of it is the plan of m.
+A template is a plan with parameters instead of these constants. Its lowest selections with parameters add to each row
+the member (query) that it is for (`logical.Members`). Above them the column `__member` is part of every key, so one
+plan with one state computes the results of all members: σ_{__member = m} of it is the plan of member m.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _MEMBER_COLUMN = Column(MEMBER, MEMBER_TYPE, nullable=False)
 
 @dataclass(frozen=True)
 class Template:
-    """A plan without its constants. Plans of one family have the same `family`, and differ in `constants` alone."""
+    """A plan with parameters, and its constants. Plans of one family have the same `family`, and differ only in
+    `constants`."""
 
     family: str
     node: logical.Node
@@ -37,8 +38,8 @@ class Template:
 
 
 def template_of(node: logical.Node, *facts: object) -> Template | None:
-    """The template of an optimised plan; None if it has no constant that could differ, or an operator that cannot tell
-    members apart. `facts` is what the plans of a family must agree in besides."""
+    """The template of an optimised plan; None if it has no constant that can be a parameter, or has an operator that
+    cannot keep members apart. `facts` are further values that must be equal for all queries of a family."""
     nameless = _Parametrisation("")
     parametrised = nameless.apply(node)
     if parametrised is None or not nameless.constants:
@@ -51,7 +52,8 @@ def template_of(node: logical.Node, *facts: object) -> Template | None:
 
 
 def plan_of_members(templates: Iterable[tuple[int, Template]]) -> logical.Node:
-    """The one plan of some members of a family, each given with its number, in ascending order."""
+    """The single plan that runs the given members of a family, each a pair of number and template, in ascending order
+    of the numbers."""
     numbers, members = zip(*templates, strict=True)
     # Members with the constants (1, "a") and (2, "b") give __constant0 = (1, 2) and __constant1 = ("a", "b").
     constants = zip(*(member.constants for member in members), strict=True)
@@ -60,18 +62,18 @@ def plan_of_members(templates: Iterable[tuple[int, Template]]) -> logical.Node:
 
 
 def _with_roster(node: logical.Node, roster: Roster) -> logical.Node:
-    """The plan with the roster in each of its selections of members."""
+    """The plan with the roster (the members with their constants) set in each of its `Members` nodes."""
     rebuilt = with_inputs(node, tuple(_with_roster(below, roster) for below in inputs(node)))
     return replace(rebuilt, roster=roster) if isinstance(rebuilt, logical.Members) else rebuilt
 
 
 class _CannotTellApart(Exception):
-    """The plan has an operator that cannot tell members apart."""
+    """The plan has an operator that cannot keep the rows of members apart."""
 
 
 @dataclass
 class _Parametrisation:
-    """One walk over a plan, which puts parameters in the place of its constants and collects these."""
+    """One walk over a plan, which replaces its constants by parameters and collects the constants."""
 
     family: str
     constants: list[Hashable] = field(default_factory=list)
@@ -97,8 +99,8 @@ class _Parametrisation:
 
     @singledispatchmethod
     def _node(self, node: logical.Node) -> logical.Node:
-        """A node over parametrised inputs, made to tell members apart. Most need no change: they treat each row of
-        the input by itself, or tell rows apart by all columns."""
+        """A node over parametrised inputs, changed so that it keeps members apart. Most need no change: they treat each
+        row of the input by itself, or distinguish rows by all columns."""
         return node
 
     @_node.register
@@ -123,12 +125,12 @@ class _Parametrisation:
 
     @_node.register
     def _(self, node: logical.Recursion) -> logical.Node:
-        """Its rules would have to carry the member along."""
+        """Not supported: its rules would have to carry the member along."""
         raise _CannotTellApart
 
     @_node.register
     def _(self, node: logical.Apply) -> logical.Node:
-        """A function with state would have to tell members apart by itself."""
+        """A function with state is not supported: it would have to keep members apart by itself."""
         if node.function.partition is not None:
             raise _CannotTellApart
         return node
@@ -139,7 +141,8 @@ class _Parametrisation:
 
     @_node.register
     def _(self, node: logical.GroupBy) -> logical.Node:
-        """Without keys every member has a row, even one without any row below."""
+        """Adds the member to the keys. Without keys it is not supported: then every member must have a row, even a
+        member without input rows."""
         if not node.keys:
             raise _CannotTellApart
         return replace(node, keys=(*node.keys, MEMBER))
@@ -195,7 +198,7 @@ def _has_member(node: logical.Node) -> bool:
 
 
 def _constant(part: Expression) -> Literal | None:
-    """The constant of a conjunct that compares a value of the row with a constant."""
+    """The constant of a conjunct that compares an expression over the row with a constant; None for any other."""
     if not isinstance(part, Call) or part.function not in MIRRORED:
         return None
     literals = [operand for operand in part.arguments if isinstance(operand, Literal) and operand.value is not None]
@@ -203,14 +206,14 @@ def _constant(part: Expression) -> Literal | None:
 
 
 def _replaced(part: Expression, constant: Literal, parameter: Column) -> Expression:
-    """The conjunct with the parameter in the place of its constant."""
+    """The conjunct with its constant replaced by the parameter."""
     assert isinstance(part, Call)
     return replace(part, arguments=tuple(parameter if operand is constant else operand for operand in part.arguments))
 
 
 def _shape(part: Expression) -> str:
-    """What a conjunct is apart from its constant: conjuncts are sorted by this, so that their order does not depend on
-    constants."""
+    """Identifies a conjunct regardless of its constant. Conjuncts are sorted by this, so that their order does not
+    depend on constants."""
     constant = _constant(part)
     parameter = Column(_PARAMETER, (constant or part).type, nullable=False)
     return fingerprint(part if constant is None else _replaced(part, constant, parameter))
@@ -220,7 +223,7 @@ _AnyJoin = TypeVar("_AnyJoin", logical.Join, logical.SemiJoin, logical.AsofJoin)
 
 
 def _paired(node: _AnyJoin) -> _AnyJoin:
-    """The join of rows of one member; the right side has its member under another name."""
+    """The join that pairs only rows of the same member; the member column of the right side is renamed."""
     outputs = unchanged(schema(node.right))
     renamed = tuple((RIGHT_MEMBER if name == MEMBER else name, output) for name, output in outputs)
     return replace(node, right=logical.Project(node.right, renamed), on=(*node.on, (MEMBER, RIGHT_MEMBER)))
@@ -231,8 +234,8 @@ def _without_right_member(node: logical.Node) -> logical.Node:
 
 
 def _member_last(node: logical.Node) -> logical.Node:
-    """An input of a union or set operation with its member as the last column. Raises if it has none: then the other
-    inputs have."""
+    """An input of a union or set operation with its member as the last column. Raises _CannotTellApart if it has no
+    member column, because another input has one."""
     if not _has_member(node):
         raise _CannotTellApart
     return order_columns(node, [*(name for name in schema(node).names if name != MEMBER), MEMBER])

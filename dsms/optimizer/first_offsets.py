@@ -1,4 +1,4 @@
-"""First offsets: a plan over the records of its sources that existed when its query was registered."""
+"""First offsets: restricts a plan to the records that its sources still had when its query was registered."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dsms.model.rebuild import with_inputs
 
 
 def reading_from(node: logical.Node, first: FirstOffsets) -> logical.Node:
-    """The plan with its scans beginning at the offsets `first`, by source id and partition. Scans that have first
-    offsets already, those of views, keep them."""
+    """The plan with its scans beginning at the offsets `first`, by source id and partition. Scans that already have
+    first offsets, which are those of views, keep them."""
     if not first:
         return node
     if isinstance(node, logical.StreamScan):
@@ -36,7 +36,8 @@ def needed_from(scan: logical.StreamScan) -> dict[int, int]:
 
 
 def gone_before(scan: logical.StreamScan, earliest: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """The offsets that a scan needs and its topic has no more, by partition: the first, and the one after the last."""
+    """The offsets that a scan needs but that were deleted from its topic, by partition: the first, and the one after
+    the last."""
     needed = needed_from(scan)
     return {
         partition: (needed[partition], offset)

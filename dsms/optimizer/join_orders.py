@@ -1,7 +1,7 @@
-"""Orders of joins that were chosen by what was measured, applied to a plan that is optimised otherwise.
+"""Applies chosen join orders, from measured statistics or from ALTER QUERY, to an optimised plan.
 
-The rule `join_order` orders joins by the shape of a plan alone. A chosen order replaces that one. It is kept with the
-query, so every process plans alike.
+The rule `join_order` orders joins by the shape of a plan alone; a chosen order replaces that order. It is stored with
+the query, so every process computes the same plan.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from dsms.optimizer.rules.join_order import reorderable
 
 
 def join_trees(node: logical.Node) -> list[JoinTree]:
-    """The trees of inner joins of at least three inputs that may be joined in another order, from the top. Those below
-    a node whose result depends on the order of rows are not among them."""
+    """The trees of inner joins with at least three inputs that may be joined in another order, from the top. Trees
+    below a node whose result depends on the order of rows are left out."""
     return [tree for _, tree in tops_of_joins(node)]
 
 
 def reordered(node: logical.Node, orders: JoinOrders) -> logical.Node:
-    """The optimised plan with its join trees joined in these orders, one for each of `join_trees`. Where they do not
-    fit the plan, as another version of the optimizer may have other trees, it stays as it is.
+    """The optimised plan with its join trees joined in these orders, one for each of `join_trees`. If the orders do not
+    fit the plan, for example because another version of the optimizer found other trees, the plan is unchanged.
 
-    The law: it is the same relation at every instant, with the same columns and a key if there was one.
+    The law: the result has the same relation at every instant, the same columns, and a key if the plan had one.
     """
     found = list(tops_of_joins(node))
     if not orders or not fits(orders, [tree for _, tree in found]):
@@ -42,7 +42,7 @@ def reordered(node: logical.Node, orders: JoinOrders) -> logical.Node:
 
 
 def fits(orders: JoinOrders, trees: list[JoinTree]) -> bool:
-    """Whether there is an order for each tree, which names each of its inputs once.
+    """Whether there is exactly one order for each tree, and it names each of its inputs once.
 
     >>> fits(((1, 0),), []), fits((), [])
     (False, True)
@@ -52,7 +52,7 @@ def fits(orders: JoinOrders, trees: list[JoinTree]) -> bool:
 
 
 def tops_of_joins(node: logical.Node) -> Iterator[tuple[logical.Node, JoinTree]]:
-    """The trees of `join_trees`, each with its top node. Inputs of a tree may hold further trees."""
+    """The trees of `join_trees`, each with its top node. Inputs of a tree may contain further trees."""
     if depends_on_arrival(node):
         return
     tree = reorderable(node) if isinstance(node, logical.Join) else None
@@ -69,7 +69,7 @@ def _joined(top: logical.Node, tree: JoinTree, order: tuple[int, ...]) -> logica
 
 
 def equal_columns(tree: JoinTree) -> list[frozenset[str]]:
-    """The classes of columns that a tree's pairs make equal, in the order of their first pairs.
+    """The equivalence classes of columns under the pairs of a tree, in the order of their first pairs.
 
     >>> equal_columns(JoinTree((), (("a", "b"), ("x", "y"), ("c", "b"))))[1] == {"x", "y"}
     True
@@ -84,9 +84,9 @@ def equal_columns(tree: JoinTree) -> list[frozenset[str]]:
 
 
 def _connecting(class_: frozenset[str], inputs_in_order: list[list[str]]) -> Iterator[Pair]:
-    """The fewest pairs that make the columns of a class equal, if inputs are joined in an order."""
+    """The smallest set of pairs that makes the columns of a class equal if inputs are joined in this order."""
     joined: list[str] = []
-    apart = False  # whether several columns of the first input with any are not compared yet
+    apart = False  # whether the first input with columns of the class has several, not yet compared with each other
     for names in inputs_in_order:
         here = [name for name in names if name in class_]
         if joined and here:

@@ -1,4 +1,4 @@
-"""Rewriting a plan by rules to an equal one that is cheaper: a pure function, so every process gets the same plan."""
+"""Rewrites a plan by rules into an equal, cheaper one. A pure function, so every process gets the same plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsms.optimizer.algebra.arrival_order import depends_on_arrival
 from dsms.optimizer.rules import REORDERING, RULES, WHOLE_PLAN_RULES, Rule
 from dsms.optimizer.rules.join_order import join_order
 
-#: Bounds that no plan should reach; one that does is left as it is then, which is still an equal plan.
+#: Bounds that no plan should reach. When one is reached, rewriting stops; the plan so far is still an equal plan.
 _MOST_STEPS, _MOST_ROUNDS = 5_000, 5
 _KEEP_ORDER = tuple(rule for rule in RULES if rule not in REORDERING)
 _KEEP_JOINS = tuple(rule for rule in RULES if rule is not join_order)
@@ -30,8 +30,9 @@ class Optimized:
 
 @dataclass
 class _Run:
-    """The rules that may be applied, the number of steps, the rules that were used, and the nodes that no rule applies
-    to any more: by the identity of the node that became them, and by whether the order of their rows must stay."""
+    """The state of one optimisation: the rules that may be applied, the number of steps, the rules used, and the
+    finished nodes, to which no rule applies. A finished node is stored with the original node, by the identity of the
+    original and by whether the order of its rows must be kept."""
 
     rules: tuple[Rule, ...] = RULES
     steps: int = 0
@@ -51,12 +52,12 @@ def optimize(node: logical.Node) -> logical.Node:
 
 
 def rewritten(node: logical.Node) -> Optimized:
-    """The optimised plan with the rules that were applied, inputs first, until none applies."""
+    """The optimised plan with the names of the rules applied. Rules are applied inputs first, until none applies."""
     return _rewritten(node, _Run())
 
 
 def keeping_joins(node: logical.Node) -> logical.Node:
-    """The optimised plan in which joins stay in their order."""
+    """The optimised plan, with joins kept in their order."""
     return _rewritten(node, _Run(_KEEP_JOINS)).node
 
 
@@ -104,8 +105,8 @@ def _accepted(rule: Rule, node: logical.Node, rewrite: logical.Node, run: _Run) 
 
 
 def as_good(before: logical.Node, after: logical.Node) -> bool:
-    """Whether the plan `after` has the columns of `before`, a key within the key of `before` if that has one, and is
-    append-only if `before` is."""
+    """Whether the plan `after` has the columns of `before`, has a key that is a subset of the key of `before` (if that
+    has one), and is append-only if `before` is."""
     columns, new_columns = schema(before), schema(after)
     if (columns.names, columns.types) != (new_columns.names, new_columns.types):
         return False

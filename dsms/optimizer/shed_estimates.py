@@ -1,8 +1,9 @@
-"""Estimates of aggregates over rows of which some were left out, and the variances of the estimates.
+"""Estimates of aggregates over shed input, and the variances of the estimates.
 
-With s the share of a row, a total Σ x is estimated by Σ x·s, its variance by Σ x²·s·(s-1) (Horvitz and Thompson;
-records stay or go independently), and a mean by the ratio of two totals, with the variance of its linear part. Rows of
-share 1 are aggregated apart and exactly, so as long as nothing is shed the result is the exact one.
+The share s of a row is the number of rows that it represents. A total Σ x is estimated by Σ x·s, its variance by
+Σ x²·s·(s-1) (Horvitz and Thompson; records are kept or dropped independently). A mean is estimated by the ratio of two
+totals, with the variance of its linear part. Rows of share 1 are aggregated separately and exactly, so the result is
+exact as long as nothing is shed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SHARE = Column(SHARE, _DOUBLE, nullable=False)
 
 @dataclass
 class EstimateInputs:
-    """The columns and sums that the estimates of a group-by are computed from, collected while estimates are made."""
+    """Collects the columns and sums from which the estimates of a group-by are computed."""
 
     below: pa.Schema
     #: Whether variances are needed.
@@ -32,7 +33,8 @@ class EstimateInputs:
     sums: list[Aggregate] = field(default_factory=list)
 
     def exact(self, aggregate: Aggregate, function: str, argument: str | None) -> Column:
-        """An aggregate over the rows of share 1 that pass the filter of `aggregate`: those that stand for no other."""
+        """An aggregate over the rows of share 1 (they represent only themselves) that pass the filter of
+        `aggregate`."""
         kept = call("equal", _SHARE, number(1.0))
         filter_ = aggregate.filter
         name = self._add_column(kept if filter_ is None else call("and", kept, self._column(filter_)))
@@ -41,8 +43,8 @@ class EstimateInputs:
         return self._add_sum(Aggregate("", function, arguments, type_, function != "count", filter=name))
 
     def estimated(self, aggregate: Aggregate, value: Expression) -> Column:
-        """A sum over the rows of a greater share that pass the filter of `aggregate`: those that stand for others too.
-        NULL if there are none."""
+        """A sum of `value` over the rows of a share above 1 (they also represent dropped rows) that pass the filter of
+        `aggregate` and whose arguments are not NULL. NULL if there are none."""
         tests: list[Expression] = [call("greater", _SHARE, number(1.0))]
         tests += [] if aggregate.filter is None else [self._column(aggregate.filter)]
         tests += [call("is_not_null", self._column(name)) for name in aggregate.arguments]
@@ -53,7 +55,7 @@ class EstimateInputs:
         return self._add_sum(Aggregate("", "sum", (name,), _DOUBLE))
 
     def for_variance(self, aggregate: Aggregate, value: Expression) -> Expression:
-        """As `estimated`, for a sum that only variances need."""
+        """Like `estimated`, for a sum that only variances need; a constant NULL if they are not needed."""
         return self.estimated(aggregate, value) if self.errors else Literal(None, _DOUBLE)
 
     def double(self, name: str) -> Expression:
@@ -61,7 +63,7 @@ class EstimateInputs:
         return cast(self._column(name), _DOUBLE)
 
     def doubled(self, name: str) -> str:
-        """The name of a further column that holds a column as a float."""
+        """The name of an added column that holds a column as a float."""
         return self._add_column(self.double(name))
 
     def _column(self, name: str) -> Column:
@@ -78,7 +80,7 @@ class EstimateInputs:
         return Column(named.name, named.type, named.nullable)
 
 
-#: An estimate, and its variance: NULL if nothing was left out.
+#: An estimate, and its variance, which is NULL if nothing was shed.
 Estimate = tuple[Expression, Expression]
 
 
@@ -123,7 +125,7 @@ SHEDDABLE = frozenset(_ESTIMATES)
 
 
 def estimate(aggregate: Aggregate, inputs: EstimateInputs) -> Estimate:
-    """The estimate of a sheddable aggregate over columns that `inputs` collects."""
+    """The estimate of a sheddable aggregate; the columns and sums that it needs are added to `inputs`."""
     return _ESTIMATES[ALIASES.get(aggregate.function, aggregate.function)](aggregate, inputs)
 
 
@@ -133,5 +135,5 @@ def _excess() -> Expression:
 
 
 def _if_shed(estimated: Expression, estimate_: Expression, exact: Expression) -> Expression:
-    """The estimate, or the exact value if no row stands for others."""
+    """The estimate, or the exact value if no row represents others."""
     return call("case", call("is_null", estimated), exact, estimate_)

@@ -1,7 +1,8 @@
-"""Plans whose input may be shed: counts, sums and averages of a stream become estimates with errors.
+"""Rewrites a plan so that its input may be shed: counts, sums and averages of a stream become estimates with errors.
 
-A Shed stands below the group-by; each row that stays has a share, the inverse of the probability with which it was
-kept. The aggregates become estimates over these shares (`shed_estimates`), which are exact as long as nothing is shed.
+A Shed node is inserted below the group-by. Each row that it keeps has a share, the inverse of the probability with
+which it was kept. The aggregates become estimates over these shares (`shed_estimates`), which are exact as long as
+nothing is shed.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from operators.streams.shed import SHARE, Value
 
 _DOUBLE = pa.float64()
 _SHARE = Column(SHARE, _DOUBLE, nullable=False)
-#: The column that says whether a row may be left out.
+#: The column that says whether a row may be dropped.
 _ONLY = "__only"
-#: The nodes that cannot stand above the group-by, in the words of SQL.
+#: The nodes that cannot be above the group-by, as SQL names them.
 _CONSTRUCTS = {
     logical.Join: "a join",
     logical.AsofJoin: "an as-of join",
@@ -48,7 +49,7 @@ _CONSTRUCTS = {
     logical.Sync: "a synchronised relation",
     logical.Restamp: "the TS of a view",
 }
-#: Why a bound on the error cannot be kept over some of these nodes; `_no_group` is the reason for the others.
+#: Why a bound on the error cannot be guaranteed over some of these nodes; `_no_group` is the reason for the others.
 _REASONS = {
     logical.RowWindow: "another row would be in the window in the place of one that is left out",
     logical.Session: "a row that is left out would cut a session in two",
@@ -58,23 +59,24 @@ _REASONS = {
 }
 
 
-#: A condition over the columns of a stream: rows for which it is not TRUE are never left out.
+#: A condition over the columns of a stream: rows for which it is not TRUE are never dropped.
 Only = Callable[[logical.StreamScan], Expression]
 
 
 def shed(node: logical.Node, query: str, *, error_columns: bool, only: Only | None = None) -> logical.Node:
-    """The bound plan of a query with a Shed below its group-by; with `error_columns` each row has its error and the
-    confidence. Raises UserError, with construct and reason, if a bound on the error could not be kept."""
+    """The bound plan of a query with a Shed below its group-by; with `error_columns`, each row has its error and the
+    confidence. Raises UserError, with the SQL construct and the reason, if a bound on the error cannot be
+    guaranteed."""
     return _rewrite_above(node, _Request(query, error_columns, only))[0]
 
 
 def sheds(node: logical.Node) -> logical.Shed | None:
-    """The Shed of a plan."""
+    """The Shed of a plan; None if it has none."""
     return next((below for below in walk(node) if isinstance(below, logical.Shed)), None)
 
 
 def window_length(node: logical.Node) -> int | None:
-    """The least number of instants whose rows a result is computed from; None if it is computed from all rows so
+    """The smallest number of instants from whose rows a result is computed; None if it is computed from all rows so
     far."""
     shed_ = sheds(node)
     assert shed_ is not None
@@ -88,7 +90,7 @@ def window_length(node: logical.Node) -> int | None:
 
 @dataclass(frozen=True)
 class _Request:
-    """The query, whether its rows have their errors, and the condition under which a row may be left out."""
+    """The query, whether its rows have error columns, and the condition under which a row may be dropped."""
 
     query: str
     errors: bool
@@ -100,7 +102,7 @@ _Estimated = tuple[logical.Node, frozenset[str]]
 
 
 def _rewrite_above(node: logical.Node, request: _Request) -> _Estimated:
-    """The plan with its group-by replaced by estimates, and the nodes above that by what carries the errors up."""
+    """The plan with its group-by replaced by estimates; the projections above it pass on the error columns."""
     match node:
         case logical.GroupBy():
             return _estimate_groups(node, request), frozenset(aggregate.name for aggregate in node.aggregates)
@@ -133,7 +135,7 @@ def _no_group() -> str:
 
 
 def construct(node: logical.Node) -> str:
-    """What a user wrote that became this node."""
+    """The SQL construct that became this node, for messages."""
     return _CONSTRUCTS.get(type(node), "a query without an aggregate")
 
 
@@ -221,7 +223,7 @@ def _with_condition(node: logical.Node, only: Only) -> logical.Node:
 
 
 def _value(aggregate: Aggregate) -> Value:
-    """The values of which the error of an aggregate is watched."""
+    """The values from which the error of an aggregate is estimated at run time."""
     mean = ALIASES.get(aggregate.function, aggregate.function) == "avg"
     argument = aggregate.arguments[0] if aggregate.arguments else None
     return Value(argument, aggregate.filter, aggregate.function == "count", mean)

@@ -1,9 +1,9 @@
-"""Aggregates whose state is a sketch: of a fixed size however many values there are, with a bound on the error
+"""Rewrites aggregates to sketches, which have a bounded size whatever the number of values, and a bounded error
 (STREAM: Motwani et al., CIDR 2003, sections 5.2.1 and 5.3).
 
-A sketch is a rewrite: instead of a value, what is kept of it goes into the group-by, and the aggregate is estimated
-from that. So it is exact arithmetic over a smaller relation: it follows rows that leave, is shared, divided, spilled
-and recovered as any other state, and is a function of the rows alone.
+A sketch is a rewrite of the plan: the group-by aggregates a coarser value instead of each value, and the result is
+estimated from that. So it is exact arithmetic over a smaller relation. It handles retractions, it is a function of the
+rows alone, and its state is shared, divided, spilled and recovered like any other state.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from operators.expressions.arrow_types import decimal, digits, floating, numeric
 from operators.kernels.distinct_coupons import expected_coupons, registers
 from operators.kernels.near_values import LEAST_ERROR, buckets
 
-#: About how many bytes of state what is kept of a value takes, with a group key of a number or a short text
+#: Approximate bytes of state for one entry of a sketch, with a group key that is a number or a short text
 #: (`benchmarks.sketches` measures it).
 ENTRY_BYTES: Final = 32
-#: For so many distinct values the expected number of coupons is counted.
+#: The number of distinct values for which the expected number of coupons, and so the size of a sketch, is computed.
 _VALUES = 1e9
 #: The greatest error that a sketch may have.
 MOST_ERROR: Final = 0.5
@@ -41,24 +41,25 @@ _DOUBLE = pa.float64()
 
 
 class Sketch(Protocol):
-    """What stands for the values of an aggregate."""
+    """A sketch for one aggregate: it replaces the arguments of the aggregate by coarser values, called entries."""
 
     def kept(self, arguments: tuple[Column, ...]) -> Expression:
-        """What is kept of a row's arguments."""
+        """The entry for a row's arguments."""
 
     def over(self, aggregate: Aggregate, name: str) -> Aggregate:
-        """The aggregate over the column `name` of what is kept."""
+        """The aggregate over the column `name`, which holds the entries."""
 
     def estimate(self, value: Column) -> Expression:
-        """The result, from that of the aggregate over what is kept."""
+        """The result, from the value of the aggregate over the entries."""
 
     def entries(self) -> int:
-        """The most that a group keeps."""
+        """The maximal number of entries of a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctCount:
-    """The coupons that distinct values occupy (`operators.kernels.distinct_coupons`): 95 of 100 within the error."""
+    """Counts the coupons of distinct values (`operators.kernels.distinct_coupons`). 95 of 100 results are within the
+    error."""
 
     error: float
 
@@ -81,7 +82,7 @@ class DistinctCount:
 
 @dataclass(frozen=True, slots=True)
 class Percentile:
-    """Numbers of a type rounded to few of them (`operators.kernels.near_values`): always within the error."""
+    """Rounds numbers of a type to fewer numbers (`operators.kernels.near_values`). Every result is within the error."""
 
     error: float
     type: pa.DataType
@@ -104,7 +105,7 @@ class Percentile:
 
 
 def expanded(node: logical.GroupBy) -> logical.Node:
-    """The group-by with the sketches of those of its aggregates that are written as approximate.
+    """The group-by with sketches for its aggregates that are written as approximate, such as APPROX_COUNT_DISTINCT.
 
     >>> below = logical.Values(pa.schema([("x", pa.int64())]), ())
     >>> about = Aggregate("n", "approx_count_distinct", ("x",), pa.int64(), False, parameters=(0.05,))
@@ -116,15 +117,15 @@ def expanded(node: logical.GroupBy) -> logical.Node:
 
 
 def approximated(node: logical.Node, error: float) -> logical.Node:
-    """The bound plan of a query with sketches of this error for all of its aggregates that can have one. Raises
-    UserError where the error of a result would not follow from theirs."""
+    """The bound plan of a query with sketches of this error for all aggregates that can have one. Raises UserError if
+    the error of a result does not follow from the errors of the sketches."""
     return _rewrite_above(node, error)[0]
 
 
 def least_error(node: logical.Node, memory: int) -> float | None:
-    """The least error, to three digits, for which the sketches of a group take at most so many bytes, between 0.001
-    and 0.5; None if none of these is enough. What they take falls as the error grows, so the memory is divided with the
-    least largest error where all errors are one. Raises UserError as `memory_of`."""
+    """The smallest error between 0.001 and 0.5, to three digits, for which the sketches of a group take at most
+    `memory` bytes; None if they take more even with an error of 0.5. All sketches have the same error: since a sketch
+    shrinks as its error grows, that minimises the largest error. Raises UserError like `memory_of`."""
     if memory_of(node, MOST_ERROR) > memory:
         return None
     if memory_of(node, LEAST_ERROR) <= memory:
@@ -138,14 +139,14 @@ def least_error(node: logical.Node, memory: int) -> float | None:
 
 
 def memory_of(node: logical.Node, error: float) -> int:
-    """The bytes that the sketches of a group take for an error. Raises UserError if there is no sketch."""
+    """The bytes that the sketches of a group take for an error. Raises UserError if no aggregate has a sketch."""
     sketches = [sketch for sketch in _chosen(_group(node), _within(error)) if sketch is not None]
     if not sketches:
         raise UserError("no aggregate of the query has a sketch", hint=f"MEMORY with MAX_ERROR is for {_HAVE}")
     return ENTRY_BYTES * sum(sketch.entries() for sketch in sketches)
 
 
-# --- which aggregates have one
+# --- which aggregates have a sketch
 
 #: The sketch of an aggregate over a relation; None: it is computed exactly.
 _Choice = Callable[[Aggregate, logical.Node], Sketch | None]
@@ -162,7 +163,7 @@ def _written(aggregate: Aggregate, below: logical.Node) -> Sketch | None:
 
 
 def _within(error: float) -> _Choice:
-    """The sketches of this error, for aggregates that are not over one already."""
+    """Chooses sketches of this error, for aggregates that are not already over a sketch."""
 
     def chosen(aggregate: Aggregate, below: logical.Node) -> Sketch | None:
         function = ALIASES.get(aggregate.function, aggregate.function)
@@ -184,7 +185,7 @@ def _type(aggregate: Aggregate, below: logical.Node) -> pa.DataType:
 
 
 def _decades(type_: pa.DataType) -> float:
-    """How many powers of ten there are from the least to the greatest number above 0 of a type.
+    """The number of powers of ten between the least and the greatest positive number of a type.
 
     >>> round(_decades(pa.int32()), 1), round(_decades(pa.float64())), _decades(pa.decimal128(9, 2))
     (9.3, 616, 9)
@@ -196,7 +197,7 @@ def _decades(type_: pa.DataType) -> float:
 
 
 def _is_over_sketch(aggregate: Aggregate, below: logical.Node) -> bool:
-    """Whether the arguments of an aggregate are what a sketch keeps."""
+    """Whether an argument of an aggregate is the entry of a sketch."""
     outputs = dict(below.outputs) if isinstance(below, logical.Project) else {}
     kept = [outputs.get(name) for name in aggregate.arguments]
     return any(isinstance(value, Call) and value.function in _KEPT for value in kept)
@@ -210,7 +211,7 @@ def _chosen(node: logical.GroupBy, choice: _Choice) -> list[Sketch | None]:
 
 
 def _rewritten(node: logical.GroupBy, chosen: Sequence[Sketch | None]) -> logical.Node:
-    """The group-by with the chosen sketch of each of its aggregates."""
+    """The group-by with the chosen sketch for each of its aggregates; None: the aggregate stays exact."""
     if not any(chosen):
         return node
     below = schema(node.input)
@@ -240,7 +241,8 @@ def _estimates(group: logical.GroupBy, chosen: Sequence[Sketch | None]) -> Itera
 
 
 def _group(node: logical.Node) -> logical.GroupBy:
-    """The uppermost group-by of a query. Raises UserError if something else stands there."""
+    """The topmost group-by of a query. Raises UserError if a node other than Final, a filter or a projection is above
+    it, or if the query has none."""
     while isinstance(node, logical.Final | logical.Filter | logical.Project):
         node = node.input
     if isinstance(node, logical.GroupBy):
@@ -252,7 +254,7 @@ def _group(node: logical.Node) -> logical.GroupBy:
 
 
 def _rewrite_above(node: logical.Node, error: float) -> tuple[logical.Node, frozenset[str]]:
-    """The plan with sketches in its uppermost group-by, and which of its columns are estimates."""
+    """The plan with sketches in its topmost group-by, and the names of its columns that are estimates."""
     if isinstance(node, logical.Final | logical.Filter | logical.Project):
         below, estimates = _rewrite_above(node.input, error)
         return replace(node, input=below), _above(node, estimates)

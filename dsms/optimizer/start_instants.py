@@ -1,4 +1,4 @@
-"""Start positions: a plan over the elements of its sources from an instant on."""
+"""Start instants: restricts a plan to the elements of its sources from an instant on."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dsms.model.rebuild import with_inputs
 
 
 def started(node: logical.Node, start: int | None) -> logical.Node:
-    """The plan over those elements of its streams that begin at an instant or later. Tables are read as a whole: they
-    hold facts, not events. Of two starts the later one counts."""
+    """The plan over the elements of its streams that begin at `start` or later. Tables are read as a whole, because
+    they hold facts, not events. If a scan already has a start, the later of the two is used."""
     if start is None:
         return node
     if isinstance(node, logical.StreamScan):

@@ -1,5 +1,5 @@
-"""Windows with a range of sizes: in a query with a bound on its memory their sizes are chosen while it runs; in any
-other they have their greatest size, and are shared as any window."""
+"""Windows with a range of sizes. In a query with a bound on its memory their sizes are chosen while it runs; in other
+queries they have their greatest size, and are shared like any window."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def ranged(node: logical.Node) -> bool:
 
 
 def with_ranges(node: logical.Node, query: str, *, bounded: bool) -> logical.Node:
-    """The plan in which windows with a range of sizes are those of `query`, or have their greatest size unless its
-    memory is `bounded`. Raises UserError where such a window is over anything but a stream of records."""
+    """The plan of `query` with its windows with a range of sizes resolved. If the memory of the query is `bounded`,
+    their sizes are chosen while it runs; otherwise they have their greatest size. Raises UserError if the memory is
+    bounded and such a window is over anything but a stream of records."""
     rebuilt = with_inputs(node, tuple(with_ranges(below, query, bounded=bounded) for below in inputs(node)))
     if not isinstance(rebuilt, logical.Apply) or not isinstance(rebuilt.function, RangedWindow):
         return rebuilt
@@ -30,7 +31,8 @@ def with_ranges(node: logical.Node, query: str, *, bounded: bool) -> logical.Nod
 
 
 def _check(node: logical.Node) -> None:
-    """Sizes are set by the place of a record, so each row has to be one of a record that was read."""
+    """Raises UserError unless each row of the window's input is a record of a source: sizes are set by the source,
+    partition and offset of a record."""
     allowed = logical.Filter | logical.Project | logical.StreamScan
     for below in walk(node):
         if isinstance(below, logical.StreamScan) and below.promises:

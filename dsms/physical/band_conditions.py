@@ -1,4 +1,4 @@
-"""Bands: the part of a join's residual that bounds the distance between a value of each side."""
+"""Finds bands: the parts of a join's residual that bound the distance between a value of each side."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Distance:
-    """`low ≤ left - right ≤ high` as a `band` without column names. `left` is an expression over the left side, `right`
-    one of the same type over the right side."""
+    """The condition `low ≤ left - right ≤ high`: `left` is an expression over the left side, `right` one of the same
+    type over the right side, and `band` has the bounds, without column names."""
 
     left: Expression
     right: Expression
     band: Band
 
     def __and__(self, other: Distance) -> Distance:
-        """The intersection: the tighter of both lower and of both upper bounds."""
+        """The intersection: the tighter of the two lower bounds and the tighter of the two upper bounds."""
         low, low_open = _tighter(self.band.low, self.band.low_open, other.band.low, other.band.low_open, 1)
         high, high_open = _tighter(self.band.high, self.band.high_open, other.band.high, other.band.high_open, -1)
         terms = max(self.band.terms, other.band.terms)
@@ -40,12 +40,14 @@ class Distance:
 
 
 def near_pairs(node: logical.Join) -> tuple[Distance, ...]:
-    """What a join's residual says of the distance of its rows: the first band that is bounded on both sides; else two
-    distances, one bounded from below and one from above, of which the columns differ (`a.x BETWEEN b.low AND b.high`);
-    else the first that is bounded on one side. Nothing if there is none.
+    """The bands in a join's residual that the join can use to find pairs.
 
-    Pairs outside fail the residual, so that the join need not consider them. If the join compares the key of a side, a
-    row of the other side has a single partner: then only a band that is bounded on both sides is worth sorting for.
+    The result is the first distance that is bounded on both sides. Without one, it is two distances over different
+    columns, one bounded from below and one from above (`a.x BETWEEN b.low AND b.high`); else the first distance that is
+    bounded on one side; else nothing.
+
+    Pairs outside a band fail the residual, so the join need not consider them. If the join compares the key of a side,
+    each row of the other side has at most one partner; then sorting pays only for a band bounded on both sides.
     """
     distances: dict[tuple[Expression, Expression], Distance] = {}
     for distance in _distances(node):
@@ -60,7 +62,8 @@ def near_pairs(node: logical.Join) -> tuple[Distance, ...]:
 
 
 def _interval(distances: Sequence[Distance]) -> tuple[Distance, ...]:
-    """A distance bounded from below and one bounded from above; best such as share a side, the point of an interval."""
+    """A distance bounded from below and one bounded from above; () if there are no two. Two that have a side in common
+    are preferred: that side is a point, and the other sides are the ends of an interval."""
     lows = [distance for distance in distances if distance.band.low is not None]
     highs = [distance for distance in distances if distance.band.high is not None]
     both = [(low, high) for low in lows for high in highs]
@@ -69,7 +72,7 @@ def _interval(distances: Sequence[Distance]) -> tuple[Distance, ...]:
 
 
 def _compares_a_key(node: logical.Join) -> bool:
-    """Whether a key of one of the sides is among the columns that are equal."""
+    """Whether the columns compared for equality contain a key of one of the sides."""
     pairs = ((keys(node.left), {mine for mine, _ in node.on}), (keys(node.right), {theirs for _, theirs in node.on}))
     return any(key and set(key) <= compared for key, compared in pairs)
 
@@ -84,8 +87,8 @@ def _distances(node: logical.Join) -> Iterator[Distance]:
 
 
 def _comparisons(residual: Expression | None) -> Iterator[_Comparison]:
-    """The comparisons among the conjuncts; `a - b < 3` also as `a < b + 3`, and `abs(a - b) < 3` as that and
-    `a > b - 3`."""
+    """The comparisons among the conjuncts. `a - b < 3` is also given as `a < b + 3`, and `abs(a - b) < 3` as
+    `a < b + 3` and `a > b - 3`."""
     for part in conjuncts(residual):
         if not isinstance(part, Call) or part.function not in ORDERS:
             continue
@@ -106,7 +109,8 @@ def _differences(function: str, first: Expression, second: Expression) -> Iterat
 
 
 def _distance(function: str, left: Expression, right: Expression) -> Iterator[Distance]:
-    """`left function right` as a distance, without the constants of both sides: `x + 2 < y + 5` is x - y < 3."""
+    """The comparison `left function right` as a distance. Constants are moved to the bound: `x + 2 < y + 5` becomes
+    x - y < 3."""
     (x, left_constant), (y, right_constant) = _without_constant(left), _without_constant(right)
     usable = all(columns(part) and (isinstance(part, Column) or total(part)) for part in (x, y))
     if not usable or x.type != y.type or not has_points(x.type):
@@ -119,7 +123,7 @@ def _distance(function: str, left: Expression, right: Expression) -> Iterator[Di
 
 
 def _without_constant(expression: Expression) -> tuple[Expression, float]:
-    """An expression as the sum of another one and a constant, in the unit of its points."""
+    """Splits an expression into the sum of another expression and a constant, in the unit of the type's points."""
     match expression:
         case Call("add", (Literal() as constant, below)) | Call("add", (below, Literal() as constant)):
             sign = 1
@@ -135,7 +139,7 @@ def _without_constant(expression: Expression) -> tuple[Expression, float]:
 
 
 def _length(constant: Literal, type_: pa.DataType) -> float | None:
-    """A constant in the unit of the points of a type; None if it has no fixed length, as a month has none."""
+    """A constant in the unit of the points of a type; None if it has no fixed length, like a month."""
     value = constant.value
     if value is None:
         return None
@@ -150,8 +154,8 @@ def _length(constant: Literal, type_: pa.DataType) -> float | None:
 def _tighter(
     first: float | None, first_open: bool, second: float | None, second_open: bool, sign: int
 ) -> tuple[float | None, bool]:
-    """The tighter of two bounds, and whether it is open: of lower bounds (`sign` 1) the greater, of upper ones (-1) the
-    smaller; of equal ones the open one."""
+    """The tighter of two bounds, and whether it is open. Of lower bounds (`sign` 1) that is the greater one, of upper
+    bounds (-1) the smaller one; of equal bounds the open one."""
     if first is None or second is None:
         return (second, second_open) if first is None else (first, first_open)
     if first == second:

@@ -1,4 +1,4 @@
-"""Which columns of a plan's relation come in order, or in clusters: what follows from the promises of the sources."""
+"""Derives, from the promises of sources, which columns of a plan's relation arrive in order or in clusters."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from operators.expressions import Column
 
 
 class LowerBound(NamedTuple):
-    """What an ordered column of a source, by number, has reached, plus an offset in units of the column."""
+    """The value that an ordered column of a source (by number) has reached, plus an offset in units of the column."""
 
     source: int
     column: str
     offset: int = 0
 
     def shifted(self, offset: int) -> tuple[LowerBound, ...]:
-        """What is known of a value that is `offset` above the bounded one."""
+        """The bounds of a value that is `offset` above the bounded value."""
         return (self._replace(offset=self.offset + offset),)
 
 
 class Life(NamedTuple):
-    """The values that a column of a source, by number, had at most `within` instants ago."""
+    """The values that a clustered column of a source (by number) had at most `within` instants ago."""
 
     source: int
     column: str
     within: int
 
     def shifted(self, _: int) -> tuple[Life, ...]:
-        """Nothing: a value above one that lives need not live."""
+        """Empty: the life of a value does not extend to values above it."""
         return ()
 
 
-#: By column: no change to come has a value below the least of these; NULL is no value.
+#: By column: no change to come has a value below the least of these bounds. NULL is not a value.
 LowerBounds = Mapping[str, frozenset[LowerBound]]
-#: By column: no change to come has a value whose life in one of these was there and is over.
+#: By column: no change to come has a value whose life in one of these columns is over.
 Lives = Mapping[str, frozenset[Life]]
 T = TypeVar("T", LowerBound, Life)
-#: What is known of the columns of a relation, and the function that gives it for a tag from the promises of its source.
+#: The facts known about the columns of a relation, and the function that gives them for a scan.
 _Known = Mapping[str, frozenset[T]]
 _Promised = Callable[[logical.StreamScan], _Known[T]]
 
 
 class Bounds(NamedTuple):
-    """What is known of the columns of the changes to come."""
+    """The facts known about the columns of the changes to come."""
 
     lower: LowerBounds = {}
     lives: Lives = {}
@@ -59,10 +59,10 @@ class Bounds(NamedTuple):
 def bounds(node: logical.Node) -> Bounds:
     """The columns of a node's relation that have lower bounds, and those whose values come from clustered columns.
 
-    The law: a change of the relation at or after an instant has NULL in each of these columns, or a value that is not
-    below what the columns of the sources have reached at that instant, or for the second kind one that has been in the
-    clustered column within the life, or never. Every value in a column of the second kind has been in the clustered
-    column by the instant of its row.
+    The law, for a change of the relation at or after an instant: in a column of the first kind it has NULL, or a value
+    that is not below the values that the columns of the sources have reached at that instant. In a column of the second
+    kind it has NULL, or a value that has been in the clustered column within the life, or never. Every value in a
+    column of the second kind has been in the clustered column by the instant of its row.
     """
     if not any(source.constraints for source in sources(node)):
         return Bounds()
@@ -70,14 +70,14 @@ def bounds(node: logical.Node) -> Bounds:
 
 
 def arrivals(node: logical.Node) -> Bounds:
-    """The same of the elements to come, not of all changes: a row of a window has its end from the start, so what acts
-    only when elements come, as a join does, needs nothing of the rows that end."""
+    """Like `bounds`, but for the elements to come, not for all changes. A row of a window carries its end from the
+    start, so an operator that acts only when elements arrive, such as a join, needs no bounds for rows that end."""
     return bounds(_endless(node))
 
 
 @singledispatch
 def _endless(node: logical.Node) -> logical.Node:
-    """The node without the ends of windows, as long as its elements come only with those of its inputs."""
+    """The node without the ends of windows. Only nodes are changed whose elements arrive with those of their inputs."""
     return node
 
 
@@ -113,7 +113,8 @@ def _ordered(tag: logical.StreamScan) -> LowerBounds:
 
 
 def _clustered(tag: logical.StreamScan) -> Lives:
-    """A value that refers to a clustered column comes while it lives there, or soon after the record it refers to."""
+    """A value that references a clustered column arrives while it lives there, or within the bound of the promise after
+    the record that it references."""
     return {promise.column: frozenset({_life(promise, tag)}) for promise in tag.promises}
 
 
@@ -126,13 +127,14 @@ def _life(promise: logical.Cluster | logical.Reference, tag: logical.StreamScan)
 
 @singledispatch
 def _known(node: logical.Node, promised: _Promised[T]) -> _Known[T]:
-    """Nothing is known of a node at which rows leave later than they came, or are held back."""
+    """By default nothing is known, because at other nodes rows leave later than they arrived, or are held back."""
     return {}
 
 
 @_known.register
 def _(node: logical.StreamScan, promised: _Promised[T]) -> _Known[T]:
-    """A record retracts the row that it replaces, which has the same key but other values in the other columns."""
+    """With keys, only key columns keep their bounds: a record retracts the row that it replaces, which has the same key
+    but other values in the other columns."""
     return {name: known for name, known in promised(node).items() if not node.keys or name in node.keys}
 
 
@@ -163,16 +165,16 @@ def _(node: logical.TimeWindow, promised: _Promised[T]) -> _Known[T]:
 @_known.register(logical.Restamp)
 @_known.register(logical.ToStream)
 def _(node: logical.Restamp | logical.ToStream, promised: _Promised[T]) -> _Known[T]:
-    """Rows that never leave come when they do below."""
+    """Rows that never leave arrive at the same instants as in the input."""
     unchanged = append_only(node.input) and (isinstance(node, logical.Restamp) or node.kind == "istream")
     return _known(node.input, promised) if unchanged else {}
 
 
 @_known.register
 def _(node: logical.Assign, promised: _Promised[T]) -> _Known[T]:
-    """A window that holds a value ends above it and starts less than its size below it: its bounds are as ordered as
-    the value, shifted by an offset. A window of size 10 with the value 42 starts at 33 or later and ends at 43 or
-    later."""
+    """A window that contains a value ends above it and starts less than its size below it. So `window_start` and
+    `window_end` have the bounds of the value, shifted by an offset. A window of size 10 that contains the value 42
+    starts at 33 or later and ends at 43 or later."""
     below = {name: known for name, known in _known(node.input, promised).items() if name not in WINDOW_COLUMNS}
     unit = _unit(schema(node.input).field(node.column).type)
     if node.column not in below or unit is None:
@@ -183,7 +185,7 @@ def _(node: logical.Assign, promised: _Promised[T]) -> _Known[T]:
 
 
 def _unit(type_: pa.DataType) -> int | None:
-    """The number of units of a type in one unit of a window's size; None if the bounds of windows have another type."""
+    """The number of units of a type in one unit of a window's size; None if the ends of windows have another type."""
     if pa.types.is_timestamp(type_):
         return 1000
     return 1 if pa.types.is_integer(type_) else None
@@ -209,7 +211,7 @@ def _(node: logical.WindowFunctions, promised: _Promised[T]) -> _Known[T]:
 
 
 def _of_groups(node: logical.Node, names: Iterable[str], promised: _Promised[T]) -> _Known[T]:
-    """What is known of the key columns of a node whose groups change only when rows of theirs do."""
+    """The facts about the key columns of a node whose groups change only when their rows change."""
     below = _known(node, promised)
     return {name: below[name] for name in names if name in below}
 
@@ -225,7 +227,8 @@ def _(node: logical.SetOperation, promised: _Promised[T]) -> _Known[T]:
 
 
 def _of_any_input(node: logical.Node, inputs: Iterable[logical.Node], promised: _Promised[T]) -> _Known[T]:
-    """A change comes from any of the inputs, so something must be known of the column at this place of each."""
+    """A change may come from any input, so a column has bounds only if the column at its position in every input has
+    bounds."""
     sides = [[_known(side, promised).get(name) for name in schema(side).names] for side in inputs]
     of_all = dict[str, frozenset[T]]()
     for name, of_sides in zip(schema(node).names, zip(*sides, strict=True), strict=True):
@@ -237,7 +240,8 @@ def _of_any_input(node: logical.Node, inputs: Iterable[logical.Node], promised: 
 
 @_known.register
 def _(node: logical.Join, promised: _Promised[T]) -> _Known[T]:
-    """A pair comes with either of its rows, so something must be known of both of two equal columns."""
+    """A pair arrives with either of its rows, so two equal columns have bounds only if both have bounds in the
+    inputs."""
     pairs = _of_pairs(node, promised)
     return {name: known for names, known in pairs.items() for name in names}
 

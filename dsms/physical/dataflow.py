@@ -1,7 +1,8 @@
-"""A dataflow: the operators of a lane in topological order, cut into stages by exchanges.
+"""A dataflow: the operators of a lane in topological order, divided into stages by exchanges.
 
-Stage 0 runs where records are read, without state. The stages after it run on the targets: every vertex has its state
-on each of them, and an exchange brings the elements that belong together to one target.
+Stage 0 runs where records are read, and has no state. The later stages run on the targets, which are parallel tasks:
+each target has a part of the state of every vertex, and an exchange routes elements that belong together to the same
+target.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from operators.streams.switch import Switch
 
 
 def marks_of(leaf: int) -> int:
-    """The number of the leaf that gives how far the ordered columns of a source have come.
+    """The leaf number of the marks of a source, which are lower bounds of the values to come in its ordered columns.
+    The argument is the number of the source, which is also the leaf number of its elements. The function is its own
+    inverse.
 
     >>> marks_of(0), marks_of(marks_of(3))
     (-1, 3)
@@ -31,8 +34,8 @@ def marks_of(leaf: int) -> int:
 
 _MEMBER_COLUMNS = frozenset({MEMBER, RIGHT_MEMBER})
 Keys = tuple[str, ...]
-#: Where elements go: by the hash of columns (none: all to target 0), by source partition ("source"), to the target that
-#: they are on ("stay"), or to every target ("all").
+#: How elements are routed: by the hash of columns (with no columns: all to target 0), by source partition ("source"),
+#: to the target that they are already on ("stay"), or to every target ("all").
 Routing = Keys | Literal["source", "stay", "all"]
 
 
@@ -47,7 +50,8 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Feed:
-    """An input of a vertex: the output of an earlier vertex, by an exchange if that is one of an earlier stage."""
+    """An input of a vertex: the output of an earlier vertex, through an exchange if that vertex is in an earlier
+    stage."""
 
     vertex: int
     exchange: int | None = None
@@ -55,10 +59,11 @@ class Feed:
 
 @dataclass(frozen=True)
 class Vertex(Snapshot):
-    """An operator in its place. A leaf has no operator: its output are the elements of the source `leaf`.
+    """An operator in its position in a dataflow. A leaf has no operator: its output is the elements of the source
+    `leaf`.
 
-    Its frontier is the least of those of `leaves`, the sources that it waits for: those that it depends on, for a
-    buffer those of the operator that reads it. `single`: it runs on target 0 alone.
+    Its frontier is the least frontier of `leaves`, the sources that it waits for. These are the sources that it depends
+    on; for a buffer, those of the operator that reads it. With `single` it runs only on target 0.
     """
 
     operator: Any
@@ -86,7 +91,7 @@ class Vertex(Snapshot):
 
 @dataclass(frozen=True)
 class Dataflow(Snapshot):
-    """The vertices, inputs before consumers, and the exchanges between them."""
+    """The vertices, in topological order, and the exchanges between them."""
 
     vertices: tuple[Vertex, ...]
     exchanges: tuple[Exchange, ...]
@@ -102,8 +107,8 @@ class Dataflow(Snapshot):
 
     @cached_property
     def columns_read(self) -> tuple[frozenset[str], ...]:
-        """The columns of each vertex that its consumers read. Those of a vertex that is exchanged or published are all
-        read."""
+        """The columns of each vertex that its consumers read. If the output of a vertex is exchanged or published, all
+        columns are read."""
         read = [frozenset[str]() for _ in self.vertices]
         consumed = {feed.vertex for vertex in self.vertices for feed in vertex.inputs}
         only_in_stage = consumed - {exchange.producer for exchange in self.exchanges}
@@ -126,8 +131,8 @@ class Dataflow(Snapshot):
 
     @cached_property
     def last_read(self) -> dict[int, frozenset[int]]:
-        """For each vertex, those whose output it is the last to read; none of those whose output is exchanged, because
-        that is needed until the end of the stage."""
+        """For each vertex, the vertices whose output it is the last to read. Vertices whose output is exchanged are
+        left out, because that output is needed until the end of the stage."""
         feeds = ((at, feed) for at, vertex in enumerate(self.vertices) for feed in vertex.inputs)
         last_reader = {feed.vertex: at for at, feed in feeds if feed.exchange is None}
         read: dict[int, frozenset[int]] = {}
@@ -138,7 +143,7 @@ class Dataflow(Snapshot):
 
     @cached_property
     def exchanges_from(self) -> dict[int, list[int]]:
-        """The exchanges that each stage sends to."""
+        """The exchanges into which each stage sends."""
         exchanges: dict[int, list[int]] = {}
         for at, exchange in enumerate(self.exchanges):
             exchanges.setdefault(self.vertices[exchange.producer].stage, []).append(at)
@@ -146,7 +151,7 @@ class Dataflow(Snapshot):
 
     @cached_property
     def below(self) -> tuple[frozenset[int], ...]:
-        """The vertices that each vertex depends on, with itself."""
+        """The vertices that each vertex depends on, including itself."""
         below: list[frozenset[int]] = []
         for at, vertex in enumerate(self.vertices):
             below.append(frozenset({at}).union(*(below[feed.vertex] for feed in vertex.inputs)))
@@ -154,27 +159,27 @@ class Dataflow(Snapshot):
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """A name of each vertex that identifies what it computes, the same in every dataflow that holds it: its state
-        is stored under this name."""
+        """A name for each vertex that identifies what it computes. It is the same in every dataflow that contains the
+        vertex, and the vertex's state is stored under it."""
         names: list[str] = []
         for vertex in self.vertices:
             inputs = [(names[feed.vertex], self._routing(feed)) for feed in vertex.inputs]
             if isinstance(vertex.operator, Switch):
-                inputs = []  # from its instant on it computes the same, whether the former query is still there or not
+                inputs = []  # from its instant on the result is the same, with or without the former query as an input
             computation = vertex.operator, vertex.leaf, vertex.stage, vertex.leaves, vertex.single, inputs
             names.append(fingerprint(computation))
         return tuple(names)
 
     @cached_property
     def queues(self) -> tuple[str, ...]:
-        """A name of each exchange, the same in every dataflow that holds it: elements that wait there are stored under
-        this name."""
+        """A name for each exchange. It is the same in every dataflow that contains the exchange, and elements that wait
+        in the exchange are stored under it."""
         identities = ((self.keys[exchange.producer], exchange.stage, exchange.by) for exchange in self.exchanges)
         return tuple(map(fingerprint, identities))
 
     @cached_property
     def exchanges_into(self) -> dict[int, list[int]]:
-        """The exchanges that each stage receives from."""
+        """The exchanges from which each stage receives."""
         exchanges: dict[int, list[int]] = {}
         for at, exchange in enumerate(self.exchanges):
             exchanges.setdefault(exchange.stage, []).append(at)
@@ -182,8 +187,8 @@ class Dataflow(Snapshot):
 
     @cached_property
     def members(self) -> dict[str, tuple[bool, ...]]:
-        """For the vertices that run a whole family, by key: which of their traces hold a part for each member. If only
-        one of two inputs has members, the trace of the other is the same for all of them."""
+        """For the vertices that run a whole family of queries, by key: which of their traces have a part for each
+        member. If only one of two inputs has members, all members share the trace of the other."""
         return {
             key: by_member
             for key, vertex in zip(self.keys, self.vertices, strict=True)
@@ -191,8 +196,8 @@ class Dataflow(Snapshot):
         }
 
     def _traces_by_member(self, vertex: Vertex) -> tuple[bool, ...]:
-        """For each trace of a vertex, whether it has a part for each member: as its input if every input has a trace,
-        else if all inputs have members."""
+        """For each trace of a vertex, whether it has a part for each member. If there is one trace for each input, it
+        does if that input has members; otherwise it does if all inputs have members."""
         own = vertex.operator.own if isinstance(vertex.operator, Forget) else None
         columns = [self.vertices[feed.vertex].schema.names for feed in vertex.inputs[:own]]
         inputs = [not _MEMBER_COLUMNS.isdisjoint(names) for names in columns]

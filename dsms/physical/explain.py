@@ -1,4 +1,4 @@
-"""Plans as text, for EXPLAIN."""
+"""Renders plans as text, for EXPLAIN."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _NOTHING_MEASURED = Statistics()
 def explain(
     node: logical.Node, queries: Iterable[Planned] = (), name: str = "", statistics: Statistics = _NOTHING_MEASURED
 ) -> str:
-    """The optimised plan as a tree, the rules that were applied, how it runs, what it is expected to take, and which of
-    its operators other queries run already.
+    """The optimised plan as a tree, the rules applied, the stages in which it runs, the operators that other queries
+    already run, and the expected load.
 
-    `queries` are all that run; `name` is the one to explain, if it is one of them. A member of a family is also shown
-    as the family's plan, a query that is answered over others also as the plan over these, and one whose joins have a
-    chosen order also in that.
+    `queries` are all running queries; `name` is the one to explain, if it is one of them. For a member of a family the
+    plan of the family is shown, too; for a query computed from other queries the plan over these; and for a query with
+    a chosen join order the plan in that order.
     """
     running = list(queries)
     itself = next((query for query in running if query.name.lower() == name.lower()), None)
@@ -46,7 +46,7 @@ def explain(
 
 
 def _shared(lane: Lane) -> list[str]:
-    """The operators of the first query that others use too, by the names of the others."""
+    """Lines with the operators of the first query that it shares with others, grouped by the names of the others."""
     by_queries: dict[str, list[str]] = {}
     explained = lane.outputs[0]
     for at in sorted(lane.flow.below[explained.vertex]):
@@ -57,7 +57,7 @@ def _shared(lane: Lane) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """A few names, and how many more.
+    """The first names, and how many more there are.
 
     >>> _listed(["a", "b"]), _listed([f"q{at}" for at in range(9)])
     ('a, b', 'q0, q1, q2, q3, q4 and 4 more')
@@ -67,7 +67,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def tree(node: logical.Node) -> str:
-    """The logical plan with one line for each node, inputs below and indented, and the key of each relation."""
+    """The logical plan with one line for each node and the key of its relation; inputs are below, indented."""
     return "\n".join(_lines(node, 0))
 
 
@@ -78,7 +78,7 @@ def _lines(node: logical.Node, depth: int) -> list[str]:
 
 
 def _stages(lane: Lane) -> list[str]:
-    """Each stage with its operators, and the exchanges before it."""
+    """Lines with the operators of each stage and the exchanges before it."""
     flow = lane.flow
     topics = ", ".join(f"{source.format} from topic {source.topic}" for source in lane.sources.values())
     lines = [f"source stage: decode {topics}" + _names(lane, 0)]
@@ -103,7 +103,7 @@ def _names(lane: Lane, stage: int) -> str:
 
 
 def _forgetting(vertex: Vertex) -> str:
-    """The columns by which an operator forgets state."""
+    """The columns by which an operator drops state that is no longer needed; empty if it does not."""
     if not isinstance(vertex.operator, Forget):
         return ""
     return f" (forgets by {', '.join(dict.fromkeys(sweep.column for sweep in vertex.operator.sweeps))})"

@@ -1,4 +1,4 @@
-"""What a fragment runs: the queries of a catalog, and how they are compiled into lanes."""
+"""The plan of a fragment: selects the queries of a catalog that it runs, and compiles them into lanes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from operators.streams.switch import Switch
 
 @dataclass(frozen=True)
 class Planned:
-    """A query that is to run: its logical plan, and the query that its results go to (None for a stream or table, which
-    has no topic of results)."""
+    """A query to run: its logical plan and, as `sink`, the catalog's query whose result topic it writes. `sink` is None
+    for a plan without a result topic, such as that of a stream or table."""
 
     id: str
     name: str
@@ -47,26 +47,27 @@ class Planned:
     sink: Query | None = None
     #: The plan of the query that this one replaced.
     former: logical.Node | None = None
-    #: The optimised plans of the queries that it is answered over.
+    #: The optimised plans of the queries from which it is computed.
     views: tuple[logical.Node, ...] = ()
-    #: What it is of a query that several fragments run; None: a whole query.
+    #: The part that this is of a query that several fragments run; None: a whole query.
     part: Part | None = None
-    #: Whether rows in fault become dead letters; not those of a source that is read for the dead letters of others.
+    #: Whether rows in fault become dead letters. Not for a source that is read only for the dead letters of queries in
+    #: other fragments.
     reports: bool = True
-    #: The orders in which its join trees are joined; () is what follows from its text.
+    #: The orders in which its join trees are joined; (): the default for its text.
     join_orders: JoinOrders = ()
-    #: The id of the query of which this is the next plan: it builds its state beside the plan that runs, and publishes
-    #: nothing.
+    #: Set for a next plan, which builds its state while the current plan of a query runs, and publishes nothing: the id
+    #: of that query.
     next_of: str | None = None
 
     @property
     def sources(self) -> Iterable[Source]:
-        """What it reads."""
+        """The sources, or links, that it reads."""
         return properties.sources(self.node) if self.part is None else self.part.sources
 
     @property
     def places(self) -> dict[str, ResultPlaces]:
-        """Where it publishes, by its id."""
+        """The topic partitions to which it publishes, by its id."""
         if self.sink is None or self.next_of is not None:
             return {}
         if self.part is None:
@@ -82,18 +83,18 @@ class Planned:
 
     @cached_property
     def optimized(self) -> logical.Node:
-        """The optimised plan, over the views where these contain it, with its joins in their order."""
+        """The optimised plan, computed from the views if possible, with its joins in their chosen order."""
         return reordered(self.usual, self.join_orders)
 
     @cached_property
     def usual(self) -> logical.Node:
-        """The optimised plan with joins in the order that follows from its text."""
+        """The optimised plan with joins in the default order for its text."""
         return answered_over(optimize(self.node), self.views).node
 
     @cached_property
     def template(self) -> Template | None:
-        """The template that this query shares with those that differ from it in constants alone; None if its plan has
-        none."""
+        """The template that this query shares with queries that differ only in constants; None if it has no template,
+        is a part, or has settings that are decided at run time."""
         if self.sink is None or self.sink.adjustable or self.part is not None:
             return None
         keys, append_only = properties.keys(self.node), properties.append_only(self.node)
@@ -106,12 +107,12 @@ class Planned:
 
     @property
     def query(self) -> str:
-        """Its id, or that of the query of which it is the next plan."""
+        """Its own id or, for a next plan, the id of the query whose next plan it is."""
         return self.next_of or self.id
 
     @property
     def still(self) -> bool:
-        """Whether it stays where it is."""
+        """Whether it makes no progress, because it is paused or halted."""
         return self.sink is not None and self.sink.still
 
     @property
@@ -128,34 +129,34 @@ class Planned:
 
 @dataclass(frozen=True)
 class FragmentPlan:
-    """What one fragment runs: a version of the plan, the number of partitions of its exchanges, and its queries by id.
-    `foreign` are the partitions of sources, by id, whose dead letters another fragment writes, `held` the ids of the
-    sources of which nothing is read for now."""
+    """The plan of one fragment: its version, the number of partitions of its exchanges, and its queries by id.
+    `foreign` are the partitions of sources, by source id, whose dead letters another fragment writes. `held` are the
+    ids of the sources whose reading is suspended."""
 
     version: int
     partitions: int
     queries: dict[str, Planned] = field(default_factory=dict)
     foreign: frozenset[tuple[str, int]] = frozenset()
     held: frozenset[str] = frozenset()
-    #: The records that statements have skipped, as offsets by source id and partition.
+    #: The records skipped by SKIP RECORD, as offsets by source id and partition.
     skipped: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
-    #: Why queries are not among these, by name: a version of dsms that took them is not this one.
+    #: The queries that could not be planned, by name, with the reason: another version of dsms accepted them.
     unplanned: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def result_places(self) -> dict[str, ResultPlaces]:
-        """Where its queries publish, by id."""
+        """The topic partitions to which its queries publish, by id."""
         return {query: places for planned in self.queries.values() for query, places in planned.places.items()}
 
     @property
     def divided_places(self) -> dict[str, ResultPlaces]:
-        """Where the queries publish, by id, of which this fragment and others run parts: all of their partitions."""
+        """All result partitions of the queries that this fragment runs together with others, by query id."""
         sinks = [planned.sink for planned in self.queries.values() if planned.part is not None]
         return {sink.id: ResultPlaces(sink.topic, frozenset(range(sink.partitions))) for sink in sinks if sink}
 
     def takes_over(self, before: FragmentPlan) -> bool:
-        """Whether it goes on with what other fragments wrote under the plan before: queries or shares of them, or the
-        dead letters of partitions of sources."""
+        """Whether this fragment continues work of other fragments under the plan `before`: of queries or shards of
+        queries, or the dead letters of source partitions."""
         read = {source.id for planned in self.queries.values() for source in planned.sources}
         if any(source in read for source, _ in before.foreign - self.foreign):
             return True
@@ -173,9 +174,12 @@ class FragmentPlan:
 def plan_fragment(
     catalog: Catalog, partitions: int, before: FragmentPlan | None = None, fragment: str | None = None
 ) -> FragmentPlan:
-    """The plan of a catalog: a pure function, so every process that knows the catalog knows the plan. Queries that
-    `before` has are not planned again: a query's plan changes only where partitions join its sources. A fragment runs
-    the queries that are assigned to it; None runs all. A query that cannot be planned is left out, with the reason."""
+    """The plan that a fragment runs under a catalog; `fragment` None means one fragment that runs all queries.
+
+    A pure function, so every process that knows the catalog knows the plan. Queries that are in `before` are not
+    planned again, unless they changed or partitions were added to their sources. A query that cannot be planned is left
+    out, and the reason is recorded in `unplanned`.
+    """
     known, unplanned = before.queries if before else {}, dict[str, str]()
     queries: list[Planned] = []
     for query in catalog.running():
@@ -201,12 +205,13 @@ def plan_fragment(
 
 
 def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:
-    """The fragments that run all of a query: none, if several run it; None stands for one that runs all queries."""
+    """The fragments that run the whole of a query; None represents the fragment that runs all queries. If several
+    fragments divide the query, None is the only one."""
     return (None,) if query.shares else (None, query.fragment)
 
 
 def _share_of(query: Query, fragment: str, catalog: Catalog, known: Mapping[str, Planned]) -> list[Planned]:
-    """The parts that a fragment runs of a query that several run."""
+    """The parts that a fragment runs of a query that several fragments divide."""
     share = Share(query.shares.index(fragment), len(query.shares))
     before = [planned for planned in known.values() if planned.part is not None and planned.part.whole.query == query]
     if before and all(_same_partitions(planned.node, catalog) for planned in before):
@@ -217,7 +222,7 @@ def _share_of(query: Query, fragment: str, catalog: Catalog, known: Mapping[str,
 
 
 def divided(query: Planned, cluster: str) -> Whole:
-    """A query as several fragments run it. Raises UserError if they cannot."""
+    """A query compiled to be run by several fragments. Raises UserError if that is not possible."""
     assert query.sink is not None
     lane = compile_lane(query.id, [query], divisible=True)
     output = lane.outputs[0]
@@ -230,8 +235,8 @@ def divided(query: Planned, cluster: str) -> Whole:
 
 
 def _read_elsewhere(catalog: Catalog, fragment: str, here: Iterable[Planned]) -> Iterator[Planned]:
-    """The sources of which a fragment writes dead letters, and that only other fragments read: it reads these
-    partitions for their dead letters alone."""
+    """Plans for the source partitions whose dead letters this fragment writes, but that only other fragments read. It
+    reads them only for their dead letters."""
     read = {(source.id, partition) for query in here for source in query.sources for partition in source.places}
     anywhere = {source for query in catalog.running() for source in query.reads}
     for source in catalog.sources():
@@ -245,7 +250,7 @@ def _read_elsewhere(catalog: Catalog, fragment: str, here: Iterable[Planned]) ->
 
 
 def _first_read(source: str, catalog: Catalog) -> FirstOffsets:
-    """The first offsets of a source that any query reads; {} if one reads all of it."""
+    """The least offset of each partition of a source that any query reads; {} if a query reads the whole source."""
     read = [query.first_offsets.get(source) for query in catalog.running() if source in query.reads]
     if not all(read):
         return {}
@@ -256,8 +261,8 @@ def _first_read(source: str, catalog: Catalog) -> FirstOffsets:
 
 
 def plans_of(query: Query, catalog: Catalog, known: Mapping[str, Planned]) -> Iterator[Planned]:
-    """The plan of a view or query, and the next one if it is changing to another. `known` is what was planned before,
-    by id."""
+    """The plan of a view or query, and its next plan if it is changing to one. `known` are earlier plans by id, which
+    are reused if they are still valid."""
     current = planned(query, catalog, known.get(query.id))
     yield current
     if query.next_join_orders is not None:
@@ -268,13 +273,14 @@ def plans_of(query: Query, catalog: Catalog, known: Mapping[str, Planned]) -> It
 
 
 def next_plan(current: Planned, orders: JoinOrders) -> Planned:
-    """The next plan of a query, with the orders in its id: other orders are another plan, which begins anew."""
+    """The next plan of a query. Its id contains the orders, so that different orders are different plans, each with its
+    own start."""
     id, name = f"{current.id}+{orders}".replace(" ", ""), f"{current.name} (next plan)"
     return replace(current, id=id, name=name, join_orders=orders, next_of=current.id, reports=False)
 
 
 def planned(query: Query, catalog: Catalog, known: Planned | None = None) -> Planned:
-    """A view or query of a catalog with its plan; `known` is how it was planned before."""
+    """A view or query of a catalog with its plan; `known` is its earlier plan, which is reused if still valid."""
     if known is not None and not _same_partitions(known.node, catalog):
         known = None
     if known is not None and known.sink == query:
@@ -301,8 +307,9 @@ def _optimized_view(former: Former) -> logical.Node:
 
 
 def compile_lane(lane_id: str, queries: Iterable[Planned], *, divisible: bool = False) -> Lane:
-    """The dataflow of logical plans, with a stream output at the end of each. Equal parts of the plans become one part
-    of the dataflow, and so do all members of a family. `divisible`: so that it can be cut into parts."""
+    """Compiles queries into one dataflow, with a stream output for each. Equal parts of their plans become one part of
+    the dataflow, and so do all members of a family. With `divisible`, the dataflow can be cut into parts for several
+    fragments."""
     builder, families = Builder(divisible=divisible), dict[str, list[tuple[Planned, Template]]]()
     order, outputs, grafted = list[str](), dict[str, Output](), list[Part]()
     for query in queries:
@@ -331,7 +338,7 @@ def _add_family(members: list[tuple[Planned, Template]], builder: Builder) -> di
 
 
 def add_result(query: Planned, builder: Builder) -> Port:
-    """Adds the vertices of a query's result."""
+    """Adds the vertices that compute a query's result, without the stream output."""
     return _result(query, query.optimized, builder)
 
 
@@ -357,7 +364,8 @@ def _add_output(query: Planned, node: logical.Node, builder: Builder, *member_co
 
 
 def _result(query: Planned, node: logical.Node, builder: Builder) -> Port:
-    """The result of a query; if it replaced another, first that query's result and then its own."""
+    """The port of a query's result. If it replaced another query, that is the former query's result before the instant
+    of the change, and its own from then on."""
     if query.sink is None or query.sink.since is None:
         return _lowered(node, builder)
     nodes = [node] if query.former is None else [node, optimize(query.former)]
@@ -372,8 +380,9 @@ def _lowered(node: logical.Node, builder: Builder) -> Port:
 
 
 def _gathered(below: Port, keys: tuple[str, ...], append_only: bool, builder: Builder) -> Port:
-    """The port with all changes of one key, or of equal rows, on one target, where they are netted. Where several
-    fragments run the query, they are always exchanged: their result partition decides which of these nets them."""
+    """The port with all changes of a key, or of equal rows, on one target, where changes that cancel out are
+    consolidated. If several fragments run the query, changes are always exchanged: the fragment that publishes their
+    result partition consolidates them."""
     if builder.divisible:
         return _exchanged(below, keys or tuple(below.schema.names), append_only and not keys, builder)
     if keys:
@@ -382,8 +391,8 @@ def _gathered(below: Port, keys: tuple[str, ...], append_only: bool, builder: Bu
 
 
 def _exchanged(below: Port, keys: tuple[str, ...], in_place: bool, builder: Builder) -> Port:
-    """The port after an exchange that nothing but the stream output reads. Records that were just read are where their
-    result partition is written."""
+    """The port after an exchange that only the stream output reads. With `in_place`, records in stage 0 need no
+    exchange: the fragment that reads them also writes their result partition."""
     if in_place and builder.stage(below) == 0:
         return below
     relayed = builder.add(Relay(), [below], below.schema)

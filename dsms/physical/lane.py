@@ -1,8 +1,8 @@
 """A lane: continuous queries as one dataflow over their sources, with its own positions and state.
 
-Queries of one lane share equal parts: sources that are read, operators and traces. Each vertex has a frontier of its
-own, the least of those of the sources that it waits for, so no query waits for a source that only another one reads.
-Processes that run lanes import this module, so it does not import the planner.
+Queries of a lane share equal parts: the reading of sources, operators and traces (their state). Each vertex has its own
+frontier, the least frontier of the sources that it waits for. So no query waits for a source that only another query
+reads. Processes that run lanes import this module, so it does not import the planner.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from operators.core.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Output:
-    """The result of one query: the vertex of its stream output, with the keys and the schema of its visible columns.
-    `member` is the query's number in its family, if the vertex gives the results of a whole family."""
+    """The result of one query: the vertex of its stream output, and the keys and the schema of its visible columns.
+    `member` is the query's number if the vertex outputs the results of a whole family, and None otherwise."""
 
     id: str
     name: str
@@ -34,13 +34,12 @@ class Output:
     append_only: bool
     sink: Query | None = None
     member: int | None = None
-    #: Of a part of a query that several fragments run: where its elements go; or which of the result partitions it
-    #: publishes.
+    #: For a part of a query that several fragments run: the link that it writes, or its shard of the result partitions.
     link: LinkTarget | None = None
     share: Share | None = None
     #: Whether rows in fault become dead letters.
     reports: bool = True
-    #: Whether its changes are published; not those of a query's next plan.
+    #: Whether its changes are published; False for the next plan of a query.
     publishes: bool = True
 
     @property
@@ -56,16 +55,16 @@ class Output:
 
 @dataclass(frozen=True)
 class Ending:
-    """Results of one vertex whose records are encoded in the same way: that of a query, or those of a family."""
+    """Results of one vertex whose records are encoded in the same way: one query, or members of a family."""
 
     vertex: int
-    #: Their places among the outputs of the lane.
+    #: Their indices in the outputs of the lane.
     numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Lane(Snapshot):
-    """Queries that run together, as one dataflow. `sources` are its leaves, by number."""
+    """Queries that run together as one dataflow. `sources` are the leaves of the dataflow, by number."""
 
     id: str
     sources: dict[int, Source]
@@ -76,8 +75,8 @@ class Lane(Snapshot):
 
     @cached_property
     def reported(self) -> dict[str, frozenset[int]]:
-        """The vertices below each output, by its id, whose rows in fault it reports: not those below an earlier output
-        of the same query."""
+        """For each output, by id, the vertices whose rows in fault it reports: those below it that are not below an
+        earlier output of the same query."""
         reported: dict[str, frozenset[int]] = {}
         earlier: dict[str, frozenset[int]] = {}
         for output in self.outputs:
@@ -91,15 +90,15 @@ class Lane(Snapshot):
         return next(number for number, source in self.sources.items() if source.id == source_id)
 
     def columns_read(self, leaf: int) -> frozenset[str]:
-        """The columns of a source that the source stage reads."""
+        """The columns of a source that stage 0 reads."""
         return self.flow.columns_read[self.flow.leaf(leaf)]
 
     def leaves(self, output: Output) -> frozenset[int]:
-        """The sources that a result waits for."""
+        """The sources that a result waits for, by number."""
         return self.flow.vertices[output.vertex].leaves
 
     def ids_read(self, output: Output) -> frozenset[str]:
-        """The ids of these sources."""
+        """The ids of the sources that a result waits for."""
         return self._ids_by_vertex[output.vertex]
 
     @cached_property
@@ -108,9 +107,9 @@ class Lane(Snapshot):
         return {vertex: frozenset(self.sources[leaf].id for leaf in leaves) for vertex, leaves in vertices.items()}
 
     def cause(self, output: Output, order: int) -> tuple[Source, int, int] | None:
-        """The source, partition and offset of the record that caused an element of a result, whether the lane reads it
-        or a link brings what it caused. Elements that no record caused, such as the count of nothing, have order 0:
-        then the first source of the result is given; None without one."""
+        """The source, partition and offset of the record that caused an element of a result; the lane may have read the
+        record, or received the element through a link. An element that no record caused, such as the count over an
+        empty relation, has order 0; for it the first source of the result is returned, or None if it has no source."""
         number, partition, offset = origin(order)
         read = {at: source for at, source in self.sources.items() if at in self.leaves(output)} | dict(self.origins)
         if number in read:
@@ -119,7 +118,7 @@ class Lane(Snapshot):
 
     @cached_property
     def endings(self) -> tuple[Ending, ...]:
-        """The results that are published, grouped by how they are encoded."""
+        """The published results, grouped by their encoding."""
         groups: dict[object, list[int]] = {}
         for number, output in enumerate(self.outputs):
             if not output.publishes:
@@ -143,24 +142,24 @@ class Lane(Snapshot):
 
     @cached_property
     def adjusted(self) -> frozenset[str]:
-        """The queries that have adjustable operators in the dataflow: also such that another one has replaced."""
+        """The queries that have adjustable operators in the dataflow, including former versions of replaced queries."""
         operators = (vertex.operator for vertex in self.flow.vertices)
         return frozenset(operator.query for operator in operators if isinstance(operator, Adjustable))
 
     @cached_property
     def sheddable(self) -> frozenset[str]:
-        """The queries that allow that some of their input is left out."""
+        """The queries whose input may be shed."""
         published = ((output.id, output.sink) for output in self.outputs)
         return frozenset(query for query, sink in published if sink is not None and sink.sheddable)
 
     @cached_property
     def adjustable(self) -> frozenset[str]:
-        """The queries with settings that are to be decided."""
+        """The queries with settings that are decided at run time."""
         published = ((output.id, output.sink) for output in self.outputs)
         return frozenset(query for query, sink in published if sink is not None and sink.adjustable)
 
     def published_by_leaf(self, leaf: int) -> tuple[Output, ...]:
-        """The results that depend on a source and have a topic."""
+        """The results that depend on a source and have a result topic."""
         return tuple(output for output in self.by_leaf[leaf] if output.sink is not None)
 
     @cached_property

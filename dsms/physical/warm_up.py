@@ -1,8 +1,8 @@
-"""For how long a dataflow that begins in the middle of its logs lacks what came before.
+"""Computes how long a dataflow that begins in the middle of its logs is affected by the missing earlier records.
 
-PIPES migrates a plan by running the new one beside the old one until nothing depends any more on elements that the new
-one has not seen (GenMig; Krämer's thesis, sections 27 to 29). This needs operators whose results at an instant follow
-from the elements that are valid then, and elements that end.
+PIPES migrates a plan by running the new plan concurrently with the old one until no result depends on elements that the
+new plan has not seen (GenMig; Krämer's thesis, sections 27 to 29). This requires operators whose results at an instant
+follow from the elements that are valid at that instant, and elements that end.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from operators.windows.time_window import TimeWindow
 
 
 def warm_up(flow: Dataflow, known: Collection[str]) -> int | None:
-    """The instants after that of a record for which a result may depend on it, in the vertices of a dataflow that are
-    not `known` (by key). If these have seen no record up to an instant t, and the others have seen all, then from
-    t + this on all have the state that they would have from the beginning of the logs. None: it is not known.
+    """For how many instants after a record the vertices of a dataflow that are not `known` (by key) may depend on it.
+
+    The law: if these vertices have seen no record up to an instant t, and the known ones have seen all, then from
+    t + the result on, all vertices have the same state as if they had run from the beginning of the logs. None if no
+    such bound is known.
     """
-    reaches: list[float] = []  # of the elements that a vertex gives if it is known, else of those that it lacks
+    reaches: list[float] = []  # of the elements that a known vertex outputs; of those missing in another one's output
     for key, vertex in zip(flow.keys, flow.vertices, strict=True):
         inputs = [reaches[feed.vertex] for feed in vertex.inputs]
         reach = _reach(vertex.operator, inputs)
@@ -45,8 +47,8 @@ def warm_up(flow: Dataflow, known: Collection[str]) -> int | None:
 
 @singledispatch
 def _reach(operator: Any, inputs: Sequence[float]) -> float:
-    """By how much an element may end after the records that caused it; ∞ where it may stay. What an operator that
-    orders elements gives begins with them, so the start of an element is the instant of a record."""
+    """By how much an output element may end after the records that caused it; ∞ if it may never end. Operators that
+    order elements emit them when they begin, so the start of an element is the instant of a record."""
     return math.inf
 
 
@@ -60,18 +62,19 @@ def _(operator: Any, inputs: Sequence[float]) -> float:
 
 @_reach.register
 def _(operator: Join, inputs: Sequence[float]) -> float:
-    """A pair ends with the first of its elements."""
+    """A pair ends when the first of its two elements ends."""
     return min(inputs)
 
 
 @_reach.register
 def _(operator: TimeWindow, inputs: Sequence[float]) -> float:
-    """The range includes both of its ends, which are rounded up to the slide."""
+    """The range includes both of its ends, and both are rounded up to the slide."""
     return inputs[0] if operator.length is None else operator.length + operator.slide
 
 
 def _forgets(operator: Any) -> bool:
-    """Whether the state follows from the elements that are valid. A group of all rows is there from the beginning."""
+    """Whether the state follows from the elements that are valid. The state of a group-by without keys does not,
+    because its group exists from the beginning."""
     if isinstance(operator, GroupBy):
         return bool(operator.keys)
     return isinstance(operator, Join | Distinct | Reorder | RetractEnds | StreamOutput)

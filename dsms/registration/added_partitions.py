@@ -1,8 +1,9 @@
 """Partitions that were added to the topic of a source: pure decisions over the catalog.
 
-A new partition is read from its beginning, and counts from an instant that all readers of the source have passed or not
-yet published: below it, records of the partition are late. Every replay, and every query that is made later, finds the
-same instant in the catalog, so its results are the same. While the instant is found out, nothing of the source is read.
+A new partition is read from its first offset. Its frontier (an exact watermark) starts at the greatest instant that any
+reader of the source has passed or published up to; records of the partition below that instant are late. The instant is
+stored in the catalog, so replays and later queries give the same results. Reading of the source is suspended while the
+instant is being determined.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from operators.core.delta import BEGINNING, MAX_PARTITIONS
 
 
 def grown(sources: Iterable[Source], counts: Mapping[str, int], ids: Mapping[str, str]) -> list[Source]:
-    """The sources whose topics have more partitions than are read, and are still those that were registered.
+    """The sources whose topics have more partitions than are read. Topics that were re-created since the source was
+    registered are left out.
 
     >>> source = Source(name="s", id="o1", sql="", columns=(), topic="t", topic_id="a")
     >>> len(grown([source], {"t": 2}, {"t": "a"})), grown([source], {"t": 1}, {}), grown([source], {"t": 2}, {"t": "b"})
@@ -32,13 +34,13 @@ def grown(sources: Iterable[Source], counts: Mapping[str, int], ids: Mapping[str
 
 
 def held(catalog: Catalog, source: Source) -> Catalog:
-    """The catalog under which nothing of a source is read."""
+    """The catalog in which reading of the source is suspended."""
     return with_source(catalog, msgspec.structs.replace(source, held=catalog.version + 1))
 
 
 def with_partitions(catalog: Catalog, source: Source, count: int, instant: int | None) -> Catalog:
-    """The catalog under which all partitions of a source are read, the new ones from the instant on; None: they count
-    from the beginning, since nobody has read the source."""
+    """The catalog in which the source is read with `count` partitions. The frontier of the new ones starts at
+    `instant`, or at the beginning if that is None, because the source has not been read yet."""
     new = dict.fromkeys(range(source.partitions, count), BEGINNING if instant is None else instant)
     return with_source(
         catalog,
@@ -47,7 +49,7 @@ def with_partitions(catalog: Catalog, source: Source, count: int, instant: int |
 
 
 def with_source(catalog: Catalog, source: Source) -> Catalog:
-    """The catalog with a source changed, also where earlier versions of queries remember it."""
+    """The catalog with a source replaced, also in the copies that earlier versions of queries hold."""
     changed = [after for item in catalog.objects.values() if (after := _reading(item, source)) != item]
     return catalog.with_changed(source, *(item for item in changed if item.name != source.name))
 

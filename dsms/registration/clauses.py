@@ -1,4 +1,4 @@
-"""The clauses of sources, views and queries as settings; omitted ones are reported as defaults."""
+"""Turns the clauses of sources, views and queries into settings; defaults of omitted clauses are reported."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from operators.core.delta import BEGINNING, FOREVER
 from operators.core.errors import SqlError, UserError
 from operators.core.secrets import check_no_secret, references
 
-#: The value of START that is resolved by looking at the sources.
+#: The value of START 'latest', which is resolved to an instant by looking at the sources.
 LATEST = "latest"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: The most digits of a count, of a distance between instants and of an instant with its sign: all fit into 64 bits, a
-#: distance also where it is added to an instant.
+#: The maximal number of digits of a count, of a distance between instants and of an instant with its sign. All fit into
+#: 64 bits, and so does a distance added to an instant.
 _COUNT_DIGITS, _DISTANCE_DIGITS, _INSTANT_DIGITS = 9, 18, 20
 #: A duration with a unit is at most a hundred years.
 _LONGEST_MS = 100 * 366 * 86_400_000
-#: The number of a record has ten bits for its partition. Topics of results are not read by it.
+#: The number of a source record has ten bits for its partition; records of result topics have no such number.
 _MOST_PARTITIONS, _MOST_RESULT_PARTITIONS = 1_024, 10_000
 _UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _SHORT = {"S": "SECONDS", "SEC": "SECONDS", "MIN": "MINUTES", "H": "HOURS"}
@@ -114,7 +114,7 @@ def _bytes(clause: Clause) -> int | None:
 
 
 def _fragments(clause: Clause) -> dict[str, object]:
-    """A number, or AUTO: those that it has, and more when it falls behind."""
+    """A number, or AUTO: the query keeps its fragments and gets more when it falls behind."""
     if _word(clause).upper() == "AUTO":
         return {"fragments_by_load": True}
     count = _number(clause, _word(clause))
@@ -124,7 +124,7 @@ def _fragments(clause: Clause) -> dict[str, object]:
 
 
 def _join_order(clause: Clause) -> dict[str, object]:
-    """AUTO, FIXED, DEFAULT, or for each tree of joins the numbers of its inputs, the first being 1."""
+    """AUTO, FIXED, DEFAULT, or for each tree of joins the numbers of its inputs, from 1, in the order of joining."""
     text = _word(clause)
     match text.upper():
         case "AUTO":
@@ -178,7 +178,8 @@ def _start(clause: Clause) -> dict[str, object]:
 
 
 def instant_of(text: str) -> int | None:
-    """The instant that a number or a timestamp (UTC, in milliseconds) names; None if it is neither.
+    """The instant that a text denotes: a number, or a timestamp, whose instant is in milliseconds since 1970 (UTC).
+    None for any other text.
 
     >>> instant_of("-7"), instant_of("1970-01-02 00:00:00"), instant_of("soon")
     (-7, 86400000, None)
@@ -246,14 +247,14 @@ def _registry(clause: Clause) -> dict[str, object]:
 
 
 def named_secrets(statement: st.Statement) -> tuple[str, ...]:
-    """The secrets that the clauses of a statement refer to."""
+    """The names of the secrets that the clauses of a statement refer to."""
     return tuple(name for url in named_registries(statement) for name in references(url))
 
 
 def named_registries(statement: st.Statement) -> tuple[str, ...]:
     """The registries that the clauses of a statement name."""
     written = getattr(statement, "clauses", ())
-    clauses = written if isinstance(written, tuple) else ()  # the bodies of CREATE AGGREGATE are by name
+    clauses = written if isinstance(written, tuple) else ()  # CREATE AGGREGATE has a dict of its bodies
     return tuple(" ".join(clause.words) for clause in clauses if clause.name == "registry")
 
 
@@ -291,7 +292,7 @@ def _topic(clause: Clause) -> dict[str, object]:
 
 
 def _duration(clause: Clause, words: Sequence[str], *, bare: bool) -> int:
-    """Milliseconds; a `bare` number, in the unit of the instants, is allowed on request."""
+    """A duration in milliseconds; with `bare`, also a number without a unit, in the unit of the instants."""
     if len(words) == 1 and bare:
         return _number(clause, words[0], _DISTANCE_DIGITS)
     unit = words[1].upper().removesuffix("S") if len(words) == 2 else ""
@@ -326,7 +327,7 @@ def _truth(clause: Clause) -> bool:
 
 
 def _real(clause: Clause) -> float:
-    """A number, or NaN for any other text: NaN fails every check of bounds."""
+    """A number, or NaN for any other text; NaN fails every check of bounds."""
     try:
         return float(_word(clause))
     except ValueError:

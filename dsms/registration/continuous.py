@@ -1,4 +1,5 @@
-"""Which SELECT without STREAMED is continuous: one over a stream that CREATE STREAM declares or derives, as in ESL."""
+"""Decides which SELECT and INSERT statements without STREAMED are continuous: as in ESL, those over a stream that
+CREATE STREAM declares or derives."""
 
 from __future__ import annotations
 
@@ -14,10 +15,12 @@ from dsms.sql.parser.numbered_aliases import numbered, text_of
 
 
 def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
-    """The statement as the catalog makes it be understood: a SELECT that reads a declared or derived stream is a
-    continuous query, which publishes the changes of its result, and an INSERT of such a SELECT is continuous as well.
-    One with IF NOT EXISTS creates, or does nothing. Every other statement is as it was parsed, also a SELECT with a
-    preference, which reads summaries of its streams.
+    """The statement as it is to be run with this catalog.
+
+    A SELECT that reads a declared or derived stream becomes a continuous query, which publishes the changes of its
+    result; an INSERT of such a SELECT becomes continuous, too. A statement with IF NOT EXISTS becomes its CREATE, or a
+    statement that does nothing. Every other statement is returned unchanged, as is a SELECT with a preference, which
+    reads summaries of its streams.
 
     >>> from dsms.registration.environment import FixedEnvironment
     >>> from dsms.registration.statements import apply, parse

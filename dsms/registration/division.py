@@ -1,4 +1,5 @@
-"""Queries that several fragments run together: which of them can be divided, and among which fragments."""
+"""Divides queries among several fragments that run them together: which queries can be divided, and among which
+fragments."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from operators.core.errors import UserError
 
 
 def divided_among(count: int, draft: Query, node: logical.Node, catalog: Catalog, environment: Environment) -> Query:
-    """The query with the `count` fragments that share its keys. Raises UserError where it cannot be divided."""
+    """The query with `count` fragments assigned, each to run a shard of its keys. Raises UserError if it cannot be
+    divided."""
     busy = environment.busy()
     if count > len(busy):
         have = f"there {'is' if len(busy) == 1 else 'are'} {len(busy)}"
@@ -29,20 +31,21 @@ def divided_among(count: int, draft: Query, node: logical.Node, catalog: Catalog
         _check_partitions(f'{"table" if source.table else "source"} "{source.name}"', source.partitions, count)
     _check_partitions("the result", draft.partitions, count)
     best = least_loaded(catalog, tuple(source.id for source in properties.sources(node)), busy)[:count]
-    names = tuple(name for name in busy if name in best)  # in one order, so that queries divide a source alike
+    names = tuple(name for name in busy if name in best)  # in a fixed order, so that all queries divide a source alike
     shared = msgspec.structs.replace(draft, shares=names, fragment=names[0], shared=False)
     check_divisible(shared, node)
     return shared
 
 
 def check_divisible(query: Query, node: logical.Node) -> None:
-    """Raises UserError if no number of fragments can run a query together."""
+    """Raises UserError if the query cannot be divided among fragments, whatever their number."""
     _check_settings(query)
     divided(Planned(query.id, query.name, node, query), "")
 
 
 def run_by(count: int, query: Query, catalog: Catalog, environment: Environment) -> Query:
-    """The query as `count` fragments run it, which start from the logs. What is published already stays."""
+    """The query assigned to `count` fragments, which start from the beginning of the logs. Published results stay.
+    Raises UserError if the query has replaced another one, or cannot be divided."""
     if query.since is not None or query.former is not None:
         raise UserError(
             f'{query.kind} "{query.name}" replaced another one, and stays with one fragment',
@@ -59,8 +62,8 @@ def run_by(count: int, query: Query, catalog: Catalog, environment: Environment)
 
 
 def at_home(query: Query, catalog: Catalog) -> Catalog:
-    """The catalog in which the fragments of a divided query write the dead letters of the sources that only it reads,
-    each for the partitions that it reads: nobody has to read these for their dead letters alone."""
+    """The catalog in which the fragments of a divided query write the dead letters of the sources that no other query
+    reads, each for its own partitions. So no fragment has to read a partition only for its dead letters."""
     if not query.shares:
         return catalog
     others = {source for other in catalog.running() if other.id != query.id for source in other.reads}
@@ -69,20 +72,20 @@ def at_home(query: Query, catalog: Catalog) -> Catalog:
 
 
 def _own(query: Query, others: set[str], catalog: Catalog) -> Iterator[tuple[str, Source]]:
-    """The sources that only a query reads, whose partitions it divides like its result's."""
+    """The sources, by name, that only this query reads and whose partitions are divided like those of its result."""
     for name, item in catalog.objects.items():
         if isinstance(item, Source) and item.id in {*query.reads} - others and _alike(item, query):
             yield name, item
 
 
 def _alike(source: Source, query: Query) -> bool:
-    """Whether a partition of a source is read by the share of the same remainder, however the result is divided."""
+    """Whether each partition p of the source is read by shard number p modulo the number of shards."""
     shares = len(query.shares)
     return all(part % query.partitions % shares == part % shares for part in range(source.partitions))
 
 
 def _check_settings(draft: Query) -> None:
-    """Raises UserError for settings that need all of a query in one place."""
+    """Raises UserError for settings that require a single fragment to run the query."""
     given = {
         "MAX_ERROR": draft.sheddable,
         "INSERT INTO": draft.fills,

@@ -1,4 +1,4 @@
-"""The outside world as registration sees it."""
+"""The interface through which registration sees the outside world, and an implementation without services."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dsms.physical.cost.estimate import Statistics
 
 
 class Environment(Protocol):
-    """What registration needs to know about the outside world, and to do there."""
+    """Everything that registration needs to know about the outside world, and to do there."""
 
     @property
     def limits(self) -> Limits:
-        """What statements may ask for."""
+        """The limits on what statements may ask for."""
         ...
 
     @property
@@ -29,12 +29,12 @@ class Environment(Protocol):
         ...
 
     def busy(self) -> Mapping[str, float]:
-        """The fragments to which queries are assigned, in the order of their names, each with its measured utilization:
-        busy seconds a second, 0 if unknown."""
+        """The fragments to which queries can be assigned, ordered by name, each with its measured utilization: busy
+        seconds per second, 0 if unknown."""
         ...
 
     def statistics(self) -> Statistics:
-        """What was measured of what runs."""
+        """Statistics measured on the running queries."""
         ...
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
@@ -43,11 +43,11 @@ class Environment(Protocol):
         ...
 
     def topic_id(self, topic: str) -> str | None:
-        """Kafka's id of an existing topic; None where topics have none."""
+        """Kafka's id of an existing topic; None if topics have no ids."""
         ...
 
     def topic_warnings(self, topic: str) -> tuple[str, ...]:
-        """What a source over an existing topic may lose, such as records that the topic removes too soon."""
+        """Warnings about records that a source over an existing topic may lose, for example by short retention."""
         ...
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
@@ -55,15 +55,15 @@ class Environment(Protocol):
         ...
 
     def mark(self) -> str | None:
-        """The cluster whose mark all records of new results and tables will have; None where they have none."""
+        """The cluster whose mark all records of new results and tables will have; None if they have no mark."""
         ...
 
     def reached(self, sources: Sequence[Source]) -> int | None:
-        """An instant after all records that the sources hold now; None if they are empty."""
+        """An instant later than all records that the sources hold now; None if they are empty."""
         ...
 
     def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
-        """The first offset that the topic of each source has, by the source's id and partition."""
+        """The first offset that the topic of each source still has, by source id and partition."""
         ...
 
     def published(self, query: str) -> int | None:
@@ -76,16 +76,16 @@ class Environment(Protocol):
         ...
 
     def may_read(self, name: str) -> bool:
-        """Whether whoever runs the statement may read the object of a name."""
+        """Whether the caller may read the object of a name."""
         ...
 
     def reads(self, name: str) -> None:
-        """Raises Forbidden, whether there is such an object or not, unless he may read it."""
+        """Raises Forbidden unless the caller may read the object; whether it exists makes no difference."""
         ...
 
 
 class FixedEnvironment:
-    """An environment without services: one fragment, every topic exists with one partition, and nothing is published.
+    """An environment without services: one fragment, every topic exists with one partition, nothing is published.
 
     >>> FixedEnvironment().source_topic("T", "t", None)
     {0: 0}
@@ -98,11 +98,11 @@ class FixedEnvironment:
         self._state = state
 
     def busy(self) -> Mapping[str, float]:
-        """The only fragment, which has nothing to do."""
+        """The only fragment, which is idle."""
         return {"0": 0.0}
 
     def statistics(self) -> Statistics:
-        """Nothing was measured."""
+        """Empty: nothing was measured."""
         return Statistics()
 
     def source_topic(self, name: str, topic: str, partitions: int | None) -> dict[int, int]:
@@ -114,11 +114,11 @@ class FixedEnvironment:
         return None
 
     def topic_warnings(self, topic: str) -> tuple[str, ...]:
-        """None: there are no topics."""
+        """Empty: there are no topics."""
         return ()
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
-        """The query as it is."""
+        """The query, unchanged."""
         return query
 
     def mark(self) -> str | None:
@@ -130,7 +130,7 @@ class FixedEnvironment:
         return None
 
     def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
-        """None: every record is there."""
+        """Empty: no records were deleted."""
         return {}
 
     def published(self, query: str) -> int | None:
@@ -153,7 +153,7 @@ Applied = tuple[Catalog, StatementResult]
 
 
 def check_free(catalog: Catalog, name: st.Name) -> None:
-    """Raises SqlError if a name is taken or too long."""
+    """Raises SqlError if the name is taken or too long."""
     check_name(name)
     if (taken := catalog.get(name.text)) is not None:
         raise name.place.error(

@@ -1,8 +1,8 @@
-"""What registration does where the first records of a source are gone, removed by retention or by hand.
+"""Registration of queries over sources whose first records were deleted, by retention or by hand.
 
 A new query reads a source from the first record that its topic still has; the offset is kept in the catalog, so results
-stay a function of the logs. What has to begin where another query began, the plan of a view or of a replaced query, is
-refused: it would give other results than that query published.
+stay a function of the logs. A plan that has to begin where another query began, such as that of a view, a table or a
+replaced query, is refused, because its results would differ from those which that query published.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from operators.core.errors import UserError
 
 
 def reads_of(statement: st.ContinuousQuery, catalog: Catalog) -> list[logical.Node]:
-    """The plans of the views and tables that a query reads, which begin where they began; views over the clock have no
-    beginning."""
+    """The plans of the views and tables that a query reads. The query has to read their sources from where they began.
+    Views over the clock are left out, because they have no beginning."""
     read = [catalog.get(name) for name in names_in(statement.select)]
     fixed = (item for item in read if isinstance(item, Table) or (isinstance(item, Query) and item.periodic is None))
     return [plan_of(item.name, catalog) for item in fixed]
 
 
 def first_offsets(node: logical.Node, fixed: Sequence[logical.Node], environment: Environment) -> FirstOffsets:
-    """The first offsets of a new query, by source id and partition: of those sources that have lost their first
-    records. Raises UserError if one of the plans in `fixed` needs what is gone."""
+    """The first offsets of a new query, by source id and partition, for the sources whose first records were deleted.
+    Raises UserError if one of the plans in `fixed` needs a deleted record."""
     sources = properties.sources(node)
     earliest = environment.earliest(sources)
     _check(fixed, earliest, "a query over it")
@@ -39,7 +39,7 @@ def first_offsets(node: logical.Node, fixed: Sequence[logical.Node], environment
 
 
 def check_all_there(plans: Sequence[logical.Node], environment: Environment, doing: str) -> None:
-    """Raises UserError if a topic has lost records that one of the plans begins with."""
+    """Raises UserError if records with which one of the plans begins were deleted from a topic."""
     sources = {source.id: source for plan in plans for source in properties.sources(plan)}
     _check(plans, environment.earliest(list(sources.values())), doing)
 

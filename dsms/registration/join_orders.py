@@ -1,7 +1,8 @@
-"""Other orders of a query's joins, while it runs: what ALTER … SET (join_order = …) and measured statistics ask for.
+"""Changes the join order of a running query, as ALTER … SET (join_order = …) or measured statistics request.
 
-The next plan builds its state beside the one that runs, in a lane of its own, and takes its place when both stand at
-the same positions. Results do not change, since both plans have the same relation at every instant.
+The next plan, the query's plan in the new order, builds its state in a lane (a dataflow with its own source positions)
+while the current plan runs in another. It takes over when both lanes are at the same positions. Results do not change,
+because both plans have the same relation at every instant.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from operators.core.errors import UserError
 
 
 def ordered(query: Query, orders: JoinOrders, catalog: Catalog) -> Query:
-    """The query changing to other orders of its joins; () are those that follow from its text. Raises UserError where
-    they do not fit its plan, or where this cannot be done."""
+    """The query, set to change to other orders of its joins; () is the default order for its text. Raises UserError if
+    the orders do not fit its plan, or if its order cannot change."""
     if (why := fixed_because(query)) is not None:
         raise UserError(f'the joins of {query.kind} "{query.name}" keep their order: {why}')
     trees = join_trees(planned(query, catalog).usual)
@@ -32,12 +33,12 @@ def ordered(query: Query, orders: JoinOrders, catalog: Catalog) -> Query:
     wanted: JoinOrders = () if usual else orders
     if wanted == query.join_orders:
         return msgspec.structs.replace(query, next_join_orders=None)
-    # others that differ in constants alone would join in their own orders, so it no longer counts as one of a family
+    # the other queries of its family keep their own orders, so the query leaves the family
     return msgspec.structs.replace(query, next_join_orders=wanted, family=None, constants=None)
 
 
 def check_can_begin(query: Query, catalog: Catalog, environment: Environment) -> None:
-    """Raises UserError if the next plan of a query would have to begin at records that are gone."""
+    """Raises UserError if the next plan of a query would have to begin at records that were deleted."""
     if query.next_join_orders is not None:
         plan = planned(query, catalog)
         if time_to_enter(plan, query.next_join_orders) is None:
@@ -45,14 +46,14 @@ def check_can_begin(query: Query, catalog: Catalog, environment: Environment) ->
 
 
 def time_to_enter(plan: Planned, orders: JoinOrders) -> int | None:
-    """For how many instants a query's plan and the one in other orders run beside each other; None if that has to begin
-    at the beginning of the logs."""
+    """For how many instants the current plan and the plan in other orders must run concurrently; None if the latter has
+    to read the logs from the beginning."""
     current, following = compile_lane(plan.id, [plan]), compile_lane(plan.id, [next_plan(plan, orders)])
     return warm_up(following.flow, current.flow.keys)
 
 
 def fixed_because(query: Query) -> str | None:
-    """Why the order of a query's joins cannot change while it runs; None: it can."""
+    """Why the order of a query's joins cannot change while it runs; None if it can."""
     if query.shares:
         return "several fragments run it"
     if query.grouped:
@@ -65,21 +66,22 @@ def fixed_because(query: Query) -> str | None:
 
 
 def arrived(catalog: Catalog, ready: Mapping[str, JoinOrders | None]) -> Iterator[Query]:
-    """The queries with their next plan in place, of those whose plan in some orders is `ready`, by id."""
+    """Yields the queries whose next plan is ready, switched to it. `ready` gives, by query id, the orders of the plan
+    that is ready."""
     for query in catalog.running():
         if query.next_join_orders is not None and not query.still and ready.get(query.id) == query.next_join_orders:
             yield msgspec.structs.replace(query, join_orders=query.next_join_orders, next_join_orders=None)
 
 
 def kept(catalog: Catalog, failed: Mapping[str, JoinOrders | None]) -> Iterator[Query]:
-    """The queries whose next plan has failed, with the plan that they have; it is not tried again."""
+    """Yields the queries whose next plan has failed, set to keep their current plan; the change is not tried again."""
     for query in catalog.running():
         if query.next_join_orders is not None and failed.get(query.id) == query.next_join_orders:
             yield msgspec.structs.replace(query, next_join_orders=None, orders_by_statistics=False)
 
 
 def order_text(orders: JoinOrders) -> str:
-    """Orders as they are written, counting inputs from 1.
+    """Orders as text, counting inputs from 1.
 
     >>> order_text(((2, 0, 1), (1, 0, 2)))
     '3, 1, 2; 2, 1, 3'

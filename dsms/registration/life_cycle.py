@@ -1,4 +1,4 @@
-"""ALTER QUERY applied to a catalog, and what messages say of a query's settings."""
+"""ALTER QUERY applied to a catalog, and texts about a query's settings for messages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dsms.sql.binder.bind import plan_of
 
 
 def alter_query(statement: st.AlterQuery, catalog: Catalog, environment: Environment) -> Applied:
-    """Sets the options of a query that may change while it runs. One that is to be run by other fragments is halted
-    meanwhile."""
+    """Sets the options of a query that may change while it runs. To change its fragments, the caller halts the query
+    first."""
     query, settings = query_of(catalog, statement.name), result_settings(statement.clauses)
     count, orders = settings.pop("fragments", None), settings.get("next_join_orders")
     changed = msgspec.structs.replace(query, **settings)
@@ -39,19 +39,19 @@ def alter_query(statement: st.AlterQuery, catalog: Catalog, environment: Environ
 
 
 def limit_of(query: Query) -> str:
-    """The limit of its state in the words of messages."""
+    """The limit of its state, for messages; empty without one."""
     most = query.state_memory
     return "" if most is None else f", at most {most} bytes of unshared state in Redis"
 
 
 def shares_of(query: Query) -> str:
-    """The fragments that run it together, in the words of messages."""
+    """The fragments that run it together, for messages; empty if one fragment runs it."""
     now = f", run by fragments {', '.join(query.shares)}" if query.shares else ""
     return now + (", by more when it falls behind" if query.fragments_by_load else "")
 
 
 def order_of(query: Query) -> str:
-    """How its joins are ordered, in the words of messages, where that was chosen."""
+    """The order of its joins, for messages; empty if it is the default."""
     if query.next_join_orders is not None:
         return f", is changing the order of its joins to: {order_text(query.next_join_orders)}"
     return f", joins in the order {order_text(query.join_orders)}" if query.join_orders else ""

@@ -16,8 +16,7 @@ from operators.core.errors import UserError
 
 
 def why_unknown(item: Object, catalog: Catalog) -> str:
-    """Why the columns of an object cannot be known, as its text is not understood any more by this version of dsms; ""
-    for all others."""
+    """Why the columns of an object are unknown, if this version of dsms can no longer understand its text; else ""."""
     try:
         schema_and_keys(item, catalog)
     except UserError as error:

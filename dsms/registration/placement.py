@@ -1,7 +1,7 @@
-"""The fragment that runs a query: queries that share state go together, any other goes to the least loaded fragment.
+"""Chooses the fragment that runs a query: queries that share state run together, others on the least loaded fragment.
 
-Half of the load is what was measured and half is the weight of the queries, since queries that were just registered are
-not measured yet.
+The load is half the measured utilization and half the weight of the queries, because queries that were just registered
+are not measured yet.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 
-#: Loads that differ by less than a quarter of the mean count as equal.
+#: Loads are rounded to quarters of the mean load, so that small differences do not matter.
 _STEPS = 4
 
 
 def fragments_of(catalog: Catalog, count: int) -> list[str]:
-    """The names of all fragments: `count` of them, and those that queries and sources were assigned to before."""
+    """The names of all fragments: `count` of them, and any others that queries and sources are assigned to."""
     given = set[str]().union(*(source.writers for source in catalog.sources()))
     given.update(*(query.fragments for query in catalog.running()))
     return sorted(given | {str(number) for number in range(count)}, key=lambda name: (len(name), name))
@@ -28,7 +28,7 @@ def fragments_of(catalog: Catalog, count: int) -> list[str]:
 
 def placed(draft: Query, node: logical.Node, catalog: Catalog, busy: Mapping[str, float]) -> Query:
     """The query with the sources that it reads and its fragment: that of the oldest query with which it shares stateful
-    operators, otherwise one of the least loaded, preferably one that reads its sources already. `busy` is the measured
+    operators, otherwise one of the least loaded, preferably one that already reads its sources. `busy` is the measured
     utilization of each fragment."""
     reads = tuple(source.id for source in properties.sources(node))
     if draft.shares:
@@ -45,7 +45,7 @@ def _shares(draft: Query, other: Query) -> bool:
 
 
 def least_loaded(catalog: Catalog, reads: tuple[str, ...], busy: Mapping[str, float]) -> list[str]:
-    """The fragments for a query over some sources, the best first."""
+    """The fragments for a query over the sources `reads`, the best first."""
     weights: dict[str, float] = defaultdict(float)
     read: dict[str, set[str]] = defaultdict(set)
     for query in catalog.running():

@@ -1,4 +1,4 @@
-"""The constraints of a source, checked against its columns and other sources."""
+"""Checks the constraints of a source against its columns and other sources."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def _checked(constraint: Constraint, source: Source, catalog: Catalog) -> Constr
 
 
 def _referring(constraint: Constraint, field: pa.Field[pa.DataType], catalog: Catalog) -> Constraint:
-    """The constraint, if the referenced column exists, is clustered and has the same type."""
+    """The constraint with names as declared. Raises UserError unless the referenced column exists, is clustered and has
+    the same type."""
     other = catalog.get(constraint.other or "")
     if not isinstance(other, Source):
         have = "have: " + (", ".join(known.name for known in catalog.sources()) or "none")

@@ -1,4 +1,4 @@
-"""Continuous queries and views applied to a catalog."""
+"""CREATE VIEW, CREATE QUERY and SELECT STREAMED applied to a catalog."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from operators.core.errors import SqlError, UserError
 from operators.kernels.near_values import LEAST_ERROR
 
 RESULT_PREFIX = "dsms."
-#: How many queries that differ only in constants run separately before further ones run as a family.
+#: The number of queries that differ only in constants and run separately; further ones run together as a family.
 ALONE: Final = 2
 _QUALITY = ("max_error", "deadline", "error_columns", "shed_where")
 
 
 def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> Applied:
-    """A view over the clock is stored as its points; any other view or query gets a result topic."""
+    """Adds a view or query, with a result topic. A view over the clock is stored as its points instead."""
     name = statement.name or st.Name(_generated_name(statement))
     if statement.name is None and (known := catalog.get(name.text)):
         return catalog, StatementResult("SELECT STREAMED", f'query "{known.name}" is already running', name=known.name)
@@ -83,7 +83,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     plan = Planned(draft.id, draft.name, node, draft)
     draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
     draft = placed(draft, node, catalog, environment.busy())
-    compile_lane(draft.id, [planned(draft, catalog, plan)])  # raises for queries that cannot run
+    compile_lane(draft.id, [planned(draft, catalog, plan)])  # raises an error for queries that cannot run
     query = environment.result_topic(draft, node) if statement.fills is None else draft
     return at_home(query, catalog.with_object(query)), StatementResult(
         _label(query),
@@ -102,7 +102,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
 
 
 def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) -> None:
-    """Raises SqlError for options of load shedding that have no effect."""
+    """Raises SqlError for options of load shedding that the statement does not allow or that would have no effect."""
     given = [clause for clause in statement.clauses if clause.name in _QUALITY]
     if given and statement.kind == "view":
         why = "readers of a view expect exact results"
@@ -115,8 +115,8 @@ def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) ->
 
 
 def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node) -> Query:
-    """The query with the error of its sketches, if it bounds both its memory and its error. Raises SqlError for a bound
-    on the memory of a query that has nothing to be adjusted, and for one that is too small."""
+    """The query with the error of its sketches, if it has both MEMORY and MAX_ERROR. Raises SqlError if MEMORY is given
+    for a query that has nothing to adjust, or is too small."""
     clause = next((clause for clause in statement.clauses if clause.name == "memory"), None)
     if clause is None or draft.memory is None:
         return draft
@@ -152,7 +152,7 @@ def _with_sketches(draft: Query, node: logical.Node, memory: int, most: float, p
 
 
 def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Environment) -> dict[str, Any]:
-    """The settings of the clauses, with START latest resolved to an instant."""
+    """The settings of the clauses, with START 'latest' resolved to an instant."""
     settings = result_settings(statement.clauses)
     if "max_error" in settings and "memory" not in settings:
         settings.setdefault("deadline", DEFAULT_DEADLINE_MS)
@@ -181,8 +181,8 @@ def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, A
 
 
 def _in_family(planned: Planned, draft: Query, catalog: Catalog) -> Query:
-    """The first `ALONE` queries of a family run separately, and queries equal to one of them share its operators. Later
-    ones become members: they run as one plan with an index over their constants."""
+    """Assigns the query to its family. The first `ALONE` queries of a family run separately, and queries equal to one
+    of them share its operators. Later ones become members: they run as one plan with an index over their constants."""
     if planned.template is None or not draft.shared:
         return draft
     family, constants = planned.template.family, fingerprint(planned.template.constants)
@@ -267,7 +267,7 @@ def _family_notices(query: Query, catalog: Catalog) -> tuple[str, ...]:
 
 
 def _expanded(statement: st.ContinuousQuery, written: str, catalog: Catalog) -> tuple[str, ...]:
-    """The query with its defaults written out, if that differs."""
+    """The text of the query with its defaults written out, if that differs from what was written."""
     text = written_out(statement.select, catalog).sql(dialect=Dsms)
     return () if text == written else (f"expanded: {text}",)
 

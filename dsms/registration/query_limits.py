@@ -1,4 +1,4 @@
-"""The limits of queries: how large a plan may be with the views that it reads, and how many queries there may be."""
+"""Limits on queries: the size of a plan including the views that it reads, and the number of queries."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dsms.sql.binder.dependencies import reads
 
 
 class Size(NamedTuple):
-    """The number of operators of a plan, each once for every place where it stands, how many lie above each other, and
-    the windows that hold one row."""
+    """The size of a plan: its number of operators, where an operator that is used in several places is counted for each
+    place; its depth; and the largest number of windows that contain one row."""
 
     operators: int
     nesting: int
@@ -26,7 +26,7 @@ class Size(NamedTuple):
 
 @memoized_by_identity(1 << 14)
 def size_of(node: logical.Node) -> Size:
-    """The size of a plan. A part that stands in several places is measured once.
+    """The size of a plan. A part that is used in several places is computed once.
 
     >>> import pyarrow as pa
     >>> row = logical.Values(pa.schema([]), ((),))
@@ -52,8 +52,8 @@ def check_plan(node: logical.Node, limits: Limits) -> None:
 
 
 def check_registered(names: Iterable[str], catalog: Catalog, limits: Limits) -> None:
-    """Raises UserError where a query that reads objects of these names cannot be registered: because there are too many
-    queries, or views over views over views."""
+    """Raises UserError if a query that reads objects of these names cannot be registered, because there are too many
+    queries or views are nested too deep."""
     limits.check("queries", len(catalog.queries()) + 1, "there would be {} views and queries")
     levels, waiting = 0, _views(names, catalog)
     while waiting:

@@ -1,8 +1,8 @@
 """CREATE OR REPLACE and REPAIR QUERY applied to a catalog: a query replaces another from an instant on.
 
-The name, the topic and the consumers stay. At the instant up to which the former query has published, its relation
-changes into that of the new one. Views and queries that read a replaced view are replaced in the same way, by
-themselves over the new view.
+The name, the topic and the consumers stay. At the instant up to which the former query has published, the published
+relation changes into that of the new query. Views and queries that read a replaced view are replaced in the same way:
+each by itself over the new view.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _DECLARED = (
 
 
 def replace_query(statement: st.ReplaceQuery, catalog: Catalog, environment: Environment) -> Applied:
-    """A query that does not exist is created."""
+    """Replaces a query and its readers, or creates the query if it does not exist."""
     query, name = statement.query, statement.name
     before = catalog.get(name.text)
     if before is None:
@@ -86,8 +86,8 @@ def replace_query(statement: st.ReplaceQuery, catalog: Catalog, environment: Env
 
 
 def _check_undivided(statement: st.ContinuousQuery, before: Query, catalog: Catalog) -> None:
-    """Raises UserError where several fragments run, or would run, one of the queries that are replaced: these have no
-    instant at which all of them change over."""
+    """Raises UserError if several fragments run, or would run, one of the replaced queries: such fragments have no
+    common instant for the change."""
     divided = [query.name for query in (before, *readers(catalog, before)) if query.shares]
     if divided or "fragments" in result_settings(statement.clauses):
         name = divided[0] if divided else before.name
@@ -95,8 +95,8 @@ def _check_undivided(statement: st.ContinuousQuery, before: Query, catalog: Cata
 
 
 def repair_query(statement: st.RepairQuery, catalog: Catalog, environment: Environment) -> Applied:
-    """The query replaces itself: its new version reads the whole log, and from the instant of the change on its results
-    are exact."""
+    """Replaces the query by a new version of itself, which reads the whole log. From the instant of the change on, the
+    results are exact."""
     query = catalog.find(statement.name.text, statement.name.place)
     if not isinstance(query, Query) or not query.sheddable:
         raise statement.name.place.error(
@@ -109,7 +109,7 @@ def repair_query(statement: st.RepairQuery, catalog: Catalog, environment: Envir
 
 
 def replaced_by(statement: st.ReplaceQuery | st.RepairQuery | st.AlterQuery, catalog: Catalog) -> list[Query]:
-    """The existing queries that a statement replaces, or gives to other fragments, which must be halted first."""
+    """The existing queries that a statement replaces or moves to other fragments. They must be halted first."""
     query = catalog.get(statement.name.text)
     if isinstance(statement, st.AlterQuery):
         return [query] if isinstance(query, Query) else []
@@ -117,12 +117,12 @@ def replaced_by(statement: st.ReplaceQuery | st.RepairQuery | st.AlterQuery, cat
 
 
 def halted(catalog: Catalog, queries: list[Query]) -> Catalog:
-    """The catalog in which queries are halted, so that it is known up to which instant they have published."""
+    """The catalog in which queries are halted, so that the instant up to which they have published is fixed."""
     return catalog.with_changed(*(msgspec.structs.replace(query, halted=True, grouped=False) for query in queries))
 
 
 def resumed(catalog: Catalog) -> list[Query]:
-    """The halted queries, to run again because nothing replaced them."""
+    """The halted queries, set to run again because they were not replaced."""
     return [msgspec.structs.replace(query, halted=False) for query in catalog.queries() if query.halted]
 
 
@@ -132,7 +132,7 @@ def readers(catalog: Catalog, view: Query) -> list[Query]:
 
 
 def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environment: Environment) -> Query:
-    """The query of the statement, with the settings that it keeps from the one before."""
+    """The query of the statement, with the settings that it takes over from the query before it."""
     given = result_settings(statement.clauses)
     for option in _KEPT:
         if option in given and given[option] != getattr(before, option):
@@ -151,13 +151,14 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
 
 
 def _unchanged(new: Query, before: Query, catalog: Catalog) -> bool:
-    """Whether a replacement would change nothing that a user can declare, nor the version of what it calls."""
+    """Whether a replacement would change nothing that a user can declare, and no version of a function or aggregate
+    that the query calls."""
     newer = any(last_change(item) > number_of(before.id) for item in below(before, catalog))
     return not newer and all(getattr(new, name) == getattr(before, name) for name in _DECLARED)
 
 
 def _replaced(catalog: Catalog, queries: list[Query], environment: Environment) -> Catalog:
-    """The catalog in which `queries` replace those of the same names: the first is new, the others are its readers."""
+    """The catalog in which `queries` replace those of the same names; the first is new, the others are its readers."""
     names = {query.name.lower() for query in queries}
     kept = {name: item for name, item in catalog.objects.items() if name not in names}
     after = Catalog(catalog.version + 1, catalog.ids, kept)
@@ -175,7 +176,7 @@ def _replaced(catalog: Catalog, queries: list[Query], environment: Environment) 
 
 
 def _with(query: Query, catalog: Catalog) -> Catalog:
-    """The same version of the catalog with one more query."""
+    """The catalog with one more query, without a new version number."""
     return Catalog(catalog.version, catalog.ids + 1, {**catalog.objects, query.name.lower(): query})
 
 
@@ -185,7 +186,7 @@ def _sources(query: Planned) -> tuple[str, ...]:
 
 
 def _following(new: Query, before: Query, catalog: Catalog, environment: Environment) -> Query:
-    """The new query with the instant at which it takes over; None if nothing has been published so far."""
+    """The new query with the instant `since` at which it takes over; None if nothing has been published so far."""
     own = environment.published(before.id)
     earlier = None if before.former is None else environment.published(before.former.id)
     since = max((at for at in (own, earlier, before.since) if at is not None), default=None)
@@ -206,7 +207,7 @@ def _following(new: Query, before: Query, catalog: Catalog, environment: Environ
 
 
 def _check(new: Planned, was: logical.Node, before: Query) -> None:
-    """Raises UserError if the form of the records would change, since consumers go on reading the topic."""
+    """Raises UserError if the form of the records would change, because consumers keep reading the topic."""
     assert new.sink is not None
     if new.sink.output != before.output:
         raise _wrong(before, f"the output would change from {before.output.upper()} to {new.sink.output.upper()}")
@@ -218,7 +219,7 @@ def _check(new: Planned, was: logical.Node, before: Query) -> None:
     key, other = properties.keys(new.node), properties.keys(was)
     if key != other:
         raise _wrong(before, f"the key would change from ({', '.join(other)}) to ({', '.join(key)})")
-    compile_lane(new.id, [new])  # raises for queries that cannot run
+    compile_lane(new.id, [new])  # raises an error for queries that cannot run
 
 
 def _wrong(before: Query, what: str) -> UserError:
@@ -250,8 +251,8 @@ def _takeover(query: object) -> str:
 
 
 def retired(catalog: Catalog, published: Mapping[str, int | None]) -> Iterator[Query]:
-    """The queries whose former versions are no longer needed for any future result, without these. `published` is the
-    instant below which each query (by id) has published."""
+    """Yields the queries whose former version is no longer needed for future results, with that version removed.
+    `published` gives the instant below which each query (by id) has published."""
     for query in catalog.running():
         if query.former is None or query.since is None or query.lasting:
             continue
@@ -260,8 +261,8 @@ def retired(catalog: Catalog, published: Mapping[str, int | None]) -> Iterator[Q
 
 
 def _lasting(query: Planned, catalog: Catalog) -> bool:
-    """Whether the former version is needed as long as the query: dropping it would need state that the combined plan
-    does not hold."""
+    """Whether the former version is needed as long as the query exists: the plan without it would need state that the
+    combined plan does not hold."""
     if query.sink is None or query.former is None:
         return False
     alone = msgspec.structs.replace(query.sink, former=None)

@@ -1,4 +1,4 @@
-"""SHOW and EXPLAIN applied to a catalog, which stays as it is."""
+"""SHOW and EXPLAIN applied to a catalog, which they do not change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _over(item: Object) -> str:
 
 
 def explain_plan(statement: st.Explain, catalog: Catalog, environment: Environment) -> Applied:
-    """The plan of an object, or of a query that is not run."""
+    """The plan of an object, or of a SELECT without running it."""
     node = (
         bind(WholeQuery(this=statement.select), catalog, environment.reads)
         if statement.select is not None

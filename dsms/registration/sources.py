@@ -26,14 +26,14 @@ _NESTED_KEY = (pa.types.is_list, pa.types.is_struct)
 
 
 def register_source(statement: st.RegisterSource, catalog: Catalog, environment: Environment) -> Applied:
-    """A source over a topic, which is created if the statement gives its number of partitions."""
+    """Adds a source over a topic. The topic is created if the statement gives its number of partitions."""
     return _registered(statement, catalog, environment, {})
 
 
 def _registered(
     statement: st.RegisterSource, catalog: Catalog, environment: Environment, more: Mapping[str, object]
 ) -> Applied:
-    """The catalog with the source; `more` are fields that no clause sets."""
+    """Adds the source; `more` are fields that no clause sets."""
     settings, defaults = source_settings(statement.clauses)
     columns = _columns(statement, environment.limits)
     check_free(catalog, statement.name)
@@ -65,7 +65,7 @@ def _registered(
     )
     _check_timestamp(source)
     promises = promised(source, catalog)
-    start = environment.source_topic(source.name, source.topic, wanted)  # the last step: it may make the topic
+    start = environment.source_topic(source.name, source.topic, wanted)  # after all checks: it may create the topic
     topic_id = environment.topic_id(source.topic)
     warnings = environment.topic_warnings(source.topic) if source.late_of is None else ()
     source = msgspec.structs.replace(
@@ -103,7 +103,7 @@ def _check_timestamp(source: Source) -> None:
 
 
 def create_stream(statement: st.CreateStream, catalog: Catalog, environment: Environment) -> Applied:
-    """A stream over a source, keyed or append-only."""
+    """Adds a stream over a source, keyed or append-only."""
     environment.reads(statement.source.text)
     source = catalog.find(statement.source.text, statement.source.place)
     if not isinstance(source, Source):
@@ -135,8 +135,8 @@ def _key(name: st.Name, source: Source) -> str:
 
 
 def declare_stream(statement: st.DeclareStream, catalog: Catalog, environment: Environment) -> Applied:
-    """A source of its own under the name `<stream>_source`, and the append-only stream over it; with LATE INTO the same
-    once more over the late records."""
+    """Adds a source named `<stream>_source` and the append-only stream over it; with LATE INTO, also a source and a
+    stream of the late records."""
     check_free(catalog, statement.name)
     stamps = timestamps(statement)
     clauses = (*statement.clauses, *stamps.clauses)
@@ -154,7 +154,7 @@ def declare_stream(statement: st.DeclareStream, catalog: Catalog, environment: E
 
 
 def _declared_over(name: st.Name, source: st.Name, sql: str, catalog: Catalog) -> Applied:
-    """The append-only stream of a declaration over its source."""
+    """Adds the append-only stream of a declaration over its source."""
     after, created = create_stream(st.CreateStream(name, source, (), sql), catalog, FixedEnvironment())
     stream = after.find(name.text)
     assert isinstance(stream, Stream)
@@ -164,8 +164,8 @@ def _declared_over(name: st.Name, source: st.Name, sql: str, catalog: Catalog) -
 def _late_stream(
     statement: st.DeclareStream, source: st.RegisterSource, catalog: Catalog, environment: Environment
 ) -> Catalog:
-    """The catalog with the stream of the late records, whose log are the dead letters of the source. Their instants are
-    those of their arrival there, so none of them is late."""
+    """The catalog with the stream of late records, whose log is the dead letter topic of the source. Their instants are
+    those of their arrival in that topic, so none of them is late."""
     assert statement.late is not None
     name, place = statement.late.text, statement.late.place
     if any(clause.name == "timestamp" and clause.words == ("LATENT",) for clause in source.clauses):

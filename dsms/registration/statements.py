@@ -1,4 +1,4 @@
-"""All kinds of statements, and what is derived from them: `parse`, `apply`, and the facts about a statement."""
+"""The list of all kinds of statements, and the functions derived from it: `parse`, `apply` and `kind_of_statement`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from dsms.sql.parser.understood import understood
 from operators.core.errors import UserError
 from operators.core.recursion import allow_deep_calls
 
-#: A new kind of statement is a file in `kinds/` and a line here. Their order is that in which messages list them.
+#: To add a kind of statement, add a file in `kinds/` and a line here. Messages list statements in this order.
 STATEMENTS: Final = (
     StatementKind(
         statement=st.RegisterSource,
@@ -158,7 +158,7 @@ STATEMENTS: Final = (
         changed_name=named,
         words=("QUERY", "VIEW", "SET", "WEIGHT"),
     ),
-    # executors work for everybody
+    # an executor runs queries of all users
     StatementKind(statement=st.AlterExecutor, subject="runtime", role="administrator"),
     StatementKind(
         statement=st.Show,
@@ -186,7 +186,7 @@ STATEMENTS: Final = (
     ),
     StatementKind(statement=st.ExplainAnalyze, subject="runtime", role="reader", read_name=named),
     explain_result.KIND,
-    # the words that begin a query are the parser's own: SELECT, WITH, Istream (…), parentheses
+    # the parser itself recognizes the beginning of a query: SELECT, WITH, Istream (…), parentheses
     StatementKind(statement=st.Select, subject="rows", role="reader"),
 )
 _KINDS: Mapping[type[st.Statement], StatementKind] = {kind.statement: kind for kind in STATEMENTS}
@@ -216,9 +216,9 @@ def kind_of_statement(statement: st.Statement) -> StatementKind:
 
 
 def apply(statement: st.Statement, catalog: Catalog, environment: Environment) -> Applied:
-    """The catalog after a statement, and its result: a pure decision, with the outside world behind `environment`.
+    """The catalog after a statement, and its result. A pure decision, except for calls of `environment`.
 
-    Raises SqlError or UserError; the latter also for a statement that is not about the catalog.
+    Raises SqlError or UserError if the statement is wrong, and UserError if its kind is not about the catalog.
     """
     kind = kind_of_statement(statement)
     if kind.apply is None:

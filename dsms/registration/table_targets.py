@@ -1,4 +1,4 @@
-"""The table that a statement names, and its columns."""
+"""Looks up the table that a statement names, and its columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsms.model.objects import Table, kind_of
 
 
 def table_of(name: st.Name, catalog: Catalog) -> Table:
-    """The table of a name; SqlError if it is another kind of object."""
+    """The table of a name. Raises SqlError if it is another kind of object."""
     target = catalog.find(name.text, name.place)
     if not isinstance(target, Table):
         tables = ", ".join(table.name for table in catalog.tables())
@@ -21,7 +21,7 @@ def table_of(name: st.Name, catalog: Catalog) -> Table:
 
 
 def writable(name: st.Name, catalog: Catalog) -> Table:
-    """The table of a name that a statement writes; SqlError if a stream fills it."""
+    """The table of a name, for a statement that writes it. Raises SqlError if a stream fills the table."""
     table = table_of(name, catalog)
     if table.filled_by is not None:
         raise name.place.error(
@@ -32,7 +32,8 @@ def writable(name: st.Name, catalog: Catalog) -> Table:
 
 
 def columns_of(given: Sequence[st.Name], table: Table) -> list[str]:
-    """The columns of an INSERT that names these, in the order of the values; all if it names none. Raises SqlError."""
+    """The columns of an INSERT in the order of its values: those `given`, or all if none are. Raises SqlError if one
+    does not exist or is listed twice."""
     names = [column_of(name, table) for name in given] or table.column_names
     for at, name in enumerate(given):
         if names[at] in names[:at]:
@@ -41,7 +42,7 @@ def columns_of(given: Sequence[st.Name], table: Table) -> list[str]:
 
 
 def check_values(table: st.Name, columns: list[str], values: int) -> None:
-    """Raises SqlError where the rows of an INSERT have more or fewer values than it names columns."""
+    """Raises SqlError if the number of values in the rows of an INSERT differs from the number of its columns."""
     if values != len(columns):
         raise table.place.error(
             f"{len(columns)} columns but {values} values in a row", f"columns: {', '.join(columns)}"
@@ -49,7 +50,7 @@ def check_values(table: st.Name, columns: list[str], values: int) -> None:
 
 
 def column_of(name: st.Name, table: Table) -> str:
-    """The column of a name, in any case. Raises SqlError."""
+    """The column of a name, case-insensitive. Raises SqlError if it does not exist."""
     for known in table.column_names:
         if known.lower() == name.text.lower():
             return str(known)

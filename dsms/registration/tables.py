@@ -20,7 +20,8 @@ from operators.core.errors import UserError
 
 
 def create_table(statement: st.CreateTable, catalog: Catalog, environment: Environment) -> Applied:
-    """A table is checked like the source and keyed stream as which it is read. Its topic is created."""
+    """Adds a table, and creates the topic of its log. The declaration is checked like a source with a keyed stream over
+    it, because queries read a table in that form."""
     check_free(catalog, statement.name)
     for column in statement.columns:
         if column.name.text.lower() == ROW_NUMBER:
@@ -68,7 +69,7 @@ def _checked(statement: st.CreateTable, catalog: Catalog) -> tuple[Source, tuple
 
 
 def _with_topic(source: Source, keys: tuple[str, ...], environment: Environment) -> Source:
-    """The source over a new topic, created like that of a complete result: empty, and never truncated."""
+    """The source over a new topic, which is created like that of a complete result: empty, and never truncated."""
     draft = Query(name=source.name, id=source.id, sql="", kind="view", select="", topic=source.topic, output="complete")
     made = environment.result_topic(draft, logical.StreamScan(source, source.name, keys))
     start = environment.source_topic(source.name, made.topic, made.partitions)
@@ -81,5 +82,5 @@ class _NoTopics(FixedEnvironment):
     """The environment for checks that create nothing."""
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
-        """Tables have no result."""
+        """Raises UserError: a table has no result."""
         raise UserError("a table has no result")

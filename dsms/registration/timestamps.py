@@ -19,8 +19,8 @@ CURRENT_TIME: Final = "current_time"
 
 @dataclass(frozen=True)
 class Timestamps:
-    """What the timestamps make of a declaration: the columns of the source, its clause TIMESTAMP, settings that no
-    clause has, and what is said of it."""
+    """The source that follows from a declaration: its columns, its TIMESTAMP clause, settings that no clause can give,
+    and notices for the user."""
 
     columns: tuple[st.ColumnDefinition, ...]
     clauses: tuple[st.Clause, ...] = ()
@@ -29,8 +29,8 @@ class Timestamps:
 
 
 def timestamps(statement: st.DeclareStream) -> Timestamps:
-    """External where ORDER BY or ORDERED BY names a column, internal where this is `current_time`, latent where there
-    is neither. Raises SqlError if there is no such column.
+    """The timestamps of a declared stream: internal if ORDER BY or ORDERED BY names `current_time`, external if it
+    names another column, latent without such a clause. Raises SqlError if the named column does not exist.
 
     >>> from dsms.registration.statements import parse
     >>> timestamps(parse("CREATE STREAM S (a INT, at BIGINT) ORDER BY at")[0]).clauses[0].words

@@ -1,4 +1,4 @@
-"""View matching at registration: the running queries from which a new one is answered."""
+"""View matching at registration: finds the running queries from whose rows a new one can be computed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dsms.physical.fragment_plan import Planned
 from dsms.physical.fragment_plan import planned as plan
 from dsms.sql.binder.earlier_queries import former_of
 
-#: The most candidates that are examined, oldest first.
+#: The maximal number of candidates to examine, oldest first.
 MOST: Final = 32
 
 
 def over_views(query: Planned, draft: Query, catalog: Catalog) -> tuple[Query, list[str]]:
-    """The query with the current versions of the queries from which it is answered, and their names.
+    """The query with the current versions of the queries from which it can be computed, and their names.
 
-    This is decided once, so later changes of those queries do not matter. It is a hint from which the plan is derived
-    each time; where it does not apply, the query's own plan is used.
+    The choice is made once and stored as a hint, so later changes of those queries do not matter. The plan is derived
+    from the hint each time; if the hint does not apply, the query's own plan is used.
     """
     if draft.grouped or not draft.shared or draft.adjustable:
         return draft, []

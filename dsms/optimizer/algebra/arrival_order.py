@@ -1,4 +1,4 @@
-"""Nodes whose result depends on when or in what order rows came, not only on which rows there are at an instant."""
+"""Detects nodes whose result depends on when or in what order rows arrived, not only on the rows at an instant."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _SUMS = frozenset({"sum", "avg"})
 
 
 def depends_on_arrival(node: logical.Node) -> bool:
-    """Whether the result may depend on when or in what order rows came: ties of top-k and OVER, windows of the last
-    rows, some aggregates, and samples, which choose by the records that rows come from."""
+    """Whether the result may depend on when or in what order rows arrived. This is so for ties in top-k and OVER, for
+    windows of the last rows, for some aggregates, and for samples, which choose by the record that a row comes from."""
     match node:
         case logical.Sample(keys=()) | logical.Shed():
             return True
         case logical.TopK() | logical.WindowFunctions() | logical.RowWindow():
             return True
-        case logical.Apply():  # with a state, as aggregates over a stream have it
+        case logical.Apply():  # a function with state, such as an aggregate over a stream
             return node.function.partition is not None
         case logical.GroupBy():
             return aggregates_depend_on_arrival(node)
@@ -29,8 +29,8 @@ def depends_on_arrival(node: logical.Node) -> bool:
 
 
 def ranks_by_values(node: logical.Node) -> bool:
-    """Whether the ranks of a top-k follow from values alone: equal values have equal ranks, or no two rows have equal
-    values. Floats do not tell rows apart: 0.0 and -0.0 are equal."""
+    """Whether the ranks of a top-k follow from values alone: either equal values have equal ranks, or the compared
+    columns include a key without floats. A float does not identify a row, because 0.0 and -0.0 are equal."""
     if not isinstance(node, logical.TopK):
         return False
     if node.method != "row_number":
@@ -41,8 +41,8 @@ def ranks_by_values(node: logical.Node) -> bool:
 
 
 def aggregates_depend_on_arrival(node: logical.GroupBy) -> bool:
-    """Whether an aggregate may depend on when rows came, or on changes that cancel each other: true of all that are not
-    known to be exact.
+    """Whether an aggregate may depend on when rows arrived, or on changes that cancel each other. True for every
+    aggregate that is not known to be exact.
 
     Floats are added in the order of time, and x + y - y need not be x.
     """

@@ -1,4 +1,4 @@
-"""A rough estimate of how many rows a relation has."""
+"""A rough estimate of the number of rows of a relation."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _FILTERED, _WINDOWED, _GROUPED = 0.3, 0.1, 0.5
 
 
 def estimated_rows(node: logical.Node) -> float:
-    """Rows of a relation, from the shape of its plan alone: nothing is measured, so every process orders the joins of
-    equal plans alike.
+    """The estimated rows of a relation. The estimate depends on the shape of its plan alone and on no measurements, so
+    every process orders the joins of equal plans in the same way.
 
     Unbounded streams are the largest, then keyed relations; filters and windows reduce them.
     """
@@ -34,7 +34,7 @@ def estimated_rows(node: logical.Node) -> float:
 
 
 def _selectivity(node: logical.Node) -> float:
-    """The part of its input's rows that a node has."""
+    """The fraction of its input's rows that a node keeps."""
     match node:
         case logical.Filter() | logical.SemiJoin():
             return _FILTERED

@@ -1,4 +1,4 @@
-"""Where a column of a plan comes from: the input column that it passes on, and the window whose end it is."""
+"""Traces a column of a plan to its origin: the input column that it copies, or the window whose end it is."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from operators.windows.assign import WINDOW_END
 
 
 def origin(node: logical.Node, name: str) -> tuple[logical.Node, str] | None:
-    """The input of σ, π, unnesting or a window, and the column of it that the column `name` passes on; None for other
-    nodes and for computed columns."""
+    """The input of σ, π, unnesting or a window, and the column of that input which the column `name` copies; None for
+    other nodes and for computed columns."""
     match node:
         case logical.Filter(below) | logical.Sample(below) | logical.Shed(below):
             return below, name
@@ -27,7 +27,8 @@ def origin(node: logical.Node, name: str) -> tuple[logical.Node, str] | None:
 
 
 def window_of(node: logical.Node, name: str) -> logical.Assign | logical.Session | None:
-    """The window whose end is the column `name`, if it is one over TS, the instant of its rows; None otherwise."""
+    """The window node whose `window_end` the column `name` is, if the window is over TS, the instant of its rows; None
+    otherwise."""
     if isinstance(node, logical.Assign | logical.Session) and name == WINDOW_END:
         return node if _is_row_instant(node.input, node.column) else None
     below = origin(node, name)
@@ -35,7 +36,7 @@ def window_of(node: logical.Node, name: str) -> logical.Assign | logical.Session
 
 
 def _is_row_instant(node: logical.Node, name: str) -> bool:
-    """Whether a column is the instant at which its row comes, of rows that never leave."""
+    """Whether a column holds the instant at which its row enters, in a relation whose rows never leave."""
     match node:
         case logical.StreamScan(keys=()):
             return name == TS

@@ -1,4 +1,4 @@
-"""Projections whose outputs are columns of their input."""
+"""Builds projections that only keep, order or rename columns of their input."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from operators.expressions import Column, Expression, column
 
 
 def unchanged(columns: pa.Schema) -> tuple[tuple[str, Expression], ...]:
-    """The outputs of a projection that gives each column under its own name."""
+    """The outputs of a projection that keeps each column under its own name."""
     return tuple((field.name, column(field)) for field in columns)
 
 
 def keep_columns(node: logical.Node, names: Collection[str]) -> logical.Node:
-    """π to the columns that are in `names`, in the order of the node; the node itself where that is all of them."""
+    """π to the columns that are in `names`, in the order of the node; the node itself if these are all its columns."""
     columns = schema(node)
     if set(columns.names) <= set(names):
         return node
@@ -25,7 +25,7 @@ def keep_columns(node: logical.Node, names: Collection[str]) -> logical.Node:
 
 
 def order_columns(node: logical.Node, names: list[str]) -> logical.Node:
-    """π to `names` in this order; the node itself where these are its columns in this order."""
+    """π to `names` in this order; the node itself if its columns are already these, in this order."""
     columns = schema(node)
     if columns.names == names:
         return node

@@ -1,4 +1,4 @@
-"""Predicates as sets of conjuncts, and the condition under which a rewrite may move an expression."""
+"""Splits predicates into conjuncts and joins them again, and decides whether a rewrite may move an expression."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from operators.expressions import Call, Expression, call, faultless
 
 
 def conjuncts(predicate: Expression | None) -> tuple[Expression, ...]:
-    """The operands of a conjunction, those of nested conjunctions too; () for no predicate."""
+    """The operands of a conjunction, including those of nested conjunctions; () for no predicate."""
     if predicate is None:
         return ()
     if isinstance(predicate, Call) and predicate.function == "and":
@@ -30,9 +30,10 @@ def conjunction(parts: Iterable[Expression]) -> Expression | None:
 
 
 def total(expression: Expression) -> bool:
-    """Whether the expression has a value on every row, so that evaluating it never puts a row in fault.
+    """Whether the expression has a value on every row, so that its evaluation never fails (puts a row "in fault").
 
-    A rewrite may evaluate any expression on fewer rows than before; on more rows only a total one, otherwise rows would
-    be reported that were not. It may leave out only a total one, because a row in fault leaves the relation.
+    A rewrite may evaluate any expression on fewer rows than before. It may evaluate an expression on more rows only if
+    it is total; otherwise additional faults would be reported. It may drop an expression only if it is total, because a
+    row in fault leaves the relation.
     """
     return faultless(expression)

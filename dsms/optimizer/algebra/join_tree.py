@@ -1,4 +1,4 @@
-"""A tree of inner joins as a set: which inputs are joined, and under which conditions."""
+"""A tree of inner joins, flattened: the inputs that are joined, and the conditions, without an order of the joins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class JoinTree:
-    """The inputs from left to right, the pairs of columns that are equal, and further conditions."""
+    """The inputs from left to right, the pairs of columns that must be equal, and further conditions."""
 
     leaves: tuple[logical.Node, ...]
     pairs: tuple[Pair, ...] = ()
@@ -28,8 +28,8 @@ class JoinTree:
     def joined(self, order: list[int]) -> logical.Node:
         """The left-deep join of the leaves in this order.
 
-        A total condition stands at the first join that has its columns; conditions that can be in fault stand above
-        all joins, where they see no other rows than before.
+        A total condition is placed at the first join that has its columns. Conditions that are not total are placed
+        above all joins, where they are evaluated on the same rows as before.
         """
         node = self.leaves[order[0]]
         waiting = [condition for condition in self.residual if total(condition)]
@@ -51,7 +51,7 @@ class JoinTree:
 
 
 def oriented(pair: Pair, left: set[str], right: set[str]) -> Pair | None:
-    """The pair as (column of `left`, column of `right`); None if it does not connect the two."""
+    """The pair as (column of `left`, column of `right`); None if it does not connect the two sides."""
     first, second = pair
     if first in left and second in right:
         return first, second
@@ -61,7 +61,7 @@ def oriented(pair: Pair, left: set[str], right: set[str]) -> Pair | None:
 def join_tree(node: logical.Node) -> JoinTree:
     """The largest tree of inner joins with `node` on top.
 
-    Filters between joins become conditions, and projections that only leave out columns are ignored.
+    Filters between joins become conditions, and projections that only drop columns are ignored.
     """
     match node:
         case logical.Join(left, right, on, residual, "none", nulls_equal) if not (on and nulls_equal):

@@ -1,4 +1,4 @@
-"""A rule that moves a node below the node that it stands on, as a row of a table."""
+"""A rewrite rule that moves a node below its input, described as data, so that such rules form a table."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _Passed = TypeVar("_Passed", bound=logical.Node)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PushDown(Generic[_Moved, _Passed]):
-    """A rule that moves a node below an input of one of the classes `through`. Under the condition, the plan `before`
-    equals the plan `after`, both written like SQL; `source` is the paper that has the law.
+    """A rule that moves a node of class `moved` below its input, which is of one of the classes `through`.
 
-    Called with a plan it returns the plan after, or None where it does not apply.
+    Under `condition`, the plan `before` equals the plan `after`; both texts are written like SQL. `source` cites the
+    paper that proves it. Calling the rule with a plan returns the rewritten plan, or None if the rule does not apply.
     """
 
     name: str
@@ -31,7 +31,7 @@ class PushDown(Generic[_Moved, _Passed]):
 
     @property
     def __name__(self) -> str:
-        """The name of the rule, which functions have by themselves."""
+        """The name of the rule, as functions have it."""
         return self.name
 
     def __call__(self, node: logical.Node) -> logical.Node | None:

@@ -1,4 +1,4 @@
-"""Splitting a predicate into conjuncts that may move below a node and conjuncts that stay above it."""
+"""Splits a predicate into conjuncts that may move below a node and conjuncts that stay above it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ ConjunctTest = Callable[[Expression], bool]
 
 
 def reads_only(names: Collection[str]) -> ConjunctTest:
-    """The test for conjuncts that are total and read at least one column, all of them in `names`.
+    """The test for conjuncts that are total and read at least one column, and only columns in `names`.
 
-    A constant stays where it is: below a node that has rows even of an empty input, such as an outer join, it would
-    mean something else.
+    A constant conjunct does not move: its meaning would change below a node that has rows even if an input is empty,
+    such as an outer join.
     """
     return lambda part: set() < columns(part) <= set(names) and total(part)
 
 
 def same_on_equal_rows(names: Collection[str]) -> ConjunctTest:
-    """As `reads_only`, for conjuncts that have one value on all rows that are equal in `names`.
+    """Like `reads_only`, but only for conjuncts that have the same value on all rows that are equal in `names`.
 
-    0.0 and -0.0 are equal, but of all functions only a comparison treats them alike.
+    0.0 and -0.0 are equal, but only comparisons treat them alike; other functions may not.
     """
     reads = reads_only(names)
     return lambda part: reads(part) and not any(_distinguishes_zeros(operand) for operand in walk(part))
@@ -48,7 +48,7 @@ def _has_float(type_: pa.DataType) -> bool:
 
 
 def split(predicate: Expression | None, moves: ConjunctTest) -> tuple[Expression | None, Expression | None]:
-    """The conjunction of those conjuncts that move, and that of those that stay."""
+    """The conjunction of the conjuncts that move, and the conjunction of those that stay."""
     parts = conjuncts(predicate)
     return conjunction(part for part in parts if moves(part)), conjunction(part for part in parts if not moves(part))
 

@@ -1,4 +1,4 @@
-"""Expressions over other columns."""
+"""Substitutes expressions for the columns of an expression."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def substitute_range(now_range: NowRange, values: Mapping[str, Expression]) -> N
 
 
 def range_expressions(now_range: NowRange) -> list[Expression]:
-    """The bounds and the condition that a range of Now has."""
+    """The bounds and the condition of a range of Now, without absent ones."""
     return [part for part in (now_range.lower, now_range.upper, now_range.condition) if part is not None]

@@ -1,10 +1,10 @@
-"""The rewrite rules: each returns an equal plan, or None where it does not apply.
+"""The list of rewrite rules. Each rule returns an equal plan, or None if it does not apply.
 
-Equal means the same relation at every instant, with the same columns. Reports may differ: a row in fault that another
-condition removes first is not reported.
+Equal means the same relation at every instant, with the same columns. Reported faults may differ: a row in fault (one
+whose expression has no value) is not reported if another condition removes it first.
 
-A rule is a function, or a row of a table of push-downs; its name is what EXPLAIN prints. A new one costs its file or
-row, its place in RULES and a case in `tests/dsms/optimizer/rules/rule_cases.py`.
+A rule is a function, or a row of a table of push-downs; EXPLAIN prints its name. To add a rule, add its file or row, an
+entry in RULES and a case in `tests/dsms/optimizer/rules/rule_cases.py`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ RULES: tuple[Rule, ...] = (
 )
 #: Applied to the whole plan between rounds of RULES.
 WHOLE_PLAN_RULES: tuple[Rule, ...] = (prune_columns,)
-#: Rules after which rows may come in another order: not applied below nodes whose result depends on that order.
+#: Rules that may change the order of rows. They are not applied below nodes whose result depends on that order.
 REORDERING: frozenset[Rule] = frozenset(
     {
         join_order,

@@ -1,4 +1,4 @@
-"""Groups that are complete at an instant."""
+"""The rule that finds groups which are complete from an instant on."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dsms.optimizer.algebra.column_origin import window_of
 
 
 def bound_group(node: logical.Node) -> logical.Node | None:
-    """γ_K(A) is bounded by the key `window_end`, if that is the end of a window of TS, the instant of an append-only
-    stream, and only σ, π, unnesting and further windows stand between.
+    """γ_K(A) is bounded by the key `window_end`, if that is the end of a window over TS, the instant of an append-only
+    stream, and only σ, π, unnesting and further windows are between.
 
-    A row comes at its TS < window_end and never leaves, so no change of its group is at or after window_end. Not of
-    another column: its values are not instants.
+    A row enters at its TS < window_end and never leaves, so its group does not change at or after window_end. This does
+    not hold for windows over other columns, whose values are not instants of rows.
     """
     match node:
         case logical.GroupBy(keys=keys, bound=None):

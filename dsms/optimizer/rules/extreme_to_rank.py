@@ -1,4 +1,4 @@
-"""Rows compared with the extreme of their group, as rows of rank 1."""
+"""The rule that replaces a comparison of rows with the extreme of their group by a selection of the rows of rank 1."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _BEATEN = {"less": True, "greater": False}
 
 
 def extreme_to_rank(node: logical.Node) -> logical.Node | None:
-    """A ⋈_{k, x ≥ m} γ_{k; m := max(x)}(A) = τ[rank 1 by x descending of each k](σ_{k, x not NULL}(A)), and so with
-    x = m, with min and ≤, and with σ_{x = m} over the left join; A ▷_{k, x < x'} A is the same, if k and x are never
-    NULL.
+    """A ⋈_{k, x ≥ m} γ_{k; m := max(x)}(A) = τ[rank 1 by x descending of each k](σ_{k, x not NULL}(A)).
 
-    If both sides are projections of one plan A, what is computed there is total, all columns of γ are keys, each
-    compared with its own column, or the extreme, and neither k nor x is a float, whose zeros have two signs. Further
-    conditions stay above. A new extreme then costs the rows that enter and leave, not one pair for each row of k.
+    The same holds for x = m, for min with ≤, and for σ_{x = m} over the left join. A ▷_{k, x < x'} A also equals the
+    right side, if k and x are never NULL.
+
+    Conditions: both sides are projections of the same plan A, whose computed outputs are total; each column of γ is the
+    extreme, or a key that is compared with its own column; neither k nor x is a float, because 0.0 equals -0.0. Further
+    conditions stay above. A new extreme then costs only the rows that enter and leave, not a pair for each row of k.
     """
     match node:
         case logical.Join(outer="none", nulls_equal=False):
@@ -45,14 +46,14 @@ def extreme_to_rank(node: logical.Node) -> logical.Node | None:
 
 @dataclass(frozen=True)
 class _Side:
-    """A plan as total expressions over the plan `base`, by column."""
+    """A plan whose columns are total expressions over the plan `base`."""
 
     base: logical.Node
     values: Mapping[str, Expression]
 
 
 def _side(node: logical.Node) -> _Side:
-    """The side with all total projections on top of its base looked through."""
+    """The node as a side; its base is what remains below the total projections on top."""
     values: dict[str, Expression] = {field.name: column(field) for field in schema(node)}
     while isinstance(node, logical.Project) and all(total(output) for _, output in node.outputs):
         below = dict(node.outputs)
@@ -63,7 +64,7 @@ def _side(node: logical.Node) -> _Side:
 
 @dataclass(frozen=True)
 class _Extremes:
-    """γ_{k; m}(A): A is `base`, `keys` and `value` are over its columns, and `names` are the columns that hold m."""
+    """γ_{k; m}(A): A is `base`, `keys` and `value` are expressions over its columns; the columns `names` hold m."""
 
     base: logical.Node
     keys: Mapping[str, Expression]
@@ -98,8 +99,9 @@ def _rank_of_join(
     *,
     padded: bool = False,
 ) -> logical.Node | None:
-    """The join of rows with the extremes of their groups as the rows of rank 1; `on` has the columns of `rows` first.
-    With `padded` every row is in the join, so that only the condition can compare it with its extreme."""
+    """The join of `rows` with the extremes of their groups, rewritten to the rows of rank 1; None if that is not
+    possible. Pairs in `on` have the column of `rows` first. With `padded` the join is a left join, which keeps every
+    row, so only `condition` can compare a row with its extreme."""
     extremes, side = _extremes(groups), _side(rows)
     if extremes is None or side.base != extremes.base:
         return None
@@ -124,14 +126,14 @@ def _rank_of_join(
 def _values_of_groups(
     rows: pa.Schema, keys: Mapping[str, str], extremes: _Extremes, value: str
 ) -> dict[str, Expression]:
-    """The columns of the groups as columns of the rows that have the extreme."""
+    """The columns of the groups as expressions over the rows that have the extreme."""
     names = dict(keys) | dict.fromkeys(extremes.names, value)
     names |= {name: mine for name in extremes.keys for mine in _compared_with_key(name, extremes, keys)}
     return {name: column(rows.field(mine)) for name, mine in names.items()}
 
 
 def _covers(keys: Mapping[str, str], extremes: _Extremes) -> bool:
-    """Whether every key of the groups is compared; a key may have several names."""
+    """Whether every key of the groups is compared. A key may have several names; comparing one of them is enough."""
     return all(any(_compared_with_key(name, extremes, keys)) for name in extremes.keys)
 
 
@@ -149,8 +151,8 @@ def _compared_with_extreme(part: Expression, side: _Side, extremes: _Extremes) -
 
 
 def _comparison(part: Expression, right: frozenset[str]) -> tuple[str, str, str] | None:
-    """A comparison of two columns as (function, left, right), mirrored if need be so that only the second column is in
-    `right`; None for anything else."""
+    """A comparison of two columns as (function, left, right), mirrored if necessary, so that only the second column is
+    in `right`; None for any other expression."""
     match part:
         case Call(function, (Column(first), Column(second))) if function in MIRRORED:
             if second in right and first not in right:
@@ -161,7 +163,7 @@ def _comparison(part: Expression, right: frozenset[str]) -> tuple[str, str, str]
 
 
 def _rank_of_anti_join(node: logical.SemiJoin) -> logical.Node | None:
-    """The rows that no row of their partition beats, as the rows of rank 1."""
+    """An anti-join that keeps the rows that no row of their partition beats, rewritten to the rows of rank 1."""
     left, right = _side(node.left), _side(node.right)
     right_names = frozenset(schema(node.right).names)
     comparison = None if node.residual is None else _comparison(node.residual, right_names)
@@ -178,13 +180,13 @@ def _rank_of_anti_join(node: logical.SemiJoin) -> logical.Node | None:
 
 
 def _has_one_encoding(node: logical.Node, names: list[str]) -> bool:
-    """Whether equal values of the columns are the same values, as they are not for floats: 0.0 and -0.0 are equal."""
+    """Whether equal values of the columns are identical. This does not hold for floats: 0.0 and -0.0 are equal."""
     types = [schema(node).field(name).type for name in names]
     return not any(pa.types.is_floating(type_) or pa.types.is_nested(type_) for type_ in types)
 
 
 def _first_ranks(node: logical.Node, partition: tuple[str, ...], value: str, *, descending: bool) -> logical.Node:
-    """The rows of rank 1 of those without NULL."""
+    """The rows of rank 1 among those without NULL in `partition` and `value`."""
     columns = [schema(node).field(name) for name in dict.fromkeys((*partition, value))]
     known = conjunction(call("is_not_null", column(field)) for field in columns if field.nullable)
     return logical.TopK(filtered(node, known), partition, (SortKey(value, descending),), 1, method="rank")

@@ -1,8 +1,8 @@
-"""Push-downs of filters: the table of the nodes that a filter passes through.
+"""Push-downs of filters: the table of the nodes below which a filter can be moved.
 
-In its texts a and b are relations, p and q predicates, f the outputs of a projection and k columns; an expression is
-total if no row can be in fault for it (`conjuncts.total`). A filter passes with those of its conjuncts that meet the
-condition; the others stay above.
+In the texts of the table, a and b are relations, p and q predicates, f the outputs of a projection and k columns. An
+expression is total if it has a value on every row (`conjuncts.total`). Only the conjuncts of a filter that meet the
+condition are moved; the others stay above.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LEMMA = "PIPES lemma 10.2; CQL section 7.2"
 def _into_first_input(
     moves: Callable[[_Passed], ConjunctTest],
 ) -> Callable[[logical.Filter, _Passed], logical.Node | None]:
-    """The rewrite of σ_{p∧q}(Θ(A, …)) to σ_q(Θ(σ_p(A), …)), where p are the conjuncts that move."""
+    """The rewrite of σ_{p∧q}(Θ(A, …)) to σ_q(Θ(σ_p(A), …)), where p is the conjunction of the conjuncts that move."""
 
     def rewrite(node: logical.Filter, passed: _Passed) -> logical.Node | None:
         moving, staying = split(node.predicate, moves(passed))
@@ -94,7 +94,7 @@ def _into_operands(node: logical.Filter, operation: logical.SetOperation) -> log
 
 
 def _over_branch(predicate: Expression, names: list[str], branch: logical.Node) -> Expression:
-    """A predicate over `names` as one over the columns at the same places of another input."""
+    """A predicate over `names`, rewritten over the columns of another input that are at the same positions."""
     columns = zip(names, schema(branch), strict=True)
     return substitute(predicate, {name: column(field) for name, field in columns})
 

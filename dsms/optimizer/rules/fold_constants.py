@@ -1,4 +1,4 @@
-"""Constant expressions, computed once."""
+"""The rule that computes constant expressions at planning time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _FOLDED_TYPES = (
 
 
 def fold_constants(node: logical.Node) -> logical.Node | None:
-    """σ_{x > 10 * 60}(A) = σ_{x > 600}(A), and so for projections and joins: a query that computes a constant gets the
-    plan of one that writes it, so that both are one plan, or members of one family.
+    """σ_{x > 10 * 60}(A) = σ_{x > 600}(A), and the same for projections and joins. A query that computes a constant
+    gets the plan of a query that contains the result, so that both share a plan, or belong to one family.
 
-    A computation without a value stays: every row that evaluates `1 / 0` is in fault. So does one that makes a value of
-    more than `LONGEST_CONSTANT` bytes on its way: planning is never expensive.
+    An expression without a value is not folded: every row that evaluates `1 / 0` is in fault. Nor is an expression
+    whose evaluation makes a value of more than `LONGEST_CONSTANT` bytes, so that planning stays cheap.
     """
     match node:
         case logical.Filter(_, predicate):

@@ -1,4 +1,5 @@
-"""Conditions on joins, moved to where they cost less: equalities to the keys, those on one side below the join."""
+"""Rules that move join conditions to where they cost less: equalities to the keys, conditions on one side below the
+join."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ Pair = tuple[str, str]
 
 
 def equality_to_key(node: logical.Node) -> logical.Node | None:
-    """σ_{a=b}(A × B) = A ⋈_{a=b} B, if a and b are columns of one type that is no float.
+    """σ_{a=b}(A × B) = A ⋈_{a=b} B, if a and b are columns of the same type, which is not a float.
 
-    NULL equals nothing, so the join must not take NULLs for equal. 0.0 and -0.0 are equal and have two encodings.
-    PIPES lemma 10.2; CQL section 7.2.
+    NULL equals nothing in a = b, so the join must not have keys with `nulls_equal`. Floats are excluded because 0.0 and
+    -0.0 are equal and have two encodings. PIPES lemma 10.2; CQL section 7.2.
     """
     match node:
         case logical.Filter(logical.Join() as join, predicate) if join.outer == "none" and _nulls_differ(join):
@@ -59,10 +60,11 @@ def _equal_columns(part: Expression, left: pa.Schema, right: pa.Schema) -> Pair 
 
 
 def residual_through_join(node: logical.Node) -> logical.Node | None:
-    """A ⋈_{p∧q} B = σ_p(A) ⋈_q B, if p is total and reads A alone; of an outer join, if A is the padded side.
+    """A ⋈_{p∧q} B = σ_p(A) ⋈_q B, if p is total and reads only A; for an outer join, also only if A is the padded side.
 
-    A row of the preserved side for which its own condition fails stays, padded. The right side of a semi- and of an
-    anti-join is like a padded side; the left side only that of a semi-join. PIPES lemma 10.2; CQL section 7.2.
+    A row of the preserved side that fails a condition stays in the result, padded, so the condition cannot move to that
+    side. Conditions can move to both sides of a semi-join, but only to the right side of an anti-join.
+    PIPES lemma 10.2; CQL section 7.2.
     """
     if not isinstance(node, logical.Join | logical.SemiJoin) or node.residual is None:
         return None
@@ -75,7 +77,7 @@ def residual_through_join(node: logical.Node) -> logical.Node | None:
 
 
 def _may_filter(node: logical.Join | logical.SemiJoin) -> tuple[bool, bool]:
-    """Whether a condition on the left side may become a filter of that side, and whether one on the right side may."""
+    """Whether a condition on the left side may become a filter of that side, and the same for the right side."""
     if isinstance(node, logical.SemiJoin):
         return not node.anti, True
     return node.outer in ("none", "right"), node.outer in ("none", "left")

@@ -1,4 +1,4 @@
-"""The order of joins."""
+"""The rule that orders inner joins by estimated sizes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST_INPUTS = 16
 def join_order(node: logical.Node) -> logical.Node | None:
     """(A ⋈ B) ⋈ C = π(A ⋈ (B ⋈ C)) in any order, if all joins are inner. PIPES rule 10.4.
 
-    The order is greedy: first the input with the fewest estimated rows of those that an equality names; then always, of
-    the inputs that an equality connects with those before, one that is joined by its key, else the one with the fewest
-    rows. Ties go by the order as written, so a plan in this order stays.
+    The order is greedy. First comes the input with the fewest estimated rows among those that occur in an equality.
+    Each next input is one that an equality connects with those before it; inputs that are joined by their key are
+    preferred, then those with fewer rows. Ties are broken by the written order, so a plan already in this order stays.
     """
     if not isinstance(node, logical.Join) or (tree := reorderable(node)) is None:
         return None
@@ -26,7 +26,8 @@ def join_order(node: logical.Node) -> logical.Node | None:
 
 
 def reorderable(node: logical.Join) -> JoinTree | None:
-    """The tree of inner joins with `node` on top, if it has other orders; None: it has none, or has too many inputs."""
+    """The tree of inner joins with `node` on top; None if it has fewer than three inputs, more than `_MOST_INPUTS`, or
+    inputs with equal column names."""
     tree = join_tree(node)
     several = node.outer == "none" and 2 < len(tree.leaves) <= _MOST_INPUTS
     return tree if several and _names_are_distinct(tree) else None
@@ -56,7 +57,7 @@ def _has_equality(tree: JoinTree, names: set[str]) -> bool:
 
 
 def _connection(tree: JoinTree, at: int, joined: set[str], names: set[str]) -> tuple[bool, bool]:
-    """Whether an input lacks a connection with what is joined already, and whether it lacks one by its key."""
+    """Whether the input lacks an equality with the inputs joined so far, and whether its key is not fully compared."""
     pairs = (oriented(pair, joined, names) for pair in tree.pairs)
     compared = {pair[1] for pair in pairs if pair is not None}
     key = keys(tree.leaves[at])

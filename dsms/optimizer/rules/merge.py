@@ -1,4 +1,4 @@
-"""Neighbouring operators of one kind, merged into one."""
+"""Rules that merge adjacent operators of the same kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from operators.expressions import Call, Column, Expression, call, walk
 def merge_filters(node: logical.Node) -> logical.Node | None:
     """σ_q(σ_p(A)) = σ_{p∧q}(A), if p is total.
 
-    Where q can be in fault, a NULL of p must hide that: there p becomes `p IS TRUE`. PIPES lemma 10.2; CQL section 7.2.
+    If q is not total, p becomes `p IS TRUE`, so that q causes no fault on rows where p is NULL.
+    PIPES lemma 10.2; CQL section 7.2.
     """
     match node:
         case logical.Filter(logical.Filter(below, inner), outer) if total(inner):
@@ -29,10 +30,10 @@ def _both(first: Expression, second: Expression) -> Expression:
 
 
 def merge_projects(node: logical.Node) -> logical.Node | None:
-    """π_f(π_g(A)) = π_{f∘g}(A), if the outputs of g that f does not read are total and f reads no computed output of g
-    twice.
+    """π_f(π_g(A)) = π_{f∘g}(A), if f reads no computed output of g twice, and each output of g is total or is itself an
+    output of f.
 
-    An output of g that can be in fault must be read where its fault is not hidden: as an output of f itself.
+    An output of g that is not total must be an output of f, because inside an expression its fault could be hidden.
     PIPES lemma 10.2; CQL section 7.2.
     """
     match node:
@@ -50,9 +51,9 @@ def _can_merge(outer: tuple[tuple[str, Expression], ...], inner: dict[str, Expre
 
 
 def union_of_windows(node: logical.Node) -> logical.Node | None:
-    """ω_w(S1) ⊎ ω_w(S2) = ω_w(S1 ⊎ S2), if the windows are equal, slides too. PIPES rule 10.10.
+    """ω_w(S1) ⊎ ω_w(S2) = ω_w(S1 ⊎ S2), if the windows have equal lengths and slides. PIPES rule 10.10.
 
-    Not for count windows: one window would count the rows of both streams.
+    Not for row windows, because a single window would count the rows of both streams.
     """
     match node:
         case logical.Union(branches):

@@ -1,4 +1,4 @@
-"""A normal form of predicates, so that equivalent ones are equal."""
+"""The rule that brings predicates into a normal form, so that some equivalent ones become equal."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _SYMMETRIC = ("equal", "not_equal")
 
 
 def order_conjuncts(node: logical.Node) -> logical.Node | None:
-    """σ_{p∧q}(A) = σ_{q∧p}(A), and so for joins; `1 < x` is `x > 1`: plans that differ in this alone become equal, and
-    run once.
+    """σ_{p∧q}(A) = σ_{q∧p}(A), and the same for joins; `1 < x` becomes `x > 1`. Plans that differ only in this become
+    equal, and run once.
 
-    If p and q are total: otherwise the first fault of a row would be another. PIPES chapter 10, common subexpressions.
+    p and q must be total; otherwise the first fault of a row could be a different one. PIPES chapter 10, common
+    subexpressions.
     """
     if isinstance(node, logical.Filter):
         ordered = _ordered(node.predicate)
@@ -38,7 +39,7 @@ def _ordered(predicate: Expression) -> Expression:
 
 
 def _mirrored(part: Expression) -> Expression:
-    """A comparison with its literal on the right; an equality of two other expressions in the order of their texts."""
+    """A comparison with its literal on the right; the operands of an (in)equality without one are ordered by text."""
     match part:
         case Call(name, (left, right)) if name in _MIRRORED and _rank(left) > _rank(right):
             if isinstance(left, Literal) or name in _SYMMETRIC:

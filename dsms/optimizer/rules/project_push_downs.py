@@ -1,7 +1,7 @@
-"""Push-downs of projections: the table of the nodes that a projection passes through.
+"""Push-downs of projections: the table of the nodes below which a projection can be moved.
 
-In its texts a is a relation, f the outputs of the projection and k columns; f is total if no row can be in fault for it
-(`conjuncts.total`).
+In the texts of the table, a is a relation, f the outputs of the projection and k columns. f is total if it has values
+on every row (`conjuncts.total`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Removing columns that nothing reads."""
+"""The rule that removes columns that no operator reads."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ Names = frozenset[str]
 
 
 def prune_columns(node: logical.Node) -> logical.Node | None:
-    """Θ(A) = Θ(π_C(A)) for joins, groups and unions, where C are the columns that Θ and the nodes above it read; done
-    for the whole plan at once, from the top. PIPES lemma 10.2; CQL section 7.2.
+    """Θ(A) = Θ(π_C(A)) for joins, groups and unions, where C are the columns that Θ and the nodes above it read.
+    Applied to the whole plan at once, from the top. PIPES lemma 10.2; CQL section 7.2.
 
-    If the removed columns are total, and no key that a key of the result is made of is lost. All columns of a relation
-    are read by δ, −, ∩, streams of relations and TS of views, and by top-k, OVER and sums of floats over rows that
-    change: a row that changes only in a column that nothing reads would otherwise keep its age.
+    The removed columns must be total, and keys from which a key of the result derives are kept. δ, −, ∩, streams of
+    relations and TS of views read all columns of their input. So do top-k, OVER and sums of floats over rows that
+    change: otherwise a row that changes only in a removed column would keep its time of arrival.
     """
     pruned = _pruned(node, frozenset(schema(node).names), keyed=bool(keys(node)))
     return None if pruned is node else pruned
 
 
 def _pruned(node: logical.Node, names: Collection[str], *, keyed: bool) -> logical.Node:
-    """The node with at least the columns `names`, in the node's order; if `keyed`, also with those of its key."""
+    """The node with at least the columns `names`, in the node's order; if `keyed`, also with the columns of its key."""
     return _prune(node, _needed(node, names, keyed=keyed), keyed and bool(keys(node)))
 
 
 def _narrow(node: logical.Node, names: Collection[str], *, keyed: bool) -> logical.Node:
-    """As `_pruned`, but without any other column: the input of a node with state."""
+    """Like `_pruned`, but without any other column: for the input of a node with state."""
     needed = _needed(node, names, keyed=keyed)
     return keep_columns(_pruned(node, needed, keyed=keyed), needed)
 
@@ -56,7 +56,7 @@ def _union(name_sets: Iterable[Collection[str]]) -> Names:
 
 @singledispatch
 def _prune(node: logical.Node, names: Names, keyed: bool) -> logical.Node:
-    """A node that reads all columns."""
+    """By default, a node reads all columns of its inputs."""
     return with_inputs(node, tuple(_pruned(below, schema(below).names, keyed=True) for below in inputs(node)))
 
 
@@ -132,7 +132,8 @@ def _(node: logical.SemiJoin, names: Names, keyed: bool) -> logical.Node:
 
 @_prune.register
 def _(node: logical.AsofJoin, names: Names, keyed: bool) -> logical.Node:
-    """Ties are broken by all columns of the right side, unless its key is among those compared: then there are none."""
+    """Ties are broken by all columns of the right side, so all are read, unless the compared columns contain its key:
+    then there are no ties."""
     compared = {node.right_time, *(theirs for _, theirs in node.on)}
     key = keys(node.right)
     read = names | compared if key and set(key) <= compared else schema(node.right).names

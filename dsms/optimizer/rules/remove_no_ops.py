@@ -1,4 +1,4 @@
-"""Operators that change nothing."""
+"""Rules that remove operators without effect."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def remove_identity_project(node: logical.Node) -> logical.Node | None:
 
 
 def remove_unbounded_window(node: logical.Node) -> logical.Node | None:
-    """ω_∞(S) = S, without a slide: the relation of a stream is all of its rows so far. CQL section 6.1.1.
+    """ω_∞(S) = S, without a slide: the relation of a stream contains all of its rows so far. CQL section 6.1.1.
 
-    This takes the place of PIPES rule 10.7, ω_1(S) ≐ S: the streams of PIPES are relations of single instants, ours are
-    rows that stay. What shortens them to single instants is [Now]: see `stream_of_now_window`.
+    This replaces PIPES rule 10.7, ω_1(S) ≐ S: in PIPES the rows of a stream are valid for a single instant, here they
+    stay. [Now] shortens them to a single instant: see `stream_of_now_window`.
     """
     match node:
         case logical.TimeWindow(below, None, 1):

@@ -1,4 +1,4 @@
-"""Semi-joins as cheaper semi-joins and as joins."""
+"""Rules that replace semi-joins by cheaper semi-joins or by joins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsms.optimizer.algebra.column_projections import order_columns
 
 
 def semi_join_of_distinct(node: logical.Node) -> logical.Node | None:
-    """A ⋉ δ(B) = A ⋉ B and A ▷ δ(B) = A ▷ B: how many partners a row has makes no difference.
+    """A ⋉ δ(B) = A ⋉ B and A ▷ δ(B) = A ▷ B, because the number of partners of a row makes no difference.
 
     CQL section 7.2; PIPES lemma 10.2.
     """
@@ -22,10 +22,10 @@ def semi_join_of_distinct(node: logical.Node) -> logical.Node | None:
 
 
 def semi_join_to_join(node: logical.Node) -> logical.Node | None:
-    """A ⋉ B = π_A(A ⋈ B), if a key of B is among the compared columns and no name of A is one of B.
+    """A ⋉ B = π_A(A ⋈ B), if the compared columns contain a key of B, and A and B have no column name in common.
 
-    Each row of A then has at most one partner, so multiplicities stay. The join needs no distinct keys.
-    CQL section 7.2.
+    Each row of A then has at most one partner, so multiplicities stay. Unlike the semi-join, the join does not need the
+    distinct keys of B. CQL section 7.2.
     """
     match node:
         case logical.SemiJoin(left, right, on, residual, False, nulls_equal) if _has_one_partner(node):

@@ -1,4 +1,4 @@
-"""Streams of relations that are the stream which the relation was made of."""
+"""Rules that remove the conversion of a stream to a relation and back."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from operators.sync.sync_points import Periodic
 
 
 def stream_of_now_window(node: logical.Node) -> logical.Node | None:
-    """Rstream(π(σ(S[Now]))) = π(σ(S)), if Rstream has every instant and only filters and projections stand between.
+    """Rstream(π(σ(S[Now]))) = π(σ(S)), if Rstream has every instant and only filters and projections are between.
 
-    CQL section 7.2.1 read from right to left with Istream(S[Unbounded]) = S; PIPES rule 10.7. Not below a join: a row
-    of S also meets partners that come later. Not over constants: they are there at instants at which nothing arrives.
+    CQL section 7.2.1 read from right to left with Istream(S[Unbounded]) = S; PIPES rule 10.7. Not across a join,
+    because without the window a row of S also joins with partners that arrive later. Not over constants, because they
+    are in the relation also at instants at which no row arrives.
     """
     match node:
         case logical.ToStream(below, "rstream", points) if points in (None, Periodic(1)):

@@ -1,4 +1,4 @@
-"""Synchronisations: merged, and moved above or below other operators."""
+"""Rules that merge synchronisations, and move them above or below other operators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsms.optimizer.algebra.arrival_order import aggregates_depend_on_arrival
 from dsms.optimizer.algebra.conjuncts import total
 from operators.sync.sync_points import Periodic
 
-#: Common periods with more points than this are not compared.
+#: Periodic points are not compared if their common period has more points than this.
 _MOST_POINTS = 100_000
 
 
@@ -23,7 +23,8 @@ def sync_of_sync(node: logical.Node) -> logical.Node | None:
 
 
 def is_subset(points: Periodic | logical.Node, finer: Periodic | logical.Node) -> bool:
-    """Whether every one of `points` is one of `finer`; False where that is not known, as for very long periods."""
+    """Whether every one of `points` is one of `finer`; False if that is not known, for example for very long
+    periods."""
     if not isinstance(points, Periodic) or not isinstance(finer, Periodic):
         return fingerprint(points) == fingerprint(finer)
     if len(points.residues) * finer.period > _MOST_POINTS:
@@ -37,8 +38,8 @@ def is_subset(points: Periodic | logical.Node, finer: Periodic | logical.Node) -
 def sync_above(node: logical.Node) -> logical.Node | None:
     """Θ(ℜ_Sync(A)) = ℜ_Sync(Θ(A)) for σ_p and π_f that are total, and ℜ_Sync(A) ⊎ ℜ_Sync(B) = ℜ_Sync(A ⊎ B).
 
-    One regulator stands for several with equal points, and sees fewer and smaller rows. Total, because Θ would see rows
-    that no point sees. SyncSQL corollaries 2 and 3.
+    One regulator (the operator of ℜ_Sync) replaces several with equal points, and gets fewer and smaller rows. Θ must
+    be total, because it is then also evaluated on rows that exist only between points. SyncSQL corollaries 2 and 3.
     """
     match node:
         case logical.Filter(logical.Sync(below, points), predicate) if total(predicate):
@@ -58,17 +59,18 @@ def _one_regulator(regulators: list[logical.Sync]) -> logical.Node | None:
 
 
 def sync_below(node: logical.Node) -> logical.Node | None:
-    """ℜ_Sync(Θ(A)) = Θ(ℜ_Sync(A)) for γ_K, δ and ⋈, also through σ and π in between that are total.
+    """ℜ_Sync(Θ(A)) = Θ(ℜ_Sync(A)) for γ_K, δ and ⋈, also across total σ and π in between.
 
-    Θ then works once a point: the changes between two points collapse before it. γ needs keys: without any there is a
-    row even before the first point. Not where Θ depends on when or in what order rows came, as float sums do, and not
-    where a group is bounded in time. SyncSQL corollaries 2 and 3, from right to left.
+    Θ then works once for each point, because the changes between two points are consolidated before it. γ needs keys:
+    without keys it has a row even before the first point. Not if Θ depends on when or in what order rows arrived, as
+    sums of floats do, and not if a group is bounded in time. SyncSQL corollaries 2 and 3, from right to left.
     """
     return _push(node, node.input) if isinstance(node, logical.Sync) else None
 
 
 def _push(sync: logical.Sync, node: logical.Node) -> logical.Node | None:
-    """The node with the synchronisation below it, or below the operator that it stands on."""
+    """The node with the synchronisation moved below it, or, for σ and π, below the operator under it; None if that is
+    not possible."""
     match node:
         case logical.Filter(below, predicate) if total(predicate):
             return _over(node, _push(sync, below))

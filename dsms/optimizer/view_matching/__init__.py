@@ -1,4 +1,4 @@
-"""View matching: a new query is answered over a running one that contains it (SyncSQL section 5)."""
+"""View matching: computes a new query from the rows of a running one that contains it (SyncSQL section 5)."""
 
 from dsms.optimizer.view_matching.match import Answer, answered_over, match_digests
 

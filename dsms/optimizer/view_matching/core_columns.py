@@ -1,4 +1,4 @@
-"""Expressions over the outputs of a plan instead of over the columns of its core."""
+"""Rewrites expressions over the columns of a core (see `skinned_form`) to expressions over the outputs of a plan."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def output_columns(outputs: Mapping[str, Expression]) -> OutputColumns:
 
 
 def over(expression: Expression, columns: OutputColumns) -> Expression | None:
-    """The expression over output columns; None if it reads something that no column holds. A constant that is an
-    argument stays one, as functions such as IN and LIKE take nothing else.
+    """The expression over output columns; None if it reads a column of the core that no output holds. A constant
+    argument stays a constant, because functions such as IN and LIKE require one.
 
     >>> import pyarrow as pa
     >>> from operators.expressions import call, to_sql
@@ -43,7 +43,7 @@ def over(expression: Expression, columns: OutputColumns) -> Expression | None:
 
 
 def all_over(expressions: Collection[Expression], columns: OutputColumns) -> list[Expression] | None:
-    """All expressions over output columns; None if one of them cannot be."""
+    """All expressions over output columns; None if one of them cannot be rewritten."""
     rewritten = [over(expression, columns) for expression in expressions]
     complete = [expression for expression in rewritten if expression is not None]
     return complete if len(complete) == len(rewritten) else None

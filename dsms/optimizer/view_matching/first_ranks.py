@@ -1,4 +1,4 @@
-"""The first ranks from more of them: a top-k over the rows of one that has no column for the rank."""
+"""Computes a top-k from the rows of a larger top-k that has no column for the rank."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from operators.expressions import Column, Expression, walk
 def first_of(
     node: logical.Node, wanted: SkinnedForm, more: logical.Node, available: SkinnedForm
 ) -> logical.Node | None:
-    """`node` over the rows of `more`, which has the same core; None if these are not two top-k of which the second has
-    all of the first ranks, or columns are missing."""
+    """`node` over the rows of `more`, which has the same core. None unless both are top-k nodes and `more` has all rows
+    that `node` needs, from rank 1 on, with all columns."""
     if not (isinstance(node, logical.TopK) and isinstance(more, logical.TopK)) or more.offset:
         return None
     rest = remaining(wanted.conditions, available.conditions)

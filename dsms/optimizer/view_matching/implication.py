@@ -1,9 +1,9 @@
-"""Whether one predicate implies another: decided by evaluating both on finitely many representative rows.
+"""Decides whether one predicate implies another, by evaluating both on finitely many representative rows.
 
-A predicate that compares an expression with constants has one value everywhere between two neighbouring constants. So
-it is enough to try, for every expression that is compared, the constants and one value of each segment between them,
-and TRUE, FALSE and NULL for every condition of another kind. Expressions are taken as independent of each other; that
-can miss an implication, but never find a wrong one.
+A predicate that compares an expression with constants has the same value everywhere between two neighbouring constants.
+So it is enough to try, for every compared expression, the constants and one value of each segment between them, and
+TRUE, FALSE and NULL for every other kind of condition. Expressions are treated as independent of each other; this can
+miss an implication, but never finds a wrong one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from operators.expressions.arrow_types import polars_type
 _CONNECTIVES = frozenset({"and", "or", "not"})
 _COMPARED = frozenset({*MIRRORED, "not_equal", "in", "distinct", "not_distinct"})
 _TESTED = frozenset({"is_null", "is_not_null"})
-#: With more combinations of values than this, an implication is not decided.
+#: If there are more combinations of values than this, `implies` returns False without a decision.
 _MOST_POINTS = 20_000
 
 
 def implies(given: Collection[Expression], wanted: Expression) -> bool:
-    """Whether `wanted` is TRUE on every row on which all of `given` are; False also if that is not decided.
+    """Whether `wanted` is TRUE on every row on which all of `given` are TRUE; also False if that cannot be decided.
 
     All predicates must be total.
 
@@ -55,8 +55,8 @@ def implies(given: Collection[Expression], wanted: Expression) -> bool:
 
 
 def remaining(wanted: frozenset[Expression], available: frozenset[Expression]) -> frozenset[Expression] | None:
-    """The conditions of `wanted` that are still to be tested on rows that satisfy `available`; None if rows that
-    satisfy `wanted` may be missing there."""
+    """The conditions of `wanted` that remain to be tested on rows that satisfy `available`; None if `available` may
+    exclude rows that satisfy `wanted`."""
     if not all(implies(wanted, condition) for condition in available):
         return None
     return frozenset(condition for condition in wanted if not implies(available, condition))
@@ -64,7 +64,8 @@ def remaining(wanted: frozenset[Expression], available: frozenset[Expression]) -
 
 @dataclass
 class _Subjects:
-    """The expressions that predicates test, each as a column, with the constants and prefixes it is compared with."""
+    """The expressions that predicates test ("subjects"), each replaced by a column, with the constants and prefixes
+    that it is compared with."""
 
     columns: dict[Expression, Column] = field(default_factory=dict)
     constants: dict[Expression, set[Hashable]] = field(default_factory=dict)
@@ -108,7 +109,8 @@ class _Subjects:
         return self.columns[subject]
 
     def points(self) -> pl.DataFrame | None:
-        """All combinations of representative values; None if there are too many, or a type has none."""
+        """All combinations of representative values; None if there are too many, or if a type has no representative
+        values."""
         values = [self._values(subject) for subject in self.columns]
         known = [of_subject for of_subject in values if of_subject is not None]
         if len(known) < len(values) or math.prod(map(len, known)) > _MOST_POINTS:
@@ -122,7 +124,7 @@ class _Subjects:
 
 
 def _known(constant: Expression) -> bool:
-    """Whether planning computes a constant: it has a value, which is not large."""
+    """Whether planning can compute a constant expression: it has a value, and its evaluation is not too large."""
     return isinstance(constant, Literal) or _computed(constant)[1][0] is None
 
 

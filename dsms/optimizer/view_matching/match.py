@@ -1,4 +1,4 @@
-"""Answering a plan, or parts of it, over plans that contain it (SyncSQL section 5.2)."""
+"""Rewrites a plan, or parts of it, to be computed from plans that contain it (SyncSQL section 5.2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STATEFUL = (logical.Join, logical.SemiJoin, logical.GroupBy, logical.Distinct, 
 
 @dataclass(frozen=True)
 class Answer:
-    """A plan, and the views that it was answered over, by their places in the list of views."""
+    """A rewritten plan, and the views that it is computed from, by index in the list of views."""
 
     node: logical.Node
     views: frozenset[int] = frozenset()
@@ -46,8 +46,8 @@ class _Candidate:
 
 
 def match_digests(node: logical.Node) -> frozenset[str]:
-    """Digests of the data of a plan's stateful parts: of two plans without a common digest none can be answered over
-    the other."""
+    """Digests of the data of a plan's stateful parts. If two plans have no digest in common, neither can be computed
+    from the other."""
     parts = list(_stateful_parts(node))
     groups = (part for part in parts if isinstance(part, logical.GroupBy))
     grouped = [digest("groups", skinned_form(group.input).data) for group in groups]
@@ -55,10 +55,11 @@ def match_digests(node: logical.Node) -> frozenset[str]:
 
 
 def answered_over(node: logical.Node, views: Sequence[logical.Node]) -> Answer:
-    """The plan over parts of the plans of `views`, which must be optimised as well: it then shares their operators.
+    """The optimised plan, rewritten over parts of the plans of `views`, so that it shares their operators. The plans of
+    `views` must be optimised, too.
 
-    The relation is the same at every instant. Records of one instant may come in another order, which is fixed when the
-    query is registered: so nothing is matched below a node that depends on the order of rows.
+    The relation is the same at every instant. Records of one instant may arrive in another order, which is fixed when
+    the query is registered. So nothing is matched below a node that depends on the order of rows.
     """
     candidates = [_Candidate(at, part) for at, view in enumerate(views) for part in _stateful_parts(view)]
     candidates.sort(key=lambda candidate: -len(candidate.skinned_form.conditions))
@@ -66,12 +67,12 @@ def answered_over(node: logical.Node, views: Sequence[logical.Node]) -> Answer:
 
 
 def _stateful_parts(node: logical.Node) -> Iterator[logical.Node]:
-    """The parts of a plan that hold state, which is what sharing saves."""
+    """The parts of a plan that hold state; sharing them saves the state."""
     return (part for part in walk(node) if any(isinstance(below, _STATEFUL) for below in walk(part)))
 
 
 def _answer(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer:
-    """The node over candidates; those that it equals are shared without any rewriting."""
+    """The node over candidates. A node that equals a candidate is shared without rewriting."""
     by_arrival = depends_on_arrival(node) and not ranks_by_values(node)
     if by_arrival or any(node == candidate.node for candidate in candidates):
         return Answer(node)
@@ -84,8 +85,8 @@ def _answer(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer:
 
 
 def _answer_whole(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer | None:
-    """The node over the first candidate that contains it: those with the most conditions, which have the fewest rows,
-    come first."""
+    """The node over the first candidate that contains it. Candidates with the most conditions come first, because they
+    have the fewest rows."""
     wanted = skinned_form(node)
     for candidate in candidates:
         plan = _over_candidate(node, wanted, candidate)
@@ -103,8 +104,8 @@ def _over_candidate(node: logical.Node, wanted: SkinnedForm, candidate: _Candida
 
 
 def _selection(wanted: SkinnedForm, candidate: _Candidate) -> logical.Node | None:
-    """A plan as its remaining conditions and its outputs over the columns of a candidate with the same core, at its own
-    points; None if the candidate lacks rows, columns or points."""
+    """The wanted plan as a filter with the remaining conditions and a projection over a candidate with the same core,
+    at the wanted points; None if the candidate lacks rows, columns or points."""
     available = candidate.skinned_form
     rest = remaining(wanted.conditions, available.conditions)
     columns = output_columns(available.outputs)
@@ -120,8 +121,8 @@ def _selection(wanted: SkinnedForm, candidate: _Candidate) -> logical.Node | Non
 
 
 def _at_points(rows: logical.Node, wanted: SkinnedForm, available: SkinnedForm) -> logical.Node | None:
-    """The rows, which are synchronised at the points of `available`, at those of `wanted`; None if some of these are
-    not available."""
+    """The rows, which are synchronised at the points of `available`, synchronised at those of `wanted`; None if some
+    wanted points are not available."""
     if fingerprint(wanted.points) == fingerprint(available.points):
         return rows
     if wanted.points is None or (available.points is not None and not is_subset(wanted.points, available.points)):

@@ -1,4 +1,4 @@
-"""Representative values: constants cut the values of a type into segments, and each segment has one here."""
+"""Representative values: constants divide the values of a type into segments; this file gives a value of each."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SURROGATES = range(0xD800, 0xE000)
 def representatives(
     type_: pa.DataType, constants: Iterable[Hashable], prefixes: Iterable[str] = ()
 ) -> set[Hashable] | None:
-    """NULL, and a value of every segment that comparisons with the constants and prefixes distinguish: a predicate over
-    these comparisons that holds for the representatives holds for all values. None for a type for whose values no
-    neighbours are known.
+    """NULL, and a value of every segment that comparisons with the constants and prefixes distinguish. A predicate over
+    these comparisons that holds for all representatives holds for all values. None for a type for whose values the
+    neighbours are not known.
 
     >>> sorted(value for value in representatives(pa.int64(), [3, 5]) if value is not None)
     [2, 3, 4, 5, 6]
@@ -36,8 +36,9 @@ def representatives(
 
 
 def _neighbours(type_: pa.DataType) -> Callable[[Any], Iterable[Hashable]] | None:
-    """The function from a value to itself with the nearest values on both sides; for floats also with the least and the
-    greatest, for strings with the least."""
+    """The function that maps a value to itself and its nearest values on both sides. For floats it adds the least and
+    the greatest value and NaN; for strings it gives the least string, the value and the next greater one. None if the
+    type has no such function."""
     if pa.types.is_boolean(type_):
         return lambda _: (False, True)
     if pa.types.is_integer(type_):
@@ -67,21 +68,21 @@ def _near_decimals(value: decimal.Decimal, scale: int) -> tuple[decimal.Decimal,
 
 
 def _near_dates(value: datetime.date, unit: datetime.timedelta) -> Iterable[datetime.date]:
-    """A value and its neighbours; the first and the last value of the type have one neighbour."""
+    """A value and its neighbours; the first and the last value of the type have only one neighbour."""
     for distance in (-unit, 0 * unit, unit):
         with contextlib.suppress(OverflowError):
             yield value + distance
 
 
 def _any(type_: pa.DataType) -> Hashable:
-    """Some value, for an expression that is only tested for NULL."""
+    """An arbitrary value, for an expression that is only tested for NULL."""
     calendar = pa.types.is_date(type_) or pa.types.is_timestamp(type_)
     value: Hashable = pa.scalar("2000-01-01" if calendar else "0").cast(type_).as_py()
     return value
 
 
 def _after_all(prefix: str) -> str | None:
-    """The least string above all that begin with `prefix`; None if there is none: "ac" for "ab"."""
+    """The least string above all strings that begin with `prefix`, such as "ac" for "ab"; None if there is none."""
     for at in reversed(range(len(prefix))):
         following = ord(prefix[at]) + 1
         if following <= _LAST_CHARACTER:
@@ -90,7 +91,7 @@ def _after_all(prefix: str) -> str | None:
 
 
 def _fits(value: Hashable, type_: pa.DataType) -> bool:
-    """Whether a value is one of the type: a neighbour of the greatest is not."""
+    """Whether a value belongs to the type; a neighbour of the greatest value may not."""
     try:
         pa.scalar(value, type_)
     except (pa.ArrowException, OverflowError):

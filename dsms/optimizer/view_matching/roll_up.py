@@ -1,4 +1,4 @@
-"""Groups from finer groups: γ_K(A) over γ_L(A), where the keys K are among L or computed from them."""
+"""Computes groups from finer groups: γ_K(A) over γ_L(A), where the keys K are among L or computed from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COMBINED_BY = {
     "bool_and": "bool_and",
     "bool_or": "bool_or",
 }
-#: Integers and decimals up to these widths have no sums that overflow.
+#: Sums of integers and decimals up to these widths do not overflow.
 _SAFE_BITS, _SAFE_DIGITS = 32, 27
 _ZERO = Literal(0, pa.int64())
 
@@ -57,8 +57,8 @@ def _can_combine(part: Aggregate, finer: logical.GroupBy) -> bool:
 
 
 def _cannot_overflow(type_: pa.DataType) -> bool:
-    """Whether no sum of a finer group can be out of range if that of the whole is not: with negative values a part can
-    be larger than the whole, but it takes 2^31 rows of the greatest value."""
+    """Whether no sum of a finer group can be out of range if the sum of the whole group is not. With negative values a
+    part can be larger than the whole, but for these types an overflow takes 2^31 rows of the greatest value."""
     if pa.types.is_integer(type_):
         return bool(type_.bit_width <= _SAFE_BITS)
     return isinstance(type_, pa.Decimal128Type) and type_.precision <= _SAFE_DIGITS
@@ -67,7 +67,7 @@ def _cannot_overflow(type_: pa.DataType) -> bool:
 def _combined(
     wanted: logical.GroupBy, rows: logical.Node, keys: list[tuple[str, Expression]], parts: list[Aggregate]
 ) -> logical.Node:
-    """The groups of `wanted` over the rows of finer groups; each of `parts` is an aggregate of theirs."""
+    """The groups of `wanted` over the rows of finer groups; `parts` are the aggregates of the finer groups."""
     pairs = list(zip(wanted.aggregates, parts, strict=True))
     values = [(aggregate.name, Column(part.name, part.type, part.nullable)) for aggregate, part in pairs]
     aggregates = tuple(
@@ -80,7 +80,7 @@ def _combined(
 
 
 def _result(aggregate: Aggregate) -> tuple[str, Expression]:
-    """The combined aggregate; a count over no finer group is 0, whereas a sum of counts is NULL."""
+    """The combined aggregate. A count is the sum of finer counts, but over no finer group it is 0 and not NULL."""
     combined = Column(aggregate.name, aggregate.type)
     if aggregate.function in ("count", "count_if"):
         return aggregate.name, call("coalesce", combined, _ZERO)

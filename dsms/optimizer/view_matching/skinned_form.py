@@ -1,8 +1,9 @@
-"""The skinned form of a plan (SyncSQL section 5.1): data, which is a core with conditions on it, and time.
+"""The canonical form of a plan, which SyncSQL section 5.1 calls its skinned form, for comparing plans.
 
-σ, total π and synchronisation are pulled up above the operators that allow it. What is left is the core: the operators
-that hold state, over columns whose names are derived from what they hold, whatever the query calls them. Two plans with
-the same core differ in conditions, columns and points only.
+The form has a data part, a core with conditions on it, and a time part, the points of synchronisation. σ, total π and
+synchronisation are pulled up above the operators that allow it. The core remains: the operators that hold state, over
+columns whose names are derived from their contents, not from the names in the query. Two plans with the same core
+differ only in conditions, output columns and points.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from operators.sync.sync_points import Periodic
 
 Points = Periodic | logical.Node | None
 Conditions = frozenset[Expression]
-#: The name of the rank in a core of rows with their ranks.
+#: The name of the rank column in the core of a top-k.
 RANK = "#rank"
 _SYMMETRIC = {**MIRRORED, "not_equal": "not_equal"}
 
 
 @dataclass(frozen=True)
 class SkinnedForm:
-    """The rows of the join of `cores` for which all `conditions` are TRUE, as `outputs`, at `points` (None: at every
-    instant)."""
+    """A canonical form: `outputs` over the rows of the join of `cores` for which all `conditions` are TRUE, at `points`
+    (None: at every instant)."""
 
     cores: frozenset[str]
     outputs: dict[str, Expression]
@@ -43,12 +44,12 @@ class SkinnedForm:
 
     @property
     def data(self) -> str:
-        """The name of the relation that conditions and outputs are over."""
+        """The name of the relation over which conditions and outputs are evaluated."""
         return digest(self.cores)
 
 
 def digest(*parts: object) -> str:
-    """A short name for a sequence of parts, the same for equal parts alone.
+    """A short name for a sequence of parts, which is the same only for equal parts.
 
     >>> digest("a", 1) == digest("a", 1) != digest("a1")
     True
@@ -58,7 +59,7 @@ def digest(*parts: object) -> str:
 
 @singledispatch
 def skinned_form(node: logical.Node) -> SkinnedForm:
-    """The skinned form of an optimised plan. A node above which nothing can be pulled is a core by itself."""
+    """The canonical form of an optimised plan. A node above which nothing can be pulled up is a core by itself."""
     return _leaf(node)
 
 
@@ -93,7 +94,7 @@ def _(node: logical.Sync) -> SkinnedForm:
 
 @skinned_form.register
 def _(node: logical.Join) -> SkinnedForm:
-    """Inner joins: corollary 3, if both sides have the same points."""
+    """Pulls up the conditions and points of an inner join if both sides have the same points (SyncSQL corollary 3)."""
     if node.outer == "left":
         return _form_of_left_side(node)
     left, right = skinned_form(node.left), skinned_form(node.right)
@@ -107,9 +108,10 @@ def _(node: logical.Join) -> SkinnedForm:
 
 
 def _unified(joined: SkinnedForm, equalities: Conditions) -> SkinnedForm:
-    """The form in which one of two equal columns stands for both, except for floats: 0.0 and -0.0 are equal but differ.
+    """The form in which each column is replaced by a column that it equals. Floats are excluded, because 0.0 and -0.0
+    are equal but not identical.
 
-    The equalities a = b and b = c, in this order, replace b by a and c by a.
+    For example, the equalities a = b and b = c, in this order, replace b by a and c by a.
     """
     substitutes: dict[str, Expression] = {}
     for equality in sorted(equalities, key=fingerprint):
@@ -126,8 +128,8 @@ def _unified(joined: SkinnedForm, equalities: Conditions) -> SkinnedForm:
 
 @skinned_form.register(logical.SemiJoin)
 def _form_of_left_side(node: logical.SemiJoin | logical.Join) -> SkinnedForm:
-    """Semi-joins and left outer joins: conditions on the left side can be pulled up, because each row of that side has
-    its result independently of the others."""
+    """Pulls up the conditions on the left side of a semi-join or left outer join. This is possible because the result
+    for a row of that side does not depend on the other rows of that side."""
     left = skinned_form(node.left)
     if left.points is not None:
         return _leaf(node)
@@ -159,7 +161,7 @@ def _(node: logical.Distinct) -> SkinnedForm:
 
 @skinned_form.register
 def _(node: logical.GroupBy) -> SkinnedForm:
-    """Corollary 2 for γ; σ on its keys can be pulled up."""
+    """Pulls up conditions on the keys, and the points (SyncSQL corollary 2 for γ)."""
     below = skinned_form(node.input)
     if not node.keys or (below.points is not None and (aggregates_depend_on_arrival(node) or node.bound is not None)):
         return _leaf(node)
@@ -177,8 +179,8 @@ def _(node: logical.GroupBy) -> SkinnedForm:
 
 @skinned_form.register
 def _(node: logical.TopK) -> SkinnedForm:
-    """All rows with their ranks, of which a top-k has those whose ranks are among the first; σ on the partition can be
-    pulled up too. Ties by arrival cannot: they are as the rows below came."""
+    """The core is all rows with their ranks; the limits of the top-k become conditions on the rank, and conditions on
+    the partition are pulled up. A top-k that breaks ties by arrival is a core by itself."""
     below = skinned_form(node.input)
     if below.points is not None or not ranks_by_values(node):
         return _leaf(node)
@@ -199,7 +201,7 @@ def _ranks(node: logical.TopK, rank: Column) -> Conditions:
 
 
 def signature(aggregate: Aggregate, outputs: Mapping[str, Expression]) -> str:
-    """What an aggregate computes, whatever the query calls it and its arguments."""
+    """Identifies what an aggregate computes, independent of the names of the aggregate and its arguments."""
     arguments = [outputs[name] for name in aggregate.arguments]
     chosen = outputs[aggregate.filter] if aggregate.filter else None
     order = [(outputs[key.column], key.descending, key.nulls_last) for key in aggregate.order_by]
@@ -207,7 +209,7 @@ def signature(aggregate: Aggregate, outputs: Mapping[str, Expression]) -> str:
 
 
 def _split(below: SkinnedForm, keys: Mapping[str, Expression]) -> tuple[Conditions, Conditions]:
-    """The conditions that hold for all rows of a group or for none, and the others."""
+    """The conditions that hold for all rows of a group or for none of them, and the other conditions."""
     same_on_groups = same_on_equal_rows({key.name for key in keys.values() if isinstance(key, Column)})
     above = frozenset(filter(same_on_groups, below.conditions))
     return above, below.conditions - above
@@ -216,7 +218,7 @@ def _split(below: SkinnedForm, keys: Mapping[str, Expression]) -> tuple[Conditio
 def _regrouped(
     keys: Mapping[str, Expression], above: Conditions, name: str
 ) -> tuple[dict[str, Expression], Conditions]:
-    """Keys as columns of a core of this name, and the conditions on them."""
+    """The keys as columns of the core `name`, and the conditions `above` over these columns."""
     columns = {key: Column(f"{name}.{digest(key)}", key.type, key.nullable) for key in keys.values()}
     renamed = {key.name: new for key, new in columns.items() if isinstance(key, Column)}
     outputs: dict[str, Expression] = {key_name: columns[key] for key_name, key in keys.items()}
@@ -224,7 +226,7 @@ def _regrouped(
 
 
 def _in_core(below: SkinnedForm, name: str) -> SkinnedForm:
-    """The form with all its columns as columns of another core."""
+    """The form with all its columns renamed to columns of the core `name`."""
     parts = (part for expression in (*below.outputs.values(), *below.conditions) for part in walk(expression))
     columns = {part.name: replace(part, name=f"{name}.{part.name}") for part in parts if isinstance(part, Column)}
     outputs = {key: substitute(output, columns) for key, output in below.outputs.items()}
@@ -241,7 +243,7 @@ def _conditions(predicate: Expression | None, outputs: Mapping[str, Expression])
 
 
 def _in_name_order(condition: Expression) -> Expression:
-    """A comparison of two columns in the order of their names."""
+    """A comparison of two columns, with its operands in the order of their names."""
     match condition:
         case Call(name, (Column(left), Column(right))) if name in _SYMMETRIC and left > right:
             return replace(condition, function=_SYMMETRIC[name], arguments=condition.arguments[::-1])

@@ -1,2 +1,2 @@
-"""The cost model of PIPES (Krämer's thesis, chapter 22): what streams between operators look like, and what operators
-keep in state, derived from a few measured numbers."""
+"""The cost model of PIPES (Krämer's thesis, chapter 22): estimates the streams between operators and the state of
+operators from a few measured numbers."""

@@ -1,8 +1,8 @@
-"""The characteristics of a stream of elements with validity, and how each operator of PIPES changes them (Krämer's
-thesis, section 22.2; the numbers of formulas are the thesis's).
+"""The characteristics of a stream of elements with validity, and the formulas for how each operator of PIPES changes
+them (Krämer's thesis, section 22.2; formulas have the numbers of the thesis).
 
-They are averages at a steady state. Values and times are taken to be independent, groups and distinct rows to be
-uniform.
+The characteristics are averages in a steady state. Values and times are assumed to be independent, groups and distinct
+rows to be uniform.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-#: With so many copies alive a row is always present, as far as floating-point numbers can tell.
+#: With this many copies alive, a row is always present within the precision of floating-point numbers.
 _MOST_COPIES = 50.0
 
 
 @dataclass(frozen=True, slots=True)
 class Characteristics:
-    """A stream in which an element starts every `gap` instants and is valid for `length` instants on average, all
-    instants being multiples of `granule`.
+    """A stream in which, on average, an element starts every `gap` instants and is valid for `length` instants. All
+    instants are multiples of `granule`.
 
     >>> stream = Characteristics(gap=10, length=100)
     >>> stream.rate, stream.alive
@@ -43,7 +43,7 @@ class Characteristics:
 
 
 def filtered(stream: Characteristics, selectivity: float) -> Characteristics:
-    """A filter that a fraction `selectivity` of the elements pass (22.1).
+    """A filter that passes a fraction `selectivity` of the elements (22.1).
 
     >>> filtered(Characteristics(10, 100), 0.25)
     Characteristics(gap=40.0, length=100, granule=1.0)
@@ -64,7 +64,7 @@ def united(*streams: Characteristics) -> Characteristics:
 
 
 def joined(left: Characteristics, right: Characteristics, selectivity: float = 1.0) -> Characteristics:
-    """The pairs that overlap in time, of which a fraction is selected (22.4; 22.22 for the rate).
+    """A join: a fraction `selectivity` of the pairs that overlap in time (22.4; 22.22 for the rate).
 
     >>> joined(Characteristics(10, 500), Characteristics(20, 300))
     Characteristics(gap=0.25, length=187.5, granule=1.0)
@@ -77,7 +77,7 @@ def joined(left: Characteristics, right: Characteristics, selectivity: float = 1
 
 
 def without_duplicates(stream: Characteristics, distinct: float) -> Characteristics:
-    """Duplicate elimination over so many distinct rows (22.5).
+    """Duplicate elimination over `distinct` distinct rows (22.5).
 
     >>> [without_duplicates(Characteristics(10, 1000), distinct).length for distinct in (50, 200)]
     [500, 1000]
@@ -88,8 +88,8 @@ def without_duplicates(stream: Characteristics, distinct: float) -> Characterist
 def aggregated(stream: Characteristics) -> Characteristics:
     """One aggregate over the whole stream: a new value at every instant at which an element starts or ends (22.6).
 
-    The expected number of different instants follows from Cardenas' formula. Starts that are as far apart as `length`
-    or farther leave the stream as it is.
+    The expected number of distinct instants follows from Cardenas' formula. If `gap` is at least `length`, the stream
+    is unchanged.
 
     >>> [round(aggregated(Characteristics(10, 1000, granule)).gap, 5) for granule in (1, 20)]
     [5.51416, 20.35806]
@@ -103,8 +103,7 @@ def aggregated(stream: Characteristics) -> Characteristics:
 
 
 def grouped(stream: Characteristics, groups: float) -> Characteristics:
-    """An aggregate for each of so many groups (22.7): each group is a stream whose gap is the groups' number times as
-    long.
+    """An aggregate for each of `groups` groups (22.7). Each group is a stream whose gap is `groups` times as long.
 
     >>> result = grouped(Characteristics(1, 1000), 20)
     >>> round(result.gap, 6), round(result.length, 5)
@@ -115,7 +114,7 @@ def grouped(stream: Characteristics, groups: float) -> Characteristics:
 
 
 def split(stream: Characteristics, length: float) -> Characteristics:
-    """Each element cut into pieces of at most `length` (22.8).
+    """Cuts each element into pieces of at most `length` (22.8).
 
     >>> split(Characteristics(10, 100), 10)
     Characteristics(gap=1.0, length=10, granule=1.0)
@@ -126,7 +125,7 @@ def split(stream: Characteristics, length: float) -> Characteristics:
 
 
 def coarsened(stream: Characteristics, granule: float) -> Characteristics:
-    """Both ends rounded up to a coarser granule; an element that then is empty is dropped (22.9).
+    """Rounds both ends of each element up to a coarser granule, and drops elements that become empty (22.9).
 
     >>> coarsened(Characteristics(10, 20), 100), coarsened(Characteristics(10, 200), 100)
     (Characteristics(gap=50.0, length=100, granule=100), Characteristics(gap=10, length=200, granule=100))
@@ -137,7 +136,7 @@ def coarsened(stream: Characteristics, granule: float) -> Characteristics:
 
 
 def time_windowed(stream: Characteristics, length: float, slide: float = 1.0) -> Characteristics:
-    """A window of the last `length` instants that moves by `slide` (22.10; with a slide as 22.9).
+    """A window of the last `length` instants that moves by `slide` (22.10; a slide acts as in 22.9).
 
     >>> time_windowed(Characteristics(10, 1), 60)
     Characteristics(gap=10, length=60, granule=1.0)
@@ -146,7 +145,7 @@ def time_windowed(stream: Characteristics, length: float, slide: float = 1.0) ->
 
 
 def row_windowed(stream: Characteristics, rows: float, partitions: float = 1.0) -> Characteristics:
-    """A window of the last `rows` elements of each of so many partitions (22.11, 22.12).
+    """A window of the last `rows` elements of each of `partitions` partitions (22.11, 22.12).
 
     >>> row_windowed(Characteristics(10, 1), 50).length, row_windowed(Characteristics(10, 1), 50, 4).length
     (500.0, 2000)
@@ -155,8 +154,9 @@ def row_windowed(stream: Characteristics, rows: float, partitions: float = 1.0) 
 
 
 def changing_groups(stream: Characteristics, groups: float) -> Characteristics:
-    """As `grouped`, without its jump where a group has one element at a time: with Poisson arrivals a group is empty
-    for a part e^-x of the time, x being its elements that are alive, and then the next one replaces no result.
+    """Like `grouped`, but without its discontinuity where a group has one element at a time. With Poisson arrivals a
+    group is empty for a fraction e^-x of the time, where x is the number of its elements that are alive; then the next
+    element replaces no result.
 
     >>> dense, sparse = Characteristics(1, 1000), Characteristics(1, 10)
     >>> round(changing_groups(dense, 20).gap, 4), round(grouped(dense, 20).gap, 4)
@@ -172,7 +172,7 @@ def changing_groups(stream: Characteristics, groups: float) -> Characteristics:
 
 
 def distinct_rows(alive: float, present: float) -> float:
-    """How many different rows there are, if so many of them are present among so many that are alive: the n with
+    """The number n of distinct rows, if `present` of them occur among `alive` elements that are alive: the n with
     n (1 - e^(-alive / n)) = present.
 
     >>> stream = Characteristics(1, 100)
@@ -189,8 +189,8 @@ def distinct_rows(alive: float, present: float) -> float:
 
 
 def pending_ends(stream: Characteristics) -> float:
-    """The different instants at which the elements that are alive end, as Cardenas expects them: the partial aggregates
-    that PIPES keeps (22.30).
+    """The expected number of distinct instants at which the elements that are alive end, by Cardenas' formula. This is
+    the number of partial aggregates that PIPES keeps (22.30).
 
     >>> round(pending_ends(Characteristics(10, 1000)), 4), round(pending_ends(Characteristics(10, 1000, 20)), 4)
     (95.2079, 43.369)
@@ -201,8 +201,8 @@ def pending_ends(stream: Characteristics) -> float:
 
 
 def kept_by_join(left: Characteristics, right: Characteristics) -> float:
-    """The elements in the state of a join: those that are alive, and on average half of those that come to one side
-    until an element of the other side removes what has ended (22.21, in elements instead of bytes).
+    """The elements in the state of a join: those that are alive, and on average half of those that arrive on one side
+    until an element of the other side removes ended ones (22.21, in elements instead of bytes).
 
     >>> kept_by_join(Characteristics(10, 500), Characteristics(20, 300))
     66.25
@@ -211,10 +211,10 @@ def kept_by_join(left: Characteristics, right: Characteristics) -> float:
 
 
 def present(stream: Characteristics, distinct: float) -> Characteristics:
-    """The times at which each of so many distinct rows occurs at least once: duplicate elimination whose results are
-    coalesced, as this engine's are. PIPES has no formula for coalescing; with Poisson arrivals the time for which a
-    row is present is the busy period of a queue with unlimited servers (M/D/∞), on average `gap · distinct · (e^x - 1)`
-    instants, x being the copies of a row that are alive.
+    """Duplicate elimination over `distinct` distinct rows with coalesced results, as in this engine: an element is a
+    period in which a row occurs at least once. PIPES has no formula for coalescing. With Poisson arrivals the period is
+    the busy period of a queue with unlimited servers (M/D/∞), on average `gap · distinct · (e^x - 1)` instants, where x
+    is the number of copies of a row that are alive.
 
     >>> often, seldom = present(Characteristics(1, 1000), 100), present(Characteristics(1, 1000), 1e6)
     >>> round(often.alive, 2), round(seldom.alive, 2), round(seldom.length, 2)
@@ -226,7 +226,7 @@ def present(stream: Characteristics, distinct: float) -> Characteristics:
 
 
 def hit(stream: Characteristics, boundaries: float) -> float:
-    """The probability that an instant is one of so many boundaries, which are spread over `length`.
+    """The probability that an instant is one of `boundaries` boundaries, which are spread over `length`.
 
     >>> hit(Characteristics(1, 4, granule=2), 1), hit(Characteristics(1, 1), 3)
     (0.5, 1.0)

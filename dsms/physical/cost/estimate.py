@@ -1,4 +1,4 @@
-"""The expected flows and state of all vertices of a dataflow, in one pass from the sources up."""
+"""Estimates the flows and the state of all vertices of a dataflow, in one pass from the sources up."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dsms.physical.cost.flow import Expected, Flow, Known
 from dsms.physical.cost.operator_models import model
 from dsms.physical.dataflow import Dataflow
 
-#: The instants of a second, which are milliseconds unless a source numbers its records otherwise.
+#: The instants per second if instants are milliseconds; a source may count in another unit.
 USUAL_SPEED = 1000.0
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What was measured: vertices by their keys, the seconds that a row takes by kind of operator, and the instants
-    that pass in a second."""
+    """Measurements: of vertices, by their keys; the seconds of work for a row, by kind of operator; and the instants
+    that pass per second."""
 
     vertices: Mapping[str, Known] = field(default_factory=dict)
     seconds_a_row: Mapping[str, float] = field(default_factory=dict)
@@ -25,12 +25,12 @@ class Statistics:
 
 
 def estimated(flow: Dataflow, statistics: Statistics) -> tuple[Expected | None, ...]:
-    """The expected output and state of each vertex; None above a source of which nothing is known."""
+    """The expected output and state of each vertex; None above a source without measurements."""
     return tuple(estimated_of(flow, range(len(flow.vertices)), statistics.vertices).values())
 
 
 def estimated_of(flow: Dataflow, vertices: Iterable[int], measured: Mapping[str, Known]) -> dict[int, Expected | None]:
-    """As `estimated`, of some vertices, with all that are below them, in ascending order."""
+    """Like `estimated`, for the given vertices, which are in ascending order and include all vertices below them."""
     expected: dict[int, Expected | None] = {}
     for at in vertices:
         vertex, known = flow.vertices[at], measured.get(flow.keys[at], Known())
@@ -44,7 +44,7 @@ def estimated_of(flow: Dataflow, vertices: Iterable[int], measured: Mapping[str,
 
 
 def _read(known: Known) -> Expected | None:
-    """The rows of a source, which last."""
+    """The flow of a source, whose rows do not end; None without a measured gap."""
     if not known.gap:
         return None
     age = known.gap * max(known.rows, 1)

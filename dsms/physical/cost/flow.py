@@ -1,4 +1,4 @@
-"""The flow of rows between two operators of a dataflow: a stream of elements, and how the engine represents them."""
+"""The flow of rows between two operators of a dataflow: a stream of elements, and their representation as rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from dsms.physical.cost.characteristics import Characteristics
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Elements of a stream as rows. The end of an element is a row of its own after operators that give `changes`. What
-    is `lasting` has not ended so far. There has been input for `age` instants, so nothing is longer.
+    """The elements of a stream as rows.
+
+    With `changes`, the end of an element is a row of its own (a retraction). With `lasting`, no element has ended so
+    far. `age` is for how many instants there has been input; no element is longer.
 
     >>> Flow(Characteristics(10, 100), age=1e6, changes=True).rows
     0.2
@@ -24,7 +26,7 @@ class Flow:
 
     @property
     def rows_an_element(self) -> int:
-        """The rows of one element."""
+        """The number of rows of one element."""
         return 2 if self.changes and not self.lasting else 1
 
     @property
@@ -37,31 +39,36 @@ class Flow:
         return replace(self, stream=replace(stream, length=min(stream.length, self.age)))
 
     def ending(self, stream: Characteristics, *, changes: bool) -> Flow:
-        """A stream whose elements end, if it has been there for long enough."""
+        """A stream whose elements end, in this representation; no element is longer than the age."""
         return replace(self, changes=changes, lasting=False).of(stream)
 
     def forever(self) -> Flow:
-        """The same starts without ends."""
+        """The flow with the same starts of elements, but without ends."""
         return replace(self, stream=replace(self.stream, length=self.age), changes=False, lasting=True)
 
 
 class Known(NamedTuple):
-    """What was measured of a vertex: rows out per row in, the rows of its state, and of a source the instants between
-    two rows and the number of its rows; of a window with a range of sizes the fraction of it to look at, and of a join
-    the different keys that each side holds, or the part of the pairs that pass, which takes the place of rows out per
-    row in where windows differ from those that were measured."""
+    """Measurements of a vertex."""
 
+    #: Rows out per row in.
     selectivity: float | None = None
+    #: The rows of its state.
     state_rows: int = 0
+    #: Of a source: the instants between two rows, and the number of its rows.
     gap: float | None = None
     rows: int = 0
+    #: Of a window with a range of sizes: the fraction of the range to assume.
     fraction: float = 1.0
+    #: Of a join: the number of distinct keys that each side holds.
     keys: tuple[float, ...] = ()
+    #: Of a join: the fraction of the pairs that pass. It replaces `selectivity` if windows differ from the measured
+    #: ones.
     passing: float | None = None
 
 
 class Expected(NamedTuple):
-    """The output of an operator, and the rows that it keeps; of a join the part of the pairs that pass."""
+    """The expected output of an operator, the rows that it keeps, and for a join the fraction of the pairs that
+    pass."""
 
     flow: Flow
     state_rows: float = 0.0

@@ -1,10 +1,10 @@
-"""The cheapest orders of a query's joins by what was measured of those that run.
+"""Chooses the cheapest orders of a query's joins, from measurements of its running joins.
 
-The selectivity of a join that does not run is estimated as usual: of two sides that are compared in a class of equal
-columns, the one with fewer different values has none that the other has not, so two rows are equal with one over the
-greater number. How many values there are is measured where joins keep them. By how much what was measured of a join
-differs from this estimate, as values are not equally frequent or only some occur on both sides, is taken to follow
-from the input that it adds.
+The selectivity of a join that does not run is estimated by the usual containment assumption. Of two sides compared in
+a class of equal columns, all values of the side with fewer distinct values also occur on the other side. So two rows
+match with probability 1 / (the greater number of distinct values). Numbers of distinct values are measured in the state
+of joins. A measured join may have more or fewer pairs than this estimate, because values are not equally frequent, or
+only some occur on both sides. The deviation is attributed to the input that the join adds.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from dsms.physical.cost.flow import Known
 from dsms.physical.dataflow import Dataflow
 from dsms.physical.fragment_plan import Planned, add_result
 
-#: Of more inputs only the orders that begin with the cheapest pair and always add the cheapest input are compared.
+#: Up to this number of inputs all orders are compared. With more inputs the order is greedy: it begins with the
+#: cheapest pair and always adds the cheapest input.
 _MOST_COMPARED = 7
 
 
 class Choice(NamedTuple):
-    """Orders of the joins of a query, and the rows an instant that pass through its joins in them and as they are."""
+    """Orders of the joins of a query, and the rows per instant that pass through its joins: in these orders (`cost`)
+    and in the current ones (`present`)."""
 
     orders: JoinOrders
     cost: float
@@ -43,7 +45,7 @@ class Choice(NamedTuple):
 
     @property
     def gain(self) -> float:
-        """How many times fewer rows it takes.
+        """By what factor these orders reduce the rows.
 
         >>> Choice(((1, 0, 2),), 2.0, 6.0).gain
         3.0
@@ -52,8 +54,8 @@ class Choice(NamedTuple):
 
 
 def cheapest_orders(query: Planned, statistics: Statistics) -> Choice | None:
-    """The cheapest orders of the joins of a query as it runs; None if too little was measured of it, or if there is
-    nothing to choose."""
+    """The cheapest orders of the joins of a running query; None if too little was measured, or if it has no joins that
+    can be reordered."""
     trees = list(tops_of_joins(query.optimized))
     orders = query.join_orders or tuple(tuple(range(len(tree.leaves))) for _, tree in trees)
     if not trees or [len(order) for order in orders] != [len(tree.leaves) for _, tree in trees]:
@@ -75,10 +77,10 @@ class _Best(NamedTuple):
 
 @dataclass(frozen=True)
 class _Measured:
-    """What was measured of the nodes of a plan, by fingerprint: their streams, if they have run."""
+    """Measurements of the nodes of a plan that have run, by the fingerprint of the node."""
 
     streams: Mapping[str, Characteristics]
-    #: The different keys on each side of a join.
+    #: The number of distinct keys on each side of a join.
     keys: Mapping[str, tuple[float, ...]]
 
     @staticmethod
@@ -94,7 +96,7 @@ class _Measured:
         return self.streams.get(fingerprint(node))
 
     def side_keys(self, node: logical.Node) -> tuple[float, ...]:
-        """The different keys on each side of a join, or nothing."""
+        """The number of distinct keys on each side of a join; () if it was not measured."""
         return self.keys.get(fingerprint(node), ())
 
 
@@ -107,7 +109,7 @@ def _lowered(query: Planned) -> tuple[Dataflow, Mapping[str, int]]:
 
 
 def _keys(at: int, flow: Dataflow, statistics: Statistics) -> tuple[float, ...]:
-    """What was measured of the vertex of a join, above which there may be those of its conditions."""
+    """The measured keys of a join. `at` is the vertex of the join or of a condition above it."""
     while flow.vertices[at].inputs and not (known := statistics.vertices.get(flow.keys[at], Known())).keys:
         at = flow.vertices[at].inputs[0].vertex
     return known.keys if flow.vertices[at].inputs else ()
@@ -115,8 +117,8 @@ def _keys(at: int, flow: Dataflow, statistics: Statistics) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class _Joined:
-    """A part of a tree that is joined: its inputs by number, their stream, the values that each class of equal columns
-    can have in it, and the rows that passed through its joins."""
+    """The join of some inputs of a tree: the inputs by number, the joined stream, the number of values of each class of
+    equal columns in it, and the rows per instant that pass through its joins."""
 
     inputs: tuple[int, ...]
     stream: Characteristics
@@ -126,8 +128,8 @@ class _Joined:
 
 @dataclass
 class _Tree:
-    """A tree with the streams of its inputs, the number of values of each class of equal columns in each input, and by
-    how much more or fewer pairs an input has than these let expect."""
+    """A tree of joins with the streams of its inputs, the number of values of each class of equal columns in each
+    input, and for each input the factor between measured pairs and the pairs that these numbers predict."""
 
     streams: list[Characteristics]
     classes: list[frozenset[str]]
@@ -136,11 +138,11 @@ class _Tree:
     factors: dict[int, float] = field(default_factory=dict)
 
     def classes_of(self, at: int) -> set[int]:
-        """The classes with columns of an input."""
+        """The classes that contain columns of an input, by number."""
         return {number for number, class_ in enumerate(self.classes) if not class_.isdisjoint(self.names[at])}
 
     def leaf(self, at: int) -> _Joined:
-        """An input alone."""
+        """A single input."""
         return _Joined((at,), self.streams[at], {number: self.values[at][number] for number in self.classes_of(at)})
 
     def joined(self, left: _Joined, right: _Joined) -> _Joined | None:
@@ -157,18 +159,19 @@ class _Tree:
         return _Joined((*left.inputs, *right.inputs), stream, values, left.cost + right.cost + rows)
 
     def _selectivity(self, left: _Joined, right: _Joined, common: Collection[int]) -> float:
-        """One over the greater numbers of values, times the factor of the inputs that are added."""
+        """The product of 1 / (greater number of values) over the common classes, times the factor of the added
+        inputs."""
         expected = math.prod(1 / max(left.values[number], right.values[number]) for number in common)
         added = [self.factors.get(side.inputs[0], 1.0) for side in (left, right) if len(side.inputs) == 1]
         return min(expected * math.prod(added) ** (1 / max(len(added), 1)), 1.0)
 
 
-#: How a tree is joined: an input, or two parts.
+#: The shape in which a tree is joined: an input by number, or a pair of shapes.
 _Shape = int | tuple["_Shape", "_Shape"]
 
 
 def _cheapest(top: logical.Node, tree: JoinTree, measured: _Measured) -> _Best | None:
-    """The cheapest order of a tree's inputs by number; None if it is not known."""
+    """The cheapest order of a tree's inputs, by number; None if too little was measured."""
     streams = [measured.stream(leaf) for leaf in tree.leaves]
     known = [stream for stream in streams if stream is not None]
     if len(known) < len(streams):
@@ -189,7 +192,8 @@ def _cheapest(top: logical.Node, tree: JoinTree, measured: _Measured) -> _Best |
 
 
 def _observed(node: logical.Node, places: Mapping[int, int], tree: _Tree, measured: _Measured) -> _Shape | None:
-    """How a node is joined; notes what follows from its measured joins for the values of its inputs."""
+    """The shape of a node; None if too little was measured. Stores in `tree` the numbers of values and the factors that
+    follow from its measured joins."""
     if id(node) in places:
         return places[id(node)]
     below = inputs(node)
@@ -208,7 +212,8 @@ def _observed(node: logical.Node, places: Mapping[int, int], tree: _Tree, measur
 
 
 def _note(sides: list[list[int]], counts: list[float], factor: float, tree: _Tree) -> None:
-    """Notes the values of the inputs on each side of a measured join, and the factor of those that are a side alone."""
+    """Stores the numbers of values of the inputs on each side of a measured join, and the factor of an input that is a
+    side by itself."""
     common = _classes(sides[0], tree) & _classes(sides[1], tree)
     if not common:
         return
@@ -221,7 +226,7 @@ def _note(sides: list[list[int]], counts: list[float], factor: float, tree: _Tre
 
 
 def _values(keys: float, stream: Characteristics) -> float:
-    """How many values there are, of which a stream has so many at an instant."""
+    """The number of distinct values that a stream can have, if `keys` distinct values occur at an instant."""
     return pipes.distinct_rows(max(stream.alive, keys), keys) if keys >= 1 else 1.0
 
 
@@ -244,8 +249,8 @@ def _as_it_is(shape: _Shape, tree: _Tree) -> _Joined | None:
 
 
 def _orders(tree: _Tree) -> Iterator[_Joined]:
-    """The inputs joined one after the other, in all orders in which a class of columns connects each with those before
-    it, or in the cheapest ones."""
+    """The inputs joined one after another, in all orders in which a class of columns connects each input with those
+    before it; for many inputs only in a greedy order."""
     leaves = [tree.leaf(at) for at in range(len(tree.streams))]
     parts = [pair for at, leaf in enumerate(leaves) for other in leaves[at + 1 :] if (pair := tree.joined(leaf, other))]
     if len(leaves) > _MOST_COMPARED:
@@ -262,8 +267,8 @@ def _orders(tree: _Tree) -> Iterator[_Joined]:
 
 
 def _kept(parts: list[_Joined], *, several: bool) -> list[_Joined]:
-    """Of the parts with the same inputs the cheapest: the streams of the others are about the same. Or the cheapest of
-    all."""
+    """The cheapest of the parts with the same inputs, whose streams are about the same; or, unless `several`, only the
+    cheapest of all."""
     cheapest: dict[frozenset[int], _Joined] = {}
     for part in sorted(parts, key=lambda part: part.cost):
         cheapest.setdefault(frozenset(part.inputs), part)

@@ -1,4 +1,4 @@
-"""What a query is expected to take, before it runs: for EXPLAIN."""
+"""The expected load of a query before it runs, for EXPLAIN."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from dsms.physical.cost.flow import Expected
 from dsms.physical.dataflow import Dataflow
 from dsms.physical.lane import Lane
 
-#: The seconds that a row is assumed to take in a kind of operator that has not run yet.
+#: The assumed seconds of work for a row in a kind of operator that has not run yet.
 _SECONDS_A_ROW = 1e-6
-#: The bytes of an element beside its columns, those of a column of varying length, and those of its hash.
+#: The bytes of an element in addition to its columns, including its hash; the assumed bytes of a column of variable
+#: length.
 _ELEMENT_BYTES, _TEXT_BYTES = 40, 24
 _UNKNOWN = "expected: unknown until records of all its sources were read by some query"
 
 
 def expected_load(lane: Lane, statistics: Statistics) -> list[str]:
-    """The expected results, state and processor time of the first query of a lane, and what of them is its own, as the
-    others share the rest. Nothing if no source was ever measured.
+    """Lines with the expected results, state and processor time of the first query of a lane, and with the part of
+    these that it does not share with the other queries. Empty if no source was ever measured.
 
-    The law: they are sums over the query's vertices of `estimated`, and what is shared is counted for each query.
+    The law: the numbers are sums of `estimated` over the query's vertices; shared vertices are counted for each query.
     """
     if not any(known.gap for known in statistics.vertices.values()):
         return []
@@ -41,20 +42,20 @@ def expected_load(lane: Lane, statistics: Statistics) -> list[str]:
 
 
 class _Load:
-    """The load of some vertices of a lane, as text."""
+    """Describes the load of some vertices of a lane as text."""
 
     def __init__(self, flow: Dataflow, statistics: Statistics, expected: Sequence[Expected | None]) -> None:
         self._flow, self._statistics, self._expected = flow, statistics, expected
 
     def of(self, vertices: Collection[int]) -> str:
-        """Rows and bytes of state, and the part of a core."""
+        """Rows and bytes of state, and the percentage of a core."""
         rows = [vertex.state_rows if (vertex := self._expected[at]) else 0.0 for at in vertices]
         size = sum(bytes_of_state(self._flow, at, count) for at, count in zip(vertices, rows, strict=True))
         busy = sum(map(self._busy, vertices))
         return f"{sum(rows):.3g} rows of state, {written_bytes(size)}; {100 * busy:.3g} % of a core"
 
     def _busy(self, at: int) -> float:
-        """Seconds a second: those of the rows that come in; for a source those that it reads."""
+        """Busy seconds per second, for the rows of the inputs; for a source, for the rows that it reads."""
         vertex = self._flow.vertices[at]
         feeds = [feed.vertex for feed in vertex.inputs] or [at]
         rows = sum(below.flow.rows for feed in feeds if (below := self._expected[feed]))
@@ -64,8 +65,8 @@ class _Load:
 
 
 def bytes_of_state(flow: Dataflow, at: int, rows: float) -> float:
-    """The bytes of so many rows of a vertex's state: what an operator keeps are rows of its inputs, or is about as
-    large."""
+    """The bytes of `rows` rows of a vertex's state. An operator keeps rows of its inputs, or rows of about the same
+    size."""
     vertex = flow.vertices[at]
     schemas = [flow.vertices[feed.vertex].schema for feed in vertex.inputs] or [vertex.schema]
     return rows * sum(map(_row_bytes, schemas)) / len(schemas)

@@ -1,7 +1,7 @@
-"""What each operator makes of its inputs: the formulas of `characteristics` for the engine's operators.
+"""Estimates the output and the state of each of the engine's operators by the formulas of `characteristics`.
 
-An operator without a model of its own leaves its first input as it is, and keeps what is alive of all inputs if it has
-state. What was measured of it replaces what is assumed.
+An operator without a model of its own is assumed to pass on its first input, and, if it has state, to keep the elements
+of all inputs that are alive. Measurements replace assumptions.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from operators.windows.ranged_window import RangedWindow
 from operators.windows.row_window import RowWindow
 from operators.windows.time_window import TimeWindow
 
-#: What is assumed of an operator that has not run: the part of the rows that a filter lets pass, the rows with
-#: different keys of a keyed stream, and the groups or distinct rows, at most so many and at most one for each row.
+#: Assumptions about an operator that has not run: the fraction of rows that a filter passes, the number of distinct
+#: keys of a keyed stream, and the number of groups or distinct rows (but at most one for each row).
 _PASS, _KEYS, _GROUPS = 0.3, 10_000.0, 1_000.0
 _ONCE = 1.0
-#: For as many instants a constant relation is there.
+#: The length, in instants, of the rows of a constant relation.
 _ALWAYS = 1e18
-#: A stream from which nothing has come out so far is taken for one from which little comes out.
+#: The least selectivity: an operator that has had no output so far is assumed to have a little.
 _LEAST = 1e-9
 
 
@@ -53,7 +53,7 @@ def model(operator: Any, inputs: Sequence[Flow], known: Known) -> Expected:
 
 @model.register
 def _(operator: Forget, inputs: Sequence[Flow], known: Known) -> Expected:
-    """What it forgets is not estimated."""
+    """The state that it forgets is not taken into account."""
     return model(operator.operator, inputs[: operator.own], known)
 
 
@@ -102,27 +102,27 @@ def _(operator: PeriodicSync, inputs: Sequence[Flow], known: Known) -> Expected:
 
 @model.register
 def _(operator: Assign, inputs: Sequence[Flow], known: Known) -> Expected:
-    """Each row once for each of its windows."""
+    """One row for each window of each input row."""
     windows = operator.size / operator.slide / (1 if operator.kind == "hop" else 2)
     return Expected(_by_selectivity(inputs[0], Known(), windows))
 
 
 @model.register
 def _(operator: Reorder, inputs: Sequence[Flow], known: Known) -> Expected:
-    """What waits for its time is not estimated: it is gone with the next step."""
+    """Elements that wait for the frontier are not taken into account, because they leave with the next step."""
     return Expected(inputs[0])
 
 
 @model.register
 def _(operator: RetractEnds, inputs: Sequence[Flow], known: Known) -> Expected:
-    """The ends of all rows that are alive wait for their time."""
+    """Keeps the ends of all rows that are alive, until the frontier passes them."""
     flow = inputs[0]
     return Expected(replace(flow, changes=True), 0.0 if flow.lasting or flow.changes else flow.stream.alive)
 
 
 @model.register
 def _(operator: Tagger, inputs: Sequence[Flow], known: Known) -> Expected:
-    """A row is there until the next one with its key comes."""
+    """A row is valid until the next one with its key arrives."""
     stream = inputs[0].stream
     keys = min(float(known.state_rows) or _KEYS, stream.alive)
     return Expected(inputs[0].ending(replace(stream, length=keys * stream.gap), changes=True), keys)
@@ -130,7 +130,7 @@ def _(operator: Tagger, inputs: Sequence[Flow], known: Known) -> Expected:
 
 @model.register
 def _(operator: Distinct, inputs: Sequence[Flow], known: Known) -> Expected:
-    """Of rows that end, a part e^-x passes, x being the copies of a row that are alive."""
+    """If rows end, a fraction e^-x of them passes, where x is the number of copies of a row that are alive."""
     flow = inputs[0]
     if flow.lasting:
         rows = _groups(flow, known.state_rows, one=False)
@@ -143,8 +143,8 @@ def _(operator: Distinct, inputs: Sequence[Flow], known: Known) -> Expected:
 
 @model.register
 def _(operator: GroupBy, inputs: Sequence[Flow], known: Known) -> Expected:
-    """Each group changes where a row begins or ends; as long as rows last, only where one begins. The group of all rows
-    is never empty."""
+    """Each group changes when a row begins or ends; while no row has ended, only when a row begins. The group of all
+    rows (no keys) is never empty."""
     flow, one = inputs[0], not operator.keys
     adds_up = all(isinstance(trace, Accumulators) for trace in operator.traces())
     groups = _groups(flow, known.state_rows if adds_up else 0, one=one)
@@ -155,13 +155,14 @@ def _(operator: GroupBy, inputs: Sequence[Flow], known: Known) -> Expected:
     else:
         stream = pipes.changing_groups(flow.stream, groups)
     kept = pipes.present(flow.stream, groups).alive if adds_up else flow.stream.alive
-    kept = known.state_rows if operator.bound is not None else kept  # groups that are final are gone
+    kept = known.state_rows if operator.bound is not None else kept  # final groups have been removed
     return Expected(flow.ending(stream, changes=True), kept)
 
 
 @model.register
 def _(operator: Join, inputs: Sequence[Flow], known: Known) -> Expected:
-    """Both sides are kept (22.21). Unless it is known, each row of the smaller side is assumed to have one partner."""
+    """Both sides are kept (22.21). Without measurements, each row of the smaller side is assumed to have one
+    partner."""
     left, right = inputs[0], inputs[1]
     pairs = _of_all(inputs).of(pipes.joined(left.stream, right.stream))
     if known.passing is not None:
@@ -188,7 +189,8 @@ def _(operator: Rstream, inputs: Sequence[Flow], known: Known) -> Expected:
 
 @model.register
 def _(operator: StreamOutput, inputs: Sequence[Flow], known: Known) -> Expected:
-    """With keys, `-` and `+` of a key at one instant are one `u`. The ends of elements wait for their time."""
+    """With keys, `-` and `+` of a key at the same instant become one `u`. Ends of elements are kept until the frontier
+    passes them."""
     flow = inputs[0]
     waiting = 0.0 if flow.lasting or flow.changes else flow.stream.alive
     return Expected(replace(flow, changes=not (operator.keys and flow.changes)), waiting)
@@ -196,19 +198,19 @@ def _(operator: StreamOutput, inputs: Sequence[Flow], known: Known) -> Expected:
 
 @model.register
 def _(operator: Values, inputs: Sequence[Flow], known: Known) -> Expected:
-    """A constant relation: its rows are there all the time."""
+    """A constant relation, whose rows are always valid."""
     rows = max(len(operator.rows), 1)
     return Expected(Flow(pipes.Characteristics(_ALWAYS / rows, _ALWAYS), _ALWAYS, lasting=True))
 
 
 def _of_all(inputs: Sequence[Flow]) -> Flow:
-    """How the elements of several inputs are represented together."""
+    """The common representation of the elements of several inputs."""
     changes, lasting = any(flow.changes for flow in inputs), all(flow.lasting for flow in inputs)
     return replace(inputs[0], age=max(flow.age for flow in inputs), changes=changes, lasting=lasting)
 
 
 def _groups(flow: Flow, known: float, *, one: bool) -> float:
-    """The number of groups, from those that are known to be there, or as many as are assumed."""
+    """The number of groups, derived from the `known` number of groups that exist, else assumed."""
     if one:
         return 1.0
     if known and not flow.lasting:
@@ -217,6 +219,7 @@ def _groups(flow: Flow, known: float, *, one: bool) -> float:
 
 
 def _by_selectivity(flow: Flow, known: Known, assumed: float | None) -> Flow:
-    """The flow after so many rows out per row in; with neither a known number nor an assumed one, as it is."""
+    """The flow after an operator with the measured selectivity, else with the `assumed` one; unchanged if both are
+    None."""
     part = assumed if known.selectivity is None else known.selectivity
     return flow if part is None else flow.of(pipes.filtered(flow.stream, max(part, _LEAST)))

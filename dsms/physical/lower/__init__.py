@@ -1,4 +1,4 @@
-"""Logical nodes as operators: one function a node."""
+"""Lowers logical nodes to operators, with one function for each class of nodes."""
 
 from dsms.physical.lower import joins, many_inputs, one_input
 from dsms.physical.lower.dispatch import lower

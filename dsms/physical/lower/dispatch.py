@@ -1,4 +1,4 @@
-"""Lowering a logical node to a port, and the two ways in which most operators are placed."""
+"""Dispatches the lowering of a logical node to a port, and adds vertices of stateless and of stateful operators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lower(node: logical.Node, builder: Builder) -> Port:
 
 @singledispatch
 def lowering(node: logical.Node, builder: Builder) -> Port:
-    """Adds the vertices of a node over the ports of its inputs. One implementation for each class of nodes."""
+    """Adds the vertices of a node over the ports of its inputs. Each class of nodes has its implementation."""
     raise TypeError(node)
 
 
@@ -40,7 +40,7 @@ def stateful(
     operator: object, below: Port, keys: tuple[str, ...], columns: pa.Schema, builder: Builder, known: Bounds = _NONE
 ) -> Port:
     """Adds a vertex that reads changes, with rows that are equal in `keys` on one target. Its state is looked up by
-    these, so it forgets by the bounds that are `known` of them."""
+    `keys`, so it drops the state that the `known` bounds of these columns show to be unreachable."""
     (ready,) = builder.release([builder.route(below, keys)], changes=True)
     forgetful, ports = forgetting(operator, [ready], limited_keys(operator, keys, known), builder)
     return replace(builder.add(forgetful, ports, columns, single=not keys), partitioned=ready.partitioned)

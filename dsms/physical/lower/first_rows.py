@@ -1,4 +1,4 @@
-"""Leaving out rows that cannot be the first of their partition, before they are exchanged."""
+"""Drops rows that cannot be the first of their partition, before they are exchanged."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from operators.ranking.first_candidates import FirstCandidates
 
 
 def first_candidates(node: logical.TopK) -> FirstCandidates | None:
-    """The operator to put below a top-k that keeps the row with number 1 by an integer or a time, if rows never leave
-    its input; None for any other top-k.
+    """The operator to put below a top-k that keeps the row with number 1, ordered by an integer or a time, if rows
+    never leave its input; None for any other top-k.
 
-    Only above a synchronisation: there many rows have one instant.
+    Used only above a synchronisation, because there many rows have the same instant.
     """
     keeps_first = node.limit == 1 and not node.offset and node.method == "row_number" and bool(node.order)
     if not keeps_first or not _is_plain_number(schema(node.input), node.order[0].column):
@@ -23,6 +23,6 @@ def first_candidates(node: logical.TopK) -> FirstCandidates | None:
 
 
 def _is_plain_number(columns: pa.Schema, name: str) -> bool:
-    """Whether a column's values are ordered as their numbers are; floats are not, because of NaN."""
+    """Whether the values of a column are ordered like plain numbers. Floats are not, because of NaN."""
     type_ = columns.field(name).type
     return bool(pa.types.is_integer(type_) or pa.types.is_temporal(type_))

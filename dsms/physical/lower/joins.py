@@ -1,4 +1,4 @@
-"""Joins: inner and as-of joins as they are, outer and semi-joins as compositions."""
+"""Lowers joins: inner and as-of joins to an operator, outer and semi-joins to compositions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from operators.relational.filter import Filter
 from operators.relational.negate import Negate
 from operators.relational.project import Project
 
-#: A column, and what is known of the columns of its relation.
+#: A column, and the bounds of the columns of its relation.
 Bound = tuple[str, Bounds]
 _HAS_PARTNER = "__partner"
 
@@ -57,16 +57,16 @@ def _add_join(node: logical.Join, bands: tuple[Band, ...], builder: Builder) -> 
 
 
 def _limited_columns(on: tuple[tuple[str, str], ...], left: Bounds, right: Bounds) -> list[Limited]:
-    """The key columns by which the traces of the left side (0) and of the right side (1) forget. Each side is looked up
-    by rows of the other, so what bounds the key columns of the other side limits it."""
+    """The key columns by which the traces of the left side (0) and of the right side (1) forget. Rows of one side look
+    up the other side, so the bounds of the key columns of one side limit the other."""
     of_left = [(0, mine, limit) for mine, theirs in on for limit in _limits((mine, left), (theirs, right))]
     of_right = [(1, theirs, limit) for mine, theirs in on for limit in _limits((theirs, right), (mine, left))]
     return [*of_left, *of_right]
 
 
 def _limits(stored: Bound, looked_up_by: Bound) -> list[Limit]:
-    """What bounds the column of the side that looks up; a life only if the values of both columns come from one
-    clustered column."""
+    """The limits of the column of the side that looks up. A life is used only if the values of both columns come from
+    the same clustered column."""
     (stored_name, of_stored), (name, known) = stored, looked_up_by
     life = common_life([*of_stored.lives.get(stored_name, ()), *known.lives.get(name, ())])
     usable = life is not None and stored_name in of_stored.lives
@@ -83,7 +83,7 @@ def _join_of(plain: Join, bands: tuple[Band, ...]) -> Join:
 
 
 def _add_near_join(node: logical.Join, distances: tuple[Distance, ...], builder: Builder) -> Port:
-    """The join with the values of the bands as columns of its sides."""
+    """Adds the join, with the values that the bands compare as columns of its sides."""
     columns, left, right, bands = schema(node), node.left, node.right, []
     for distance in distances:
         left, mine = _with_value(left, distance.left, [*schema(left).names, *schema(right).names])
@@ -96,7 +96,7 @@ def _add_near_join(node: logical.Join, distances: tuple[Distance, ...], builder:
 
 
 def _with_value(node: logical.Node, value: Expression, taken: list[str]) -> tuple[logical.Node, str]:
-    """The node with a value as a column, and its name."""
+    """The node with the value as a column, and the name of that column."""
     if isinstance(value, Column):
         return node, value.name
     name = "__near"
@@ -106,12 +106,12 @@ def _with_value(node: logical.Node, value: Expression, taken: list[str]) -> tupl
 
 
 def _keys(on: tuple[tuple[str, str], ...]) -> list[tuple[str, ...]]:
-    """The key columns of the left side, and those of the right."""
+    """The key columns of the left side, and those of the right side."""
     return [tuple(names) for names in zip(*on, strict=True)] or [(), ()]
 
 
 def _outer(node: logical.Join) -> logical.Node:
-    """A ⟕ B as the union of A ⋈ B and the rows of A without a partner, padded with NULLs."""
+    """An outer join as the union of the inner join and the rows without a partner, padded with NULLs."""
     parts: list[logical.Node] = [replace(node, outer="none")]
     columns = schema(node)
     if node.outer in ("left", "full"):
@@ -131,7 +131,7 @@ def _swapped(node: logical.Join) -> logical.Join:
 
 
 def _padded(node: logical.SemiJoin, columns: pa.Schema) -> logical.Project:
-    """The node with all of `columns`; those that it does not have are NULL."""
+    """The node with all of `columns`; columns that it does not have are NULL."""
     available = schema(node)
     outputs: dict[str, Expression] = {field.name: Literal(None, field.type) for field in columns}
     outputs |= {name: _column(available, name) for name in available.names}
@@ -140,8 +140,8 @@ def _padded(node: logical.SemiJoin, columns: pa.Schema) -> logical.Project:
 
 @lowering.register
 def _(node: logical.SemiJoin, builder: Builder) -> Port:
-    """A ⋉ B as the join of A with the distinct keys of B; with a residual, with the distinct rows of A that have a
-    partner. A ▷ B is A without the rows of A ⋉ B."""
+    """A ⋉ B is the join of A with the distinct keys of B; with a residual, the join of A with the distinct rows of A
+    that have a partner. A ▷ B is A minus A ⋉ B."""
     left = aligned([lower(node.left, builder), lower(node.right, builder)], _keys(node.on))[0]
     columns = schema(node)
     partners, on, equal = _partners(node)
@@ -159,8 +159,8 @@ def _(node: logical.SemiJoin, builder: Builder) -> Port:
 
 
 def _partners(node: logical.SemiJoin) -> tuple[logical.Node, tuple[tuple[str, str], ...], bool]:
-    """The distinct keys that a row of the left side needs one of, the pairs of columns that are compared, and whether
-    NULLs are equal in that."""
+    """The relation of distinct keys in which a row of the left side needs a match, the pairs of columns to compare, and
+    whether NULL equals NULL in this comparison."""
     if node.residual is None:
         right = schema(node.right)
         outputs = tuple((f"__partner{at}", _column(right, name)) for at, (_, name) in enumerate(node.on))
@@ -186,7 +186,7 @@ def _column(columns: pa.Schema, name: str) -> Column:
 
 @lowering.register
 def _(node: logical.AsofJoin, builder: Builder) -> Port:
-    """The operator needs at most one row of B for each key and time."""
+    """The operator requires at most one row of the right side for each key and time."""
     pairs = _keys(node.on)
     sides = aligned([lower(node.left, builder), lower(_one_for_each_time(node), builder)], pairs)
     left, right = builder.release(sides, changes=True)
@@ -195,7 +195,7 @@ def _(node: logical.AsofJoin, builder: Builder) -> Port:
 
 
 def _one_for_each_time(node: logical.AsofJoin) -> logical.Node:
-    """The right side with the least row of each key and time."""
+    """The right side, reduced to the least row of each key and time."""
     partition = tuple(dict.fromkeys([*(theirs for _, theirs in node.on), node.right_time]))
     key = keys(node.right)
     if key and set(key) <= set(partition):

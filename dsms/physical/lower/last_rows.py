@@ -1,4 +1,5 @@
-"""OVER that reads the last rows of a stream in the order in which they come, so that the others are forgotten."""
+"""Detects OVER calls that read only the last rows of a stream, in the order of their arrival. Older rows need not be
+kept."""
 
 from __future__ import annotations
 
@@ -10,8 +11,10 @@ from operators.streams.tagger import TS
 
 
 def reads_last_rows(node: logical.WindowFunctions) -> bool:
-    """Whether all calls read a number of rows before a row, or all, and none behind its peers, of rows that come in
-    their order: it is that of arrival, or begins with the instant of the rows of a stream."""
+    """Whether the calls can be computed over arriving rows with only the last rows kept. Two conditions: for each row,
+    every call reads a fixed number of rows before it, or is a running value over all of them, and reads no rows after
+    its peers; and rows arrive in the order of the calls, which is the order of arrival, or begins with the instant of
+    the rows of a stream."""
     order = node.calls[0].order
     if rows_back(node.calls) is None or not _only_comes(node.input):
         return False
@@ -19,7 +22,7 @@ def reads_last_rows(node: logical.WindowFunctions) -> bool:
 
 
 def _only_comes(node: logical.Node) -> bool:
-    """Whether rows never leave: the rows of a stream, also with values that never change."""
+    """Whether rows never leave: those of a stream, also with added values that never change."""
     match node:
         case logical.WindowFunctions():
             return reads_last_rows(node)
@@ -29,7 +32,7 @@ def _only_comes(node: logical.Node) -> bool:
 
 
 def _ascends_with_instants(node: logical.Node, name: str) -> bool:
-    """Whether of two rows that come at different instants the later one has the greater value."""
+    """Whether, of two rows that arrive at different instants, the later one has the greater value in the column."""
     match node:
         case logical.StreamScan(source, keys=()):
             return name in (TS, source.timestamp)

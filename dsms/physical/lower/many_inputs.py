@@ -1,4 +1,4 @@
-"""Unions, set operations and synchronisation."""
+"""Lowers nodes with several inputs: unions, set operations, recursion and synchronisation."""
 
 from __future__ import annotations
 

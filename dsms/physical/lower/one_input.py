@@ -1,4 +1,4 @@
-"""Nodes with one input, and the leaves."""
+"""Lowers nodes with one input, and the leaves."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _(node: logical.GroupBy, builder: Builder) -> Port:
 
 
 def _input_of_groups(node: logical.GroupBy, builder: Builder) -> Port:
-    """The port of the input, with rows merged by pane where that is possible."""
+    """The port of the input, with rows merged by pane if that is possible."""
     if (split := panes(node)) is None:
         return lower(node.input, builder)
     project, assign, operator = split
@@ -223,7 +223,7 @@ def _(node: logical.Final, builder: Builder) -> Port:
 
 
 def _has_rows_at_start(node: logical.Node) -> bool:
-    """Whether there may be rows before any record, as of constants and of groups without keys: then all rows must be on
-    one target, because Rstream gives them from the first change on, on whichever target that would be."""
+    """Whether there may be rows before any record, such as constants and groups without keys. Then all rows must be on
+    one target, because Rstream emits them from the first change on, on the target where that change occurs."""
     constant = (below for below in properties.walk(node) if isinstance(below, logical.Values | logical.GroupBy))
     return any(isinstance(below, logical.Values) or not below.keys for below in constant)

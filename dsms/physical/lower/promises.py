@@ -1,4 +1,4 @@
-"""The records of a source that keep its promises."""
+"""Lowers a scan to the records of a source that keep its promises."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from operators.streams.from_offsets import FromOffsets
 
 
 def checked_records(tag: logical.StreamScan, builder: Builder) -> Port:
-    """The records of a tag's source that keep all its promises; each promise is checked on those that kept the ones
-    before it."""
+    """The port of the records of a scan's source that keep all promises. Each promise is checked on the records that
+    keep the promises before it."""
     port = _records(tag, builder)
     for promise in tag.promises:
         port = _check(promise, port, tag, builder)
@@ -29,7 +29,7 @@ def checked_records(tag: logical.StreamScan, builder: Builder) -> Port:
 
 
 def _records(tag: logical.StreamScan, builder: Builder) -> Port:
-    """The records of a tag's source, from its first offsets on."""
+    """The port of the records of a scan's source, from the scan's first offsets on."""
     if not tag.first:
         return builder.leaf(tag.source)
     first = dict(tag.first)

@@ -1,4 +1,4 @@
-"""A group-by right above a session as one operator, if its aggregates are running sums."""
+"""Fuses a group-by with the session window right below it into one operator, if its aggregates are running sums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from operators.sessions.session_group import SessionGroup, supported
 
 @dataclass(frozen=True)
 class SessionGroups:
-    """γ_K(π(session(A))) as one operator over A with more columns."""
+    """γ_K(π(session(A))) as one operator over `input`, which is A with additional columns."""
 
     input: logical.Node
     operator: SessionGroup
@@ -29,11 +29,12 @@ class SessionGroups:
 
 
 def session_groups(node: logical.GroupBy) -> SessionGroups | None:
-    """The one operator; None unless K are the columns of the partition and bounds of the session, π is total and reads
-    no bound for an aggregate, and the aggregates are exact running sums.
+    """The fused operator, or None if the conditions do not hold: K is the columns of the session's partition and at
+    least one of `window_start` and `window_end`; π is total, and the outputs that aggregates read do not read these two
+    columns; and the aggregates are exact running sums.
 
-    The outputs of π that aggregates read are computed below the session instead: the rows that cancel within an instant
-    are the same there.
+    The outputs of π that aggregates read are computed below the session instead. This is equivalent, because the rows
+    that cancel out within an instant are the same there.
     """
     session, values = _session(node.input)
     if session is None or not all(total(value) for value in values.values()):
@@ -73,7 +74,7 @@ def _columns_read(aggregate: Aggregate) -> tuple[str, ...]:
 
 
 def _over(aggregate: Aggregate, names: Mapping[str, str]) -> Aggregate:
-    """The aggregate over columns of other names."""
+    """The aggregate with its columns renamed."""
     arguments = tuple(names[name] for name in aggregate.arguments)
     order = tuple(replace(key, column=names[key.column]) for key in aggregate.order_by)
     condition = names[aggregate.filter] if aggregate.filter else None

@@ -1,4 +1,4 @@
-"""The inputs of an operator: on the same targets, or added up."""
+"""Combines the inputs of an operator: aligns two inputs on the same targets, or unites inputs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from operators.relational.union import Union
 
 
 def union_all(ports: list[Port], columns: pa.Schema, builder: Builder) -> Port:
-    """The union of ports with equal columns. It is partitioned as all of them are, and released only if all are and
-    have the same frontier."""
+    """The union of ports with equal columns. It has the partitionings that all of them have, and is released only if
+    all are released and have the same frontier."""
     union = reduce(lambda left, right: builder.add(Union(), [left, right], columns), ports)
     common = frozenset.intersection(*(port.partitioned for port in ports))
     same_frontier = len({builder.leaves([port]) for port in ports}) == 1
@@ -22,10 +22,10 @@ def union_all(ports: list[Port], columns: pa.Schema, builder: Builder) -> Port:
 
 
 def aligned(ports: list[Port], keys: list[tuple[str, ...]]) -> list[Port]:
-    """Both ports with rows of equal keys on one target.
+    """Both ports, with rows of equal keys on one target.
 
-    `keys` are the key columns of the left port and those of the right one. If a port is partitioned by some of its keys
-    already, only the other one is routed, by the corresponding columns; else both are routed by all keys.
+    `keys` are the key columns of the left port and those of the right port. If a port is already partitioned by some of
+    its keys, only the other one is routed, by the corresponding columns. Otherwise both are routed by all keys.
     """
     left, right = ports
     to_right = dict(zip(keys[0], keys[1], strict=True))

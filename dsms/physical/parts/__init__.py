@@ -1,1 +1,2 @@
-"""Queries that several fragments run together: each runs a share of the keys, and links carry what changes hands."""
+"""Queries that several fragments run together: each fragment runs one shard (`Share`) of the keys, and links carry
+elements between shards."""

@@ -1,9 +1,9 @@
-"""Cutting the dataflow of a query into the parts that its shares run.
+"""Cuts the dataflow of a query into the parts that its shards run.
 
-The dataflow is cut wherever elements change hands between shares: at every exchange by keys. What lies between two cuts
-is a *segment*. Each share runs a part of every segment: that of the first one reads some of the partitions of the
-sources, those of later ones read links. A part ends in a Send for each exchange that leaves its segment, and the last
-one in the result. Elements keep their instants and orders, so the records of the result are those of the whole query.
+The dataflow is cut at every exchange by keys, because there elements move between shards. The vertices between two cuts
+are a *segment*. Each shard runs parts of every segment. Parts of the first segment read some partitions of the sources;
+parts of later segments read links. Each part ends in a Send for one exchange that leaves its segment, or in the result.
+Elements keep their instants and orders, so the records of the result are the same as for the undivided query.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from dsms.physical.parts.send import (
 from operators.streams.reorder import Reorder
 from operators.streams.stream_output import StreamOutput
 
-#: Operators that hold back what is ahead of the frontier by themselves.
+#: Operators that hold back elements ahead of the frontier by themselves.
 _BUFFERS = (Reorder, StreamOutput)
-#: Routings with which elements stay in the share that has them.
+#: Routings with which elements stay in their shard.
 _OWN = ("source", "stay")
-#: The numbers of links begin above those of sources; a query has at most so many links.
+#: The numbers of links begin above those of sources; a query has at most `_LINKS` links.
 _FIRST_NUMBER, _LINKS = 1 << 16, 1 << 10
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A query that several fragments run: its dataflow, compiled divisibly, with one result. Its links belong to a
-    cluster; `version` is what they depend on besides the query."""
+    """A query that several fragments run: its dataflow, compiled with `divisible`, with one result. `cluster` is part
+    of the topic names of its links. `version` identifies the hash function, on which the contents of links depend."""
 
     query: Query
     lane: Lane
@@ -59,7 +59,7 @@ class Whole:
 
     @property
     def output(self) -> Output:
-        """The result."""
+        """The result of the query."""
         return self.lane.outputs[0]
 
     @cached_property
@@ -68,7 +68,7 @@ class Whole:
         return frozenset(exchange.stage for exchange in self.flow.exchanges if exchange.by not in _OWN)
 
     def segment(self, stage: int) -> int:
-        """The segment of a stage."""
+        """The number of the segment that contains a stage."""
         return sum(at <= stage for at in self._crossed)
 
     def cut(self, exchange: Exchange) -> bool:
@@ -77,7 +77,7 @@ class Whole:
 
     @cached_property
     def cuts(self) -> list[int]:
-        """The exchanges that are links."""
+        """The exchanges that become links, by number."""
         return [number for number, exchange in enumerate(self.flow.exchanges) if self.cut(exchange)]
 
     def into(self, segment: int) -> list[int]:
@@ -85,11 +85,11 @@ class Whole:
         return [number for number in self.cuts if self.segment(self.flow.exchanges[number].stage) == segment]
 
     def name(self, exchange: int, share: Share) -> str:
-        """The name of a link: another one wherever it would carry other elements."""
+        """The name of a link. It differs from the name of any link that carries other elements."""
         return fingerprint((self.flow.queues[exchange], share.of, self.version, self.query.divided))[:12]
 
     def link(self, exchange: int, share: Share) -> Link:
-        """The link of an exchange, as the share reads it."""
+        """The link of an exchange, as a source for the shard that reads it."""
         name, cut = self.name(exchange, share), self.flow.exchanges[exchange]
         return Link(
             name=f"{self.query.name} {name}",
@@ -105,7 +105,7 @@ class Whole:
         )
 
     def division(self, exchange: int) -> Division | None:
-        """How the elements of an exchange are divided among the shares."""
+        """How the elements of an exchange are divided among the shards; None: every shard gets all."""
         by, output, flow = self.flow.exchanges[exchange].by, self.output, self.flow
         readers = [vertex for vertex in flow.vertices if any(feed.exchange == exchange for feed in vertex.inputs)]
         if flow.vertices[output.vertex] in readers:
@@ -125,7 +125,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Part:
-    """What a share runs of a segment, up to one exchange that leaves it, or to the result (None)."""
+    """The part of a segment that a shard runs, up to one exchange that leaves the segment, or to the result (None)."""
 
     whole: Whole
     share: Share
@@ -133,7 +133,7 @@ class Part:
 
     @property
     def id(self) -> str:
-        """The id under which the part is planned and its progress is kept; it contains that of the query."""
+        """The id under which the part is planned and its progress is stored; it begins with the id of the query."""
         query = self.whole.query.id
         if self.exchange is None:
             return share_id(query, self.share)
@@ -141,25 +141,25 @@ class Part:
 
     @property
     def target(self) -> LinkTarget | None:
-        """Where its elements go; None: they are the result."""
+        """The link to which it sends its elements; None if they are the result."""
         if self.exchange is None:
             return None
         return LinkTarget(self.whole.link(self.exchange, self.share).topic, self.share)
 
     @property
     def vertex(self) -> int:
-        """The vertex of the whole dataflow at which it ends."""
+        """The vertex of the whole dataflow at which the part ends."""
         flow = self.whole.flow
         return self.whole.output.vertex if self.exchange is None else flow.exchanges[self.exchange].producer
 
     @property
     def segment(self) -> int:
-        """The segment that it is of."""
+        """The segment to which it belongs, by number."""
         return self.whole.segment(self.whole.flow.vertices[self.vertex].stage)
 
     @cached_property
     def sources(self) -> list[Source]:
-        """What it reads: partitions of sources, or links."""
+        """The sources that it reads, restricted to its partitions, or links."""
         below, flow = self.whole.flow.below[self.vertex], self.whole.flow
         own = (self.whole.lane.sources[number] for number in sorted(self._leaves()))
         links = (
@@ -179,7 +179,8 @@ class Part:
         return self.whole.flow.vertices[self.vertex].leaves
 
     def restricted(self, source: Source) -> Source:
-        """A source with the partitions that the share reads: those whose result partition it publishes."""
+        """A source restricted to the partitions that the shard reads: those for which it publishes the result
+        partition."""
         count = self.whole.query.partitions
         only = tuple(part for part in range(source.partitions) if self.share.holds(part % count))
         return msgspec.structs.replace(source, only=only)
@@ -197,7 +198,7 @@ class Part:
 
 
 def parts(whole: Whole, share: Share) -> list[Part]:
-    """All that a share runs."""
+    """All parts that a shard runs."""
     return [Part(whole, share, exchange) for exchange in (*whole.cuts, None)]
 
 
@@ -210,7 +211,7 @@ class _Graft:
     made: dict[int, Port] = field(default_factory=dict)
 
     def port(self, at: int) -> Port:
-        """The port of a vertex of the whole."""
+        """The port of a vertex of the whole dataflow."""
         if at not in self.made:
             self.made[at] = self._made(self.part.whole.flow.vertices[at])
         return self.made[at]
@@ -232,14 +233,14 @@ class _Graft:
         return self.builder.marks(source)
 
     def _input(self, feed: Feed, vertex: Vertex) -> Port:
-        """The input of a vertex. What a link brings of one sender may be ahead of what another one sends, so it waits
-        until the frontier of all has passed it."""
+        """The input of a vertex. Elements that a link brings from one sender may be ahead of those from another, so
+        they wait until the frontier of all senders has passed them."""
         whole = self.part.whole
         if feed.exchange is None:
             return self.port(feed.vertex)
         exchange = whole.flow.exchanges[feed.exchange]
         if not whole.cut(exchange):
-            return self.port(feed.vertex)  # the builder lets them stay again
+            return self.port(feed.vertex)  # the builder adds the exchange within the shard again
         link = self.builder.leaf(whole.link(feed.exchange, self.part.share))
         received = replace(link, via=None if exchange.by in _OWN else exchange.by)
         if isinstance(vertex.operator, _BUFFERS):
@@ -247,7 +248,8 @@ class _Graft:
         return self.builder.place(Reorder(), [received], received.schema, self._leaves(vertex))
 
     def _leaves(self, vertex: Vertex) -> frozenset[int]:
-        """What a vertex waits for: the sources, or the links that bring what depends on them."""
+        """The sources that a vertex waits for or, in later segments, the links whose elements depend on them, by
+        number."""
         whole = self.part.whole
         segment = whole.segment(vertex.stage)
         if segment == 0:
@@ -261,5 +263,5 @@ class _Graft:
 
 
 def origins(grafted: Iterable[Part]) -> dict[int, Source]:
-    """The sources whose records caused what some parts do, by number."""
+    """The sources, by number, whose records cause the elements in some parts."""
     return {number: source for part in grafted for number, source in part.whole.lane.sources.items()}

@@ -1,8 +1,8 @@
-"""Links: internal topics that carry the elements of an exchange from each fragment of a query to each other one.
+"""Links: internal topics that carry the elements of an exchange between the shards of a query.
 
-A link has a partition for each pair of sender and receiver, so every partition has one writer, and the promises in it
-are its writer's frontier. Elements travel as Arrow frames, some thousand rows a record. Processes that run lanes import
-this module, so it does not import the planner.
+A link has a partition for each pair of sender and receiver. So every partition has one writer, and the promises in a
+partition are its writer's frontier. Elements are sent as Arrow frames, with some thousand rows in a record. Processes
+that run lanes import this module, so it does not import the planner.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ import pyarrow as pa
 from connectors.kafka.names import internal_topic
 from dsms.model.objects import Query, Source
 
-#: The most rows of a record of a link.
+#: The maximal number of rows in a record of a link.
 ROWS_PER_RECORD = 4_096
-#: Between the id of a query and the name of one of its links; ids of other sources do not contain it.
+#: Separates the id of a query from the name of one of its links; ids of other sources do not contain it.
 _MARK = "~"
 _SHARE_ID = re.compile(r"(o\d{1,18})@(\d{1,4})of(\d{1,4})")
 
 
 class Link(Source, frozen=True, kw_only=True, tag="link"):
-    """A link as a source of the part that reads it: it gives elements, which are neither decoded nor tagged."""
+    """A link as a source of the part that reads it. Its records contain elements, which are neither decoded nor
+    tagged."""
 
     elements: Any
 
@@ -36,7 +37,7 @@ class Link(Source, frozen=True, kw_only=True, tag="link"):
 
 @dataclass(frozen=True)
 class Share:
-    """Which of how many fragments of a query.
+    """A shard of a query: its number, and the number of shards. One fragment runs each shard.
 
     >>> Share(1, 3).holds(4), Share(1, 3).holds(5)
     (True, False)
@@ -46,18 +47,18 @@ class Share:
     of: int
 
     def holds(self, partition: int) -> bool:
-        """Whether a result partition, or the source partition of it, belongs to this fragment."""
+        """Whether a result partition, or the source partition that it comes from, belongs to this shard."""
         return partition % self.of == self.number
 
 
 def link_partition(sender: Share, receiver: int) -> int:
-    """The partition of a link that a share writes for another one."""
+    """The partition of a link to which a shard writes for the shard `receiver`."""
     return sender.number * sender.of + receiver
 
 
 @dataclass(frozen=True)
 class LinkTarget:
-    """Where a part writes its elements: the topic of the link, and which share it is."""
+    """The destination of a part's elements: the topic of the link, and the shard that sends them."""
 
     topic: str
     sender: Share
@@ -69,7 +70,7 @@ class LinkTarget:
 
 
 def link_topics(cluster: str, query: str) -> str:
-    """How the names of the topics of a query's links begin.
+    """The common prefix of the topic names of a query's links.
 
     >>> link_topics("main", "o5")
     '_dsms.main.link.o5.'
@@ -87,7 +88,7 @@ def link_id(query: str, name: str) -> str:
 
 
 def share_id(query: str, share: Share) -> str:
-    """The id of the result of a share of a query.
+    """The id of the result of a shard of a query.
 
     >>> share_id("o5", Share(1, 3)), share_of("o5@1of3"), share_of("o5")
     ('o5@1of3', ('o5', Share(number=1, of=3)), None)
@@ -96,13 +97,14 @@ def share_id(query: str, share: Share) -> str:
 
 
 def share_of(id: str) -> tuple[str, Share] | None:
-    """The query and the share of an id that `share_id` gave; None for other ids."""
+    """The query and the shard of an id that `share_id` returned; None for other ids."""
     found = _SHARE_ID.fullmatch(id)
     return (found[1], Share(int(found[2]), int(found[3]))) if found else None
 
 
 def query_of(id: str) -> str:
-    """The query of a part, by its id; the ids of whole queries are as they are.
+    """The id of the query to which a part belongs, from the id of the part. The id of a whole query is returned
+    unchanged.
 
     >>> query_of("o5@1of3"), query_of("o5~ab12.0"), query_of("o5")
     ('o5', 'o5', 'o5')
@@ -116,14 +118,15 @@ def is_link(source_id: str) -> bool:
 
 
 class ResultPlaces(NamedTuple):
-    """The topic of a result, and the partitions that are written of it."""
+    """The topic of a result, and the partitions of it that are written."""
 
     topic: str
     partitions: frozenset[int]
 
 
 def places_of(query: Query) -> dict[str, ResultPlaces]:
-    """Where a query publishes, by the ids under which its progress is kept: its own, or those of its shares."""
+    """The topic partitions to which a query publishes, by the ids under which its progress is stored: its own id, or
+    those of its shards."""
     if not query.shares:
         return {query.id: ResultPlaces(query.topic, frozenset(range(query.partitions)))}
     shares = (Share(number, len(query.shares)) for number in range(len(query.shares)))
@@ -134,7 +137,7 @@ def places_of(query: Query) -> dict[str, ResultPlaces]:
 
 
 def received(receiver: Share) -> tuple[int, ...]:
-    """The partitions of a link that a receiver reads, one of each sender.
+    """The partitions of a link that a receiver reads, one from each sender.
 
     >>> received(Share(1, 3))
     (1, 4, 7)

@@ -1,4 +1,4 @@
-"""Send: the end of a part of a query. It says of each element which fragment goes on with it."""
+"""Send, the operator at the end of a part of a query: it determines which shard receives each element."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from operators.core.run import key_hash
 from operators.state.trace import Trace
 from operators.streams.reorder import Reorder
 
-#: The column of the share that receives an element.
+#: The column with the number of the shard that receives an element.
 RECEIVER = "__receiver"
-#: An odd number: products with it spread hashes whose remainders are equal, as those of the elements of one target.
+#: An odd factor that spreads hashes with equal remainders, such as those of the elements of one target.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Division(Protocol):
-    """How elements are divided among the shares of a query."""
+    """A way to divide elements among the shards of a query."""
 
     def receivers(self, frame: pl.DataFrame, own: Share) -> NDArray[np.int64]:
-        """The share that receives each element; `own` is the share that sends them."""
+        """The number of the shard that receives each element; `own` is the shard that sends them."""
         ...
 
 
 @dataclass(frozen=True)
 class ByKeys:
-    """Elements that are equal in `keys` go to one share; without keys all go to share 0."""
+    """Elements that are equal in `keys` go to the same shard; without keys all go to shard 0."""
 
     keys: tuple[str, ...]
 
     def receivers(self, frame: pl.DataFrame, own: Share) -> NDArray[np.int64]:
-        """By a hash that is independent of the one which chooses the target within the share."""
+        """Determined by a hash that is independent of the hash that chooses the target within a shard."""
         if not self.keys:
             return np.zeros(frame.height, np.int64)
         spread = key_hash(frame, self.keys).to_numpy() * _SPREAD
@@ -49,16 +49,16 @@ class ByKeys:
 
 @dataclass(frozen=True)
 class ToOwn:
-    """Elements stay in the share that sends them."""
+    """Elements stay in the shard that sends them."""
 
     def receivers(self, frame: pl.DataFrame, own: Share) -> NDArray[np.int64]:
-        """The share itself."""
+        """The sending shard itself."""
         return np.full(frame.height, own.number, np.int64)
 
 
 @dataclass(frozen=True)
 class ByResultKey:
-    """Elements go to the share that publishes the result partition of their key, so each partition has one writer."""
+    """Elements go to the shard that publishes the result partition of their key, so each partition has one writer."""
 
     keys: tuple[str, ...]
     schema: pa.Schema
@@ -67,7 +67,7 @@ class ByResultKey:
     partitions: int
 
     def receivers(self, frame: pl.DataFrame, own: Share) -> NDArray[np.int64]:
-        """By the encoded key, as the result topic is partitioned."""
+        """Determined by the encoded key, by which the result topic is partitioned."""
         encoder = FORMATS[self.format].encoder_of(self.schema, self.schema_id)
         places = key_partitions(encoder.encode(frame.select(self.keys)), self.partitions)
         return places.astype(np.int64) % own.of
@@ -75,20 +75,21 @@ class ByResultKey:
 
 @dataclass(frozen=True)
 class ByResultOrder:
-    """The same for results without a key, whose partition is that of the record that caused them."""
+    """Like `ByResultKey`, for results without a key: their partition is that of the record that caused them."""
 
     partitions: int
 
     def receivers(self, frame: pl.DataFrame, own: Share) -> NDArray[np.int64]:
-        """By the order."""
+        """Determined by the source partition, which the order of an element contains."""
         places = frame.select(partition_of() % self.partitions % own.of).to_series()
         return places.to_numpy().astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Send:
-    """The elements that a move releases, with the share that receives each; `division` None sends every element to
-    every share. What is published of them is a function of the logs, since it is complete at its instants."""
+    """Outputs the elements that a move of the frontier releases, with the shard that receives each. With `division`
+    None, every element goes to every shard. The published elements are a function of the logs, because they are
+    complete at their instants."""
 
     operator_version: ClassVar[int] = 1
     division: Division | None
@@ -115,13 +116,13 @@ def _to(frame: pl.DataFrame, receivers: pl.Expr | pl.Series) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Silent:
-    """Nothing, in place of an operator with output of these columns that only share 0 runs."""
+    """An operator without output, which replaces in other shards an operator that only shard 0 runs."""
 
     operator_version: ClassVar[int] = 1
     schema: pa.Schema
 
     def traces(self) -> tuple[Trace, ...]:
-        """None."""
+        """Empty: the operator is stateless."""
         return ()
 
     def step(self, *_: object) -> Step:

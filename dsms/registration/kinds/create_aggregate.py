@@ -19,7 +19,7 @@ from operators.python import PythonClass
 
 
 def _apply(statement: Written, catalog: Catalog, environment: Environment) -> Applied:
-    """A new aggregate, a second definition of one, or a newer version. Queries that run keep the one they have."""
+    """Adds an aggregate, its second definition, or a newer version. Running queries keep the version that they have."""
     name = f"{statement.name.text.lower()}()"
     known = catalog.get(name)
     if known is not None and not isinstance(known, Aggregate):
@@ -62,7 +62,8 @@ def _apply(statement: Written, catalog: Catalog, environment: Environment) -> Ap
 
 
 def _with_part(known: Aggregate, part: AggregatePart, catalog: Catalog) -> Aggregate:
-    """The aggregate with one more definition; older ones of the kind stay as long as something uses the aggregate."""
+    """The aggregate with one more definition. Older ones of the same kind are kept only if an object uses the
+    aggregate."""
     used = bool(dependents(catalog, known))
     parts = tuple(other for other in known.parts if used or other.window != part.window)
     current = [other for other in (*parts, part) if other.window != part.window or other is part]
@@ -88,7 +89,7 @@ KIND = StatementKind(
     changed_name=lambda statement: statement.name,
     words=("TABLE", "INITIALIZE", "ITERATE", "TERMINATE", "EXPIRE", "RETURN"),
 )
-#: Code in Python runs on the executors. The function that parses CREATE AGGREGATE parses this as well.
+#: Python code runs on the executors, so an administrator is needed. The parser of CREATE AGGREGATE parses this, too.
 PYTHON_KIND = StatementKind(
     statement=CreatePythonAggregate,
     apply=_apply,

@@ -1,4 +1,4 @@
-"""CREATE INDEX and DROP INDEX, which do nothing: they are in scripts that were written for other systems."""
+"""CREATE INDEX and DROP INDEX, which do nothing. They are accepted because scripts for other systems have them."""
 
 from __future__ import annotations
 

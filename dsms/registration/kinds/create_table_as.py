@@ -1,4 +1,4 @@
-"""CREATE TABLE … AS SELECT …: a table with the columns of a query, into which an INSERT then writes its rows."""
+"""CREATE TABLE … AS SELECT …: creates a table with the columns of a query; an INSERT then writes the rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from operators.core.quoting import quoted_identifier
 
 
 def parts(statement: st.Statement) -> Iterator[st.Statement]:
-    """The statements as which one is run: the table, then its rows."""
+    """The statements as which a statement is run: itself; for CREATE TABLE … AS, then the INSERT of its rows."""
     yield statement
     if isinstance(statement, st.CreateTableAs):
         sql = f"INSERT INTO {quoted_identifier(statement.name.text)} {statement.select_sql}"
@@ -44,7 +44,7 @@ def _apply(statement: st.CreateTableAs, catalog: Catalog, environment: Environme
 
 
 def _written(statement: st.CreateTableAs, columns: tuple[st.ColumnDefinition, ...]) -> str:
-    """The statement without the query, as which the table is kept and shown."""
+    """The CREATE TABLE statement without the query, which is stored and shown for the table."""
     listed = [
         f"{quoted_identifier(each.name.text)} {each.type}{'' if each.nullable else ' NOT NULL'}" for each in columns
     ]

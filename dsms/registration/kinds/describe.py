@@ -1,4 +1,4 @@
-"""DESCRIBE."""
+"""DESCRIBE: the columns and the state of an object."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _apply(statement: Describe, catalog: Catalog, environment: Environment) -> A
 
 
 def _promises(item: Object) -> str:
-    """The constraints of a source in the words of DESCRIBE."""
+    """The constraints of a source, as DESCRIBE shows them."""
     promises = item.constraints if isinstance(item, Source) else ()
     return "".join(f", {promise.sql}" for promise in promises)
 

@@ -1,4 +1,4 @@
-"""DROP."""
+"""DROP: removes an object, and with CASCADE the objects that use it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsms.sql.binder.dependencies import dependents
 from dsms.sql.parser.admin import KINDS
 from dsms.sql.parser.cursor import Cursor
 
-#: Words that may stand before VIEW.
+#: Words that may precede VIEW.
 _VIEWS = ("MATERIALIZED", "STREAMED", "COMPLETE")
 
 

@@ -1,4 +1,4 @@
-"""EXPLAIN RESULT."""
+"""EXPLAIN RESULT: its syntax. It is executed where the settings of queries are known."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dsms.sql.parser.cursor import Cursor, place_of
 
 @dataclass(frozen=True, slots=True)
 class ExplainResult(st.Statement):
-    """`EXPLAIN RESULT name [AT instant]`: under which settings the result of a query was made, at all instants or at
-    one."""
+    """`EXPLAIN RESULT name [AT instant]`: the settings (such as shedding rates) under which the result of a query was
+    computed, at all instants or at one."""
 
     name: st.Name
     at: int | None
@@ -21,7 +21,7 @@ class ExplainResult(st.Statement):
 
 
 def _parse(cursor: Cursor, _: st.Name | None) -> ExplainResult | st.Explain:
-    if not cursor.more():  # an object is named so
+    if not cursor.more():  # EXPLAIN of an object called "result"
         return st.Explain(cursor.name_of(cursor.tokens[cursor.at - 1], "name"), None, cursor.sql)
     name, at = cursor.name("query name"), None
     if cursor.accept("AT"):

@@ -1,4 +1,4 @@
-"""CREATE FUNCTION, DROP FUNCTION and SHOW FUNCTIONS: functions that users wrote in Python."""
+"""CREATE FUNCTION, DROP FUNCTION and SHOW FUNCTIONS, for user-defined functions in Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLUMNS = ("name", "parameters", "returns", "hash", "requirements", "used_by")
 
 
 def _create(statement: syntax.CreateFunction, catalog: Catalog, environment: Environment) -> Applied:
-    """A new function, or a new version of one. Queries that run keep the version that they were made with."""
+    """Adds a function, or a new version of one. Running queries keep the version with which they were created."""
     name, key = statement.name.text.lower(), f"{statement.name.text.lower()}()"
     if known_function(name) or name in AGGREGATES:
         raise statement.name.place.error(f'"{name}" is a function of SQL', "choose another name")
@@ -47,7 +47,7 @@ def _create(statement: syntax.CreateFunction, catalog: Catalog, environment: Env
 
 
 def _made(known: Function | None, version: FunctionVersion, key: str, catalog: Catalog) -> Function:
-    """The function with one more version; older ones stay as long as something uses the function."""
+    """The function with one more version. Older ones are kept only if an object uses the function."""
     if known is None:
         return Function(name=key, id=catalog.next_id(), sql=version.sql, versions=(version,))
     kept = known.versions if dependents(catalog, known) else ()
@@ -106,7 +106,7 @@ def _changed(statement: syntax.CreateFunction | syntax.DropFunction) -> st.Name:
 
 
 KINDS = (
-    # code runs on the executors
+    # Python code runs on the executors, so an administrator is needed
     StatementKind(
         statement=syntax.CreateFunction,
         starts=STARTS,

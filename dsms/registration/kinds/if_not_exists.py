@@ -1,4 +1,4 @@
-"""CREATE … IF NOT EXISTS: the statement that creates, or one that does nothing."""
+"""CREATE … IF NOT EXISTS, which becomes a CREATE or a statement that does nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AlreadyThere(st.Statement):
 
 
 def chosen(statement: st.IfNotExists, catalog: Catalog) -> st.Statement:
-    """What the statement means with this catalog."""
+    """The CREATE statement, or AlreadyThere if the catalog has an object of that name."""
     if catalog.get(statement.name.text) is None:
         return statement.statement
     return AlreadyThere(statement.name, statement.sql)

@@ -1,4 +1,4 @@
-"""INSERT INTO table SELECT … FROM stream: a continuous statement, whose results are the log of the table."""
+"""INSERT INTO table SELECT … FROM stream: a continuous query whose result topic is the log of the table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from operators.core.errors import UserError
 
 @dataclass(frozen=True)
 class InsertStream(st.Statement):
-    """`INSERT INTO table [(columns)] SELECT … FROM stream`. The log of the table goes on at the offsets `start`."""
+    """`INSERT INTO table [(columns)] SELECT … FROM stream`. Its results are appended to the log of the table, from the
+    offsets `start` (by partition) on."""
 
     insert: st.Insert
     start: Mapping[int, int] = field(default_factory=lambda: {0: 0})
@@ -35,7 +36,7 @@ class InsertStream(st.Statement):
 
 
 def check_empty(table: Table, rows: int) -> None:
-    """Raises UserError for a table that has rows: they are younger than those of a stream that is read from its
+    """Raises UserError if the table has rows: they would be later than the rows of the stream, which is read from its
     beginning."""
     if rows:
         raise UserError(
@@ -45,8 +46,8 @@ def check_empty(table: Table, rows: int) -> None:
 
 
 def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) -> Applied:
-    """The query, and the table with a new identity: its log begins anew, because what was promised about the old one
-    need not hold for the instants of a stream."""
+    """Adds the query, and gives the table a new id: its log starts again, because promises (frontiers) made in the old
+    log need not hold for the instants of a stream."""
     insert = statement.insert
     table = writable(insert.table, catalog)
     if table.is_bag:
@@ -83,7 +84,7 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
 
 
 def _check_unread(insert: st.Insert, table: Table, catalog: Catalog) -> None:
-    """Raises SqlError for a table that a query reads, this one or another."""
+    """Raises SqlError if the SELECT itself, or any other query, reads the table."""
     place = insert.table.place
     if readers := [reader.name for reader in dependents(catalog, table)]:
         raise place.error(
@@ -98,7 +99,7 @@ def _check_unread(insert: st.Insert, table: Table, catalog: Catalog) -> None:
 
 
 def _rows(insert: st.Insert, table: Table, catalog: Catalog, environment: Environment) -> str:
-    """The text of a query for the rows of the table. Raises SqlError where the SELECT does not give them."""
+    """The text of a query whose rows have the columns of the table. Raises SqlError if the SELECT does not fit them."""
     given, taken = given_rows(insert.rows, catalog, environment.reads), columns_of(insert.columns, table)
     check_values(insert.table, taken, len(given.nullable))
     valued = {*taken, *table.defaults}
@@ -108,7 +109,7 @@ def _rows(insert: st.Insert, table: Table, catalog: Catalog, environment: Enviro
 
 
 def _expected(notices: tuple[str, ...]) -> Iterator[str]:
-    """Without those about the text that was put around the SELECT."""
+    """The notices, except those about the text that was added around the SELECT."""
     unwanted = ("key:", "output:", "FORMAT", "Istream", "default window", "expanded:")
     return (notice for notice in notices if not notice.startswith(unwanted))
 

@@ -1,4 +1,4 @@
-"""PAUSE and RESUME."""
+"""PAUSE and RESUME: stop a query, and let it continue."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def _query_name(cursor: Cursor) -> st.Name:
 
 
 def _apply(statement: SetPaused, catalog: Catalog, environment: Environment) -> Applied:
-    """Idempotent. From then on the query runs outside its family, whose members' states cannot be told apart."""
+    """Idempotent. The query leaves its family, because a single member of a family cannot be paused: the members'
+    state is shared."""
     query = query_of(catalog, statement.name)
     verb, now = ("PAUSE", "paused") if statement.paused else ("RESUME", "resumed")
     if query.paused == statement.paused:

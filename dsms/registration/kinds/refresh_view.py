@@ -1,4 +1,4 @@
-"""REFRESH MATERIALIZED VIEW, which does nothing: views follow their sources by themselves."""
+"""REFRESH MATERIALIZED VIEW, which does nothing: views are always up to date."""
 
 from __future__ import annotations
 

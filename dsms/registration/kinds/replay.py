@@ -1,4 +1,4 @@
-"""REPLAY DEAD LETTERS: which refused records are written to their topic again, and what they then say."""
+"""REPLAY DEAD LETTERS: which refused records are written to their topic again, and with what values."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from dsms.sql.parser.table_elements import written
 from operators.core.errors import UserError
 from operators.expressions import Expression, cast, evaluate
 
-#: What WHERE and SET read of a dead letter. `value` is NULL where the record is no UTF-8; `late` says that its instant
-#: had passed.
+#: The columns of a dead letter that WHERE and SET can read. `value` is NULL if the record is not UTF-8; `late` is TRUE
+#: if the record was refused as late.
 _COLUMNS: dict[str, pa.DataType] = {
     "partition": pa.int32(), "offset": pa.int64(), "reason": pa.string(), "value": pa.string(), "late": pa.bool_(),
 }  # fmt: skip
@@ -40,16 +40,16 @@ class Replay(st.Statement):
 
 @dataclass(frozen=True)
 class Correction:
-    """A statement that is bound: which letters are meant, and what their records say from now on."""
+    """A bound statement: which dead letters are replayed, and with which new value."""
 
     value: Expression | None = None
     where: Expression | None = None
 
     def replayed(self, letters: pl.DataFrame) -> tuple[list[tuple[int, str | None]], int]:
-        """The numbers of the letters to replay, each with its new value (None: the record as it was); and how many late
-        ones are left, because they would be late again. `letters` has the columns of LETTER.
+        """The numbers of the dead letters to replay, each with its new value (None: the record unchanged); and the
+        number of late ones that are left out, because they would be late again. `letters` has the columns of LETTER.
 
-        Raises UserError for a letter for which WHERE or SET has no value.
+        Raises UserError if SET gives NULL for a dead letter, or if WHERE or SET fails on one.
 
         >>> letters = pl.DataFrame({"partition": [0, 0], "offset": [7, 9], "late": [False, True]})
         >>> Correction().replayed(letters)
@@ -67,7 +67,8 @@ class Correction:
 
 
 def bound_correction(statement: Replay, catalog: Catalog) -> Correction:
-    """What the statement says of letters. Raises SqlError for expressions that are none over LETTER."""
+    """Binds the expressions of the statement over LETTER. Raises SqlError if one cannot be bound or has another type
+    than needed."""
     value, where = (
         _bound(part, clause, kind, catalog)
         for part, clause, kind in (

@@ -1,4 +1,4 @@
-"""SHOW AGGREGATES."""
+"""SHOW AGGREGATES: the aggregates of the catalog and of the library."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _apply(statement: ShowAggregates, catalog: Catalog, environment: Environment
 
 
 def _own(catalog: Catalog, may_read: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
-    """The current definitions of the catalog that may be read."""
+    """The current definitions in the catalog that the caller may read."""
     for item in (item for item in catalog.aggregates() if may_read(item.name)):
         used = ", ".join(reader.name for reader in dependents(catalog, item) if may_read(reader.name))
         for window in (False, True):
@@ -47,7 +47,7 @@ def _own(catalog: Catalog, may_read: Callable[[str], bool]) -> Iterator[tuple[st
 
 
 def _of_library(catalog: Catalog) -> Iterator[tuple[str, ...]]:
-    """The library's definitions, but those that the catalog hides and the five of SQL."""
+    """The library's definitions, except those hidden by an aggregate of the catalog and the five of SQL."""
     own = {item.name for item in catalog.aggregates()}
     for (name, _), text in library().items():
         if name not in BUILT_IN and f"{name}()" not in own:

@@ -1,4 +1,4 @@
-"""SHOW ALARMS."""
+"""SHOW ALARMS: its syntax and the form of its result. The coordinator collects the alarms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from operators.core.alarms import Alarm
 
 @dataclass(frozen=True, slots=True)
 class ShowAlarms(st.Statement):
-    """`SHOW ALARMS`: what was read from logs and from Redis, and does not count."""
+    """`SHOW ALARMS`: records and values that were read from logs and from Redis and ignored as invalid."""
 
     sql: str
 

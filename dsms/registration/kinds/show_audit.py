@@ -1,4 +1,4 @@
-"""SHOW AUDIT."""
+"""SHOW AUDIT: its syntax. The coordinator reads the audit log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SHOW CREATE."""
+"""SHOW CREATE: the statement that created an object."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _parse(cursor: Cursor, _: st.Name | None) -> ShowCreate:
 
 
 def _apply(statement: ShowCreate, catalog: Catalog, environment: Environment) -> Applied:
-    """The text as it was written, of a query that was replaced the last one."""
+    """The text of the statement as it was written; for a replaced query, that of the last replacement."""
     item = catalog.find_any(statement.name.text, statement.name.place)
     message = f'statement that created {kind_of(item)} "{item.name}"'
     return catalog, StatementResult(

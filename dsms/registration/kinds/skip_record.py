@@ -1,7 +1,7 @@
-"""SKIP RECORD: a record that cannot be read becomes a dead letter, and its partition goes on. Pure decisions.
+"""SKIP RECORD: turns a record that cannot be read into a dead letter, so that reading continues. Pure decisions.
 
-The law: a record is skipped for every query or for none. So the catalog says which records are, and it says so only of
-one that no query has read: while that is found out, nothing of the source is read.
+The law: a record is skipped for every query or for none. So the catalog lists the skipped records, and a record is
+added only if no query has read it. Reading of the source is suspended while that is checked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dsms.registration.statement_kind import StatementKind, named
 from dsms.sql.parser.cursor import Cursor
 from operators.core.errors import UserError
 
-#: Offsets have 64 bits.
+#: The maximal number of digits of a number, so that an offset fits into 64 bits.
 _MOST_DIGITS = 18
 
 
@@ -34,8 +34,8 @@ class SkipRecord(st.Statement):
 
 
 def holding(statement: SkipRecord, catalog: Catalog) -> Catalog:
-    """The catalog under which nothing of the source is read. UserError for a record that there cannot be, and while
-    another one is being skipped."""
+    """The catalog in which reading of the source is suspended. Raises UserError if the partition does not exist, if the
+    record is already skipped, or while the source is being changed by another statement or by added partitions."""
     source = _source(statement, catalog)
     if statement.partition >= source.partitions:
         raise UserError(f'source "{source.name}" has {source.partitions} partitions', hint="they count from 0")
@@ -47,8 +47,8 @@ def holding(statement: SkipRecord, catalog: Catalog) -> Catalog:
 
 
 def check_unread(statement: SkipRecord, source: Source, positions: Iterable[int]) -> None:
-    """Raises UserError unless the record is the next one of some query and none has read it; `positions` are the
-    offsets that queries read next of the partition."""
+    """Raises UserError unless the record is the next one for some query and no query has read it. `positions` are the
+    next offsets of the queries in the partition."""
     read = list(positions)
     if not read:
         raise UserError(f'no query that runs reads source "{source.name}"', hint="only a record that waits is skipped")
@@ -62,14 +62,16 @@ def check_unread(statement: SkipRecord, source: Source, positions: Iterable[int]
 
 
 def skipping(statement: SkipRecord, source: Source, catalog: Catalog) -> Catalog:
-    """The catalog that skips the record and lets the source be read again, unless the source has changed meanwhile."""
+    """The catalog in which the record is skipped and reading of the source resumes. Raises UserError if the source was
+    changed in the meantime."""
     offsets = (*source.skipped.get(statement.partition, ()), statement.offset)
     skipped = {**source.skipped, statement.partition: tuple(sorted(offsets))}
     return _changed(source, msgspec.structs.replace(source, skipped=skipped, skipping=None), catalog)
 
 
 def released(source: Source, catalog: Catalog) -> Catalog:
-    """The catalog under which the source is read again, as it was."""
+    """The catalog in which reading of the source resumes without a change of its skipped records. Raises UserError if
+    the source was changed in the meantime."""
     return _changed(source, msgspec.structs.replace(source, skipping=None), catalog)
 
 
