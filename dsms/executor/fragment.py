@@ -33,8 +33,8 @@ from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.cut_logs_reading import read_cut_logs
 from dsms.runtime.epoch.epoch import Epoch, assemble, with_replaced_queries
 from dsms.runtime.epoch.fault_points import FaultPoints, poisoned
-from dsms.runtime.epoch.observer import StepTime
 from dsms.runtime.epoch.progress_log import PROGRESS
+from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.fragment.state import (
     BatchEnded,
     BoundsChanged,
