@@ -19,6 +19,8 @@ REPLAYED_HEADER = "dsms-replayed"
 REPLAY_HEADER = "dsms-replay-of"
 #: Who wrote a record of an internal topic: cluster and writer.
 BY_HEADER = "dsms-by"
+#: Purposes of internal topics: objects, how far results are published, heartbeats of idle sources, and what was shed.
+CATALOG, PROGRESS, HEARTBEATS, SHED = "catalog", "progress", "heartbeats", "shed"
 
 
 def internal_topic(cluster: str, purpose: str) -> str:
