@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 import sys
 from collections import defaultdict
@@ -225,6 +226,13 @@ def test_packages_import_each_other_in_no_circle() -> None:
         below = ", ".join(f"{name} {count}" for name, count in sorted(edges[package].items()))
         sys.stdout.write(f"{package} -> {below}\n")
     assert circles(edges) == []
+
+
+def test_files_import_each_other_in_no_circle() -> None:
+    edges = {
+        module: {name for name, _ in imports(path) if name in MODULES} - {module} for module, path in MODULES.items()
+    }
+    graphlib.TopologicalSorter(edges).prepare()
 
 
 def test_a_circle_would_be_seen() -> None:

@@ -11,14 +11,13 @@ from connectors.kafka.column_writer import transactional_writer
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.heartbeat_records import ASK, READS, Heartbeats, Place, Said, read_heartbeat
 from connectors.kafka.internal_log import Entry, Findings, InternalLog
-from connectors.kafka.names import transactional_id
+from connectors.kafka.names import HEARTBEATS, transactional_id
 from connectors.kafka.range_reader import OffsetRange, RangeReader, sound
 from connectors.kafka.topics import earliest, latest
 from operators.core.alarms import Alarms
 from operators.core.clock import Heartbeat
 from operators.core.errors import ExternalError
 
-HEARTBEATS = "heartbeats"
 #: How long to wait until written records can be read: longer than a transaction of another fragment may take, since an
 #: open one hides later records. The age at which others withdraw an open proposal.
 VISIBLE_S, OPEN_S = 120.0, 30.0

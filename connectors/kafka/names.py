@@ -19,6 +19,8 @@ REPLAYED_HEADER = "dsms-replayed"
 REPLAY_HEADER = "dsms-replay-of"
 #: The writer of a record of an internal topic, as "cluster/writer".
 BY_HEADER = "dsms-by"
+#: Purposes of internal topics: objects, how far results are published, heartbeats of idle sources, and what was shed.
+CATALOG, PROGRESS, HEARTBEATS, SHED = "catalog", "progress", "heartbeats", "shed"
 
 
 def internal_topic(cluster: str, purpose: str) -> str:

@@ -12,12 +12,10 @@ import msgspec
 from connectors.kafka.column_writer import transactional_writer
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.internal_log import Entry, InternalLog
-from connectors.kafka.names import transactional_id
+from connectors.kafka.names import SHED, transactional_id
 from operators.core.alarms import Alarms
 from operators.core.decoding import Broken, decoded, natural_of, text_of
 from operators.streams.settings import Decision, Setting
-
-SHED = "shed"
 
 #: A source (by id) and a partition of its topic.
 Place = tuple[str, int]

@@ -17,6 +17,7 @@ from typing import Self
 import structlog
 
 from connectors.kafka.internal_log import InternalLog
+from connectors.kafka.names import PROGRESS
 from connectors.redis.client import connect
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunStore
@@ -35,8 +36,7 @@ from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.cut_logs_reading import read_cut_logs
 from dsms.runtime.epoch.epoch import Epoch, assemble, with_replaced_queries
 from dsms.runtime.epoch.fault_points import FaultPoints, poisoned
-from dsms.runtime.epoch.observer import StepTime
-from dsms.runtime.epoch.progress_log import PROGRESS
+from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.fragment.state import (
     BatchEnded,
     BoundsChanged,

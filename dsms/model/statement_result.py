@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
@@ -31,6 +32,30 @@ class StatementResult:
     notices: tuple[str, ...] = ()
     name: str | None = None
     types: tuple[str, ...] = ()
+
+    def documents(self) -> list[dict[str, object]]:
+        """The rows as dicts. A column whose name occurs before it gets a number, as DuckDB names those of subqueries.
+
+        >>> StatementResult("SELECT", "", ("k", "a", "k"), [(1, 2, 3)]).documents()
+        [{'k': 1, 'a': 2, 'k_1': 3}]
+        """
+        names = distinct_names(self.columns)
+        return [dict(zip(names, row, strict=True)) for row in self.rows]
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """The names, of which a repeated one gets the first number that makes it differ from all others.
+
+    >>> distinct_names(["k", "k_1", "k", "k"])
+    ['k', 'k_1', 'k_2', 'k_3']
+    """
+    taken, found = set(names), dict[str, None]()
+    for name in names:
+        numbered = (f"{name}_{number}" for number in itertools.count(1))
+        chosen = name if name not in found else next(other for other in numbered if other not in taken)
+        taken.add(chosen)
+        found[chosen] = None
+    return list(found)
 
 
 class EncodedRows(Sequence[Row]):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dsms.introspection.entities import Report
 from dsms.introspection.operator_metrics import Operator
 from dsms.runtime.epoch.epoch import Epoch
-from dsms.runtime.epoch.observer import StepTime
+from dsms.runtime.epoch.step_time import StepTime
 from dsms.scheduler.work import VertexWork
 from dsms.telemetry import instruments as i
 from dsms.telemetry.telemetry import Attributes, Part, Telemetry

@@ -26,7 +26,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import CollectorRegistry, generate_latest
 
-from dsms.runtime.epoch.observer import StepTime
+from dsms.runtime.epoch.step_time import StepTime
 from dsms.telemetry.instruments import Instrument
 
 Attributes = Mapping[str, str | int]

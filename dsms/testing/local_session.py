@@ -31,6 +31,8 @@ from dsms.registration.join_orders import arrived
 from dsms.registration.kinds.explain_result import ExplainResult
 from dsms.registration.kinds.insert_stream import InsertStream, check_empty
 from dsms.registration.kinds.replay import Replay
+from dsms.registration.kinds.show_alarms import ShowAlarms, shown_alarms
+from dsms.registration.kinds.show_audit import ShowAudit
 from dsms.registration.replacement import retired
 from dsms.registration.statements import apply, kind_of_statement, parse
 from dsms.registration.table_targets import writable
@@ -78,10 +80,10 @@ class LocalSession:
         self._told: set[str] = set()
 
     def execute(self, sql: str) -> list[dict[str, object]]:
-        """Runs one or more statements; returns the rows of the last one (SELECT, SHOW, EXPLAIN, …) as dicts."""
+        """Runs one or more statements; returns the rows of the last one (SELECT, SHOW, EXPLAIN, …) as dicts. The second
+        of two columns named `k` is called `k_1`."""
         results = self.run(sql)
-        last = results[-1] if results else StatementResult("", "")
-        return [dict(zip(last.columns, row, strict=True)) for row in last.rows]
+        return results[-1].documents() if results else []
 
     def run(self, sql: str) -> list[StatementResult]:
         """Runs one or more statements; a failing one raises, those before it stay done."""
@@ -286,6 +288,10 @@ class LocalSession:
             return explain_analyze(statement, self.reports(), self.catalog)
         if isinstance(statement, ExplainResult):
             return explain_result(statement, (), self.catalog)
+        if isinstance(statement, ShowAlarms):
+            return shown_alarms(())
+        if isinstance(statement, ShowAudit):
+            raise UserError("a session of one process keeps no audit log", hint="a coordinator does")
         raise UserError("there are no executors in a session of one process", hint="it works on a cluster")
 
     def _retire(self) -> None:

@@ -23,11 +23,10 @@ import msgspec
 from connectors.kafka.column_writer import transactional_writer
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.internal_log import Findings, InternalLog
-from connectors.kafka.names import transactional_id
+from connectors.kafka.names import CATALOG, transactional_id
 from connectors.kafka.record_columns import Records
 from connectors.kafka.topics import latest
 from dsms.coordinator.catalog.catalog_records import (
-    CATALOG,
     META,
     Meta,
     Part,

@@ -12,7 +12,6 @@ from dsms.coordinator.registry.state import Event, read_event
 from dsms.model.objects import Object
 from operators.core.decoding import Broken, Natural, decoded, natural_of, text_of
 
-CATALOG = "catalog"
 META = b"catalog"
 OBJECT, _REGISTRY = b"object/", b"registry/"
 #: Ids are a letter and a number, such as "o12"; ids of system objects begin with "d".

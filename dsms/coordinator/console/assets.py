@@ -1,4 +1,4 @@
-"""The files of the web console, read once."""
+"""The files of the web console, read once, and a module with what its forms offer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+
+import msgspec
+
+from dsms.scheduler.registry import POLICIES
 
 #: The file served at the console's root address.
 START = "index.html"
@@ -30,7 +34,7 @@ def assets() -> Mapping[str, Asset]:
     >>> assets()[START].media_type, sorted(assets())[:2]
     ('text/html', ['api.js', 'console.js'])
     """
-    return dict(_below(files(__package__) / "static", ""))
+    return {**dict(_below(files(__package__) / "static", "")), "policies.js": _asset(_policies(), "text/javascript")}
 
 
 def _below(folder: Traversable, prefix: str) -> Iterator[tuple[str, Asset]]:
@@ -38,6 +42,13 @@ def _below(folder: Traversable, prefix: str) -> Iterator[tuple[str, Asset]]:
         if item.is_dir():
             yield from _below(item, f"{prefix}{item.name}/")
         elif media_type := _TYPES.get(item.name.rpartition(".")[2]):
-            content = item.read_bytes()
-            tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-            yield f"{prefix}{item.name}", Asset(content, media_type, tag)
+            yield f"{prefix}{item.name}", _asset(item.read_bytes(), media_type)
+
+
+def _asset(content: bytes, media_type: str) -> Asset:
+    return Asset(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:16]}"')
+
+
+def _policies() -> bytes:
+    """The names of the scheduling policies as a JavaScript module."""
+    return b"export const POLICIES = " + msgspec.json.encode(list(POLICIES)) + b";\n"

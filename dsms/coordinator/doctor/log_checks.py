@@ -16,21 +16,20 @@ import msgspec
 from connectors.kafka.config import LARGEST_RECORD, KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.heartbeat_records import read_heartbeat
-from connectors.kafka.heartbeats import HEARTBEATS
 from connectors.kafka.internal_log import Entry, Findings, InternalLog
-from connectors.kafka.names import transactional_id
+from connectors.kafka.names import CATALOG, HEARTBEATS, PROGRESS, SHED, transactional_id
 from connectors.kafka.record_columns import Records
 from connectors.kafka.retention import REMEDY, retention_of, too_short
-from connectors.kafka.shed_log import SHED, read_decision
+from connectors.kafka.shed_log import read_decision
 from connectors.kafka.topic_settings import restore_settings, wrong_settings
 from connectors.kafka.topics import partitions_of
-from dsms.coordinator.catalog.catalog_records import CATALOG, META, Meta, Part, in_order, object_name, read_part
+from dsms.coordinator.catalog.catalog_records import META, Meta, Part, in_order, object_name, read_part
 from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.doctor.finding import Finding
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Former, Query
 from dsms.physical.parts.links import query_of
-from dsms.runtime.epoch.progress_log import PROGRESS, DeadMark, Progress, ProgressEntry, dead_key, read_entry
+from dsms.runtime.epoch.progress_log import DeadMark, Progress, ProgressEntry, dead_key, read_entry
 from operators.core.alarms import Alarm, Alarms
 
 _T = TypeVar("_T")

@@ -12,13 +12,14 @@ import pyarrow as pa
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.fold import Fold
 from connectors.kafka.internal_log import InternalLog
+from connectors.kafka.names import PROGRESS
 from connectors.kafka.pieces import pieces, settled
 from dsms.coordinator.results.encoded_rows import own_rows
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Format, Object, Query, Table, kind_of
 from dsms.physical.parts.links import places_of
 from dsms.registration.object_columns import schema_and_keys
-from dsms.runtime.epoch.progress_log import PROGRESS, read_published
+from dsms.runtime.epoch.progress_log import read_published
 from dsms.tables.question import Relation
 from dsms.tables.select_budget import Budget
 from operators.core.alarms import Alarms

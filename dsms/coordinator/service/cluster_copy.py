@@ -17,7 +17,7 @@ import msgspec
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.internal_log import InternalLog, as_it_is
-from connectors.kafka.names import internal_topic, transactional_id
+from connectors.kafka.names import CATALOG, HEARTBEATS, PROGRESS, SHED, internal_topic, transactional_id
 from connectors.kafka.topics import COMPACTED, KEPT, ensure_topic, latest, partitions_of, topic_ids
 from connectors.objects.store import ObjectStore
 from dsms.coordinator.catalog.catalog_records import META, first_entry
@@ -61,10 +61,10 @@ def copy_cluster(order: CopyOrder, objects: ObjectStore) -> list[Checkpoint]:
     _check(order, catalog, moved)
     make_internal_topics(order.kafka, order.cluster)
     _make_topics(order, catalog)
-    _write(order, "progress", _progress(catalog, moved))
-    for purpose in ("heartbeats", "shed"):
+    _write(order, PROGRESS, _progress(catalog, moved))
+    for purpose in (HEARTBEATS, SHED):
         _write(order, purpose, _log_of(order, purpose))
-    _write(order, "catalog", [(META, first_entry(entries)), *log.items()])
+    _write(order, CATALOG, [(META, first_entry(entries)), *log.items()])
     return [_copied(checkpoint, objects) for checkpoint in moved]
 
 
@@ -111,7 +111,7 @@ def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> N
             hint="such a table cannot be copied: DROP it before the checkpoint, and INSERT again in the copy",
         )
     admin = order.kafka.admin()
-    name = internal_topic(order.cluster, "catalog")
+    name = internal_topic(order.cluster, CATALOG)
     if partitions_of(admin, name) and latest(admin, [(name, 0)]).get((name, 0)):
         raise UserError(f'there is a cluster "{order.cluster}" already', hint="choose another name, with --to")
     logs = look(order.kafka, [source.topic for source in _logs(catalog)])

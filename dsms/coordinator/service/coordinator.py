@@ -13,10 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.heartbeats import HEARTBEATS
 from connectors.kafka.internal_log import InternalLog
-from connectors.kafka.names import internal_topic
-from connectors.kafka.shed_log import SHED, logged_decisions
+from connectors.kafka.names import CATALOG, HEARTBEATS, PROGRESS, SHED, internal_topic
+from connectors.kafka.shed_log import logged_decisions
 from connectors.kafka.topics import COMPACTED_SOON, KEPT, ensure_topic, latest, partition_counts, topic_ids
 from connectors.redis.cluster_state import ClusterState
 from dsms.coordinator.audit.audit_log import AUDIT, AUDIT_TOPIC, RETENTION, AuditLog
@@ -56,17 +55,16 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_published
 from dsms.registration.object_columns import schema_and_keys, why_unknown
 from dsms.registration.placement import fragments_of
-from dsms.runtime.epoch.progress_log import PROGRESS
 from dsms.tables.question import Asked
 from operators.core.decoding import Broken
 from operators.core.errors import UserError
 from operators.expressions.rendering import type_name
 
 INTERNAL_TOPICS = {
-    "catalog": COMPACTED_SOON,
-    "progress": COMPACTED_SOON,
-    "heartbeats": KEPT,
-    "shed": KEPT,
+    CATALOG: COMPACTED_SOON,
+    PROGRESS: COMPACTED_SOON,
+    HEARTBEATS: KEPT,
+    SHED: KEPT,
     AUDIT: AUDIT_TOPIC,
     OPERATORS: COMPACTED_SOON,
     QUEUES: COMPACTED_SOON,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, assert_never
 
 import msgspec
 
@@ -124,8 +124,10 @@ class ControlTables:
             return shown_alarms(self.all_alarms())
         if isinstance(statement, ShowAudit):
             return shown_acts(self.audit.last(statement.limit))
-        executors = self._executors(None)
-        return StatementResult("SHOW", f"{len(executors)} found", _SHOWN, tuple(map(_row, executors)))
+        if isinstance(statement, st.ShowExecutors):
+            executors = self._executors(None)
+            return StatementResult("SHOW", f"{len(executors)} found", _SHOWN, tuple(map(_row, executors)))
+        assert_never(statement)
 
     def all_alarms(self) -> list[Alarm]:
         """The alarms of the coordinator and of the executors. A principal with restrictions sees none, since alarms

@@ -47,10 +47,10 @@ from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.held_runs import Committed, HeldRuns
-from dsms.runtime.epoch.observer import StepTime
 from dsms.runtime.epoch.progress_log import Published, read_progress
 from dsms.runtime.epoch.result_records import dead_records, progress_entries, promises, result_records
 from dsms.runtime.epoch.result_topics import ResultTopics
+from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.lanes.manifest import Manifest, read_manifest
 
 log = structlog.get_logger()

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.heartbeat_records import Heartbeats, read_heartbeat
-from connectors.kafka.heartbeats import HEARTBEATS
 from connectors.kafka.internal_log import InternalLog
-from connectors.kafka.names import internal_topic
+from connectors.kafka.names import HEARTBEATS, PROGRESS, SHED, internal_topic
 from connectors.kafka.topics import earliest, latest, partitions_of
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.epoch.cut_logs import CutLog, CutLogs
@@ -20,18 +19,18 @@ def read_cut_logs(kafka: KafkaSettings, cluster: str, plan: FragmentPlan, alarms
     """The internal logs of a cluster that have lost records, with what the queries of `plan` need to know about
     them."""
     admin = kafka.admin()
-    topics = {purpose: internal_topic(cluster, purpose) for purpose in ("progress", "heartbeats", "shed")}
+    topics = {purpose: internal_topic(cluster, purpose) for purpose in (PROGRESS, HEARTBEATS, SHED)}
     first = earliest(admin, [(topic, 0) for topic in topics.values()])
     cut = {
         purpose: CutLog(topic, 0, offset)
         for purpose, topic in topics.items()
         if (offset := first.get((topic, 0), 0)) > 0
     }
-    if "heartbeats" in cut:
+    if HEARTBEATS in cut:
         kept = _first_beats(InternalLog(kafka, cluster, HEARTBEATS, alarms))
-        cut["heartbeats"] = replace(cut["heartbeats"], kept=kept)
+        cut[HEARTBEATS] = replace(cut[HEARTBEATS], kept=kept)
     written = frozenset[str]()
-    if "progress" in cut:
+    if PROGRESS in cut:
         results = {planned.sink.topic for planned in plan.queries.values() if planned.sink is not None}
         places = [(topic, partition) for topic in sorted(results) for partition in partitions_of(admin, topic)]
         written = frozenset(topic for (topic, _), end in latest(admin, places).items() if end > 0)

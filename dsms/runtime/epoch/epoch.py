@@ -16,8 +16,8 @@ from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
 from dsms.physical.parts.links import is_link, query_of
 from dsms.runtime.epoch.dead_letters import DeadRecord, count_faults, dead_letters, fault_records
-from dsms.runtime.epoch.observer import StepTime
 from dsms.runtime.epoch.progress_log import DeadMarks, Published
+from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, SourcePartition
 from dsms.runtime.lanes.queues import Takes, queues_after
 from dsms.runtime.lanes.revision import Revision, without_failed

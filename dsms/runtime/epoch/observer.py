@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from dsms.runtime.epoch.epoch import Epoch
-
-
-class StepTime(NamedTuple):
-    """When a step of an epoch ran, in seconds of `time.monotonic`.
-
-    >>> StepTime("compute", 2.0, 3.5).seconds
-    1.5
-    """
-
-    name: str
-    start: float
-    end: float
-
-    @property
-    def seconds(self) -> float:
-        """The duration of the step."""
-        return self.end - self.start
+from dsms.runtime.epoch.epoch import Epoch
+from dsms.runtime.epoch.step_time import StepTime
 
 
 class EpochObserver(Protocol):

@@ -14,7 +14,6 @@ from connectors.kafka.internal_log import Entry, Findings, InternalLog
 from dsms.physical.parts.links import ResultPlaces, Share, query_of, share_of
 from operators.core.decoding import Broken, Int64, Natural, decoded, natural_of, text_of
 
-PROGRESS = "progress"
 _LOWEST = -(2**63)
 
 

@@ -78,7 +78,7 @@ def make(environ: Mapping[str, str]) -> bool:
         with suppress(OSError):  # another process has created it
             linked_home(Path(scratch) / "home").rename(target.parent / "home")
         made = Path(scratch) / "classes.jsa"
-        command = [sys.executable, "-m", "dsms.spark.compat.class_archive", "session", f"{scratch}/session"]
+        command = [sys.executable, "-m", "dsms.spark.archived_session", f"{scratch}/session"]
         # with all tricks on, so that the archive has the classes for all of them
         unswitched = {name: value for name, value in environ.items() if name != SWITCH}
         env = {**unswitched, "JAVA_TOOL_OPTIONS": "", "DSMS_CLASS_ARCHIVE": f"-XX:ArchiveClassesAtExit={made} {_QUIET}"}
@@ -107,35 +107,6 @@ def _java_home(environ: Mapping[str, str]) -> Path | None:
     return Path(on_path).resolve().parent.parent if on_path else None
 
 
-def _session(scratch: Path) -> None:
-    """Does what an executor does at its start. The JVM writes the archive when it exits."""
-    from pyspark import SparkContext
-
-    from dsms.spark.scratch import scratch_directory
-    from dsms.spark.session import spark_session
-    from dsms.spark.warm_up import warm_up
-
-    with scratch_directory(scratch):
-        spark = spark_session("local[2]", scratch, 2)
-        warm_up(spark, 2)
-        stream = spark.readStream.format("rate").load().repartition(2).writeStream
-        query = stream.foreachBatch(_collect).option("checkpointLocation", str(scratch / "checkpoint")).start()
-        query.processAllAvailable()
-        query.stop()
-        spark.stop()
-        gateway = SparkContext._gateway
-        assert gateway is not None
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(_TIMEOUT_S)
-
-
-def _collect(rows: object, _: int) -> None:
-    rows.toArrow()  # type: ignore[attr-defined]
-
-
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["session"]:
-        _session(Path(sys.argv[2]))
-    elif not make(os.environ):
+    if not make(os.environ):
         sys.stderr.write("the archive of Spark's classes could not be made; executors will start a little later\n")

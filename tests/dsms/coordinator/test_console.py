@@ -13,7 +13,6 @@ from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.model.tokens import new_token
-from dsms.scheduler.registry import POLICIES
 from tests.support.fake_service import FakeService
 
 #: What a file names as another file of the console.
@@ -57,10 +56,9 @@ def test_every_file_that_is_named_exists(client: TestClient) -> None:
     assert named | {START} == set(assets())
 
 
-def test_the_policies_that_are_offered_are_those_that_there_are() -> None:
-    named = re.search(r"const POLICIES = (\[.*?\]);", assets()["executors.js"].content.decode())
-    assert named is not None
-    assert json.loads(named[1]) == list(POLICIES)
+def test_the_policies_that_are_offered_are_those_that_there_are(client: TestClient) -> None:
+    named = re.fullmatch(r"export const POLICIES = (\[.*\]);\n", client.get("/console/policies.js").text)
+    assert named and json.loads(named[1]) == ["round_robin", "fifo", "greedy", "chain", "weighted_fair"]
 
 
 @pytest.mark.parametrize("name", [name for name in sorted(assets()) if not name.startswith("vendor/")])

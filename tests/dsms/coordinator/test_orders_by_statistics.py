@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 
 import msgspec
 import pytest
@@ -27,8 +28,9 @@ CREATE QUERY unbounded AS SELECT STREAMED a, COUNT(*) AS n FROM Sa JOIN Sb ON a 
 """
 
 
+@cache
 def measured(keys: int, values: int) -> Statistics:
-    """The statistics of streams whose first columns have so many values and whose second ones so many."""
+    """The statistics of streams whose first columns have `keys` values and whose second ones have `values`."""
     session = LocalSession()
     session.execute(OBJECTS)
     for at in range(0, 600, 10):
@@ -38,14 +40,19 @@ def measured(keys: int, values: int) -> Statistics:
     return statistics_of(session.reports())
 
 
-MANY_PAIRS_FIRST, FEW_PAIRS_FIRST = measured(5, 150), measured(150, 5)
+def many_pairs_first() -> Statistics:
+    return measured(5, 150)
+
+
+def few_pairs_first() -> Statistics:
+    return measured(150, 5)
 
 
 class Duty:
     """The duty over a cluster, at times that a test sets."""
 
     def __init__(self) -> None:
-        self.cluster, self.now, self.statistics = StatementCluster(OBJECTS), 0.0, MANY_PAIRS_FIRST
+        self.cluster, self.now, self.statistics = StatementCluster(OBJECTS), 0.0, many_pairs_first()
         #: By how many versions of the catalog executors are behind.
         self.behind = 0
         self.cluster.execute("ALTER QUERY fixed SET (join_order = FIXED)")
@@ -74,15 +81,15 @@ def test_better_orders_are_taken_once_they_were_better_for_a_while(duty: Duty) -
 
 
 def test_no_order_changes_while_the_present_one_is_about_as_good(duty: Duty) -> None:
-    duty.statistics = FEW_PAIRS_FIRST
+    duty.statistics = few_pairs_first()
     assert {query.next_join_orders for query in duty.look(3 * HELD_S)} == {None}
 
 
 def test_an_advantage_that_does_not_last_changes_nothing(duty: Duty) -> None:
     for _ in range(4):
-        duty.statistics = MANY_PAIRS_FIRST
+        duty.statistics = many_pairs_first()
         duty.look(HELD_S)
-        duty.statistics = FEW_PAIRS_FIRST
+        duty.statistics = few_pairs_first()
         assert duty.look(LOOK_S)[0].next_join_orders is None
 
 
@@ -109,7 +116,7 @@ def test_a_query_that_was_fixed_while_it_changed_keeps_its_order(duty: Duty) -> 
 
 
 def test_a_change_that_would_take_days_is_not_begun(duty: Duty) -> None:
-    duty.statistics = dataclasses.replace(MANY_PAIRS_FIRST, speed=1e-3)
+    duty.statistics = dataclasses.replace(many_pairs_first(), speed=1e-3)
     assert {query.next_join_orders for query in duty.look(3 * HELD_S)} == {None}
 
 

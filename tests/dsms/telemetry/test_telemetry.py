@@ -18,7 +18,7 @@ from dsms.coordinator.http.measured_calls import MeasuredCalls
 from dsms.introspection.entities import Queue, Report
 from dsms.introspection.operator_metrics import Operator
 from dsms.runtime.epoch.epoch import Epoch, Measured, Written
-from dsms.runtime.epoch.observer import StepTime
+from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.scheduler.work import Work
 from dsms.telemetry import instruments

@@ -228,3 +228,19 @@ def test_rows_with_nan_leave_a_relation() -> None:
     assert [row["id"] for row in session.relation("V", 6)] == [1, 2]
     assert [row["id"] for row in session.relation("V", 7)] == [2]
     assert session.relation("V") == []
+
+
+def test_columns_of_one_name_are_all_in_the_answer() -> None:
+    session = LocalSession()
+    session.execute("CREATE TABLE t (a INT PRIMARY KEY, k INT); CREATE TABLE u (b INT PRIMARY KEY, k INT)")
+    session.execute("INSERT INTO t VALUES (1, 2); INSERT INTO u VALUES (3, 4)")
+    assert session.execute("SELECT * FROM t CROSS JOIN u") == [{"a": 1, "k": 2, "b": 3, "k_1": 4}]
+    assert session.execute("SELECT 1 AS a, 2 AS a") == [{"a": 1, "a_1": 2}]
+
+
+def test_a_session_has_no_alarms_and_says_what_it_does_not_keep(session) -> None:
+    assert session.execute("SHOW ALARMS") == []
+    with pytest.raises(UserError, match="keeps no audit log"):
+        session.execute("SHOW AUDIT")
+    with pytest.raises(UserError, match="no executors in a session"):
+        session.execute("SHOW EXECUTORS")

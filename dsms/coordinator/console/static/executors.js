@@ -3,8 +3,7 @@
 import { html, useState } from "./vendor/preact.js";
 import { change } from "./api.js";
 import { Failure, Setting, short, usePolled } from "./parts.js";
-
-const POLICIES = ["round_robin", "fifo", "greedy", "chain", "weighted_fair"];
+import { POLICIES } from "./policies.js";
 
 export function Executors() {
   const { data, error } = usePolled("/v1/control/executors");
