@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dsms.coordinator.http.errors import error_document, json_response
+from dsms.coordinator.http.errors import ErrorKind, error_document, json_response
 from dsms.model.principal import Forbidden
 from operators.core.errors import UserError
 
@@ -179,6 +179,6 @@ class OwnPagesOnly:
         await self._app(scope, receive, send)
 
 
-_KINDS = {400: "user", 403: "forbidden", 415: "user", 421: "user"}
+_KINDS: dict[int, ErrorKind] = {400: "user", 403: "forbidden", 415: "user", 421: "user"}
 #: The connection is closed, since the body of a refused request is not read.
 _CLOSE = {"Connection": "close"}
