@@ -103,7 +103,7 @@ class AuditLog:
         try:
             self._appender.append_now(msgspec.json.encode(self._act(caller, "begun", what)))
         except ExternalError as error:
-            raise ExternalError(f"nothing was done, since it could not be audited: {error.message}") from error
+            raise ExternalError(f"nothing was done, since the audit log cannot be written: {error.message}") from error
 
     def ended(self, caller: Caller, what: str, event: Event, outcome: str, seconds: float) -> None:
         """Records the outcome, without waiting for Kafka."""
@@ -124,7 +124,9 @@ class AuditLog:
 
     def _send(self, act: Act) -> None:
         if not self._appender.append(msgspec.json.encode(act)):
-            log.error("an entry of the audit log is lost: too many wait for kafka", request=act.request)
+            log.error(
+                "an entry of the audit log was lost: too many entries wait to be sent to kafka", request=act.request
+            )
 
 
 class NoAudit:

@@ -61,8 +61,8 @@ class _Parts:
             return part
         if META in self.findings.left_out or self.objects():
             raise ExternalError(
-                "the record of the catalog's version is lost: no name can be given out any more",
-                hint="dsms doctor --repair writes it anew",
+                "the record of the catalog's version is lost: new objects can get no ids",
+                hint="run dsms doctor --repair, which writes it again",
                 retryable=False,
             )
         return Meta()

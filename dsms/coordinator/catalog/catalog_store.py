@@ -161,7 +161,7 @@ class CatalogStore:
             self._log.check()
             self._settle()
             if self._catalog.version != before.version:
-                raise ExternalError("the catalog has changed while the statement was decided", hint="try again")
+                raise ExternalError("the catalog changed while the statement was running", hint="try again")
             self._log.write(before, after)
             self._catalog = after
 

@@ -109,7 +109,7 @@ def contend(service: Service, leadership: Leadership, stopping: threading.Event)
 
 def end_at_once(reason: str) -> None:
     """Ends the process of a leader that may no longer lead: no thread may finish what it was writing."""
-    log.error("does not lead any more", reason=reason)
+    log.error("no longer leads: the process ends", reason=reason)
     os._exit(1)
 
 

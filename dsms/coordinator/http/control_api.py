@@ -28,12 +28,12 @@ class QueryChange(BaseModel):
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="its share when not all can run at once",
+        description="its weight when not all queries can run at once",
     )
     paused: bool | None = None
     state_memory: StrictInt | str | None = Field(
         default=None,
-        description="the most bytes in redis of its state that no other query has",
+        description="the most bytes in redis of the state that only this query uses",
         examples=["100 MB", "none"],
     )
 
@@ -67,7 +67,7 @@ def control_router(backend: Backend) -> APIRouter:
     @router.patch(
         "/executors/{id}",
         summary="Change attributes of an executor",
-        description="null returns to what it was started with; holds from the next batch on",
+        description="null restores the value it was started with; takes effect with the next batch",
         response_model=EntityModel,
     )
     @needs("administrator")
@@ -78,7 +78,7 @@ def control_router(backend: Backend) -> APIRouter:
 
 
 def _add_kind(router: APIRouter, kind: AnyKind) -> None:
-    @router.get(f"/{kind}", summary=f"The {kind}, all or those of a query", response_model=list[EntityModel])
+    @router.get(f"/{kind}", summary=f"All {kind}, or those of one query", response_model=list[EntityModel])
     def entities(service: CalledService, query: str | None = None) -> Response:
         return json_response(service.control.entities(kind, query))
 

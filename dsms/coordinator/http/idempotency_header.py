@@ -16,7 +16,11 @@ from operators.core.errors import DsmsError, UserError
 
 IdempotencyKey = Annotated[
     str | None,
-    Header(min_length=1, max_length=200, description="the same key and body give the same answer, and are done once"),
+    Header(
+        min_length=1,
+        max_length=200,
+        description="calls with the same key and body take effect once and get the same answer",
+    ),
 ]
 
 

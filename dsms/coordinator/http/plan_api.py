@@ -25,7 +25,7 @@ class ImportedModel(BaseModel):
     """The names of a document's objects: those that were created, and those that existed already."""
 
     made: list[str]
-    there: list[str] = Field(description="created by the same statement before; left as they are")
+    there: list[str] = Field(description="created earlier by the same statement; unchanged")
 
 
 def plan_router(backend: Backend) -> APIRouter:
@@ -41,7 +41,7 @@ def plan_router(backend: Backend) -> APIRouter:
 
     @router.post(
         "/plan",
-        summary="Make the objects of a document that are not there",
+        summary="Create the objects of a document that do not exist yet",
         response_model=ImportedModel,
         openapi_extra={"requestBody": {"content": {"application/json": {}, "application/xml": {}}, "required": True}},
     )

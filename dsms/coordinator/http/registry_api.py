@@ -31,7 +31,9 @@ class SchemaRequest(BaseModel):
     """A schema to register, to look up or to check."""
 
     schema_text: str = Field(
-        alias="schema", description="JSON text; of Protobuf the base64 of the compiled file", examples=['"string"']
+        alias="schema",
+        description="the schema as JSON text; for Protobuf, the compiled file in base64",
+        examples=['"string"'],
     )
     schemaType: str | None = Field(default=None, description="AVRO or PROTOBUF")  # noqa: N815 (the wire's name)
     references: list[Reference] | None = Field(default=None, description="the files that a Protobuf file imports")
@@ -40,8 +42,8 @@ class SchemaRequest(BaseModel):
 class RegistrationRequest(SchemaRequest):
     """A schema to register; in mode IMPORT with the id, and optionally the version, that it has in another registry."""
 
-    schema_id: int | None = Field(default=None, alias="id", description="in mode IMPORT the id of the schema")
-    version: int | None = Field(default=None, description="in mode IMPORT the version under the subject")
+    schema_id: int | None = Field(default=None, alias="id", description="only in mode IMPORT: the id of the schema")
+    version: int | None = Field(default=None, description="only in mode IMPORT: the version under the subject")
 
 
 class ModeRequest(BaseModel):

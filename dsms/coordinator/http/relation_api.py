@@ -20,11 +20,11 @@ class RelationModel(BaseModel):
     """The rows of a view, query or table at an instant."""
 
     name: str = Field(examples=["hot"])
-    at: int = Field(description="the instant; all that the relation holds at it is final")
+    at: int = Field(description="the instant; the relation at this instant is final")
     columns: list[str]
     types: list[str] = Field(description="the types of the columns, as in SQL")
     rows: list[list[Any]]
-    total: int = Field(description="how many rows there are; `rows` has at most `limit` of them")
+    total: int = Field(description="the total number of rows; `rows` has at most `limit` of them")
 
 
 def relations_router(backend: Backend) -> APIRouter:

@@ -41,14 +41,14 @@ class PlaceModel(BaseModel):
 
     partition: int
     offset: int
-    token: str = Field(description="of this record, for `covers`", examples=["o1:0/17"])
+    token: str = Field(description="token of this record, for `covers`", examples=["o1:0/17"])
 
 
 class PublishedModel(BaseModel):
     """The positions of published records, in the order in which they were sent."""
 
     records: list[PlaceModel]
-    token: str | None = Field(description="of all of them, for `covers`", examples=["o1:0/17-19,1/4"])
+    token: str | None = Field(description="token of all records, for `covers`", examples=["o1:0/17-19,1/4"])
 
 
 class RefusedModel(BaseModel):
@@ -63,9 +63,11 @@ class RefusedModel(BaseModel):
 class CoverModel(BaseModel):
     """Whether a result covers published records, and how far the result has progressed."""
 
-    covered: bool = Field(description="whether the result is final with all of them in it")
-    processed: bool = Field(description="whether executors have read all of them")
-    instant: int | None = Field(description="the greatest instant among them; null: the source can decode none")
+    covered: bool = Field(description="whether the result is final and has the effect of all records")
+    processed: bool = Field(description="whether the query has read all records")
+    instant: int | None = Field(
+        description="the greatest instant of the records; null: the source can decode none of them"
+    )
     frontier: int | None = Field(description="below it the result is final")
     offsets: dict[str, int] = Field(description="the next offset that the query reads, by partition of the source")
     refused: list[RefusedModel] = Field(description="records that are in no result because they were refused")
@@ -74,8 +76,11 @@ class CoverModel(BaseModel):
 
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {media: {"schema": {"type": "string"}} for media in MEDIA_TYPES.values()}},
-    406: {"model": ErrorResponse, "description": "neither notation is accepted"},
-    410: {"model": ErrorResponse, "description": "the position is none of this result, or its records are gone"},
+    406: {"model": ErrorResponse, "description": "the client accepts neither format"},
+    410: {
+        "model": ErrorResponse,
+        "description": "the position does not belong to this result, or its records were deleted",
+    },
     429: {"model": ErrorResponse, "description": "too many readers"},
 }
 _BODY = {"requestBody": {"content": {"application/x-ndjson": {}, "application/json": {}}, "required": True}}
@@ -103,15 +108,17 @@ def _add_changes(router: APIRouter) -> None:
     async def changes(
         request: Request,
         name: str,
-        after: Annotated[str | None, Query(description="go on behind this token")] = None,
-        start: Annotated[From, Query(alias="from", description="where to begin without a token")] = "earliest",
-        follow: Annotated[bool, Query(description="whether to wait for what is to come")] = True,
-        last: Annotated[str | None, Header(alias="Last-Event-ID", description="as `after`, and before it")] = None,
+        after: Annotated[str | None, Query(description="continue after this token")] = None,
+        start: Annotated[From, Query(alias="from", description="where to start without a token")] = "earliest",
+        follow: Annotated[bool, Query(description="whether to wait for later changes")] = True,
+        last: Annotated[
+            str | None, Header(alias="Last-Event-ID", description="like `after`, but takes precedence over it")
+        ] = None,
     ) -> Response:
         notation = notation_of(request.headers.get("accept", ""))
         if notation is None:
             raise NotAcceptable(
-                "results come as event streams or lines of JSON", hint=" or ".join(MEDIA_TYPES.values())
+                "results are sent as server-sent events or lines of JSON", hint=" or ".join(MEDIA_TYPES.values())
             )
         position, service = last or after, service_of(request)
         result: Followed = await _in_thread(None, service.results.result, name)
@@ -158,15 +165,17 @@ def _add_covers(router: APIRouter) -> None:
     @router.get(
         "/queries/{name}/covers",
         summary="Wait until a result covers published records",
-        description="200 when it does, 202 when it does not within the time or the query stands still",
+        description="200 if it does; 202 if it does not in time, or if the query is stopped",
         response_model=CoverModel,
-        responses={202: {"model": CoverModel, "description": "not yet; how far it is"}},
+        responses={
+            202: {"model": CoverModel, "description": "not yet; the body says how far the result has progressed"}
+        },
     )
     async def covers(
         service: CalledService,
         name: str,
-        token: Annotated[str, Query(description="of the records", examples=["o1:0/17"])],
-        wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT_S, description="at most so many seconds")] = 0,
+        token: Annotated[str, Query(description="token of the records", examples=["o1:0/17"])],
+        wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT_S, description="how many seconds to wait at most")] = 0,
     ) -> Response:
         deadline = time.monotonic() + wait
         question: CoverageQuestion | None = None
@@ -194,7 +203,7 @@ class PublishableModel(BaseModel):
     """A topic to which records may be published."""
 
     topic: str
-    forced: bool = Field(description="whether it is one of the system, and an administrator forces records into it")
+    forced: bool = Field(description="whether the topic belongs to the system and an administrator forces publishing")
 
 
 def _add_records(router: APIRouter, once: Once) -> None:
@@ -202,14 +211,14 @@ def _add_records(router: APIRouter, once: Once) -> None:
 
     @router.get(
         "/topics/{topic}/publishing",
-        summary="Whether records may be published to a topic: not to those of the system",
+        summary="Whether records may be published to a topic; to those of the system only by force",
         response_model=PublishableModel,
     )
     @needs("writer")
     def publishing(
         service: CalledService,
         topic: str,
-        force: Annotated[bool, Query(description="also to a topic of the system, by an administrator")] = False,
+        force: Annotated[bool, Query(description="also accept a topic of the system; for administrators only")] = False,
     ) -> Response:
         service.check_published(topic, forced=force)
         return json_response({"topic": topic, "forced": force})
@@ -226,7 +235,9 @@ def _add_records(router: APIRouter, once: Once) -> None:
         service: CalledService,
         name: str,
         key: Annotated[list[str] | None, Query(description="columns of the records' keys")] = None,
-        advance: Annotated[int | None, Query(description="promise that no record below it will follow")] = None,
+        advance: Annotated[
+            int | None, Query(description="promise that no record with an instant below this one will follow")
+        ] = None,
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
         body = await _body(request)

@@ -104,7 +104,7 @@ class Once:
         name = sha256(call.key.encode()).hexdigest()
         with self._lock:
             if name in self._underway:
-                raise Underway("the call with this idempotency key is being done", hint="ask again a little later")
+                raise Underway("a call with this idempotency key is running", hint="try again later")
             self._underway.add(name)
         try:
             return self._run(name, call, act)
@@ -119,7 +119,9 @@ class Once:
         if earlier is not None:
             kept = _entry(earlier)
             if kept.asked != begun.asked:
-                raise WrongBody("this idempotency key was used for another body", hint="use a new key for a new call")
+                raise WrongBody(
+                    "this idempotency key was used for a call with another body", hint="use a new key for a new call"
+                )
             if kept.status is not None:
                 return Answer(kept.status, kept.body)
             self._take_over(name, call, kept, (earlier, body))
@@ -131,10 +133,10 @@ class Once:
 
     def _take_over(self, name: str, call: Call, kept: Entry, entries: tuple[bytes, bytes]) -> None:
         if not call.harmless(kept.version):
-            hint = "check whether it was done, then send it with a new key"
+            hint = "check whether it took effect; if not, send it again with a new key"
             raise OutcomeUnknown("the call with this key was begun, but its outcome is not known", hint=hint)
         if not self._store.replace(name, *entries):
-            raise Underway("the call with this idempotency key is being done", hint="ask again a little later")
+            raise Underway("a call with this idempotency key is running", hint="try again later")
 
     def _keep(self, name: str, held: bytes, entry: bytes) -> None:
         """Stores the answer. A failure is only logged: the call has been done either way."""
@@ -149,7 +151,7 @@ def _entry(body: bytes) -> Entry:
     try:
         entry: Entry = decoded(body, Entry)
     except Broken as error:
-        log.warning("an entry of an idempotency key does not count", reason=str(error))
-        hint = "check whether it was done, then send it with a new key"
+        log.warning("the stored answer of an idempotency key is invalid", reason=str(error))
+        hint = "check whether it took effect; if not, send it again with a new key"
         raise OutcomeUnknown("the call with this key was begun, but its outcome is not known", hint=hint) from error
     return entry

@@ -36,7 +36,7 @@ _BEGIN = ("BEGIN", "START")
 _END = ("COMMIT", "END", "ROLLBACK", "ABORT")
 #: Statements without an effect here.
 _IDLE = ("SET", "RESET", "DISCARD", "DEALLOCATE", "SAVEPOINT", "RELEASE", "LISTEN", "UNLISTEN", "CLOSE")
-_NO_TRANSACTIONS = "every statement takes effect at once: there are no transactions, so ROLLBACK takes nothing back"
+_NO_TRANSACTIONS = "there are no transactions: every statement takes effect at once, and ROLLBACK undoes nothing"
 _FUNCTIONS = {
     "version": f"PostgreSQL {VERSION} (dsms)",
     "current_schema": "public",

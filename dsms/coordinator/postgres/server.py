@@ -148,7 +148,7 @@ class PostgresServer:
                 case messages.VERSION_3:
                     return dict(_settings(content))
                 case _:
-                    raise Refusal("0A000", "only version 3.0 of the protocol is spoken here")
+                    raise Refusal("0A000", "only version 3.0 of the protocol is supported")
 
     async def _let_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Principal:
         """The principal of the client, by the token that it sends as its password."""
@@ -167,7 +167,7 @@ class PostgresServer:
         if principal is None:
             await asyncio.to_thread(self.service.audit.refused, Caller(_NOBODY, ""), "Postgres", "unknown token", 0)
             await asyncio.sleep(_PAUSE_S)
-            raise Refusal("28P01", "the password is not a token that is known here")
+            raise Refusal("28P01", "the password is not a known token; use an API token as the password")
         return principal
 
     async def _run(self, caller: Caller, key: tuple[int, int], sql: str) -> Outcome | Refused:
@@ -178,7 +178,7 @@ class PostgresServer:
             return refused(error, sql)
         except Exception:
             log.exception("a statement has failed", sql=sql[:1_000])
-            return Refused("XX000", "an error of the coordinator, which its log tells of")
+            return Refused("XX000", "internal error of the coordinator; see its log")
         finally:
             cancelled.set()
             self._running.pop(key, None)
@@ -221,7 +221,7 @@ async def _content(reader: asyncio.StreamReader) -> bytes:
     """The content of a message, whose kind, if it has one, was read before."""
     size = int.from_bytes(await reader.readexactly(4), "big", signed=True)
     if not 4 <= size <= LONGEST_MESSAGE:
-        raise Malformed(f"a message of {size} bytes")
+        raise Malformed(f"a message of {size} bytes is too short or too long")
     return await reader.readexactly(size - 4)
 
 

@@ -90,7 +90,9 @@ class Session:
             case b"H":
                 return
             case _:
-                await self._fail(Refused("0A000", f"messages of kind {kind.decode(errors='replace')!r} are not known"))
+                await self._fail(
+                    Refused("0A000", f"messages of kind {kind.decode(errors='replace')!r} are not supported")
+                )
 
     async def ready(self) -> None:
         """Tells the client that it may send the next statement."""
@@ -158,7 +160,9 @@ class Session:
         name, sql = reader.text(), reader.text()
         oids = tuple(reader.number(4) for _ in range(reader.number(2)))
         if len(statements_in(sql)) > 1:
-            await self._fail(Refused("42601", "a prepared statement is one statement", "send a script as a query"))
+            await self._fail(
+                Refused("42601", "a prepared statement must be a single statement", "send a script as a simple query")
+            )
             return
         self.prepared[name] = Prepared(sql.strip().rstrip(";"), oids)
         await self.send(message(b"1"))

@@ -54,7 +54,7 @@ def subscription_of(sql: str) -> Subscription | None:
     written, options = found["name"], {}
     for option in filter(str.strip, (found["options"] or "").split(",")):
         if (read := _OPTION.fullmatch(option)) is None:
-            raise SqlError(f'"{option.strip()}" is no option of SUBSCRIBE', hint="have: SNAPSHOT, FOLLOW")
+            raise SqlError(f'unknown option "{option.strip()}" of SUBSCRIBE', hint="have: SNAPSHOT, FOLLOW")
         options[read[1].lower()] = (read[2] or "true").lower() == "true"
     name = written[1:-1].replace('""', '"') if written.startswith('"') else written
     return Subscription(name, **options)

@@ -28,12 +28,12 @@ def refusal(mode: Mode, subject: str, schema_id: int | None) -> str | None:
     >>> refusal("READWRITE", "s", 9)
     'subject "s" is not in import mode'
     >>> refusal("IMPORT", "s", None), refusal("READONLY", "s", None), refusal("IMPORT", "s", 9)
-    ('subject "s" is in import mode, where a schema has an id', 'subject "s" is in read-only mode', None)
+    ('subject "s" is in import mode: a schema needs an id', 'subject "s" is in read-only mode', None)
     """
     if mode == "READONLY":
         return f'subject "{subject}" is in read-only mode'
     if mode == "IMPORT" and schema_id is None:
-        return f'subject "{subject}" is in import mode, where a schema has an id'
+        return f'subject "{subject}" is in import mode: a schema needs an id'
     if mode == "READWRITE" and schema_id is not None:
         return f'subject "{subject}" is not in import mode'
     return None

@@ -97,19 +97,19 @@ class Coverage:
         """The question for a token, with the greatest instant of the records; None while not all of them are committed.
         Raises UserError if the question cannot be answered."""
         if source.latent:
-            hint = "they depend on the records before; wait for a frontier instead"
+            hint = "these instants cannot be computed from the records alone; wait for a frontier instead"
             raise UserError(f'source "{source.name}" gives records their instants on arrival', hint=hint)
         if sum(span.last - span.first + 1 for span in token.spans) > _MOST_OFFSETS:
-            raise UserError(f"the token stands for more than {_MOST_OFFSETS} records")
+            raise UserError(f"the token covers more than {_MOST_OFFSETS} records")
         places = sorted({(source.topic, span.partition) for span in token.spans})
         if any(partition >= source.partitions for _, partition in places):
             raise UserError(
-                f'source "{source.name}" has {source.partitions} partitions', hint="send the token as it came"
+                f'source "{source.name}" has {source.partitions} partitions', hint="send the token unchanged"
             )
         starts, ends = self.log.starts(places), self.log.ends(places)
         for span in token.spans:
             if span.first < starts.get((source.topic, span.partition), 0):
-                raise UserError(f'topic "{source.topic}" does not hold record {span} any more')
+                raise UserError(f'topic "{source.topic}" no longer has record {span}')
             if span.last >= ends.get((source.topic, span.partition), 0):
                 return None
         instants = [at for span in token.spans if (at := self._instant(source, span)) is not None]

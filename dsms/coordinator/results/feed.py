@@ -168,13 +168,13 @@ class Feeds:
             offsets = self._log.ends(result.places) if request.start == "latest" else starts
             return ResultPosition(result.id, tuple(offsets.get(place, 0) for place in result.places))
         if after.query != result.id or len(after.next) != result.partitions:
-            hint = 'it was created anew since; begin again with "from=earliest"'
-            raise PositionGone(f'"{after}" is no position in "{result.name}"', hint=hint)
+            hint = 'the result was re-created since; start again with "from=earliest"'
+            raise PositionGone(f'"{after}" is not a position in "{result.name}"', hint=hint)
         ends = self._log.ends(result.places)
         for place, offset in zip(result.places, after.next, strict=True):
             if not starts.get(place, 0) <= offset <= max(ends.get(place, offset), starts.get(place, 0)):
-                hint = 'begin again with "from=earliest"'
-                raise PositionGone(f'"{result.name}" holds no records at {place[1]}/{offset}', hint=hint)
+                hint = 'start again with "from=earliest"'
+                raise PositionGone(f'"{result.name}" has no records at {place[1]}/{offset}', hint=hint)
         return after
 
     def _next(self, result: Followed, at: ResultPosition, ends: Mapping[Partition, int]) -> OffsetRange | None:
@@ -272,7 +272,7 @@ def _ended(result: Followed, at: ResultPosition, current_id: str | None) -> Ende
     if current_id is None:
         return Ended("dropped", at, f'"{result.name}" was dropped')
     return Ended(
-        "replaced", ResultPosition(current_id, at.next), f'"{result.name}" was replaced; go on after the token'
+        "replaced", ResultPosition(current_id, at.next), f'"{result.name}" was replaced; continue after the token'
     )
 
 

@@ -128,18 +128,18 @@ class Found:
     def notices(self) -> Iterator[str]:
         """Notices about the dead letters that were not replayed."""
         if self.full:
-            yield f"there are more than {MOST} records, or than fit into one transaction: repeat the statement"
+            yield f"one statement replays at most {MOST} records in one transaction, and there are more: repeat it"
         if self.late:
-            yield f"{self.late} late left as they are: they would be late again; SET value gives them other instants"
+            yield f"{self.late} not replayed: they would be late again; SET value can give them other instants"
         if self.in_queries:
             why = "CREATE OR REPLACE the query, which reads them again"
-            yield f"{self.in_queries} left that are in fault in a query only: {why}"
+            yield f"{self.in_queries} not replayed, since only a query failed on them: {why}"
         if self.gone:
-            yield f"{self.gone} left, whose records Kafka does not have any more, and with them their keys and instants"
+            yield f"{self.gone} not replayed: Kafka no longer has the records, nor their keys and instants"
         if self.deletions:
-            yield f"{self.deletions} left that have no value, so that SET cannot change it"
+            yield f"{self.deletions} not replayed: they have no value that SET could change"
         if self.earlier:
-            yield f"{self.earlier} left of an earlier source of this name, or of an earlier version of dsms"
+            yield f"{self.earlier} not replayed: an earlier source of this name, or an earlier dsms, wrote them"
 
 
 def found_letters(log: DeadLetterLog, source: Source, correction: Correction, cancelled: threading.Event) -> Found:

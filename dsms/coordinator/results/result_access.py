@@ -77,7 +77,7 @@ class ResultAccess:
         catalog = self._around.catalog()
         query, wanted = object_named(catalog, name), parse_records(token)
         if not isinstance(query, Query) or query.periodic is not None:
-            raise UserError(f'"{query.name}" is a {kind_of(query)}', hint="want a view or a query")
+            raise UserError(f'"{query.name}" is a {kind_of(query)}, not a view or a query')
         sources = properties.sources(plan_of(query.name, catalog))
         source = next((read for read in sources if read.id == wanted.source), None)
         if source is None:

@@ -107,7 +107,7 @@ def _logs(catalog: Catalog) -> list[Source]:
 def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> None:
     if filled := [table.name for table in catalog.tables() if table.filled_by is not None]:
         raise UserError(
-            f'table "{filled[0]}" is filled by a stream, and its log goes on after the checkpoint',
+            f'table "{filled[0]}" is filled by a query, and its log continues after the checkpoint',
             hint="such a table cannot be copied: DROP it before the checkpoint, and INSERT again in the copy",
         )
     admin = order.kafka.admin()

@@ -78,7 +78,7 @@ class CoordinatorFacts:
         try:
             return last_reports(self.cluster, self.alarms)
         except ExternalError as error:
-            log.warning("nothing is known of what runs", reason=str(error))
+            log.warning("the reports of executors cannot be read", reason=str(error))
             return []
 
     def status(self, catalog: Catalog) -> Document:

@@ -191,7 +191,7 @@ class Coordinator:
         """The latest dead letters of a source."""
         item = object_named(self._catalog(), source)
         if not isinstance(item, Source):
-            raise UserError(f'"{item.name}" is a {kind_of(item)}; dead letters belong to sources')
+            raise UserError(f'"{item.name}" is a {kind_of(item)}; only sources have dead letters')
         return self.results.letters(item, limit)
 
     def status(self) -> Document:

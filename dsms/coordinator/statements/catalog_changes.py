@@ -63,14 +63,16 @@ def skip_record(statement: SkipRecord, context: StatementContext) -> StatementRe
     assert isinstance(source, Source)
     try:
         if not context.plans.await_halted(held.version):
-            raise ExternalError("executors do not follow, so nothing was skipped", hint="try again", retryable=True)
+            raise ExternalError(
+                "executors did not follow the catalog in time, so nothing was skipped", hint="try again", retryable=True
+            )
         check_unread(statement, source, context.plans.positions(source.id, statement.partition))
     except DsmsError:
         context.change(lambda catalog: (released(source, catalog), None))
         raise
     context.change(lambda catalog: (skipping(statement, source, catalog), None))
     place = f"{source.topic}/{statement.partition}/{statement.offset}"
-    message = f'record {place} is a dead letter of source "{source.name}", and its partition goes on'
+    message = f'record {place} becomes a dead letter of source "{source.name}"; reading of its partition continues'
     return StatementResult("SKIP", message, name=source.name)
 
 

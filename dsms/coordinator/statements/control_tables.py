@@ -84,7 +84,7 @@ def last_reports(cluster: Reports, alarms: Alarms) -> list[Report]:
 
 
 def _nothing_to_run(sql: str) -> list[StatementResult]:
-    raise InternalError("a statement is run in nobody's name")
+    raise InternalError("a statement runs without a caller")
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ _SHOWN = (
     "target s",
     "state memory",
     "in redis",
-    "on disk alone",
+    "on disk only",
 )
 
 

@@ -119,7 +119,9 @@ class OrdersByStatistics:
         failed = {id: lane.next_orders for id, lane in lanes.items() if lane.next_plan == "failed"}
         for query in kept(catalog, failed):
             reason = lanes[query.id].next_error
-            log.warning("a plan in another order failed; the query keeps its own", query=query.name, reason=reason)
+            log.warning(
+                "a plan with another join order failed; the query keeps its order", query=query.name, reason=reason
+            )
         for decide in (partial(arrived, ready=ready), partial(kept, failed=failed)):
             self._change(catalog, decide)
 

@@ -113,7 +113,7 @@ def check_code(statement: st.Statement, context: StatementContext) -> None:
         hint = (
             "an administrator allows it by starting the coordinator with --python (DSMS_PYTHON=true; dsms up --python)"
         )
-        raise Forbidden("this coordinator takes no functions and aggregates in Python", hint=hint)
+        raise Forbidden("this coordinator accepts no functions or aggregates in Python", hint=hint)
 
 
 def check_named(statement: st.Statement, principal: Principal) -> None:

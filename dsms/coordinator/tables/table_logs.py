@@ -198,7 +198,8 @@ class ClusterTables:
         writer.commit()
         if writer.in_doubt and any(self._read(table).frontier < promised for table in tables):
             raise ExternalError(
-                "a commit whose answer was lost is not in the log of a table", hint="look, and try again"
+                "the outcome of a commit was lost, and the log of a table does not have it",
+                hint="check the table, and try again",
             )
 
     def _give_up(self, error: BaseException) -> None:

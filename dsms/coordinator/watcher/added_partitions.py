@@ -84,7 +84,9 @@ class AddedPartitions:
             self._change(source, partial(_joined, count=max(count, source.partitions), instant=instant))
             self._since.pop(source.id, None)
         elif self._clock() - self._since.setdefault(source.id, self._clock()) > _HOLD_S:
-            log.warning("executors do not follow; added partitions are taken in later", source=source.name)
+            log.warning(
+                "executors do not follow the catalog; added partitions will be adopted later", source=source.name
+            )
             self._not_before[source.id] = self._clock() + _AGAIN_S
             self._since.pop(source.id, None)
             self._change(source, _released)

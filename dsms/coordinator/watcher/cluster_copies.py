@@ -96,13 +96,13 @@ class ClusterCopies:
         try:
             known = read_catalog(copy, self._leader.cluster)
         except Broken as error:
-            self._alarms.raise_at(CATALOG_COPY, f"{error}; written anew")
+            self._alarms.raise_at(CATALOG_COPY, f"{error}; written again")
             return True
         if known is None or known.version <= catalog.version:
             return True
         if not self._leader.leads():
             return False
-        self._alarms.raise_at(CATALOG_COPY, f"of version {known.version}, which there is not; written anew")
+        self._alarms.raise_at(CATALOG_COPY, f"it has version {known.version}, which does not exist; written again")
         return True
 
     def _restore_assignments(self, catalog: Catalog, alive: Mapping[str, ExecutorStatus]) -> None:
@@ -110,7 +110,7 @@ class ClusterCopies:
             current = read_assignments(self._documents.assignments())
         except Broken as error:
             # new leases are times, so they are greater than the lost ones
-            self._alarms.raise_at(ASSIGNMENTS, f"{error}; written anew")
+            self._alarms.raise_at(ASSIGNMENTS, f"{error}; written again")
             current = {}
         now = time.time_ns() // 1_000_000
         given = {name: taken for name, taken in current.items() if taken.lease <= now + AHEAD_MS}

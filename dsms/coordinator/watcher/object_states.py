@@ -68,16 +68,16 @@ class States:
             yield f"{letters} dead letters"
         yield from (status.waits[source.name] for status in self._executors().values() if source.name in status.waits)
         for partition, instant in source.joined.items():
-            since = "" if instant == BEGINNING else f" and counts from instant {instant}"
+            since = "" if instant == BEGINNING else f" and its frontier starts at instant {instant}"
             yield f"partition {partition} was added{since}"
         if source.topic_id is not None and self._ids.get(source.topic, source.topic_id) != source.topic_id:
-            yield f'topic "{source.topic}" was deleted and made anew: drop the source, and register it again'
+            yield f'topic "{source.topic}" was deleted and re-created: drop the source, and create it again'
         count = self._partitions.get(source.topic, 0) if self._partitions else source.partitions
         if count > source.partitions:
             added = count - source.partitions
-            yield f"{added} of {count} partitions are not read yet: they were added, and will be taken in"
+            yield f"{added} of {count} partitions were added and are not read yet"
         elif count < source.partitions:
-            yield f'topic "{source.topic}" has {count} partitions of {source.partitions}'
+            yield f'topic "{source.topic}" has only {count} of {source.partitions} partitions'
 
     def _of_query(self, query: Query) -> str:
         if query.still:

@@ -32,7 +32,7 @@ class Notes:
 
     def begins(self, caller: Caller, what: str) -> None:
         if self.away:
-            raise ExternalError("nothing was done, since it could not be audited: away")
+            raise ExternalError("nothing was done, since the audit log cannot be written: away")
         self.acts.append((caller.principal.name, "begun", what, "", 0))
 
     def ended(self, caller: Caller, what: str, event: Event, outcome: str, seconds: float) -> None:

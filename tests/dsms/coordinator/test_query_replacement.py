@@ -137,7 +137,7 @@ def test_a_reader_that_is_made_meanwhile_is_halted_and_replaced_too(cluster: Sta
 def test_executors_that_do_not_halt_in_time_leave_all_as_it_was() -> None:
     cluster = StatementCluster(halt_s=0.05)
     before = cluster.store.catalog.objects
-    with cluster.executor_stuck(), pytest.raises(ExternalError, match="do not halt the query in time; try again"):
+    with cluster.executor_stuck(), pytest.raises(ExternalError, match="did not halt the query in time; try again"):
         cluster.execute(REPLACE_QUERY)
     assert cluster.store.catalog.objects == before
     cluster.execute(REPLACE_QUERY)
