@@ -13,8 +13,8 @@ from dsms.sql.binder.dependencies import names_in
 from dsms.sql.parser.numbered_aliases import numbered, text_of
 
 
-def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
-    """The statement as the catalog makes it be understood: a SELECT that reads a declared or derived stream is a
+def resolved_statement(statement: st.Statement, catalog: Catalog) -> st.Statement:
+    """The statement with the meaning that the catalog gives it: a SELECT that reads a declared or derived stream is a
     continuous query, which publishes the changes of its result, and an INSERT of such a SELECT is continuous as well.
     One with IF NOT EXISTS creates, or does nothing. Every other statement is as it was parsed, also a SELECT with a
     preference, which reads summaries of its streams.
@@ -22,7 +22,7 @@ def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
     >>> from dsms.registration.environment import FixedEnvironment
     >>> from dsms.registration.statements import apply, parse
     >>> declared, _ = apply(parse("CREATE STREAM S (a INT)")[0], Catalog(), FixedEnvironment())
-    >>> type(as_meant(parse("SELECT a FROM S")[0], declared)).__name__
+    >>> type(resolved_statement(parse("SELECT a FROM S")[0], declared)).__name__
     'ContinuousQuery'
     """
     if isinstance(statement, st.IfNotExists):

@@ -22,7 +22,7 @@ from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.arrivals import Arrivals
 from dsms.coordinator.oidc.tokens import TokenRefused
 from dsms.coordinator.postgres import messages
-from dsms.coordinator.postgres.familiar import SETTINGS
+from dsms.coordinator.postgres.builtin_answers import SETTINGS
 from dsms.coordinator.postgres.messages import Malformed, Reader, message
 from dsms.coordinator.postgres.session import Session
 from dsms.coordinator.postgres.statements import Executes, Outcome, Refused, outcome_of, refused

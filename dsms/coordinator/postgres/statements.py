@@ -1,4 +1,4 @@
-"""Runs a client's statement: by the coordinator, by a built-in answer (`familiar`), or over PostgreSQL's catalog."""
+"""Runs a client's statement: by the coordinator, by a built-in answer, or over PostgreSQL's catalog."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dsms.coordinator.catalog.lookup import ReadableObject
+from dsms.coordinator.postgres.builtin_answers import builtin_answer
 from dsms.coordinator.postgres.catalog import asked_of_catalog
-from dsms.coordinator.postgres.familiar import familiar
 from dsms.coordinator.postgres.parameters import words
 from dsms.coordinator.postgres.values import Type, type_of, type_of_values
 from dsms.model.catalog import NotFound
@@ -79,7 +79,7 @@ class Outcome:
 
 def outcome_of(sql: str, service: Executes, caller: Caller, cancelled: threading.Event) -> Outcome:
     """Runs one statement and returns its outcome. Raises the errors of the coordinator."""
-    if (known := familiar(sql, caller.principal.name)) is not None:
+    if (known := builtin_answer(sql, caller.principal.name)) is not None:
         return _typed(known.result, known.transaction)
     if words(sql, 1) == ("SELECT",) and _CATALOG.search(sql):
         return _typed(service.answered(asked_of_catalog(sql, service.readable(caller)), cancelled))
