@@ -17,7 +17,7 @@ from connectors.kafka.properties import kafka_settings
 from dsms.command import logged_alarms, serve
 from dsms.coordinator.election.candidate import Candidate, Timing
 from dsms.coordinator.election.leadership import Leadership
-from dsms.coordinator.election.running import Service, contend, end_at_once, lead_alone
+from dsms.coordinator.election.running import ServerSetup, contend, end_at_once, lead_alone
 from dsms.coordinator.http.access import Access, read_tokens
 from dsms.coordinator.http.pages import HostNames
 from dsms.coordinator.http.serving import Address
@@ -189,17 +189,17 @@ def main(  # noqa: PLR0913 one parameter for each option
     access = read_access(tokens, oidc)
     telemetry = Telemetry("dsms-coordinator", id, os.environ)
     address = Address(host, http_port, tls_cert, tls_key, tls_client_ca, probe_port)
-    service = Service(make, address, access, telemetry, postgres_port, HostNames.of(hosts))
+    setup = ServerSetup(make, address, access, telemetry, postgres_port, HostNames.of(hosts))
     stopping = stopped_by_signals()
     if lease is None:
-        lead_alone(service, stopping)
+        lead_alone(setup, stopping)
         return
     from connectors.kubernetes.lease_object import KubernetesLease  # it takes 0.3 s, needed only for an election
 
     timing = Timing(lease_seconds, lease_renew_seconds, lease_retry_seconds)
     store = KubernetesLease(lease_namespace, lease, timing.renew_s / 2)
     candidate = Candidate(f"{id}_{uuid.uuid4().hex[:12]}", timing)
-    contend(service, Leadership(store, candidate, end_at_once), stopping)
+    contend(setup, Leadership(store, candidate, end_at_once), stopping)
 
 
 def scaled(namespace: str, name: str | None, scaling: Scaling) -> tuple[Scale, Scaling] | None:

@@ -67,7 +67,7 @@ def fixed_because(query: Query) -> str | None:
 def arrived(catalog: Catalog, ready: Mapping[str, JoinOrders | None]) -> Iterator[Query]:
     """The queries with their next plan in place, of those whose plan in some orders is `ready`, by id."""
     for query in catalog.running():
-        if query.next_join_orders is not None and not query.still and ready.get(query.id) == query.next_join_orders:
+        if query.next_join_orders is not None and not query.stopped and ready.get(query.id) == query.next_join_orders:
             yield msgspec.structs.replace(query, join_orders=query.next_join_orders, next_join_orders=None)
 
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from connectors.kafka.config import KafkaSettings
-from dsms.coordinator.doctor.examination import Patient, examine
+from dsms.coordinator.doctor.examination import ExaminedCluster, examine
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, Refused
 from integration.kafka_log import Change, Input, Letter, advance, changes, letters, write
@@ -261,7 +261,7 @@ def test_topics_of_sources_keep_records_about_the_past(cluster: Cluster, unique:
     warned = [[notice for notice in result["notices"] if "is too short" in notice] for result in registered]
     assert (warned[0], warned[2]) == ([], [])
     assert f'the retention of topic "{short}" is too short: it removes records that are 1 day old' in warned[1][0]
-    patient = Patient(KafkaSettings(cluster.kafka), cluster.redis_url, cluster.name)
-    found = {finding.place: finding for finding in examine(patient, repair=False)}
+    examined = ExaminedCluster(KafkaSettings(cluster.kafka), cluster.redis_url, cluster.name)
+    found = {finding.place: finding for finding in examine(examined, repair=False)}
     assert "1 day old by their own timestamps" in found[f"topic {short}"].problem
     assert not {f"topic {made}", f"topic {arrival}"} & found.keys()

@@ -42,7 +42,7 @@ def console_router(backend: Backend) -> APIRouter:
 
     @router.get(SIGN_IN)
     def issuers() -> Response:
-        return json_response(backend.sign_in.offers() if backend.sign_in is not None else [], headers=_HEADERS)
+        return json_response(backend.sign_in.login_options() if backend.sign_in is not None else [], headers=_HEADERS)
 
     @router.post(SIGN_IN)
     async def sign_in(request: Request) -> Response:

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from dsms.coordinator.http.access import needs
-from dsms.coordinator.http.calling import CalledService
+from dsms.coordinator.http.caller_services import CallerService
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME
 from dsms.coordinator.http.service import Backend
@@ -61,7 +61,7 @@ def control_router(backend: Backend) -> APIRouter:
     _add_kind(router, "executors")
 
     @router.patch("/queries/{id}", summary="Change attributes of a query", response_model=EntityModel)
-    def set_query(service: CalledService, id: str, change: QueryChange) -> Response:
+    def set_query(service: CallerService, id: str, change: QueryChange) -> Response:
         return json_response(service.control.set_query(id, **change.model_dump()))
 
     @router.patch(
@@ -71,7 +71,7 @@ def control_router(backend: Backend) -> APIRouter:
         response_model=EntityModel,
     )
     @needs("administrator")
-    def set_executor(service: CalledService, id: str, change: ExecutorChange) -> Response:
+    def set_executor(service: CallerService, id: str, change: ExecutorChange) -> Response:
         return json_response(service.control.set_executor(id, change.model_dump(exclude_unset=True)))
 
     return router
@@ -79,9 +79,9 @@ def control_router(backend: Backend) -> APIRouter:
 
 def _add_kind(router: APIRouter, kind: AnyKind) -> None:
     @router.get(f"/{kind}", summary=f"All {kind}, or those of one query", response_model=list[EntityModel])
-    def entities(service: CalledService, query: str | None = None) -> Response:
+    def entities(service: CallerService, query: str | None = None) -> Response:
         return json_response(service.control.entities(kind, query))
 
     @router.get(f"/{kind}/{{id}}", summary=f"One of the {kind}", response_model=EntityModel)
-    def entity(service: CalledService, id: str) -> Response:
+    def entity(service: CallerService, id: str) -> Response:
         return json_response(service.control.entity(kind, id))

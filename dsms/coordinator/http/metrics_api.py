@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from dsms.coordinator.http.calling import caller_of
+from dsms.coordinator.http.caller_services import caller_of
 from dsms.coordinator.http.service import Backend
 
 

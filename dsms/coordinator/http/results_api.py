@@ -17,16 +17,16 @@ from starlette.types import Receive, Scope, Send
 
 from dsms.coordinator.http.access import needs
 from dsms.coordinator.http.call_rates import OpenStreams
-from dsms.coordinator.http.calling import CalledService, service_of
+from dsms.coordinator.http.caller_services import CallerService, service_of
 from dsms.coordinator.http.errors import NotAcceptable, TooLarge, json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, once_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME, ErrorResponse
 from dsms.coordinator.http.permitted import PermittedService
 from dsms.coordinator.http.service import Backend
-from dsms.coordinator.idempotency.calls import Once
+from dsms.coordinator.idempotency.calls import IdempotentCalls
 from dsms.coordinator.results.change_documents import Followed
-from dsms.coordinator.results.coverage import Cover, CoverageQuestion
-from dsms.coordinator.results.events import MEDIA_TYPES, notation_of
+from dsms.coordinator.results.coverage import CoverageQuestion, CoverageReport
+from dsms.coordinator.results.events import MEDIA_TYPES, format_of
 from dsms.coordinator.results.feed import FeedRequest, From
 from dsms.coordinator.results.positions import parse_position
 
@@ -115,14 +115,14 @@ def _add_changes(router: APIRouter) -> None:
             str | None, Header(alias="Last-Event-ID", description="like `after`, but takes precedence over it")
         ] = None,
     ) -> Response:
-        notation = notation_of(request.headers.get("accept", ""))
-        if notation is None:
+        feed_format = format_of(request.headers.get("accept", ""))
+        if feed_format is None:
             raise NotAcceptable(
                 "results are sent as server-sent events or lines of JSON", hint=" or ".join(MEDIA_TYPES.values())
             )
         position, service = last or after, service_of(request)
         result: Followed = await _in_thread(None, service.results.result, name)
-        feed_request = FeedRequest(result, notation, parse_position(position) if position else None, start, follow)
+        feed_request = FeedRequest(result, feed_format, parse_position(position) if position else None, start, follow)
         principal = service.caller.principal
         most = principal.allowance.streams
         with ExitStack() as until_ended:
@@ -131,7 +131,7 @@ def _add_changes(router: APIRouter) -> None:
             )
             text = await service.results.feeds.opened(feed_request)
             permitted = while_permitted(text, principal.until, time.time)
-            return _Stream(permitted, MEDIA_TYPES[notation], until_ended.pop_all())
+            return _Stream(permitted, MEDIA_TYPES[feed_format], until_ended.pop_all())
 
 
 async def while_permitted(
@@ -172,7 +172,7 @@ def _add_covers(router: APIRouter) -> None:
         },
     )
     async def covers(
-        service: CalledService,
+        service: CallerService,
         name: str,
         token: Annotated[str, Query(description="token of the records", examples=["o1:0/17"])],
         wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT_S, description="how many seconds to wait at most")] = 0,
@@ -181,13 +181,15 @@ def _add_covers(router: APIRouter) -> None:
         question: CoverageQuestion | None = None
         while True:
             question = question or await _in_thread(pool, service.results.question, name, token)
-            cover = await _in_thread(pool, service.results.cover, question) if question else Cover(covered=False)
+            cover = (
+                await _in_thread(pool, service.results.cover, question) if question else CoverageReport(covered=False)
+            )
             if cover.covered or cover.error or time.monotonic() >= deadline:
                 return json_response(_cover_document(cover, question), 200 if cover.covered else 202)
             await asyncio.sleep(_LOOK_S)
 
 
-def _cover_document(cover: Cover, question: CoverageQuestion | None) -> dict[str, Any]:
+def _cover_document(cover: CoverageReport, question: CoverageQuestion | None) -> dict[str, Any]:
     return {
         "covered": cover.covered,
         "processed": cover.processed,
@@ -206,7 +208,7 @@ class PublishableModel(BaseModel):
     forced: bool = Field(description="whether the topic belongs to the system and an administrator forces publishing")
 
 
-def _add_records(router: APIRouter, once: Once) -> None:
+def _add_records(router: APIRouter, once: IdempotentCalls) -> None:
     pool = ThreadPoolExecutor(8, "publish")
 
     @router.get(
@@ -216,7 +218,7 @@ def _add_records(router: APIRouter, once: Once) -> None:
     )
     @needs("writer")
     def publishing(
-        service: CalledService,
+        service: CallerService,
         topic: str,
         force: Annotated[bool, Query(description="also accept a topic of the system; for administrators only")] = False,
     ) -> Response:
@@ -232,7 +234,7 @@ def _add_records(router: APIRouter, once: Once) -> None:
     )
     async def records(
         request: Request,
-        service: CalledService,
+        service: CallerService,
         name: str,
         key: Annotated[list[str] | None, Query(description="columns of the records' keys")] = None,
         advance: Annotated[
@@ -256,7 +258,7 @@ class _Unrepeatable:
     def __init__(self, service: PermittedService) -> None:
         self.version = service.settled_version
 
-    def harmless(self, version: int) -> bool:
+    def repeatable(self, version: int) -> bool:
         """False: the records could be published twice."""
         return False
 

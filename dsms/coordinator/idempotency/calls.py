@@ -30,7 +30,7 @@ log = structlog.get_logger()
 #: A longer answer is not stored: the call is treated as begun but not answered.
 MOST_BYTES = 512 * 1024
 #: Statuses of transient answers: a time-out, too many calls, the client has disconnected.
-_PASSING = (408, 429, 499)
+_TRANSIENT = (408, 429, 499)
 
 
 class WrongBody(UserError):
@@ -78,16 +78,16 @@ class AnswerStore(Protocol):
 @dataclass(frozen=True)
 class Call:
     """A call that is to take effect once: its key, its content (two calls with the same key must have the same), and
-    the current version of the catalog. `harmless` says whether the call can be run again without harm, given the
+    the current version of the catalog. `repeatable` says whether the call can be run again without harm, given the
     catalog's version when it was first begun."""
 
     key: str
     content: bytes
     version: int
-    harmless: Callable[[int], bool]
+    repeatable: Callable[[int], bool]
 
 
-class Once:
+class IdempotentCalls:
     """Runs each call once. Each process is a different owner. A call that another owner has begun is no longer running,
     as only one coordinator leads."""
 
@@ -126,13 +126,13 @@ class Once:
                 return Answer(kept.status, kept.body)
             self._take_over(name, call, kept, (earlier, body))
         answer = act()
-        if answer.status < 500 and answer.status not in _PASSING and len(answer.body) <= MOST_BYTES:
+        if answer.status < 500 and answer.status not in _TRANSIENT and len(answer.body) <= MOST_BYTES:
             answered = msgspec.structs.replace(begun, status=answer.status, body=answer.body)
             self._keep(name, body, msgspec.json.encode(answered))
         return answer
 
     def _take_over(self, name: str, call: Call, kept: Entry, entries: tuple[bytes, bytes]) -> None:
-        if not call.harmless(kept.version):
+        if not call.repeatable(kept.version):
             hint = "check whether it took effect; if not, send it again with a new key"
             raise OutcomeUnknown("the call with this key was begun, but its outcome is not known", hint=hint)
         if not self._store.replace(name, *entries):

@@ -34,7 +34,7 @@ class SignIn:
         self._issuers = {one.issuer: one for one in issuers if one.console is not None}
         self._post = post or posted
 
-    def offers(self) -> list[dict[str, str]]:
+    def login_options(self) -> list[dict[str, str]]:
         """What the browser needs to begin signing in, for each issuer. None of it is secret."""
         return [
             {

@@ -51,10 +51,10 @@ class OidcTokens:
         self._clock = clock
 
     @staticmethod
-    def takes(text: str) -> bool:
+    def looks_like_jwt(text: str) -> bool:
         """Whether a text has the form of an OIDC token; the coordinator's own tokens have no dots.
 
-        >>> OidcTokens.takes("eyJ.eyJ.c2ln"), OidcTokens.takes("dsms_abc")
+        >>> OidcTokens.looks_like_jwt("eyJ.eyJ.c2ln"), OidcTokens.looks_like_jwt("dsms_abc")
         (True, False)
         """
         return text.count(".") == 2
@@ -74,10 +74,10 @@ class OidcTokens:
         `iss` select only among the keys of trusted issuers and among allowed algorithms."""
         if len(text) > _LONGEST:
             raise TokenRefused("the token is too long")
-        header, told = _part(text, 0, _Header), _part(text, 1, _Claims)
-        if told.iss not in self._issuers:
+        header, unverified = _part(text, 0, _Header), _part(text, 1, _Claims)
+        if unverified.iss not in self._issuers:
             raise TokenRefused("the token is from an unknown issuer")
-        issuer, keys = self._issuers[told.iss]
+        issuer, keys = self._issuers[unverified.iss]
         if header.alg not in issuer.algorithms or header.typ.lower() not in _TYPES:
             raise TokenRefused(f"the token is not signed by {' or '.join(issuer.algorithms)}")
         key = await keys.find(header.kid)

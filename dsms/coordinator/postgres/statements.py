@@ -109,7 +109,7 @@ def gives_rows(sql: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Refused:
+class SqlFailure:
     """An error in PostgreSQL's terms: SQLSTATE, reason, hint, and the location in the statement, in characters from 1
     on."""
 
@@ -118,20 +118,20 @@ class Refused:
     hint: str | None = None
     position: int | None = None
 
-    def moved(self, offset: int) -> Refused:
+    def moved(self, offset: int) -> SqlFailure:
         """The same error in a script in which the statement begins after `offset` characters."""
         return self if self.position is None else replace(self, position=self.position + offset)
 
 
-def refused(error: DsmsError, sql: str) -> Refused:
+def refused(error: DsmsError, sql: str) -> SqlFailure:
     """An error of the coordinator in PostgreSQL's terms.
 
     >>> refused(SqlError("no such column", line=2, column=3, hint="have: a"), "SELECT\\n  b")
-    Refused(code='42601', reason='no such column', hint='have: a', position=10)
+    SqlFailure(code='42601', reason='no such column', hint='have: a', position=10)
     """
     code = next(code for kind, code in _CODES if isinstance(error, kind))
     if not isinstance(error, SqlError) or error.line is None or error.column is None:
-        return Refused(code, error.message, error.hint or None)
+        return SqlFailure(code, error.message, error.hint or None)
     reason = error.message.removeprefix(f"line {error.line}, column {error.column}: ")
     before = sum(len(line) + 1 for line in sql.split("\n")[: error.line - 1])
-    return Refused(code, reason, error.hint or None, before + error.column)
+    return SqlFailure(code, reason, error.hint or None, before + error.column)

@@ -22,7 +22,7 @@ from dsms.model.principal import Principal
 from operators.core.errors import ExternalError, SqlError
 
 #: A cancel or a disconnect of the client is noticed after this many seconds without a change.
-SETTINGS = FeedSettings(beat_s=1.0)
+SETTINGS = FeedSettings(keep_alive_s=1.0)
 _COPY = re.compile(
     r"""\s* copy \s* \( \s* (subscribe|tail) \s+ (to\s+)? (?P<name> "(?:[^"]|"")+" | \w+ ) \s*
         (with \s* \( (?P<options> [^()]* ) \) )? \s* \) \s* to \s+ stdout \s* ;? \s* """,

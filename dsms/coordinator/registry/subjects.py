@@ -9,7 +9,7 @@ from typing import Any
 from connectors.formats.protobuf_schema import references_of
 from dsms.coordinator.registry import schema_types
 from dsms.coordinator.registry.compatibility import LEVELS, Level, incompatibilities
-from dsms.coordinator.registry.modes import LARGEST_ID, MODES, Mode, mode_named, refusal
+from dsms.coordinator.registry.modes import LARGEST_ID, MODES, Mode, mode_named, mode_violation
 from dsms.coordinator.registry.state import Event, RegistryState, Version
 from dsms.model.limits import NO_LIMITS, Limits
 from operators.core.errors import UserError
@@ -89,7 +89,7 @@ class SchemaRegistry:
         >>> registry.submit("s", '"int"', 9999), registry.by_id(9999), registry.register("t", '"string"')
         (9999, '"int"', 10000)
         """
-        if (reason := refusal(self.mode_of(subject), subject, schema_id)) is not None:
+        if (reason := mode_violation(self.mode_of(subject), subject, schema_id)) is not None:
             raise RegistryError(42205, reason, hint="an administrator can change the mode: PUT /mode/SUBJECT")
         if schema_id is None:
             return self.register(subject, schema_text)

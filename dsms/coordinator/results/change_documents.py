@@ -41,7 +41,7 @@ class Followed:
     marked_by: str | None = None
 
     @property
-    def places(self) -> tuple[tuple[str, int], ...]:
+    def topic_partitions(self) -> tuple[tuple[str, int], ...]:
         """Its topic partitions."""
         return tuple((self.topic, partition) for partition in range(self.partitions))
 

@@ -72,7 +72,7 @@ class CoverageQuestion:
 
 
 @dataclass(frozen=True)
-class Cover:
+class CoverageReport:
     """How far a result has progressed: whether it covers the records, whether all of them are processed, its frontier,
     the next offset by partition, the refused records, and why the query has stopped."""
 
@@ -115,16 +115,16 @@ class Coverage:
         instants = [at for span in token.spans if (at := self._instant(source, span)) is not None]
         return CoverageQuestion(query, source, token.spans, max(instants, default=None))
 
-    def cover(self, question: CoverageQuestion) -> Cover:
+    def cover(self, question: CoverageQuestion) -> CoverageReport:
         """How far the result has progressed."""
         lane = self.lanes.lane(question.query.id)
         if lane is None:
-            return Cover(covered=False)
+            return CoverageReport(covered=False)
         cover = cover_of(question, lane)
         if not cover.processed:
             return cover
         refused = refusals(question, self.letters(question.source, LETTERS))
-        return Cover(cover.covered, cover.processed, cover.frontier, cover.offsets, refused, cover.error)
+        return CoverageReport(cover.covered, cover.processed, cover.frontier, cover.offsets, refused, cover.error)
 
     def _instant(self, source: Source, span: Span) -> int | None:
         """The greatest instant among the records that the source can decode."""
@@ -138,7 +138,7 @@ class Coverage:
         return max(instants, default=None)
 
 
-def cover_of(question: CoverageQuestion, lane: LaneStatus) -> Cover:
+def cover_of(question: CoverageQuestion, lane: LaneStatus) -> CoverageReport:
     """Whether a query covers the records, given the last report about it.
 
     >>> source = Source(name="s", id="o1", sql="", columns=(), topic="s")
@@ -152,7 +152,7 @@ def cover_of(question: CoverageQuestion, lane: LaneStatus) -> Cover:
     processed = all(offsets[span.partition] > span.last for span in question.spans)
     frontier = BEGINNING if lane.frontier is None else lane.frontier
     passed = question.instant is None or frontier > question.instant
-    return Cover(processed and passed, processed, lane.frontier, offsets, error=lane.error)
+    return CoverageReport(processed and passed, processed, lane.frontier, offsets, error=lane.error)
 
 
 def refusals(question: CoverageQuestion, letters: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

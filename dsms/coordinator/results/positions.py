@@ -40,10 +40,10 @@ class ResultPosition:
         >>> str(ResultPosition("o3", (17, 0)).after(1, 9))
         'o3:17,9'
         """
-        before, after = self.beside(partition)
+        before, after = self.other_offsets(partition)
         return ResultPosition(self.query, (*before, following, *after))
 
-    def beside(self, partition: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def other_offsets(self, partition: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The offsets of the partitions before and after this one."""
         return self.next[:partition], self.next[partition + 1 :]
 

@@ -60,7 +60,7 @@ def _replaced_or_resumed(statement: Replacing, context: StatementContext) -> Sta
     try:
         return _replaced(statement, context, claim)
     except BaseException:
-        _go_on(context, claim)
+        _resume(context, claim)
         raise
     finally:
         claim.release()
@@ -104,7 +104,7 @@ def _check_still_there(statement: Replacing, targets: list[Query], claim: Claim)
         raise UserError(f'"{statement.name.text}" was dropped while it was being replaced', hint=hint)
 
 
-def _go_on(context: StatementContext, claim: Claim) -> None:
+def _resume(context: StatementContext, claim: Claim) -> None:
     """Resumes the halted queries of a failed replacement unchanged. If that cannot be written now, the watcher does it
     later."""
     if not claim.ids:

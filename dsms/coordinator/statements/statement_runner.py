@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dsms.coordinator.audit.audit_log import noted
+from dsms.coordinator.audit.audit_log import audited
 from dsms.coordinator.catalog.system_objects import refuse_reserved
 from dsms.coordinator.statements.catalog_changes import (
     change_catalog,
@@ -81,7 +81,7 @@ class StatementRunner:
 
 def _run(statement: st.Statement, context: StatementContext) -> StatementResult:
     changes = not kind_of_statement(statement).reads_only
-    with noted(context.audit, context.caller, str(getattr(statement, "sql", "")), changes=changes):
+    with audited(context.audit, context.caller, str(getattr(statement, "sql", "")), changes=changes):
         return _carried_out(statement, context)
 
 

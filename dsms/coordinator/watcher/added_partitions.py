@@ -17,7 +17,7 @@ import structlog
 
 from dsms.coordinator.catalog.catalog_store import CatalogStore
 from dsms.coordinator.catalog.system_objects import is_system
-from dsms.coordinator.watcher.executors import have_come_to
+from dsms.coordinator.watcher.executors import follow_version
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
 from dsms.registration.added_partitions import grown, held, with_partitions, with_source
@@ -77,7 +77,7 @@ class AddedPartitions:
     def _take_in(self, source: Source, alive: Mapping[str, ExecutorStatus]) -> None:
         readers = {query.id for query in self._store.catalog.running() if source.id in query.reads}
         reported = {query for status in alive.values() for query in status.lanes}
-        followed = source.held is not None and have_come_to(source.held, alive.values(), starting=True)
+        followed = source.held is not None and follow_version(source.held, alive.values(), starting=True)
         if followed and readers <= reported:
             count = self._counts().get(source.topic, 0)
             instant = passed(source.id, alive, self._published(readers))

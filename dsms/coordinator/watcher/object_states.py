@@ -19,8 +19,8 @@ Executors = Mapping[str, ExecutorStatus]
 
 @dataclass(frozen=True)
 class States:
-    """The states of the objects of one listing. `look`, `topics` and `topic_ids` are called at most once each, for the
-    first object that depends on them.
+    """The states of the objects of one listing. `read_executors`, `topics` and `topic_ids` are called at most once
+    each, for the first object that depends on them.
 
     >>> from dsms.scheduler.leases import LaneStatus
     >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
@@ -29,7 +29,7 @@ class States:
     ('running', 9)
     """
 
-    look: Callable[[], Executors]
+    read_executors: Callable[[], Executors]
     #: How far the queries have read, by id.
     progress: Mapping[str, Progress]
     #: Returns the number of partitions of each topic; empty: the numbers are not checked.
@@ -80,7 +80,7 @@ class States:
             yield f'topic "{source.topic}" has only {count} of {source.partitions} partitions'
 
     def _of_query(self, query: Query) -> str:
-        if query.still:
+        if query.stopped:
             return "paused" if query.paused else "halted"
         status = next((status for status in self._executors().values() if query.id in status.lanes), None)
         if status is None:
@@ -111,6 +111,6 @@ class States:
     @cached_property
     def _seen(self) -> Executors | ExternalError:
         try:
-            return self.look()
+            return self.read_executors()
         except ExternalError as error:
             return error
