@@ -119,7 +119,7 @@ def test_what_is_replayed_is_the_record_that_was_refused(cluster: Cluster, uniqu
     again = f"""REPLAY DEAD LETTERS OF {unique}T SET value = replace(value, '"x"', '2')"""
     (result,) = cluster.sql(again)
     assert result["message"].startswith("1 record written")
-    assert any("1 left that have no value" in notice for notice in result["notices"])
+    assert any("1 not replayed: they have no value" in notice for notice in result["notices"])
     (result,) = cluster.sql(f"REPLAY DEAD LETTERS OF {unique}T")
     assert result["message"].startswith("1 record written")
     written = [
@@ -137,7 +137,7 @@ def test_what_is_replayed_is_the_record_that_was_refused(cluster: Cluster, uniqu
     assert [letter["replayed"] for letter in cluster.get(listed)] == [True, True, False] * 2
     (result,) = cluster.sql(f"REPLAY DEAD LETTERS OF {unique}T")
     assert result["message"].startswith("1 record written"), "the deletion that was refused again"
-    assert any("3 left of an earlier source of this name" in notice for notice in result["notices"])
+    assert any("3 not replayed: an earlier source of this name" in notice for notice in result["notices"])
     cluster.sql(f'REGISTER SOURCE {unique}O (k VARCHAR) FROM "{unique}.t"')
     with pytest.raises(Refused, match=f'is read by source "{unique}O" too'):
         cluster.sql(f"REPLAY DEAD LETTERS OF {unique}T")

@@ -97,7 +97,7 @@ def consume(  # noqa: PLR0913 (the options of a command line)
         with (
             closing(result.codec),
             Follower(kafka_settings(api), str(document["topic"]), from_beginning=from_beginning) as follower,
-            _shower(output, result, name) as show,
+            _display(output, result, name) as show,
         ):
             for arrival in limited(follower, limits, lambda: api.describe(name).get("frontier")):
                 show(result.change(arrival))
@@ -147,18 +147,18 @@ def _result(document: dict[str, Any], registry_url: str) -> Result:
 
 
 @contextmanager
-def _shower(output: str, result: Result, name: str) -> Iterator[Show]:
+def _display(output: str, result: Result, name: str) -> Iterator[Show]:
     if output == "json":
         yield lambda change: print_json({"op": change.op, "row": change.row, "ts": change.ts})
     elif output == "table":
-        with _table_shower(result, name) as show:
+        with _table_display(result, name) as show:
             yield show
     else:
         yield lambda change: print_line(render_change(change.op, result.values(change), change.ts))
 
 
 @contextmanager
-def _table_shower(result: Result, name: str) -> Iterator[Show]:
+def _table_display(result: Result, name: str) -> Iterator[Show]:
     view = TableView(result.columns, result.key)
     instant: int | None = None
 

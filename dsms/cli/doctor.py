@@ -36,7 +36,7 @@ def doctor(  # noqa: PLR0913 a parameter an option
     """
     # imported here: the planner and the clients take a second to import, and no other command needs them
     from connectors.kafka.properties import kafka_settings
-    from dsms.coordinator.doctor.examination import Patient, examine
+    from dsms.coordinator.doctor.examination import ExaminedCluster, examine
     from dsms.local.supervisor import status
 
     state = status(data_dir) if kafka is None or redis is None else None
@@ -44,8 +44,8 @@ def doctor(  # noqa: PLR0913 a parameter an option
     if not address or not url:
         raise ExternalError(f'no cluster is running in "{data_dir}"', hint="pass --kafka HOST:PORT and --redis URL")
     url = resolved_url(url, os.environ)
-    patient = Patient(kafka_settings(address, kafka_properties, os.environ), url, cluster, data_dir)
-    findings = examine(patient, repair=repair)
+    examined = ExaminedCluster(kafka_settings(address, kafka_properties, os.environ), url, cluster, data_dir)
+    findings = examine(examined, repair=repair)
     documents = [finding.document() for finding in findings]
     if output == "json":
         print_json(documents)

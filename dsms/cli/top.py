@@ -41,7 +41,7 @@ def top(  # noqa: PLR0913 (the options of a command line)
             status = api.status()
             return executors(status), queries(api.queries(), api.control("queries"), status, sort)[:rows]
 
-        with _shower(output, once=once) as show:
+        with _display(output, once=once) as show:
             show(*looked())
             while not once:
                 time.sleep(every)
@@ -49,7 +49,7 @@ def top(  # noqa: PLR0913 (the options of a command line)
 
 
 @contextmanager
-def _shower(output: str, *, once: bool) -> Iterator[Callable[[list[Document], list[Document]], None]]:
+def _display(output: str, *, once: bool) -> Iterator[Callable[[list[Document], list[Document]], None]]:
     """Gives a function that shows one poll: as a line of JSON, or as tables, redrawn in place unless `once` is set."""
     if output == "json":
         yield lambda executors_, queries_: print_json({"executors": executors_, "queries": queries_})

@@ -17,7 +17,7 @@ from connectors.kafka.properties import kafka_settings
 from dsms.command import logged_alarms, serve
 from dsms.coordinator.election.candidate import Candidate, Timing
 from dsms.coordinator.election.leadership import Leadership
-from dsms.coordinator.election.running import Service, contend, end_at_once, lead_alone
+from dsms.coordinator.election.running import ServerSetup, contend, end_at_once, lead_alone
 from dsms.coordinator.http.access import Access, read_tokens
 from dsms.coordinator.http.pages import HostNames
 from dsms.coordinator.http.serving import Address
@@ -53,11 +53,13 @@ def main(  # noqa: PLR0913 one parameter for each option
     ] = None,
     tokens: Annotated[
         Path | None,
-        typer.Option(envvar="DSMS_TOKENS", help="file of API tokens, from dsms token; without it, all is open to all"),
+        typer.Option(
+            envvar="DSMS_TOKENS", help="file of API tokens, made by dsms token; without it, everybody may do everything"
+        ),
     ] = None,
     oidc: Annotated[
         Path | None,
-        typer.Option(envvar="DSMS_OIDC", help="file of the issuers whose OIDC tokens are taken, and what they permit"),
+        typer.Option(envvar="DSMS_OIDC", help="file of the trusted OIDC issuers, and what their tokens permit"),
     ] = None,
     load_databases: Annotated[
         bool, typer.Option(envvar="DSMS_LOAD_DATABASES", help="whether LOAD TABLE may connect to databases")
@@ -68,9 +70,7 @@ def main(  # noqa: PLR0913 one parameter for each option
     ] = False,
     fragments: Annotated[
         int,
-        typer.Option(
-            min=1, envvar="DSMS_FRAGMENTS", help="how many fragments executors share; new queries are dealt out"
-        ),
+        typer.Option(min=1, envvar="DSMS_FRAGMENTS", help="number of fragments; new queries are distributed over them"),
     ] = 1,
     limits: Annotated[
         str, typer.Option(envvar="DSMS_LIMITS", help="limits other than the defaults, NAME=NUMBER separated by spaces")
@@ -89,57 +89,78 @@ def main(  # noqa: PLR0913 one parameter for each option
         str,
         typer.Option(
             envvar="DSMS_HOSTS",
-            help="names by which clients call the server, beside addresses, localhost and names without a dot",
+            help="names by which clients call the server, besides addresses, localhost and names without a dot",
         ),
     ] = "",
     kafka_properties: Annotated[
         Path | None,
-        typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, NAME=VALUE a line"),
+        typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, one NAME=VALUE per line"),
     ] = None,
     postgres_port: Annotated[
         int | None,
-        typer.Option(envvar="DSMS_POSTGRES_PORT", help="port of the Postgres protocol, for psql and its like"),
+        typer.Option(envvar="DSMS_POSTGRES_PORT", help="port of the PostgreSQL protocol, for psql and similar clients"),
     ] = None,
-    tls_cert: Annotated[Path | None, typer.Option(envvar="DSMS_TLS_CERT", help="certificate of HTTPS, PEM")] = None,
-    tls_key: Annotated[Path | None, typer.Option(envvar="DSMS_TLS_KEY", help="its key, PEM")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(envvar="DSMS_TLS_CERT", help="HTTPS certificate, PEM")] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(envvar="DSMS_TLS_KEY", help="key of the HTTPS certificate, PEM")
+    ] = None,
     tls_client_ca: Annotated[
         Path | None,
-        typer.Option(envvar="DSMS_TLS_CLIENT_CA", help="authority of clients' certificates, which all must show"),
+        typer.Option(
+            envvar="DSMS_TLS_CLIENT_CA",
+            help="certificate authority of client certificates; with it, every client must present one",
+        ),
     ] = None,
     probe_port: Annotated[
         int | None,
-        typer.Option(envvar="DSMS_PROBE_PORT", help="port of /healthz and /readyz alone, without TLS"),
+        typer.Option(envvar="DSMS_PROBE_PORT", help="separate port for /healthz and /readyz only, without TLS"),
     ] = None,
     lease: Annotated[
-        str | None, typer.Option(envvar="DSMS_LEASE", help="Kubernetes Lease that says who of several leads")
+        str | None,
+        typer.Option(envvar="DSMS_LEASE", help="Kubernetes Lease by which several coordinators elect a leader"),
     ] = None,
     lease_namespace: Annotated[
         str, typer.Option(envvar="DSMS_LEASE_NAMESPACE", help="namespace of the lease and of the executors")
     ] = "default",
     lease_seconds: Annotated[
-        int, typer.Option(envvar="DSMS_LEASE_SECONDS", help="when others may take the lease of a silent leader")
+        int,
+        typer.Option(
+            envvar="DSMS_LEASE_SECONDS", help="seconds after which others may take the lease of a silent leader"
+        ),
     ] = Timing.lease_s,
     lease_renew_seconds: Annotated[
-        float, typer.Option(envvar="DSMS_LEASE_RENEW_SECONDS", help="when a leader that cannot renew it ends")
+        float,
+        typer.Option(
+            envvar="DSMS_LEASE_RENEW_SECONDS", help="seconds after which a leader that cannot renew the lease ends"
+        ),
     ] = Timing.renew_s,
     lease_retry_seconds: Annotated[
-        float, typer.Option(envvar="DSMS_LEASE_RETRY_SECONDS", help="pause between two tries")
+        float,
+        typer.Option(envvar="DSMS_LEASE_RETRY_SECONDS", help="seconds between two attempts to take or renew the lease"),
     ] = Timing.retry_s,
     scale: Annotated[
         str | None,
-        typer.Option(envvar="DSMS_SCALE", help="Kubernetes StatefulSet of the executors whose number follows the load"),
+        typer.Option(
+            envvar="DSMS_SCALE", help="Kubernetes StatefulSet of executors; with it, their number follows the load"
+        ),
     ] = None,
     least_executors: Annotated[
-        int, typer.Option(min=1, envvar="DSMS_LEAST_EXECUTORS", help="how few executors there may be")
+        int, typer.Option(min=1, envvar="DSMS_LEAST_EXECUTORS", help="least number of executors")
     ] = 1,
     most_executors: Annotated[
-        int, typer.Option(min=1, envvar="DSMS_MOST_EXECUTORS", help="how many executors there may be")
+        int, typer.Option(min=1, envvar="DSMS_MOST_EXECUTORS", help="greatest number of executors")
     ] = 1,
     scale_up_seconds: Annotated[
-        float, typer.Option(envvar="DSMS_SCALE_UP_SECONDS", help="how long a query falls behind before there are more")
+        float,
+        typer.Option(
+            envvar="DSMS_SCALE_UP_SECONDS", help="seconds a query must fall behind before executors are added"
+        ),
     ] = Scaling.up_s,
     scale_down_seconds: Annotated[
-        float, typer.Option(envvar="DSMS_SCALE_DOWN_SECONDS", help="how long all are caught up before there are fewer")
+        float,
+        typer.Option(
+            envvar="DSMS_SCALE_DOWN_SECONDS", help="seconds all queries must be caught up before executors are removed"
+        ),
     ] = Scaling.down_s,
     id: Annotated[str, typer.Option(envvar="DSMS_ID", help="name of this coordinator among several")] = "coordinator",
 ) -> None:
@@ -168,17 +189,17 @@ def main(  # noqa: PLR0913 one parameter for each option
     access = read_access(tokens, oidc)
     telemetry = Telemetry("dsms-coordinator", id, os.environ)
     address = Address(host, http_port, tls_cert, tls_key, tls_client_ca, probe_port)
-    service = Service(make, address, access, telemetry, postgres_port, HostNames.of(hosts))
+    setup = ServerSetup(make, address, access, telemetry, postgres_port, HostNames.of(hosts))
     stopping = stopped_by_signals()
     if lease is None:
-        lead_alone(service, stopping)
+        lead_alone(setup, stopping)
         return
     from connectors.kubernetes.lease_object import KubernetesLease  # it takes 0.3 s, needed only for an election
 
     timing = Timing(lease_seconds, lease_renew_seconds, lease_retry_seconds)
     store = KubernetesLease(lease_namespace, lease, timing.renew_s / 2)
     candidate = Candidate(f"{id}_{uuid.uuid4().hex[:12]}", timing)
-    contend(service, Leadership(store, candidate, end_at_once), stopping)
+    contend(setup, Leadership(store, candidate, end_at_once), stopping)
 
 
 def scaled(namespace: str, name: str | None, scaling: Scaling) -> tuple[Scale, Scaling] | None:

@@ -346,7 +346,7 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
         return self.output not in ("streamed", "complete")
 
     @property
-    def still(self) -> bool:
+    def stopped(self) -> bool:
         """Whether it makes no progress, because it is paused or halted."""
         return self.paused or self.halted
 

@@ -111,9 +111,9 @@ class Planned:
         return self.next_of or self.id
 
     @property
-    def still(self) -> bool:
+    def stopped(self) -> bool:
         """Whether it makes no progress, because it is paused or halted."""
-        return self.sink is not None and self.sink.still
+        return self.sink is not None and self.sink.stopped
 
     @property
     def append_only(self) -> bool:

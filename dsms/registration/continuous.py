@@ -14,7 +14,7 @@ from dsms.sql.binder.dependencies import names_in
 from dsms.sql.parser.numbered_aliases import numbered, text_of
 
 
-def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
+def resolved_statement(statement: st.Statement, catalog: Catalog) -> st.Statement:
     """The statement as it is to be run with this catalog.
 
     A SELECT that reads a declared or derived stream becomes a continuous query, which publishes the changes of its
@@ -25,7 +25,7 @@ def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
     >>> from dsms.registration.environment import FixedEnvironment
     >>> from dsms.registration.statements import apply, parse
     >>> declared, _ = apply(parse("CREATE STREAM S (a INT)")[0], Catalog(), FixedEnvironment())
-    >>> type(as_meant(parse("SELECT a FROM S")[0], declared)).__name__
+    >>> type(resolved_statement(parse("SELECT a FROM S")[0], declared)).__name__
     'ContinuousQuery'
     """
     if isinstance(statement, st.IfNotExists):

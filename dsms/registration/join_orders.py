@@ -69,7 +69,7 @@ def arrived(catalog: Catalog, ready: Mapping[str, JoinOrders | None]) -> Iterato
     """Yields the queries whose next plan is ready, switched to it. `ready` gives, by query id, the orders of the plan
     that is ready."""
     for query in catalog.running():
-        if query.next_join_orders is not None and not query.still and ready.get(query.id) == query.next_join_orders:
+        if query.next_join_orders is not None and not query.stopped and ready.get(query.id) == query.next_join_orders:
             yield msgspec.structs.replace(query, join_orders=query.next_join_orders, next_join_orders=None)
 
 

@@ -25,7 +25,7 @@ from dsms.physical.cost.estimate import Statistics
 from dsms.physical.explain import explain
 from dsms.physical.fragment_plan import FragmentPlan, Planned, plan_fragment, plans_of
 from dsms.physical.lane import Output
-from dsms.registration.continuous import as_meant
+from dsms.registration.continuous import resolved_statement
 from dsms.registration.environment import FixedEnvironment
 from dsms.registration.join_orders import arrived
 from dsms.registration.kinds.explain_result import ExplainResult
@@ -252,7 +252,7 @@ class LocalSession:
         ]
 
     def _statement(self, statement: st.Statement) -> StatementResult:
-        statement = as_meant(statement, self.catalog)
+        statement = resolved_statement(statement, self.catalog)
         subject = kind_of_statement(statement).subject
         if subject == "rows":
             return self._on_rows(statement)

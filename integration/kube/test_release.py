@@ -171,7 +171,7 @@ def test_a_frozen_leader_that_wakes_up_leads_no_more(release: Release, feed: Fee
     finally:
         os.kill(frozen, signal.SIGCONT)
     assert wait_until(lambda: leader.restarts == ended + 1, 30), release.kubelet.logs()
-    assert "does not lead any more" in leader.log()
+    assert "no longer leads" in leader.log()
     assert "later" in {query["name"] for query in release.document("/v1/queries")}
 
 

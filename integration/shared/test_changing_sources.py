@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from connectors.kafka.config import KafkaSettings
-from dsms.coordinator.doctor.examination import Patient, examine
+from dsms.coordinator.doctor.examination import ExaminedCluster, examine
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, Refused
 from integration.kafka_log import Change, Input, Letter, advance, changes, letters, write
@@ -74,7 +74,7 @@ def test_a_topic_made_anew_is_never_read_as_if_it_went_on(cluster: Cluster, uniq
     advance(cluster.kafka, topic, 100)
     failed = f'failed: topic "{topic}" was deleted and made anew: its records do not continue those that source'
     assert wait_until(lambda: state(cluster, "queries", f"{unique}V").startswith(failed), 120), cluster.logs()
-    assert "was deleted and made anew: drop the source" in state(cluster, "sources", unique)
+    assert "was deleted and re-created: drop the source" in state(cluster, "sources", unique)
     feed(cluster, other, 1)
     advance(cluster.kafka, other, 2)
     cluster.await_frontier(f"dsms.{unique}oV", 2)
@@ -180,7 +180,10 @@ def test_a_record_that_waits_is_skipped_by_a_statement(cluster: Cluster, unique:
         with pytest.raises(Refused, match=reason):
             cluster.sql(f"SKIP RECORD OF {unique} PARTITION 0 OFFSET {offset}")
     done = cluster.sql(f"SKIP RECORD OF {unique} PARTITION 0 OFFSET 1")[0]
-    assert done["message"] == f'record {topic}/0/1 is a dead letter of source "{unique}", and its partition goes on'
+    assert (
+        done["message"]
+        == f'record {topic}/0/1 becomes a dead letter of source "{unique}"; reading of its partition continues'
+    )
     cluster.await_frontier(f"dsms.{unique}V", 6)
     httpx.put(f"{cluster.url}/mode/{topic}-writer?force=true", json={"mode": "IMPORT"}, trust_env=False)
     body = {"schema": json.dumps({**SCHEMA, "name": "later"}), "id": unknown}
@@ -209,7 +212,7 @@ def test_partitions_that_are_added_count_from_a_logged_instant(cluster: Cluster,
     feed(cluster, topic, 4, 20, partition=2)
     feed(cluster, topic, 5, 21, partition=3)
     # the least of what its two partitions have passed: 9 and 12
-    added = [f"partition {number} was added and counts from instant 9" for number in (2, 3)]
+    added = [f"partition {number} was added and its frontier starts at instant 9" for number in (2, 3)]
     assert wait_until(lambda: all(said in state(cluster, "sources", unique) for said in added), 120), cluster.logs()
     feed(cluster, topic, 15)
     advance(cluster.kafka, topic, 30, 4)
@@ -255,10 +258,10 @@ def test_topics_of_sources_keep_records_about_the_past(cluster: Cluster, unique:
         REGISTER SOURCE {unique}b (k INT) FROM "{short}"; REGISTER SOURCE {unique}c (k INT) FROM "{arrival}"
     """)
     assert (setting(cluster, made, "retention.ms"), setting(cluster, made, "retention.bytes")) == ("-1", "-1")
-    warned = [[notice for notice in result["notices"] if "kept too short" in notice] for result in registered]
+    warned = [[notice for notice in result["notices"] if "is too short" in notice] for result in registered]
     assert (warned[0], warned[2]) == ([], [])
-    assert f'topic "{short}" is kept too short: it removes records that are 1 day old' in warned[1][0]
-    patient = Patient(KafkaSettings(cluster.kafka), cluster.redis_url, cluster.name)
-    found = {finding.place: finding for finding in examine(patient, repair=False)}
+    assert f'the retention of topic "{short}" is too short: it removes records that are 1 day old' in warned[1][0]
+    examined = ExaminedCluster(KafkaSettings(cluster.kafka), cluster.redis_url, cluster.name)
+    found = {finding.place: finding for finding in examine(examined, repair=False)}
     assert "1 day old by their own timestamps" in found[f"topic {short}"].problem
     assert not {f"topic {made}", f"topic {arrival}"} & found.keys()

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.names import transactional_id
-from dsms.coordinator.doctor.examination import Patient, examine
+from dsms.coordinator.doctor.examination import ExaminedCluster, examine
 from dsms.local.waiting import wait_until
 from integration.cluster import Cluster, Refused, kill_9
 from integration.kafka_log import Input, changes, read_committed, write
@@ -88,8 +88,8 @@ def test_what_others_write_into_logs_and_results_does_not_count_and_is_named(clu
     assert '"v":15' in lines and '"v":99' not in lines and '"v":98' not in lines
     alarms = {alarm["place"] for alarm in cluster.get("status")["alarms"]}
     assert {f"dsms.{table}", f"dsms.{view}"} <= alarms
-    patient = Patient(KafkaSettings(cluster.kafka), cluster.redis_url, cluster.name)
-    found = {finding.place: finding.problem for finding in examine(patient, repair=False)}
+    examined = ExaminedCluster(KafkaSettings(cluster.kafka), cluster.redis_url, cluster.name)
+    found = {finding.place: finding.problem for finding in examine(examined, repair=False)}
     for topic in (f"dsms.{table}", f"dsms.{view}"):
         assert found[f"topic {topic}"].startswith("it holds 3 records that the cluster has not written")
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from dsms.coordinator.catalog.catalog_store import CatalogStore, Event
 from dsms.coordinator.statements.context import StatementContext
-from dsms.coordinator.statements.leaving_topics import LeavingTopics
 from dsms.coordinator.statements.statement_runner import StatementRunner
-from dsms.coordinator.watcher.executors import PlanWatch
+from dsms.coordinator.statements.topics_being_deleted import TopicsBeingDeleted
+from dsms.coordinator.watcher.executors import CatalogFollowers
 from dsms.coordinator.watcher.object_states import States
 from dsms.local.waiting import wait_until
 from dsms.model import logical
@@ -141,7 +141,7 @@ class MemoryTables:
         self.ran.append(statement.sql)
         return StatementResult("SELECT", "0 rows")
 
-    def follow(self) -> None: ...
+    def send_heartbeats(self) -> None: ...
 
 
 class StatementCluster:
@@ -149,7 +149,7 @@ class StatementCluster:
 
     def __init__(self, sql: str = OBJECTS, halt_s: float = 30.0) -> None:
         self.log, self.tables = MemoryChangeLog(), MemoryTables()
-        self.topics, self.leaving, self.log_ends = MemoryTopics(), LeavingTopics(), MemoryLogEnds()
+        self.topics, self.leaving, self.log_ends = MemoryTopics(), TopicsBeingDeleted(), MemoryLogEnds()
         self.stuck_at: int | None = None
         #: What the executor reports of its queries.
         self.lanes: dict[str, LaneStatus] = {}
@@ -162,7 +162,7 @@ class StatementCluster:
             tables=self.tables,
             replays=self.tables,
             delete_topic=self.topics.delete,
-            plans=PlanWatch(self.alive, stop_s=30.0, halt_s=halt_s),
+            plans=CatalogFollowers(self.alive, stop_s=30.0, halt_s=halt_s),
             caller=ANYBODY,
         )
         self.runner = StatementRunner(self.context)

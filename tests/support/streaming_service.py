@@ -19,7 +19,7 @@ from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.change_documents import Followed
-from dsms.coordinator.results.coverage import Cover
+from dsms.coordinator.results.coverage import CoverageReport
 from dsms.coordinator.results.feed import Feeds, FeedSettings
 from dsms.coordinator.results.positions import parse_records
 from dsms.coordinator.results.publishing import Published, split_body
@@ -32,7 +32,7 @@ from tests.support.memory_answer_store import MemoryAnswerStore
 SCHEMA = pa.schema([pa.field("room", pa.string()), pa.field("t", pa.int64())])
 HOT = Followed("o3", "hot", "dsms.hot", 2, SCHEMA, ("room",), "json")
 SOURCE = Source(name="readings", id="o1", sql="", columns=(Column("room", "VARCHAR"),), topic="r", partitions=2)
-QUICK = FeedSettings(look_s=0.01, beat_s=0.1, piece_bytes=4_000)
+QUICK = FeedSettings(poll_s=0.01, keep_alive_s=0.1, piece_bytes=4_000)
 
 
 def record(place: tuple[int, int], key: bytes | None, value: bytes | None, *headers: tuple[str, bytes]) -> Message:
@@ -83,7 +83,7 @@ class FakeOutlet:
         self.ids: dict[str, str] = {"hot": HOT.id}
         self.feeds = Feeds(self.log, lambda followed: self.ids.get(followed.name), settings)
         self.published: list[tuple[str, list[bytes], list[str], int | None]] = []
-        self.covers: list[Cover] = []
+        self.covers: list[CoverageReport] = []
 
     def result(self, name: str) -> Followed:
         if name not in self.results:
@@ -99,7 +99,7 @@ class FakeOutlet:
         parse_records(token)
         return type("CoverageQuestion", (), {"instant": 9})
 
-    def cover(self, asked: object) -> Cover:
+    def cover(self, asked: object) -> CoverageReport:
         return self.covers.pop(0) if len(self.covers) > 1 else self.covers[0]
 
 

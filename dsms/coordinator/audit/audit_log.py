@@ -36,7 +36,7 @@ Event = Literal["begun", "done", "failed", "refused"]
 log = structlog.get_logger()
 
 
-class Act(msgspec.Struct, frozen=True):
+class AuditEntry(msgspec.Struct, frozen=True):
     """An entry: the time (epoch milliseconds), the name and the role of the caller's token, the id of the call, what
     was requested and its outcome. Secrets in `what` and `outcome` are masked."""
 
@@ -67,13 +67,13 @@ class Audit(Protocol):
         """Records a call that was not carried out, and how many refused calls before it have no entry."""
         ...
 
-    def last(self, count: int) -> list[Act]:
+    def last(self, count: int) -> list[AuditEntry]:
         """The last entries, the newest first."""
         ...
 
 
 @contextmanager
-def noted(audit: Audit, caller: Caller, what: str, *, changes: bool) -> Iterator[None]:
+def audited(audit: Audit, caller: Caller, what: str, *, changes: bool) -> Iterator[None]:
     """Records what the block does, and its outcome. A block that changes something begins only when its entry is in
     Kafka. Raises ExternalError if the entry cannot be written."""
     if changes:
@@ -101,30 +101,35 @@ class AuditLog:
         """Records what will be done, and returns when the entry is in Kafka. Raises ExternalError if it cannot be
         written."""
         try:
-            self._appender.append_now(msgspec.json.encode(self._act(caller, "begun", what)))
+            self._appender.append_now(msgspec.json.encode(self._entry(caller, "begun", what)))
         except ExternalError as error:
-            raise ExternalError(f"nothing was done, since it could not be audited: {error.message}") from error
+            raise ExternalError(f"nothing was done, since the audit log cannot be written: {error.message}") from error
 
     def ended(self, caller: Caller, what: str, event: Event, outcome: str, seconds: float) -> None:
         """Records the outcome, without waiting for Kafka."""
-        self._send(self._act(caller, event, what, outcome, seconds))
+        self._send(self._entry(caller, event, what, outcome, seconds))
 
     def refused(self, caller: Caller, what: str, outcome: str, more: int) -> None:
         """Records a call that was not carried out, without waiting for Kafka, and how many before it have no entry."""
-        self._send(msgspec.structs.replace(self._act(caller, "refused", what, outcome), more=more))
+        self._send(msgspec.structs.replace(self._entry(caller, "refused", what, outcome), more=more))
 
-    def last(self, count: int) -> list[Act]:
+    def last(self, count: int) -> list[AuditEntry]:
         """The last entries, the newest first."""
         self._appender.flush()
         return self._log.last(_decoded, count)[::-1]
 
-    def _act(self, caller: Caller, event: Event, what: str, outcome: str = "", seconds: float = 0.0) -> Act:
+    def _entry(self, caller: Caller, event: Event, what: str, outcome: str = "", seconds: float = 0.0) -> AuditEntry:
         who, at = caller.principal, int(self._clock() * 1000)
-        return Act(at, who.name, who.role, caller.request_id, event, _short(what), _short(outcome), round(seconds, 4))
+        return AuditEntry(
+            at, who.name, who.role, caller.request_id, event, _short(what), _short(outcome), round(seconds, 4)
+        )
 
-    def _send(self, act: Act) -> None:
-        if not self._appender.append(msgspec.json.encode(act)):
-            log.error("an entry of the audit log is lost: too many wait for kafka", request=act.request)
+    def _send(self, audit_entry: AuditEntry) -> None:
+        if not self._appender.append(msgspec.json.encode(audit_entry)):
+            log.error(
+                "an entry of the audit log was lost: too many entries wait to be sent to kafka",
+                request=audit_entry.request,
+            )
 
 
 class NoAudit:
@@ -139,7 +144,7 @@ class NoAudit:
     def refused(self, caller: Caller, what: str, outcome: str, more: int) -> None:
         """Does nothing."""
 
-    def last(self, count: int) -> list[Act]:
+    def last(self, count: int) -> list[AuditEntry]:
         """No entries."""
         return []
 
@@ -150,9 +155,9 @@ def _short(text: str) -> str:
     return safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}… ({len(safe):,} characters)"
 
 
-def _decoded(entry: Entry) -> Act:
+def _decoded(entry: Entry) -> AuditEntry:
     if entry.value is None:
         raise Broken("empty")
-    act = decoded(entry.value, Act)
-    assert isinstance(act, Act)
-    return act
+    audit_entry = decoded(entry.value, AuditEntry)
+    assert isinstance(audit_entry, AuditEntry)
+    return audit_entry

@@ -43,7 +43,7 @@ from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, Fenced
 
 #: Returns the copy of the catalog in Redis, None if it is missing. Raises ExternalError while Redis is unavailable.
-Copy = Callable[[], Catalog | None]
+ReadCopy = Callable[[], Catalog | None]
 
 
 @dataclass
@@ -60,8 +60,8 @@ class _Parts:
             return part
         if META in self.findings.left_out or self.objects():
             raise ExternalError(
-                "the record of the catalog's version is lost: no name can be given out any more",
-                hint="dsms doctor --repair writes it anew",
+                "the record of the catalog's version is lost: new objects can get no ids",
+                hint="run dsms doctor --repair, which writes it again",
                 retryable=False,
             )
         return Meta()
@@ -72,7 +72,7 @@ class _Parts:
     def events(self) -> list[tuple[int, Event]]:
         return sorted((part for part, _ in self.known.values() if isinstance(part, tuple)), key=lambda each: each[0])
 
-    def covered(self) -> Iterator[tuple[bytes, bytes | None]]:
+    def hidden_by_invalid(self) -> Iterator[tuple[bytes, bytes | None]]:
         """The valid records that are followed by an invalid record with the same key, by key."""
         return ((key, self.known[key][1]) for key in self.findings.left_out & self.known.keys())
 
@@ -84,7 +84,7 @@ class _Parts:
 class CatalogLog:
     """The log in Kafka. Creating a `CatalogLog` fences every older coordinator. One thread at a time may use it."""
 
-    def __init__(self, settings: KafkaSettings, cluster: str, alarms: Alarms, copy: Copy = lambda: None) -> None:
+    def __init__(self, settings: KafkaSettings, cluster: str, alarms: Alarms, copy: ReadCopy = lambda: None) -> None:
         writer = f"coordinator-{time.time_ns() // 1_000_000}"
         self._settings, self._log = settings, InternalLog(settings, cluster, CATALOG, alarms, writer)
         self._id = transactional_id(cluster, "catalog")
@@ -137,15 +137,15 @@ class CatalogLog:
         self._registry_events += 1
         self._write(self._log.records([event_key(self._registry_events)], [msgspec.json.encode(event)]))
 
-    def _begin(self, parts: _Parts, copy: Copy) -> None:
+    def _begin(self, parts: _Parts, copy: ReadCopy) -> None:
         """Begins a term: writes its number, and again the valid records that invalid ones have followed."""
         meta = msgspec.structs.replace(parts.meta, term=self._term)
-        again = dict(parts.covered()) | self._from_copy(parts, copy) | {META: msgspec.json.encode(meta)}
+        again = dict(parts.hidden_by_invalid()) | self._from_copy(parts, copy) | {META: msgspec.json.encode(meta)}
         cut_over = self._log.missing_cut_over(parts.findings)
         records = self._log.records(list(again), list(again.values()))
         self._write(*([cut_over] if cut_over else []), records)
 
-    def _from_copy(self, parts: _Parts, copy: Copy) -> dict[bytes, bytes | None]:
+    def _from_copy(self, parts: _Parts, copy: ReadCopy) -> dict[bytes, bytes | None]:
         """Objects that the topic has lost, from a copy of the same version of the catalog."""
         lost = parts.lost()
         known = copy() if lost else None

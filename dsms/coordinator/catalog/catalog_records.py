@@ -59,13 +59,13 @@ def _part(key: bytes, value: bytes | None) -> Part | None:
     if key.startswith(OBJECT):
         return None if value is None else _object(text_of(key.removeprefix(OBJECT)), value)
     if value is None:
-        raise Broken("deleted, which only objects are")
+        raise Broken("deleted, but only objects can be deleted")
     if key == META:
         meta: Meta = decoded(value, Meta)
         return meta
     if key.startswith(_REGISTRY):
         return natural_of(text_of(key.removeprefix(_REGISTRY))), read_event(value)
-    raise Broken("the key is of no part of the catalog")
+    raise Broken("the key belongs to no part of the catalog")
 
 
 def _object(name: str, value: bytes) -> Object:

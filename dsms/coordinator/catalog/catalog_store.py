@@ -25,7 +25,7 @@ from operators.core.errors import ExternalError
 Event = dict[str, Any]
 _T = TypeVar("_T")
 #: Returns the catalog after a change, and the answer of the change. The same version of the catalog means no change.
-Decide = Callable[[Catalog], tuple[Catalog, _T]]
+ChangeFunction = Callable[[Catalog], tuple[Catalog, _T]]
 
 
 class ChangeLog(Protocol):
@@ -99,20 +99,20 @@ class CatalogStore:
         with self._writing:
             return not self._log.in_doubt and self._log.leads()
 
-    def change(self, decide: Decide[_T]) -> Change[_T]:
+    def change(self, decide: ChangeFunction[_T]) -> Change[_T]:
         """Makes a change, after the changes that are under way. A change that raises has changed nothing, unless its
         write is in doubt."""
         with self._deciding:
-            change = self._decided(decide)
+            change = self._make_change(decide)
         self._announce(change)
         return change
 
-    def try_change(self, decide: Decide[_T]) -> Change[_T] | None:
+    def try_change(self, decide: ChangeFunction[_T]) -> Change[_T] | None:
         """Makes a change. Does nothing and returns None while another change is under way."""
         if not self._deciding.acquire(blocking=False):
             return None
         try:
-            change = self._decided(decide)
+            change = self._make_change(decide)
         finally:
             self._deciding.release()
         self._announce(change)
@@ -148,7 +148,7 @@ class CatalogStore:
             self._log.check()
             self._log.write_event(event)
 
-    def _decided(self, decide: Decide[_T]) -> Change[_T]:
+    def _make_change(self, decide: ChangeFunction[_T]) -> Change[_T]:
         self.settle()
         before = self._catalog
         after, answer = decide(before)
@@ -161,7 +161,7 @@ class CatalogStore:
             self._log.check()
             self._settle()
             if self._catalog.version != before.version:
-                raise ExternalError("the catalog has changed while the statement was decided", hint="try again")
+                raise ExternalError("the catalog changed while the statement was running", hint="try again")
             self._log.write(before, after)
             self._catalog = after
 

@@ -51,7 +51,7 @@ def source_written_by(item: Object, catalog: Catalog, principal: Principal) -> S
     """The object as a source whose topic the principal may write. Raises UserError for another kind of object and for a
     source of the system, Forbidden if the principal may not write its topic."""
     if not isinstance(item, Source):
-        hint = "sources are written so; write the rows of a table by INSERT"
+        hint = "records are published to sources only; write rows of a table with INSERT"
         raise UserError(f'"{item.name}" is a {kind_of(item)}, not a source', hint=hint)
     if is_system(item):
         raise UserError(f'only the system writes to "{item.name}"')

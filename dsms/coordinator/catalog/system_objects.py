@@ -75,4 +75,4 @@ def refuse_reserved(statement: st.Statement, catalog: Catalog) -> None:
         return
     existing = catalog.get(name.text)
     if existing is None or is_system(existing):
-        raise name.place.error(f'names that begin with "{PREFIX}" are the system\'s: "{name.text}"')
+        raise name.place.error(f'"{name.text}" is reserved: names that begin with "{PREFIX}" belong to the system')

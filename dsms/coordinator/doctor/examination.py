@@ -27,7 +27,7 @@ from dsms.coordinator.service.coordinator import INTERNAL_TOPICS
 
 
 @dataclass(frozen=True)
-class Patient:
+class ExaminedCluster:
     """The cluster to examine. `data_dir` is the data directory of its executors, if it is on this machine."""
 
     kafka: KafkaSettings
@@ -36,9 +36,9 @@ class Patient:
     data_dir: Path | None = None
 
 
-def examine(patient: Patient, *, repair: bool) -> list[Finding]:
+def examine(examined: ExaminedCluster, *, repair: bool) -> list[Finding]:
     """The problems of the cluster. With `repair`, repairs those that can be repaired without loss and marks them so."""
-    return [_repaired(finding) if repair and finding.repair else finding for finding in list(_findings(patient))]
+    return [_repaired(finding) if repair and finding.repair else finding for finding in list(_findings(examined))]
 
 
 def _repaired(finding: Finding) -> Finding:
@@ -47,15 +47,15 @@ def _repaired(finding: Finding) -> Finding:
     return replace(finding, repaired=True)
 
 
-def _findings(patient: Patient) -> Iterator[Finding]:
-    logs = Logs(patient.kafka, patient.cluster)
+def _findings(examined: ExaminedCluster) -> Iterator[Finding]:
+    logs = Logs(examined.kafka, examined.cluster)
     catalog = logs.catalog
     documents = Documents(
-        Inspection(patient.redis_url, patient.cluster), ClusterState(patient.redis_url, patient.cluster), catalog
+        Inspection(examined.redis_url, examined.cluster), ClusterState(examined.redis_url, examined.cluster), catalog
     )
     known = catalog or documents.copy
     topics = [query.topic for query in known.running()] if known else []
-    yield from chain(reader_findings(patient.kafka), topic_findings(logs, INTERNAL_TOPICS))
+    yield from chain(reader_findings(examined.kafka), topic_findings(logs, INTERNAL_TOPICS))
     yield from lost_catalog(logs, documents.copy)
     yield from record_findings(logs, topics)
     if catalog is not None:
@@ -63,5 +63,5 @@ def _findings(patient: Patient) -> Iterator[Finding]:
         yield from source_findings(logs, catalog)
         yield from foreign_findings(logs, catalog)
     yield from chain(document_findings(documents), state_findings(documents))
-    if patient.data_dir is not None:
-        yield from cache_findings(patient.data_dir, documents)
+    if examined.data_dir is not None:
+        yield from cache_findings(examined.data_dir, documents)

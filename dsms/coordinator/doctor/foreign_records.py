@@ -24,7 +24,9 @@ def foreign_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
         if marked_by is not None and (found := _foreign(logs, topic, marked_by)):
             count = f"{len(found)} record{'' if len(found) == 1 else 's'} that the cluster has not written"
             problem = f"it holds {count}, the last one at {found[-1]}"
-            advice = "left out by dsms, but consumers see them: find who may write the topic, and take the right away"
+            advice = (
+                "dsms ignores them, but consumers see them: find out who may write the topic, and revoke that right"
+            )
             yield Finding("warning", f"topic {topic}", problem, advice)
 
 

@@ -104,11 +104,11 @@ def topic_findings(logs: Logs, wanted: Mapping[str, Mapping[str, str]]) -> Itera
         topic = InternalLog(logs.kafka, logs.cluster, purpose, Alarms()).topic
         count = len(partitions_of(logs.admin, topic))
         if count == 0:
-            advice = "the coordinator makes it when it starts; if it was deleted, restore it from a backup first"
+            advice = "the coordinator creates it when it starts; if it was deleted, restore it from a backup first"
             yield Finding("error", f"topic {topic}", "it does not exist", advice)
             continue
         if count != 1:
-            advice = "partitions cannot be taken away; records in others than 0 are read as well"
+            advice = "partitions cannot be removed; records in other partitions than 0 are read, too"
             yield Finding("warning", f"topic {topic}", f"it has {count} partitions, not 1", advice)
         yield from _settings(logs, topic, settings)
 
@@ -118,7 +118,12 @@ def result_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
     topics = [query.topic for query in catalog.running()] + [table.topic for table in catalog.tables()]
     for topic in sorted(set(topics)):
         if not partitions_of(logs.admin, topic):
-            yield Finding("error", f"topic {topic}", "it does not exist", "drop what writes it, and create it again")
+            yield Finding(
+                "error",
+                f"topic {topic}",
+                "it does not exist",
+                "drop the object that writes it, and create the object again",
+            )
         else:
             yield from _settings(logs, topic, {"max.message.bytes": str(LARGEST_RECORD)})
 
@@ -128,7 +133,9 @@ def source_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
     for topic in sorted({source.topic for source in catalog.sources() if not is_system(source)}):
         place = f"topic {topic}"
         if not partitions_of(logs.admin, topic):
-            yield Finding("error", place, "it does not exist", "make it and register the source again, or drop it")
+            yield Finding(
+                "error", place, "it does not exist", "create the topic and then the source again, or drop the source"
+            )
         elif problem := too_short(retention_of(logs.admin, topic)):
             yield Finding("warning", place, problem, REMEDY)
 
@@ -144,18 +151,28 @@ def record_findings(logs: Logs, topics_of_queries: Iterable[str]) -> Iterator[Fi
     owned = {f"{topic}/".encode() for topic in topics_of_queries}
     for purpose, state in logs.states.items():
         for key in sorted(state.findings.left_out):
-            place, problem = f"topic {state.log.topic}", f"the last record of key {_text(key)} does not count"
+            place, problem = f"topic {state.log.topic}", f"the last record of key {_text(key)} is invalid"
             if advice := _covers(logs, purpose, key, owned):
                 yield Finding("error", place, _with_reasons(problem, state), advice)
             else:
                 repair = partial(logs.settle, purpose, [key])
-                yield Finding("warning", place, _with_reasons(problem, state), "it is left out; settle it", repair)
+                yield Finding(
+                    "warning",
+                    place,
+                    _with_reasons(problem, state),
+                    "it is ignored; write a tombstone for its key",
+                    repair,
+                )
 
 
 def _covers(logs: Logs, purpose: str, key: bytes, owned: Iterable[bytes]) -> str | None:
     """The advice for an invalid record that hides a valid one with the same key; None if it hides none."""
     if purpose == CATALOG and (logs.parts.get(key) is not None or key == META):
-        return "restart the coordinator: " + _AGAIN if key in logs.parts else "the record that counts is lost"
+        return (
+            "restart the coordinator: " + _AGAIN
+            if key in logs.parts
+            else "the valid record is lost: restore the topic from a backup"
+        )
     if purpose == PROGRESS and (key in logs.progress or any(key.startswith(each) for each in owned)):
         return "restart the executors: " + _AGAIN
     if purpose == PROGRESS and any(
@@ -174,7 +191,7 @@ def lost_catalog(logs: Logs, copy: Catalog | None) -> Iterator[Finding]:
     """A finding if the record of the catalog's version is lost: without it no id can be given out."""
     if logs.catalog is not None:
         return
-    advice = "written anew from the copy in Redis" if copy else "restore the topic from a backup: there is no copy"
+    advice = "write it again from the copy in Redis" if copy else "restore the topic from a backup: there is no copy"
     place = f"topic {logs.states[CATALOG].log.topic}"
     problem = "the record of the catalog's version is lost, so no coordinator can start"
     yield Finding("error", place, problem, advice, partial(_write_meta, logs, copy) if copy else None)

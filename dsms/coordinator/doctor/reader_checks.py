@@ -16,7 +16,7 @@ def reader_findings(kafka: KafkaSettings) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "records of sources",
-            f"they are read through librdkafka, since {why}: a batch may take a thousand times its size in the log",
-            "let executors have the native part (make setup, or the image) and settings that it knows; else only "
-            "producers that you trust should be able to write to sources",
+            f"they are read through librdkafka, since {why}: decompressed, a batch may be a thousand times larger",
+            "install the native part on executors (make setup, or the image) and use settings that it supports; "
+            "otherwise only trusted producers should be able to write to sources",
         )

@@ -21,7 +21,7 @@ from dsms.scheduler.leases import ExecutorStatus, read_assignments
 from dsms.scheduler.tuning import Tuning
 from operators.core.decoding import Broken, decoded
 
-_ANEW = "remove it: it is written anew"
+_ANEW = "remove it: its owner writes it again"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def document_findings(documents: Documents) -> Iterator[Finding]:
     if catalog is not None and copy is not None and copy.version != catalog.version:
         place = f"redis {documents.state.place('catalog')}"
         problem = f"the copy of the catalog is of version {copy.version}, the log of version {catalog.version}"
-        yield Finding("error", place, problem, "write it anew", partial(_write_copy, documents, catalog))
+        yield Finding("error", place, problem, "write it again from the log", partial(_write_copy, documents, catalog))
 
 
 def _write_copy(documents: Documents, catalog: Catalog) -> None:
@@ -77,7 +77,7 @@ def _problem(found: Found, cluster: str) -> str | None:
     if found.body is None:
         return f"it is a {found.kind}, not a document"
     if kind in ("executor", "report") and found.lasts:
-        return "it never ends, so no executor wrote it"
+        return "it never expires, so no executor wrote it"
     try:
         _READERS[kind](found.body, cluster)
     except Broken as error:
@@ -106,7 +106,7 @@ def _fragment_findings(inspection: Inspection, fragment: str, *, alive: bool) ->
     fields, body = inspection.fields(store.key.encode()), store.read()[1]
     manifest = read_manifest(body)
     if fields is None or manifest is None:
-        problem = "the manifest is none" if fields is None else "the manifest cannot be read"
+        problem = "the manifest is not a hash" if fields is None else "the manifest cannot be read"
         advice = "remove it: state is rebuilt from the logs, or from a checkpoint"
         yield Finding("error", f"redis {store.key}", problem, advice, partial(inspection.delete, store.key))
         return
@@ -119,13 +119,13 @@ def _fragment_findings(inspection: Inspection, fragment: str, *, alive: bool) ->
     orphans = sorted(runs.keys() - manifest.names()) if not alive else []
     if orphans:
         repair = partial(_delete_all, inspection, [runs[name] for name in orphans])
-        count = f"{len(orphans)} runs that no manifest names"
+        count = f"{len(orphans)} runs to which no manifest refers"
         yield Finding("warning", f"redis {store.key}", count, "remove them", repair)
 
 
 def _damage(fields: dict[bytes, bytes] | None) -> str | None:
     if fields is None:
-        return "it is no run"
+        return "it is not a run"
     try:
         frame_of_run(fields)
     except Broken as error:

@@ -56,10 +56,10 @@ class Candidate:
         """Whether this candidate leads: nobody else can lead before `leads_until`."""
         return self.leads_until is not None and now < self.leads_until
 
-    def saw(self, lease: Lease | None, now: float) -> Candidate:
+    def after_read(self, lease: Lease | None, now: float) -> Candidate:
         """The candidate after it read the lease, at `now` or before.
 
-        >>> Candidate("a").saw(Lease("b", 6, 1, "7"), 10.0).saw(Lease("b", 6, 1, "7"), 12.0).since
+        >>> Candidate("a").after_read(Lease("b", 6, 1, "7"), 10.0).after_read(Lease("b", 6, 1, "7"), 12.0).since
         10.0
         """
         if lease == self.seen:
@@ -67,17 +67,17 @@ class Candidate:
         holds_it = lease is not None and lease.holder == self.me
         return replace(self, seen=lease, since=now, leads_until=self.leads_until if holds_it else None)
 
-    def wrote(self, lease: Lease, began: float) -> Candidate:
+    def after_write(self, lease: Lease, began: float) -> Candidate:
         """The candidate after it wrote the lease, at `began` or later."""
         until = began + self.timing.renew_s if lease.holder == self.me else None
         return replace(self, seen=lease, since=began, leads_until=until)
 
-    def wants(self, now: float) -> Lease | None:
+    def lease_to_write(self, now: float) -> Lease | None:
         """The lease to write, to renew it or to take it when it is free; None: wait. If the lease still has this
         candidate's name, no other candidate has held it in between, however late the renewal is.
 
-        >>> held = Candidate("a", Timing(6, 4, 1)).saw(Lease("b", 6, 1, "7"), 10.0)
-        >>> held.wants(15.9), held.wants(16.0)
+        >>> held = Candidate("a", Timing(6, 4, 1)).after_read(Lease("b", 6, 1, "7"), 10.0)
+        >>> held.lease_to_write(15.9), held.lease_to_write(16.0)
         (None, Lease(holder='a', seconds=6, transitions=2, version='7'))
         """
         seen = self.seen or Lease()
@@ -87,7 +87,7 @@ class Candidate:
             return None
         return Lease(self.me, self.timing.lease_s, seen.transitions + 1, seen.version)
 
-    def leaves(self, now: float) -> Lease | None:
+    def lease_to_release(self, now: float) -> Lease | None:
         """The lease to write at the end, so that no candidate has to wait until it expires; None for a candidate that
         does not lead."""
         if self.seen is None or not self.leads(now):

@@ -78,14 +78,14 @@ class Leadership:
 
     def _read_and_write(self) -> None:
         lease = self._store.read()
-        self._candidate = self._candidate.saw(lease, self._clock())
+        self._candidate = self._candidate.after_read(lease, self._clock())
         began = self._clock()
-        wanted = self._candidate.wants(began)
+        wanted = self._candidate.lease_to_write(began)
         if wanted is not None:
-            self._candidate = self._candidate.wrote(self._store.write(wanted), began)
+            self._candidate = self._candidate.after_write(self._store.write(wanted), began)
 
     def _leave(self) -> None:
-        given_up = self._candidate.leaves(self._clock())
+        given_up = self._candidate.lease_to_release(self._clock())
         if given_up is None:
             return
         try:

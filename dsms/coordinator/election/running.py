@@ -37,7 +37,7 @@ _SWITCH_S = 0.0002
 
 
 @dataclass(frozen=True)
-class Service:
+class ServerSetup:
     """How to create a coordinator, where it listens and who may call it."""
 
     make: Make
@@ -50,30 +50,30 @@ class Service:
     hosts: HostNames = HostNames()
 
 
-def lead(service: Service, coordinator: Coordinator, stopping: threading.Event, replaced: Callable[[], None]) -> None:
+def lead(setup: ServerSetup, coordinator: Coordinator, stopping: threading.Event, replaced: Callable[[], None]) -> None:
     """Serves and watches the cluster until `stopping` is set; `replaced` is called once a newer coordinator leads."""
     _favour_calls()
     watcher = threading.Thread(target=coordinator.watch, args=(stopping, replaced), name="watch")
     watcher.start()
     try:
-        app = create_app(coordinator, coordinator.registry, service.access, service.telemetry, service.hosts)
-        with _postgres(service, coordinator):
-            serve(app, service.address, stopping)
+        app = create_app(coordinator, coordinator.registry, setup.access, setup.telemetry, setup.hosts)
+        with _postgres(setup, coordinator):
+            serve(app, setup.address, stopping)
     finally:
         stopping.set()
         watcher.join()
-        if service.telemetry is not None:
-            service.telemetry.close()
+        if setup.telemetry is not None:
+            setup.telemetry.close()
 
 
 @contextmanager
-def _postgres(service: Service, coordinator: Coordinator) -> Iterator[None]:
-    """Serves PostgreSQL clients inside the block, if the service has a port for them."""
-    if service.postgres_port is None:
+def _postgres(setup: ServerSetup, coordinator: Coordinator) -> Iterator[None]:
+    """Serves PostgreSQL clients inside the block, if the setup has a port for them."""
+    if setup.postgres_port is None:
         yield
         return
-    server = PostgresServer(coordinator, service.access, service.address.tls())
-    with serving(server, service.address.host, service.postgres_port) as port:
+    server = PostgresServer(coordinator, setup.access, setup.address.tls())
+    with serving(server, setup.address.host, setup.postgres_port) as port:
         log.info("serves clients of PostgreSQL", port=port)
         yield
 
@@ -86,22 +86,22 @@ def _favour_calls() -> None:
     gc.freeze()
 
 
-def lead_alone(service: Service, stopping: threading.Event) -> None:
+def lead_alone(setup: ServerSetup, stopping: threading.Event) -> None:
     """Leads without an election. A coordinator that is replaced reports so by `/readyz` and still answers reads."""
-    coordinator = service.make()
+    coordinator = setup.make()
     coordinator.turn()
-    lead(service, coordinator, stopping, lambda: None)
+    lead(setup, coordinator, stopping, lambda: None)
 
 
-def contend(service: Service, leadership: Leadership, stopping: threading.Event) -> None:
+def contend(setup: ServerSetup, leadership: Leadership, stopping: threading.Event) -> None:
     """Waits for the lease, leads, and gives the lease up at the end."""
     ended = threading.Event()
     election = threading.Thread(target=leadership.run, args=(ended,), name="election")
     election.start()
     try:
-        coordinator = _elected(service, leadership, stopping)
+        coordinator = _elected(setup, leadership, stopping)
         if coordinator is not None:
-            lead(service, coordinator, stopping, lambda: end_at_once("a newer coordinator has taken over"))
+            lead(setup, coordinator, stopping, lambda: end_at_once("a newer coordinator has taken over"))
     finally:
         ended.set()
         election.join()
@@ -109,18 +109,18 @@ def contend(service: Service, leadership: Leadership, stopping: threading.Event)
 
 def end_at_once(reason: str) -> None:
     """Ends the process of a leader that may no longer lead: no thread may finish what it was writing."""
-    log.error("does not lead any more", reason=reason)
+    log.error("no longer leads: the process ends", reason=reason)
     os._exit(1)
 
 
-def _elected(service: Service, leadership: Leadership, stopping: threading.Event) -> Coordinator | None:
+def _elected(setup: ServerSetup, leadership: Leadership, stopping: threading.Event) -> Coordinator | None:
     """Waits until this candidate leads, and returns the coordinator. Until then it answers calls as a standby. Returns
     None if the process stops."""
     done = threading.Event()
     with ThreadPoolExecutor(1, "taking-over") as pool:
-        made = pool.submit(_take_over, service.make, leadership, stopping)
+        made = pool.submit(_take_over, setup.make, leadership, stopping)
         made.add_done_callback(lambda _: done.set())
-        serve(standby_app(lambda: _state(leadership)), service.address, done, stopping)
+        serve(standby_app(lambda: _state(leadership)), setup.address, done, stopping)
         return made.result()
 
 

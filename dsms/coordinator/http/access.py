@@ -54,7 +54,7 @@ class Access:
     async def issued(self, text: str) -> Principal | None:
         """The principal of a token of an OIDC issuer; None if the text is no such token. Raises the errors of
         `OidcTokens.principal_of`."""
-        return await self.oidc.principal_of(text) if self.oidc is not None and self.oidc.takes(text) else None
+        return await self.oidc.principal_of(text) if self.oidc is not None and self.oidc.looks_like_jwt(text) else None
 
     @cached_property
     def _principals(self) -> dict[str, Principal]:

@@ -34,7 +34,7 @@ from dsms.coordinator.http.results_api import results_router
 from dsms.coordinator.http.service import Backend, Service
 from dsms.coordinator.http.statements_api import statements_router
 from dsms.coordinator.http.version_api import version_router
-from dsms.coordinator.idempotency.calls import Once
+from dsms.coordinator.idempotency.calls import IdempotentCalls
 from dsms.coordinator.registry.subjects import RegistryError, SchemaRegistry
 from dsms.telemetry.coordinator_metrics import observe_states
 from dsms.telemetry.telemetry import Telemetry
@@ -84,7 +84,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, invalid_request_response)
     app.add_exception_handler(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, partial(too_large_response, service.limits))
     sign_in = access.sign_in if access is not None else None
-    app.state.backend = backend = Backend(service, registry, Once(_AnswersOf(service)), telemetry, sign_in)
+    app.state.backend = backend = Backend(service, registry, IdempotentCalls(_AnswersOf(service)), telemetry, sign_in)
     routers = [router(backend) for router in ROUTERS]
     for router in routers:
         app.include_router(router)

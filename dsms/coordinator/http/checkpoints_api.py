@@ -12,7 +12,10 @@ from dsms.coordinator.http.service import Backend
 class CheckpointRequest(BaseModel):
     """A request for checkpoints, which the executors serve later."""
 
-    request: int = Field(description="executors report it as `served` once it is", examples=[1795579734721])
+    request: int = Field(
+        description="number of the request; executors report it as `served` when they have served it",
+        examples=[1795579734721],
+    )
 
 
 def checkpoints_router(backend: Backend) -> APIRouter:

@@ -42,23 +42,23 @@ def console_router(backend: Backend) -> APIRouter:
 
     @router.get(SIGN_IN)
     def issuers() -> Response:
-        return json_response(backend.sign_in.offers() if backend.sign_in is not None else [], headers=_HEADERS)
+        return json_response(backend.sign_in.login_options() if backend.sign_in is not None else [], headers=_HEADERS)
 
     @router.post(SIGN_IN)
     async def sign_in(request: Request) -> Response:
         if backend.sign_in is None:
-            raise UserError("no issuer is known at which one signs in", hint="see docs/security.md#oidc")
+            raise UserError("signing in is not configured: no issuer has a console", hint="see docs/security.md#oidc")
         try:
             given = msgspec.json.decode(await request.body(), type=Exchange)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise UserError(f"not what a browser brings from an issuer: {error}") from error
+            raise UserError(f"the sign-in request is invalid: {error}") from error
         return json_response({"token": await backend.sign_in.token(given)}, headers=_NOT_KEPT)
 
     @router.get(PREFIX + "/{name:path}")
     def file(name: str, request: Request) -> Response:
         asset = assets().get(name or START)
         if asset is None:
-            error = UserError(f'the console has no file "{name}"', hint=f"it begins at {PREFIX}/")
+            error = UserError(f'the console has no file "{name}"', hint=f"the console starts at {PREFIX}/")
             return json_response(error_document(error, "not-found"), HTTPStatus.NOT_FOUND)
         headers = {**_HEADERS, "ETag": asset.tag}
         if request.headers.get("if-none-match") == asset.tag:

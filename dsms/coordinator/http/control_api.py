@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from dsms.coordinator.http.access import needs
-from dsms.coordinator.http.calling import CalledService
+from dsms.coordinator.http.caller_services import CallerService
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME
 from dsms.coordinator.http.service import Backend
@@ -28,12 +28,12 @@ class QueryChange(BaseModel):
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="its share when not all can run at once",
+        description="its weight when not all queries can run at once",
     )
     paused: bool | None = None
     state_memory: StrictInt | str | None = Field(
         default=None,
-        description="the most bytes in redis of its state that no other query has",
+        description="the most bytes in redis of the state that only this query uses",
         examples=["100 MB", "none"],
     )
 
@@ -61,27 +61,27 @@ def control_router(backend: Backend) -> APIRouter:
     _add_kind(router, "executors")
 
     @router.patch("/queries/{id}", summary="Change attributes of a query", response_model=EntityModel)
-    def set_query(service: CalledService, id: str, change: QueryChange) -> Response:
+    def set_query(service: CallerService, id: str, change: QueryChange) -> Response:
         return json_response(service.control.set_query(id, **change.model_dump()))
 
     @router.patch(
         "/executors/{id}",
         summary="Change attributes of an executor",
-        description="null returns to what it was started with; holds from the next batch on",
+        description="null restores the value it was started with; takes effect with the next batch",
         response_model=EntityModel,
     )
     @needs("administrator")
-    def set_executor(service: CalledService, id: str, change: ExecutorChange) -> Response:
+    def set_executor(service: CallerService, id: str, change: ExecutorChange) -> Response:
         return json_response(service.control.set_executor(id, change.model_dump(exclude_unset=True)))
 
     return router
 
 
 def _add_kind(router: APIRouter, kind: AnyKind) -> None:
-    @router.get(f"/{kind}", summary=f"The {kind}, all or those of a query", response_model=list[EntityModel])
-    def entities(service: CalledService, query: str | None = None) -> Response:
+    @router.get(f"/{kind}", summary=f"All {kind}, or those of one query", response_model=list[EntityModel])
+    def entities(service: CallerService, query: str | None = None) -> Response:
         return json_response(service.control.entities(kind, query))
 
     @router.get(f"/{kind}/{{id}}", summary=f"One of the {kind}", response_model=EntityModel)
-    def entity(service: CalledService, id: str) -> Response:
+    def entity(service: CallerService, id: str) -> Response:
         return json_response(service.control.entity(kind, id))

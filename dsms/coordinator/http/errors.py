@@ -1,5 +1,7 @@
 """Errors as HTTP responses. One table maps classes of errors to status and kind; the first match applies."""
 
+from typing import Literal
+
 import msgspec
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -17,6 +19,21 @@ from dsms.tables.select_budget import Cancelled, OutOfBounds, TookTooLong, TooMa
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
 from operators.core.recursion import too_deep
 
+#: The kinds of errors, by which clients tell them apart; docs/api.md lists what each one means.
+ErrorKind = Literal[
+    "sql",
+    "user",
+    "unauthorized",
+    "forbidden",
+    "not-found",
+    "gone",
+    "limit",
+    "busy",
+    "underway",
+    "unknown",
+    "external",
+    "internal",
+]
 RETRY_AFTER_S = 1
 #: The media type of the schema registry's answers.
 REGISTRY_MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -30,7 +47,7 @@ class TooLarge(UserError):
     """The body is larger than one call may send."""
 
 
-_STATUS: tuple[tuple[type[DsmsError], int, str], ...] = (
+_STATUS: tuple[tuple[type[DsmsError], int, ErrorKind], ...] = (
     (SqlError, 400, "sql"),
     (UnknownName, 404, "not-found"),
     (Forbidden, 403, "forbidden"),
@@ -52,10 +69,10 @@ _STATUS: tuple[tuple[type[DsmsError], int, str], ...] = (
     (DsmsError, 500, "internal"),
 )
 #: Kinds of transient errors: the same call may succeed later.
-_PASSING = ("external", "busy", "underway")
+_TRANSIENT = ("external", "busy", "underway")
 
 
-def error_document(error: DsmsError, kind: str) -> Document:
+def error_document(error: DsmsError, kind: ErrorKind) -> Document:
     """The error as JSON. The location in the SQL text is in fields of its own, not in the message.
 
     >>> error_document(SqlError("no table", line=2, column=3, hint="have: t"), "sql")["error"]
@@ -86,7 +103,7 @@ def dsms_error_response(request: Request, error: Exception) -> Response:
         # the hint lists only names that the caller may read
         error = error.among(getattr(request.state, "caller", ANYBODY).principal.may_read)
     status, kind = next((status, kind) for cls, status, kind in _STATUS if isinstance(error, cls))
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if kind in _PASSING else None
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if kind in _TRANSIENT else None
     return json_response(error_document(error, kind), status, headers)
 
 

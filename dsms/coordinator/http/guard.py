@@ -40,7 +40,7 @@ _NOBODY, _REFUSALS_PER_S = Principal("", "reader"), 10.0
 _STATEMENTS = "/v1/statements"
 _TOKEN_NEEDED = (
     "send Authorization: Bearer TOKEN, or set DSMS_TOKEN; "
-    'that of "dsms up" is in the file "token" of its data directory'
+    'the token of "dsms up" is in the file "token" of its data directory'
 )
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="dsms"'}
 _WRONG_TOKEN = {"WWW-Authenticate": 'Bearer realm="dsms", error="invalid_token"'}
@@ -165,7 +165,7 @@ class Guard:
 
     def _too_many_unknown(self, address: str) -> Response:
         """The answer to an address that makes too many calls without a known token."""
-        hint = 'send a token that is known; the limit "unknown_calls_per_second" is set by DSMS_LIMITS'
+        hint = 'send a valid token; the limit "unknown_calls_per_second" is set by DSMS_LIMITS'
         busy = UserError(f"{address} makes too many calls without a known token", hint=hint)
         return json_response(error_document(busy, "busy"), 429, {"Retry-After": "1"})
 

@@ -7,16 +7,20 @@ from typing import Annotated, Protocol
 
 from fastapi import Header, Request, Response
 
-from dsms.coordinator.http.calling import caller_of
+from dsms.coordinator.http.caller_services import caller_of
 from dsms.coordinator.http.errors import dsms_error_response
 from dsms.coordinator.http.permitted import PermittedService
-from dsms.coordinator.idempotency.calls import Answer, Call, Once
+from dsms.coordinator.idempotency.calls import Answer, Call, IdempotentCalls
 from dsms.registration.statements import kind_of_statement, parse
 from operators.core.errors import DsmsError, UserError
 
 IdempotencyKey = Annotated[
     str | None,
-    Header(min_length=1, max_length=200, description="the same key and body give the same answer, and are done once"),
+    Header(
+        min_length=1,
+        max_length=200,
+        description="calls with the same key and body take effect once and get the same answer",
+    ),
 ]
 
 
@@ -28,7 +32,7 @@ class Effects(Protocol):
         """A function that returns the version of the catalog."""
         ...
 
-    def harmless(self, version: int) -> bool:
+    def repeatable(self, version: int) -> bool:
         """Whether the call, first begun at this version of the catalog, can run again without taking effect twice."""
         ...
 
@@ -52,13 +56,18 @@ class StatementEffects:
         self._version = 0 if self._reads else self._service.settled_version()
         return self._version
 
-    def harmless(self, version: int) -> bool:
+    def repeatable(self, version: int) -> bool:
         """Whether the script can run again without taking effect twice."""
         return self._reads or (not self._rows and version == self._version)
 
 
 def once_response(
-    once: Once, request: Request, key: str | None, content: bytes, act: Callable[[], Response], effects: Effects
+    once: IdempotentCalls,
+    request: Request,
+    key: str | None,
+    content: bytes,
+    act: Callable[[], Response],
+    effects: Effects,
 ) -> Response:
     """The response of a call, which takes effect once if it has a key. A stored response has the header
     `Idempotency-Replayed`."""
@@ -73,7 +82,7 @@ def once_response(
 
     principal = caller_of(request).principal
     scope = f"{request.method}\0{request.url.path}\0{principal.role}\0".encode()
-    kept = once.run(Call(f"{principal.name}/{key}", scope + content, effects.version(), effects.harmless), answer)
+    kept = once.run(Call(f"{principal.name}/{key}", scope + content, effects.version(), effects.repeatable), answer)
     if responses:
         return responses[0]
     return Response(kept.body, kept.status, {"Idempotency-Replayed": "true"}, media_type="application/json")

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from dsms.coordinator.http.calling import caller_of
+from dsms.coordinator.http.caller_services import caller_of
 from dsms.coordinator.http.service import Backend
 
 
@@ -14,7 +14,7 @@ def metrics_router(backend: Backend) -> APIRouter:
     @router.get(
         "/metrics",
         summary="The metrics of the coordinator for Prometheus",
-        description="in Prometheus' text format; the executors have their own, at the port of their health",
+        description="in the Prometheus text format; each executor serves its own metrics on its health port",
         response_class=PlainTextResponse,
     )
     def metrics(request: Request) -> Response:

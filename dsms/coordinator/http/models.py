@@ -5,6 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from dsms.coordinator.http.errors import ErrorKind
+
 #: The unit of the limits of request sizes.
 MEGABYTE = 1024 * 1024
 
@@ -14,13 +16,13 @@ class StatementResultModel(BaseModel):
 
     statement: str = Field(description="the statement's kind", examples=["CREATE STREAMED VIEW"])
     message: str = Field(
-        description="what was done, in one line",
+        description="the effect, in one line",
         examples=['view "hot" created; results in topic "dsms.hot"'],
     )
     columns: list[str] = Field(description="column names of `rows`")
     rows: list[list[Any]] = Field(description="the rows of SHOW, DESCRIBE, EXPLAIN and one-time SELECT")
     notices: list[str] = Field(description="defaults that were applied, and warnings")
-    name: str | None = Field(description="the object that was made", examples=["hot"])
+    name: str | None = Field(description="the created object", examples=["hot"])
     types: list[str] = Field(
         description="types of the columns of a one-time SELECT, in DuckDB's names", examples=[["INTEGER"]]
     )
@@ -29,11 +31,11 @@ class StatementResultModel(BaseModel):
 class ErrorDetail(BaseModel):
     """What is wrong, and what to do about it."""
 
-    kind: str = Field(description="sql, user, not-found, external or internal", examples=["sql"])
+    kind: ErrorKind = Field(examples=["sql"])
     message: str = Field(examples=['column "x" not found'])
     hint: str | None = Field(examples=["have: a, b"])
-    line: int | None = Field(description="of the SQL text, from 1")
-    column: int | None = Field(description="of the SQL text, from 1")
+    line: int | None = Field(description="line in the SQL text, from 1")
+    column: int | None = Field(description="column in the SQL text, from 1")
 
 
 class ErrorResponse(BaseModel):
@@ -45,7 +47,7 @@ class ErrorResponse(BaseModel):
 Responses = dict[int | str, dict[str, Any]]
 
 BAD_REQUEST: Responses = {
-    400: {"model": ErrorResponse, "description": "the request is wrong; nothing was done by the failing statement"},
+    400: {"model": ErrorResponse, "description": "the request is invalid; the failing statement changed nothing"},
 }
 UNKNOWN_NAME: Responses = {404: {"model": ErrorResponse, "description": "no such object"}}
 UNAVAILABLE: Responses = {

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from dsms.coordinator.http.calling import CalledService
+from dsms.coordinator.http.caller_services import CallerService
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME, StatementResultModel
 from dsms.coordinator.http.service import Backend
@@ -46,15 +46,15 @@ def objects_router(backend: Backend) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["objects"], responses={**BAD_REQUEST, **UNAVAILABLE})
 
     @router.get("/sources", summary="All sources", response_model=list[ObjectModel])
-    def sources(service: CalledService) -> Response:
+    def sources(service: CallerService) -> Response:
         return json_response(service.sources())
 
     @router.get("/streams", summary="All streams, views and tables", response_model=list[ObjectModel])
-    def streams(service: CalledService) -> Response:
+    def streams(service: CallerService) -> Response:
         return json_response(service.streams())
 
     @router.get("/queries", summary="All continuous queries", response_model=list[ObjectModel])
-    def queries(service: CalledService) -> Response:
+    def queries(service: CallerService) -> Response:
         return json_response(service.queries())
 
     @router.get(
@@ -64,7 +64,7 @@ def objects_router(backend: Backend) -> APIRouter:
         responses=UNKNOWN_NAME,
     )
     def dead_letters(
-        service: CalledService, name: str, limit: Annotated[int, Query(ge=1, le=10_000)] = 100
+        service: CallerService, name: str, limit: Annotated[int, Query(ge=1, le=10_000)] = 100
     ) -> Response:
         return json_response(service.dead_letters(name, limit))
 
@@ -75,11 +75,11 @@ def objects_router(backend: Backend) -> APIRouter:
 
 def _add_object(router: APIRouter, kind: str) -> None:
     @router.get(f"/{kind}/{{name}}", summary="One object", response_model=ObjectModel, responses=UNKNOWN_NAME)
-    def describe(service: CalledService, name: str) -> Response:
+    def describe(service: CallerService, name: str) -> Response:
         return json_response(service.describe(name))
 
     @router.delete(
         f"/{kind}/{{name}}", summary="Drop an object", response_model=StatementResultModel, responses=UNKNOWN_NAME
     )
-    def drop(service: CalledService, name: str) -> Response:
+    def drop(service: CallerService, name: str) -> Response:
         return json_response(service.drop(name))

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dsms.coordinator.http.errors import error_document, json_response
+from dsms.coordinator.http.errors import ErrorKind, error_document, json_response
 from dsms.model.principal import Forbidden
 from operators.core.errors import UserError
 
@@ -23,7 +23,7 @@ _PORTS = {"http": 80, "https": 443}
 #: `Sec-Fetch-Site` of requests by the server's own pages, by the address bar and by bookmarks.
 _OURS = ("same-origin", "none")
 #: The status and the error with which a request is refused.
-Refusal = tuple[Literal[400, 403, 415, 421], UserError]
+PageRefusal = tuple[Literal[400, 403, 415, 421], UserError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def refusal(method: str, headers: Mapping[str, str], names: HostNames) -> Refusal | None:
+def refusal(method: str, headers: Mapping[str, str], names: HostNames) -> PageRefusal | None:
     """Why a request is refused; None if it is served. Names of headers are in lower case.
 
     >>> names = HostNames()
@@ -89,7 +89,7 @@ def refusal(method: str, headers: Mapping[str, str], names: HostNames) -> Refusa
     )
 
 
-def _two_lengths(headers: Mapping[str, str]) -> Refusal | None:
+def _two_lengths(headers: Mapping[str, str]) -> PageRefusal | None:
     """Refuses a request with two lengths (request smuggling): a proxy may use the other length, and take the rest of
     the body for another request."""
     if "content-length" not in headers or "transfer-encoding" not in headers:
@@ -97,7 +97,7 @@ def _two_lengths(headers: Mapping[str, str]) -> Refusal | None:
     return 400, UserError("a request has either Content-Length or Transfer-Encoding, not both")
 
 
-def _wrong_host(headers: Mapping[str, str], names: HostNames) -> Refusal | None:
+def _wrong_host(headers: Mapping[str, str], names: HostNames) -> PageRefusal | None:
     host = headers.get("host")
     if host is None or names.known(_split(host)[0]):
         return None
@@ -105,7 +105,7 @@ def _wrong_host(headers: Mapping[str, str], names: HostNames) -> Refusal | None:
     return 421, UserError(f'"{host}" is not a name of this server', hint=hint)
 
 
-def _foreign_page(method: str, headers: Mapping[str, str], names: HostNames) -> Refusal | None:
+def _foreign_page(method: str, headers: Mapping[str, str], names: HostNames) -> PageRefusal | None:
     origin, host = headers.get("origin"), headers.get("host", "")
     if origin is not None and not _of_ours(origin, host, names):
         return 403, Forbidden(f'the page "{origin}" may not call "{host}"', hint=_OTHER_PAGE)
@@ -137,7 +137,7 @@ def _opens_page(method: str, headers: Mapping[str, str]) -> bool:
     )
 
 
-def _unasked_body(headers: Mapping[str, str]) -> Refusal | None:
+def _unasked_body(headers: Mapping[str, str]) -> PageRefusal | None:
     if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
         return None
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -179,6 +179,6 @@ class OwnPagesOnly:
         await self._app(scope, receive, send)
 
 
-_KINDS = {400: "user", 403: "forbidden", 415: "user", 421: "user"}
+_KINDS: dict[int, ErrorKind] = {400: "user", 403: "forbidden", 415: "user", 421: "user"}
 #: The connection is closed, since the body of a refused request is not read.
 _CLOSE = {"Connection": "close"}

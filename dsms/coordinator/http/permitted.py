@@ -12,7 +12,7 @@ from typing import Any
 from dsms.coordinator.catalog.lookup import Document
 from dsms.coordinator.http.service import Service
 from dsms.coordinator.results.change_documents import Followed
-from dsms.coordinator.results.coverage import Cover, CoverageQuestion
+from dsms.coordinator.results.coverage import CoverageQuestion, CoverageReport
 from dsms.coordinator.results.feed import Feeds
 from dsms.coordinator.results.publishing import Published
 from dsms.coordinator.results.result_access import ResultAccess
@@ -155,6 +155,6 @@ class PermittedResults:
             self.principal.check_read(question.source.name)
         return question
 
-    def cover(self, question: CoverageQuestion) -> Cover:
+    def cover(self, question: CoverageQuestion) -> CoverageReport:
         """How far the result has progressed."""
         return self.access.cover(question)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
-from dsms.coordinator.http.calling import CalledService
+from dsms.coordinator.http.caller_services import CallerService
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE
 from dsms.coordinator.http.service import Backend
@@ -25,7 +25,7 @@ class ImportedModel(BaseModel):
     """The names of a document's objects: those that were created, and those that existed already."""
 
     made: list[str]
-    there: list[str] = Field(description="created by the same statement before; left as they are")
+    there: list[str] = Field(description="created earlier by the same statement; unchanged")
 
 
 def plan_router(backend: Backend) -> APIRouter:
@@ -34,18 +34,18 @@ def plan_router(backend: Backend) -> APIRouter:
 
     @router.get("/plan", summary="All objects and plans as a document", response_model=PlanModel)
     def export(
-        service: CalledService, form: Annotated[Literal["json", "xml"], Query(alias="format")] = "json"
+        service: CallerService, form: Annotated[Literal["json", "xml"], Query(alias="format")] = "json"
     ) -> Response:
         body, media = service.control.export_plan(form), "application/json" if form == "json" else "application/xml"
         return Response(body, media_type=media)
 
     @router.post(
         "/plan",
-        summary="Make the objects of a document that are not there",
+        summary="Create the objects of a document that do not exist yet",
         response_model=ImportedModel,
         openapi_extra={"requestBody": {"content": {"application/json": {}, "application/xml": {}}, "required": True}},
     )
-    async def make(request: Request, service: CalledService) -> Response:
+    async def make(request: Request, service: CallerService) -> Response:
         body = await request.body()
         return json_response(await run_in_threadpool(service.control.import_plan, body))
 

@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
 from dsms.coordinator.http.access import needs
-from dsms.coordinator.http.calling import CalledRegistry
+from dsms.coordinator.http.caller_services import CallerRegistry
 from dsms.coordinator.http.errors import REGISTRY_MEDIA_TYPE, calls_registry, dsms_error_response
 from dsms.coordinator.http.service import Backend
 from dsms.coordinator.registry.schema_types import SCHEMA_TYPES, InvalidSchema, type_of
@@ -31,7 +31,9 @@ class SchemaRequest(BaseModel):
     """A schema to register, to look up or to check."""
 
     schema_text: str = Field(
-        alias="schema", description="JSON text; of Protobuf the base64 of the compiled file", examples=['"string"']
+        alias="schema",
+        description="the schema as JSON text; for Protobuf, the compiled file in base64",
+        examples=['"string"'],
     )
     schemaType: str | None = Field(default=None, description="AVRO or PROTOBUF")  # noqa: N815 (the wire's name)
     references: list[Reference] | None = Field(default=None, description="the files that a Protobuf file imports")
@@ -40,8 +42,8 @@ class SchemaRequest(BaseModel):
 class RegistrationRequest(SchemaRequest):
     """A schema to register; in mode IMPORT with the id, and optionally the version, that it has in another registry."""
 
-    schema_id: int | None = Field(default=None, alias="id", description="in mode IMPORT the id of the schema")
-    version: int | None = Field(default=None, description="in mode IMPORT the version under the subject")
+    schema_id: int | None = Field(default=None, alias="id", description="only in mode IMPORT: the id of the schema")
+    version: int | None = Field(default=None, description="only in mode IMPORT: the version under the subject")
 
 
 class ModeRequest(BaseModel):
@@ -94,16 +96,16 @@ def _add_constants(router: APIRouter) -> None:
 
 def _add_modes(router: APIRouter) -> None:
     @router.get("/mode")
-    def mode(registry: CalledRegistry) -> dict[str, Any]:
+    def mode(registry: CallerRegistry) -> dict[str, Any]:
         return {"mode": registry.mode()}
 
     @router.put("/mode")
     @needs("administrator")
-    def set_mode(registry: CalledRegistry, request: ModeRequest, force: bool = False) -> dict[str, str]:
+    def set_mode(registry: CallerRegistry, request: ModeRequest, force: bool = False) -> dict[str, str]:
         return {"mode": registry.set_mode(request.mode, force=force)}
 
     @router.get("/mode/{subject:path}")
-    def subject_mode(registry: CalledRegistry, subject: str, defaultToGlobal: bool = False) -> dict[str, Any]:  # noqa: N803 (the wire's name)
+    def subject_mode(registry: CallerRegistry, subject: str, defaultToGlobal: bool = False) -> dict[str, Any]:  # noqa: N803 (the wire's name)
         mode = registry.mode(subject) or (registry.mode() if defaultToGlobal else None)
         if mode is None:
             raise RegistryError(40409, f'subject "{subject}" has no mode of its own')
@@ -112,13 +114,13 @@ def _add_modes(router: APIRouter) -> None:
     @router.put("/mode/{subject:path}")
     @needs("administrator")
     def set_subject_mode(
-        registry: CalledRegistry, subject: str, request: ModeRequest, force: bool = False
+        registry: CallerRegistry, subject: str, request: ModeRequest, force: bool = False
     ) -> dict[str, str]:
         return {"mode": registry.set_mode(request.mode, subject, force=force)}
 
     @router.delete("/mode/{subject:path}")
     @needs("administrator")
-    def reset_subject_mode(registry: CalledRegistry, subject: str) -> dict[str, Any]:
+    def reset_subject_mode(registry: CallerRegistry, subject: str) -> dict[str, Any]:
         return {"mode": registry.reset_mode(subject)}
 
 
@@ -128,40 +130,40 @@ def _add_schemas(router: APIRouter) -> None:
         return list(SCHEMA_TYPES)
 
     @router.get("/schemas/ids/{schema_id}")
-    def schema_by_id(registry: CalledRegistry, schema_id: int) -> dict[str, Any]:
+    def schema_by_id(registry: CallerRegistry, schema_id: int) -> dict[str, Any]:
         return _answer(registry.by_id(schema_id))
 
     @router.get("/schemas/ids/{schema_id}/schema")
-    def schema_text_by_id(registry: CalledRegistry, schema_id: int) -> PlainTextResponse:
+    def schema_text_by_id(registry: CallerRegistry, schema_id: int) -> PlainTextResponse:
         return PlainTextResponse(_answer(registry.by_id(schema_id))["schema"], media_type=REGISTRY_MEDIA_TYPE)
 
     @router.get("/schemas/ids/{schema_id}/subjects")
-    def subjects_of_id(registry: CalledRegistry, schema_id: int, deleted: bool = False) -> list[str]:
+    def subjects_of_id(registry: CallerRegistry, schema_id: int, deleted: bool = False) -> list[str]:
         return sorted({subject for subject, _ in registry.uses(schema_id, deleted=deleted)})
 
     @router.get("/schemas/ids/{schema_id}/versions")
-    def versions_of_id(registry: CalledRegistry, schema_id: int, deleted: bool = False) -> list[dict[str, Any]]:
+    def versions_of_id(registry: CallerRegistry, schema_id: int, deleted: bool = False) -> list[dict[str, Any]]:
         return [{"subject": s, "version": v} for s, v in registry.uses(schema_id, deleted=deleted)]
 
 
 def _add_config(router: APIRouter) -> None:
     @router.get("/config")
-    def level(registry: CalledRegistry) -> dict[str, Any]:
+    def level(registry: CallerRegistry) -> dict[str, Any]:
         return {"compatibilityLevel": registry.compatibility()}
 
     @router.put("/config")
     @needs("administrator")
-    def set_level(registry: CalledRegistry, request: ConfigRequest) -> dict[str, str]:
+    def set_level(registry: CallerRegistry, request: ConfigRequest) -> dict[str, str]:
         return {"compatibility": registry.set_compatibility(request.compatibility)}
 
     @router.delete("/config")
     @needs("administrator")
-    def reset_level(registry: CalledRegistry) -> dict[str, Any]:
+    def reset_level(registry: CallerRegistry) -> dict[str, Any]:
         registry.reset_compatibility()
         return {"compatibility": registry.compatibility()}
 
     @router.get("/config/{subject:path}")
-    def subject_level(registry: CalledRegistry, subject: str, defaultToGlobal: bool = False) -> dict[str, Any]:  # noqa: N803 (the wire's name)
+    def subject_level(registry: CallerRegistry, subject: str, defaultToGlobal: bool = False) -> dict[str, Any]:  # noqa: N803 (the wire's name)
         level = registry.compatibility(subject) or (registry.compatibility() if defaultToGlobal else None)
         if level is None:
             raise RegistryError(40408, f'subject "{subject}" has no compatibility level of its own')
@@ -169,32 +171,32 @@ def _add_config(router: APIRouter) -> None:
 
     @router.put("/config/{subject:path}")
     @needs("administrator")
-    def set_subject_level(registry: CalledRegistry, subject: str, request: ConfigRequest) -> dict[str, str]:
+    def set_subject_level(registry: CallerRegistry, subject: str, request: ConfigRequest) -> dict[str, str]:
         return {"compatibility": registry.set_compatibility(request.compatibility, subject)}
 
     @router.delete("/config/{subject:path}")
     @needs("administrator")
-    def reset_subject_level(registry: CalledRegistry, subject: str) -> dict[str, Any]:
+    def reset_subject_level(registry: CallerRegistry, subject: str) -> dict[str, Any]:
         return {"compatibility": registry.reset_compatibility(subject)}
 
 
 def _add_compatibility(router: APIRouter) -> None:
     @router.post("/compatibility/subjects/{subject:path}/versions")
     @needs("reader")
-    def check(registry: CalledRegistry, subject: str, request: SchemaRequest, verbose: bool = False) -> dict[str, Any]:
+    def check(registry: CallerRegistry, subject: str, request: SchemaRequest, verbose: bool = False) -> dict[str, Any]:
         return _verdict(registry.check(subject, _text(request)), verbose=verbose)
 
     @router.post("/compatibility/subjects/{subject:path}/versions/{version}")
     @needs("reader")
     def check_version(
-        registry: CalledRegistry, subject: str, version: str, request: SchemaRequest, verbose: bool = False
+        registry: CallerRegistry, subject: str, version: str, request: SchemaRequest, verbose: bool = False
     ) -> dict[str, Any]:
         return _verdict(registry.check(subject, _text(request), version), verbose=verbose)
 
 
 def _add_writing(router: APIRouter, backend: Backend) -> None:
     @router.post("/subjects/{subject:path}/versions")
-    def register(registry: CalledRegistry, subject: str, request: RegistrationRequest) -> dict[str, int]:
+    def register(registry: CallerRegistry, subject: str, request: RegistrationRequest) -> dict[str, int]:
         try:
             backend.service.check_subject(subject)
         except UserError as error:
@@ -204,41 +206,41 @@ def _add_writing(router: APIRouter, backend: Backend) -> None:
 
 def _add_versions(router: APIRouter) -> None:
     @router.get("/subjects/{subject:path}/versions")
-    def versions(registry: CalledRegistry, subject: str, deleted: bool = False) -> list[int]:
+    def versions(registry: CallerRegistry, subject: str, deleted: bool = False) -> list[int]:
         return registry.versions(subject, deleted=deleted)
 
     @router.get("/subjects/{subject:path}/versions/{version}/schema")
-    def schema_text(registry: CalledRegistry, subject: str, version: str, deleted: bool = False) -> PlainTextResponse:
+    def schema_text(registry: CallerRegistry, subject: str, version: str, deleted: bool = False) -> PlainTextResponse:
         document = registry.version(subject, version, deleted=deleted).schema
         return PlainTextResponse(_answer(document)["schema"], media_type=REGISTRY_MEDIA_TYPE)
 
     @router.get("/subjects/{subject:path}/versions/{version}/referencedby")
-    def referenced_by(registry: CalledRegistry, subject: str, version: str) -> list[int]:
+    def referenced_by(registry: CallerRegistry, subject: str, version: str) -> list[int]:
         return registry.referring(subject, version)
 
     @router.get("/subjects/{subject:path}/versions/{version}")
-    def version_of(registry: CalledRegistry, subject: str, version: str, deleted: bool = False) -> dict[str, Any]:
+    def version_of(registry: CallerRegistry, subject: str, version: str, deleted: bool = False) -> dict[str, Any]:
         return _document(registry.version(subject, version, deleted=deleted))
 
     @router.delete("/subjects/{subject:path}/versions/{version}")
     @needs("administrator")
-    def delete_version(registry: CalledRegistry, subject: str, version: str, permanent: bool = False) -> int:
+    def delete_version(registry: CallerRegistry, subject: str, version: str, permanent: bool = False) -> int:
         return registry.delete_version(subject, version, permanent=permanent)
 
 
 def _add_subjects(router: APIRouter) -> None:
     @router.get("/subjects")
-    def subjects(registry: CalledRegistry, deleted: bool = False) -> list[str]:
+    def subjects(registry: CallerRegistry, deleted: bool = False) -> list[str]:
         return registry.subjects(deleted=deleted)
 
     @router.post("/subjects/{subject:path}")
     @needs("reader")
-    def lookup(registry: CalledRegistry, subject: str, request: SchemaRequest, deleted: bool = False) -> dict[str, Any]:
+    def lookup(registry: CallerRegistry, subject: str, request: SchemaRequest, deleted: bool = False) -> dict[str, Any]:
         return _document(registry.lookup(subject, _text(request), deleted=deleted))
 
     @router.delete("/subjects/{subject:path}")
     @needs("administrator")
-    def delete_subject(registry: CalledRegistry, subject: str, permanent: bool = False) -> list[int]:
+    def delete_subject(registry: CallerRegistry, subject: str, permanent: bool = False) -> list[int]:
         return registry.delete_subject(subject, permanent=permanent)
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from dsms.coordinator.http.calling import CalledService
+from dsms.coordinator.http.caller_services import CallerService
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.models import BAD_REQUEST, MEGABYTE, UNAVAILABLE, UNKNOWN_NAME, StatementResultModel
 from dsms.coordinator.http.service import Backend
@@ -20,11 +20,11 @@ class RelationModel(BaseModel):
     """The rows of a view, query or table at an instant."""
 
     name: str = Field(examples=["hot"])
-    at: int = Field(description="the instant; all that the relation holds at it is final")
+    at: int = Field(description="the instant; the relation at this instant is final")
     columns: list[str]
     types: list[str] = Field(description="the types of the columns, as in SQL")
     rows: list[list[Any]]
-    total: int = Field(description="how many rows there are; `rows` has at most `limit` of them")
+    total: int = Field(description="the total number of rows; `rows` has at most `limit` of them")
 
 
 def relations_router(backend: Backend) -> APIRouter:
@@ -35,7 +35,7 @@ def relations_router(backend: Backend) -> APIRouter:
         "/queries/{name}/relation", summary="A view, query or table at an instant", response_model=RelationModel
     )
     def relation(
-        service: CalledService,
+        service: CallerService,
         name: str,
         at: int | None = None,
         limit: Annotated[int, Query(ge=0, le=MOST_ROWS)] = MOST_ROWS,
@@ -50,7 +50,7 @@ def relations_router(backend: Backend) -> APIRouter:
         openapi_extra={"requestBody": {"content": {"application/octet-stream": {}}, "required": True}},
     )
     async def load(
-        request: Request, service: CalledService, name: str, form: Annotated[str, Query(alias="format")] = "csv"
+        request: Request, service: CallerService, name: str, form: Annotated[str, Query(alias="format")] = "csv"
     ) -> Response:
         with tempfile.TemporaryDirectory(prefix="dsms-load-") as directory:
             path = Path(directory) / "rows"

@@ -17,16 +17,16 @@ from starlette.types import Receive, Scope, Send
 
 from dsms.coordinator.http.access import needs
 from dsms.coordinator.http.call_rates import OpenStreams
-from dsms.coordinator.http.calling import CalledService, service_of
+from dsms.coordinator.http.caller_services import CallerService, service_of
 from dsms.coordinator.http.errors import NotAcceptable, TooLarge, json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, once_response
 from dsms.coordinator.http.models import BAD_REQUEST, UNAVAILABLE, UNKNOWN_NAME, ErrorResponse
 from dsms.coordinator.http.permitted import PermittedService
 from dsms.coordinator.http.service import Backend
-from dsms.coordinator.idempotency.calls import Once
+from dsms.coordinator.idempotency.calls import IdempotentCalls
 from dsms.coordinator.results.change_documents import Followed
-from dsms.coordinator.results.coverage import Cover, CoverageQuestion
-from dsms.coordinator.results.events import MEDIA_TYPES, notation_of
+from dsms.coordinator.results.coverage import CoverageQuestion, CoverageReport
+from dsms.coordinator.results.events import MEDIA_TYPES, format_of
 from dsms.coordinator.results.feed import FeedRequest, From
 from dsms.coordinator.results.positions import parse_position
 
@@ -41,14 +41,14 @@ class PlaceModel(BaseModel):
 
     partition: int
     offset: int
-    token: str = Field(description="of this record, for `covers`", examples=["o1:0/17"])
+    token: str = Field(description="token of this record, for `covers`", examples=["o1:0/17"])
 
 
 class PublishedModel(BaseModel):
     """The positions of published records, in the order in which they were sent."""
 
     records: list[PlaceModel]
-    token: str | None = Field(description="of all of them, for `covers`", examples=["o1:0/17-19,1/4"])
+    token: str | None = Field(description="token of all records, for `covers`", examples=["o1:0/17-19,1/4"])
 
 
 class RefusedModel(BaseModel):
@@ -63,9 +63,11 @@ class RefusedModel(BaseModel):
 class CoverModel(BaseModel):
     """Whether a result covers published records, and how far the result has progressed."""
 
-    covered: bool = Field(description="whether the result is final with all of them in it")
-    processed: bool = Field(description="whether executors have read all of them")
-    instant: int | None = Field(description="the greatest instant among them; null: the source can decode none")
+    covered: bool = Field(description="whether the result is final and has the effect of all records")
+    processed: bool = Field(description="whether the query has read all records")
+    instant: int | None = Field(
+        description="the greatest instant of the records; null: the source can decode none of them"
+    )
     frontier: int | None = Field(description="below it the result is final")
     offsets: dict[str, int] = Field(description="the next offset that the query reads, by partition of the source")
     refused: list[RefusedModel] = Field(description="records that are in no result because they were refused")
@@ -74,8 +76,11 @@ class CoverModel(BaseModel):
 
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {media: {"schema": {"type": "string"}} for media in MEDIA_TYPES.values()}},
-    406: {"model": ErrorResponse, "description": "neither notation is accepted"},
-    410: {"model": ErrorResponse, "description": "the position is none of this result, or its records are gone"},
+    406: {"model": ErrorResponse, "description": "the client accepts neither format"},
+    410: {
+        "model": ErrorResponse,
+        "description": "the position does not belong to this result, or its records were deleted",
+    },
     429: {"model": ErrorResponse, "description": "too many readers"},
 }
 _BODY = {"requestBody": {"content": {"application/x-ndjson": {}, "application/json": {}}, "required": True}}
@@ -103,19 +108,21 @@ def _add_changes(router: APIRouter) -> None:
     async def changes(
         request: Request,
         name: str,
-        after: Annotated[str | None, Query(description="go on behind this token")] = None,
-        start: Annotated[From, Query(alias="from", description="where to begin without a token")] = "earliest",
-        follow: Annotated[bool, Query(description="whether to wait for what is to come")] = True,
-        last: Annotated[str | None, Header(alias="Last-Event-ID", description="as `after`, and before it")] = None,
+        after: Annotated[str | None, Query(description="continue after this token")] = None,
+        start: Annotated[From, Query(alias="from", description="where to start without a token")] = "earliest",
+        follow: Annotated[bool, Query(description="whether to wait for later changes")] = True,
+        last: Annotated[
+            str | None, Header(alias="Last-Event-ID", description="like `after`, but takes precedence over it")
+        ] = None,
     ) -> Response:
-        notation = notation_of(request.headers.get("accept", ""))
-        if notation is None:
+        feed_format = format_of(request.headers.get("accept", ""))
+        if feed_format is None:
             raise NotAcceptable(
-                "results come as event streams or lines of JSON", hint=" or ".join(MEDIA_TYPES.values())
+                "results are sent as server-sent events or lines of JSON", hint=" or ".join(MEDIA_TYPES.values())
             )
         position, service = last or after, service_of(request)
         result: Followed = await _in_thread(None, service.results.result, name)
-        feed_request = FeedRequest(result, notation, parse_position(position) if position else None, start, follow)
+        feed_request = FeedRequest(result, feed_format, parse_position(position) if position else None, start, follow)
         principal = service.caller.principal
         most = principal.allowance.streams
         with ExitStack() as until_ended:
@@ -124,7 +131,7 @@ def _add_changes(router: APIRouter) -> None:
             )
             text = await service.results.feeds.opened(feed_request)
             permitted = while_permitted(text, principal.until, time.time)
-            return _Stream(permitted, MEDIA_TYPES[notation], until_ended.pop_all())
+            return _Stream(permitted, MEDIA_TYPES[feed_format], until_ended.pop_all())
 
 
 async def while_permitted(
@@ -158,27 +165,31 @@ def _add_covers(router: APIRouter) -> None:
     @router.get(
         "/queries/{name}/covers",
         summary="Wait until a result covers published records",
-        description="200 when it does, 202 when it does not within the time or the query stands still",
+        description="200 if it does; 202 if it does not in time, or if the query is stopped",
         response_model=CoverModel,
-        responses={202: {"model": CoverModel, "description": "not yet; how far it is"}},
+        responses={
+            202: {"model": CoverModel, "description": "not yet; the body says how far the result has progressed"}
+        },
     )
     async def covers(
-        service: CalledService,
+        service: CallerService,
         name: str,
-        token: Annotated[str, Query(description="of the records", examples=["o1:0/17"])],
-        wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT_S, description="at most so many seconds")] = 0,
+        token: Annotated[str, Query(description="token of the records", examples=["o1:0/17"])],
+        wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT_S, description="how many seconds to wait at most")] = 0,
     ) -> Response:
         deadline = time.monotonic() + wait
         question: CoverageQuestion | None = None
         while True:
             question = question or await _in_thread(pool, service.results.question, name, token)
-            cover = await _in_thread(pool, service.results.cover, question) if question else Cover(covered=False)
+            cover = (
+                await _in_thread(pool, service.results.cover, question) if question else CoverageReport(covered=False)
+            )
             if cover.covered or cover.error or time.monotonic() >= deadline:
                 return json_response(_cover_document(cover, question), 200 if cover.covered else 202)
             await asyncio.sleep(_LOOK_S)
 
 
-def _cover_document(cover: Cover, question: CoverageQuestion | None) -> dict[str, Any]:
+def _cover_document(cover: CoverageReport, question: CoverageQuestion | None) -> dict[str, Any]:
     return {
         "covered": cover.covered,
         "processed": cover.processed,
@@ -194,22 +205,22 @@ class PublishableModel(BaseModel):
     """A topic to which records may be published."""
 
     topic: str
-    forced: bool = Field(description="whether it is one of the system, and an administrator forces records into it")
+    forced: bool = Field(description="whether the topic belongs to the system and an administrator forces publishing")
 
 
-def _add_records(router: APIRouter, once: Once) -> None:
+def _add_records(router: APIRouter, once: IdempotentCalls) -> None:
     pool = ThreadPoolExecutor(8, "publish")
 
     @router.get(
         "/topics/{topic}/publishing",
-        summary="Whether records may be published to a topic: not to those of the system",
+        summary="Whether records may be published to a topic; to those of the system only by force",
         response_model=PublishableModel,
     )
     @needs("writer")
     def publishing(
-        service: CalledService,
+        service: CallerService,
         topic: str,
-        force: Annotated[bool, Query(description="also to a topic of the system, by an administrator")] = False,
+        force: Annotated[bool, Query(description="also accept a topic of the system; for administrators only")] = False,
     ) -> Response:
         service.check_published(topic, forced=force)
         return json_response({"topic": topic, "forced": force})
@@ -223,10 +234,12 @@ def _add_records(router: APIRouter, once: Once) -> None:
     )
     async def records(
         request: Request,
-        service: CalledService,
+        service: CallerService,
         name: str,
         key: Annotated[list[str] | None, Query(description="columns of the records' keys")] = None,
-        advance: Annotated[int | None, Query(description="promise that no record below it will follow")] = None,
+        advance: Annotated[
+            int | None, Query(description="promise that no record with an instant below this one will follow")
+        ] = None,
         idempotency_key: IdempotencyKey = None,
     ) -> Response:
         body = await _body(request)
@@ -245,7 +258,7 @@ class _Unrepeatable:
     def __init__(self, service: PermittedService) -> None:
         self.version = service.settled_version
 
-    def harmless(self, version: int) -> bool:
+    def repeatable(self, version: int) -> bool:
         """False: the records could be published twice."""
         return False
 

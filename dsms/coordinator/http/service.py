@@ -9,7 +9,7 @@ from typing import Protocol
 
 from dsms.coordinator.audit.audit_log import Audit
 from dsms.coordinator.catalog.lookup import Document
-from dsms.coordinator.idempotency.calls import AnswerStore, Once
+from dsms.coordinator.idempotency.calls import AnswerStore, IdempotentCalls
 from dsms.coordinator.oidc.sign_in import SignIn
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.result_access import ResultAccess
@@ -121,7 +121,7 @@ class Backend:
 
     service: Service
     registry: SchemaRegistry
-    once: Once
+    once: IdempotentCalls
     telemetry: Telemetry
     #: Signs people in to the console at OIDC issuers, if any are configured.
     sign_in: SignIn | None = None

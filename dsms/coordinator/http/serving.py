@@ -45,7 +45,7 @@ class Address:
         if (self.certificate is None) != (self.key is None):
             raise ConfigError("a certificate and a key belong together", hint="give --tls-cert and --tls-key")
         if self.client_authority and not self.certificate:
-            raise ConfigError("clients show certificates over TLS alone", hint="give --tls-cert and --tls-key, too")
+            raise ConfigError("client certificates need TLS", hint="give --tls-cert and --tls-key, too")
 
     def tls(self) -> ssl.SSLContext | None:
         """TLS with the same certificates, for another protocol on another port; None without a certificate."""

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from dsms.coordinator.http.access import needs
-from dsms.coordinator.http.calling import CalledService
+from dsms.coordinator.http.caller_services import CallerService
 from dsms.coordinator.http.disconnects import while_connected
 from dsms.coordinator.http.errors import json_response
 from dsms.coordinator.http.idempotency_header import IdempotencyKey, StatementEffects, once_response
@@ -48,7 +48,7 @@ def statements_router(backend: Backend) -> APIRouter:
     @router.post("/statements", summary="Run statements", response_model=StatementsResponse)
     @needs("reader")  # the role that each statement needs is checked when it runs
     async def statements(
-        call: Request, service: CalledService, request: StatementsRequest, idempotency_key: IdempotencyKey = None
+        call: Request, service: CallerService, request: StatementsRequest, idempotency_key: IdempotencyKey = None
     ) -> Response:
         sql = request.sql
 
@@ -60,7 +60,7 @@ def statements_router(backend: Backend) -> APIRouter:
         return await while_connected(call, run)
 
     @router.get("/status", summary="Executors, fragments, leases and lag", response_model=StatusModel)
-    def status(service: CalledService) -> Response:
+    def status(service: CallerService) -> Response:
         return json_response(service.status())
 
     return router

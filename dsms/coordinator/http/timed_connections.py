@@ -7,7 +7,7 @@ import asyncio
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from dsms.coordinator.http.arrivals import Arrivals
+from dsms.coordinator.http.waiting_connections import WaitingConnections
 
 #: The most seconds until the head of a request is complete, and between two pieces of its body.
 HEAD_S, BODY_S = 15.0, 30.0
@@ -20,7 +20,7 @@ class TimedConnection(H11Protocol):
     request nor silence holds a connection for ever. The time for a body does not run out while the server itself has
     paused reading."""
 
-    arrivals: Arrivals[TimedConnection]
+    waiting: WaitingConnections[TimedConnection]
     _waiting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -61,10 +61,10 @@ class TimedConnection(H11Protocol):
 
     def _await_head(self) -> None:
         """Sets one deadline for the whole head: bytes that arrive one by one do not extend it."""
-        if self not in self.arrivals:
+        if self not in self.waiting:
             self._stop_waiting()
             self._waiting = self.loop.call_later(HEAD_S, self.end)
-            self.arrivals.add(self)
+            self.waiting.add(self)
 
     def _end_unless_paused(self) -> None:
         if self.flow.read_paused:
@@ -73,7 +73,7 @@ class TimedConnection(H11Protocol):
             self.end()
 
     def _stop_waiting(self) -> None:
-        self.arrivals.remove(self)
+        self.waiting.remove(self)
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
@@ -81,5 +81,5 @@ class TimedConnection(H11Protocol):
 
 def timed_connections() -> type[asyncio.Protocol]:
     """The protocol class of one server. Its connections share one limit of waiting connections."""
-    arrivals: Arrivals[TimedConnection] = Arrivals(MOST_ARRIVING, TimedConnection.end)
-    return type("Connection", (TimedConnection,), {"arrivals": arrivals})
+    waiting: WaitingConnections[TimedConnection] = WaitingConnections(MOST_ARRIVING, TimedConnection.end)
+    return type("Connection", (TimedConnection,), {"waiting": waiting})

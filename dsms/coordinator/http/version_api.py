@@ -15,7 +15,7 @@ PROTOCOL = 1
 class VersionModel(BaseModel):
     """The versions of the system and of its HTTP interface."""
 
-    system: str | None = Field(description="null where it runs without being installed", examples=["0.1.0"])
+    system: str | None = Field(description="null if it runs without being installed", examples=["0.1.0"])
     protocol: int = Field(description="the number in the paths: `/v1/…`", examples=[PROTOCOL])
 
 

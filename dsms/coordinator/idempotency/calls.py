@@ -30,7 +30,7 @@ log = structlog.get_logger()
 #: A longer answer is not stored: the call is treated as begun but not answered.
 MOST_BYTES = 512 * 1024
 #: Statuses of transient answers: a time-out, too many calls, the client has disconnected.
-_PASSING = (408, 429, 499)
+_TRANSIENT = (408, 429, 499)
 
 
 class WrongBody(UserError):
@@ -78,16 +78,16 @@ class AnswerStore(Protocol):
 @dataclass(frozen=True)
 class Call:
     """A call that is to take effect once: its key, its content (two calls with the same key must have the same), and
-    the current version of the catalog. `harmless` says whether the call can be run again without harm, given the
+    the current version of the catalog. `repeatable` says whether the call can be run again without harm, given the
     catalog's version when it was first begun."""
 
     key: str
     content: bytes
     version: int
-    harmless: Callable[[int], bool]
+    repeatable: Callable[[int], bool]
 
 
-class Once:
+class IdempotentCalls:
     """Runs each call once. Each process is a different owner. A call that another owner has begun is no longer running,
     as only one coordinator leads."""
 
@@ -104,7 +104,7 @@ class Once:
         name = sha256(call.key.encode()).hexdigest()
         with self._lock:
             if name in self._underway:
-                raise Underway("the call with this idempotency key is being done", hint="ask again a little later")
+                raise Underway("a call with this idempotency key is running", hint="try again later")
             self._underway.add(name)
         try:
             return self._run(name, call, act)
@@ -119,22 +119,24 @@ class Once:
         if earlier is not None:
             kept = _entry(earlier)
             if kept.asked != begun.asked:
-                raise WrongBody("this idempotency key was used for another body", hint="use a new key for a new call")
+                raise WrongBody(
+                    "this idempotency key was used for a call with another body", hint="use a new key for a new call"
+                )
             if kept.status is not None:
                 return Answer(kept.status, kept.body)
             self._take_over(name, call, kept, (earlier, body))
         answer = act()
-        if answer.status < 500 and answer.status not in _PASSING and len(answer.body) <= MOST_BYTES:
+        if answer.status < 500 and answer.status not in _TRANSIENT and len(answer.body) <= MOST_BYTES:
             answered = msgspec.structs.replace(begun, status=answer.status, body=answer.body)
             self._keep(name, body, msgspec.json.encode(answered))
         return answer
 
     def _take_over(self, name: str, call: Call, kept: Entry, entries: tuple[bytes, bytes]) -> None:
-        if not call.harmless(kept.version):
-            hint = "check whether it was done, then send it with a new key"
+        if not call.repeatable(kept.version):
+            hint = "check whether it took effect; if not, send it again with a new key"
             raise OutcomeUnknown("the call with this key was begun, but its outcome is not known", hint=hint)
         if not self._store.replace(name, *entries):
-            raise Underway("the call with this idempotency key is being done", hint="ask again a little later")
+            raise Underway("a call with this idempotency key is running", hint="try again later")
 
     def _keep(self, name: str, held: bytes, entry: bytes) -> None:
         """Stores the answer. A failure is only logged: the call has been done either way."""
@@ -149,7 +151,7 @@ def _entry(body: bytes) -> Entry:
     try:
         entry: Entry = decoded(body, Entry)
     except Broken as error:
-        log.warning("an entry of an idempotency key does not count", reason=str(error))
-        hint = "check whether it was done, then send it with a new key"
+        log.warning("the stored answer of an idempotency key is invalid", reason=str(error))
+        hint = "check whether it took effect; if not, send it again with a new key"
         raise OutcomeUnknown("the call with this key was begun, but its outcome is not known", hint=hint) from error
     return entry

@@ -86,27 +86,27 @@ def read_issuers(file: Path) -> tuple[Issuer, ...]:
     try:
         content = tomllib.loads(file.read_text("utf-8"))
         if others := content.keys() - {"issuer"}:
-            raise ConfigError(f'file "{file}" has more than [[issuer]]: {", ".join(sorted(others))}')
+            raise ConfigError(f'file "{file}" may have only [[issuer]] tables, but has: {", ".join(sorted(others))}')
         issuers = tuple(msgspec.convert(content.get("issuer", []), list[Issuer]))
     except OSError as error:
         raise ConfigError(f'file "{file}" cannot be read: {error.strerror}') from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise ConfigError(f'file "{file}" is wrong: {error}', hint="see docs/security.md#oidc") from error
+        raise ConfigError(f'file "{file}" is invalid: {error}', hint="see docs/security.md#oidc") from error
     _check(issuers, file)
     return issuers
 
 
 def _check(issuers: tuple[Issuer, ...], file: Path) -> None:
     if not issuers:
-        raise ConfigError(f'file "{file}" names no [[issuer]]')
+        raise ConfigError(f'file "{file}" has no [[issuer]]')
     doubled = [name for name, count in Counter(issuer.issuer for issuer in issuers).items() if count > 1]
     if doubled:
         raise ConfigError(f'issuer "{doubled[0]}" is in "{file}" twice')
     for issuer in issuers:
-        _check_url("jwks_url", issuer.jwks_url, "whoever can change what it answers can sign tokens")
+        _check_url("jwks_url", issuer.jwks_url, "without TLS, an attacker who changes the answer could sign tokens")
         if issuer.console is not None:
             for name in ("authorization_url", "token_url"):
-                _check_url(name, getattr(issuer.console, name), "whoever can change what it answers can take tokens")
+                _check_url(name, getattr(issuer.console, name), "without TLS, an attacker could steal tokens")
         for grant in issuer.grant:
             _ = grant.rules  # raises ConfigError for invalid patterns at once
 

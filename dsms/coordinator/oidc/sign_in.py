@@ -34,7 +34,7 @@ class SignIn:
         self._issuers = {one.issuer: one for one in issuers if one.console is not None}
         self._post = post or posted
 
-    def offers(self) -> list[dict[str, str]]:
+    def login_options(self) -> list[dict[str, str]]:
         """What the browser needs to begin signing in, for each issuer. None of it is secret."""
         return [
             {
@@ -52,7 +52,7 @@ class SignIn:
         the issuer refuses the code or returns no token, ExternalError if the issuer cannot be reached."""
         issuer = self._issuers.get(given.issuer)
         if issuer is None or issuer.console is None:
-            raise UserError(f'nobody signs in at issuer "{given.issuer[:200]}"')
+            raise UserError(f'signing in at issuer "{given.issuer[:200]}" is not configured')
         form = {
             "grant_type": "authorization_code",
             "client_id": issuer.console.client_id,
@@ -68,7 +68,7 @@ class SignIn:
         token = answer.get(issuer.console.token)
         if not isinstance(token, str):
             raise TokenRefused(
-                f"the issuer gives no {issuer.console.token}", hint='see "token" in docs/security.md#oidc'
+                f"the issuer returned no {issuer.console.token}", hint='see "token" in docs/security.md#oidc'
             )
         return token
 

@@ -94,7 +94,7 @@ def keys_of(document: bytes) -> tuple[Key, ...]:
     try:
         entries = msgspec.json.decode(document, type=_Document).keys
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ExternalError("the issuer's answer is not a document of keys") from error
+        raise ExternalError("the issuer's answer is not a JWKS document") from error
     return tuple(key for entry in entries if (key := _key(entry)) is not None)
 
 
@@ -123,7 +123,7 @@ async def fetched(url: str) -> bytes:
             answer = await client.get(url, headers={"Accept": "application/json"})
     except httpx.HTTPError as error:
         reason = f"cannot reach the issuer's keys at {url}: {str(error) or type(error).__name__}"
-        raise ExternalError(reason, hint="tokens of the coordinator's own file go on working") from error
+        raise ExternalError(reason, hint="tokens of the coordinator's token file still work") from error
     if answer.status_code != httpx.codes.OK or len(answer.content) > _LONGEST:
         raise ExternalError(f"the issuer's keys at {url} cannot be read: HTTP status {answer.status_code}")
     return answer.content

@@ -51,10 +51,10 @@ class OidcTokens:
         self._clock = clock
 
     @staticmethod
-    def takes(text: str) -> bool:
+    def looks_like_jwt(text: str) -> bool:
         """Whether a text has the form of an OIDC token; the coordinator's own tokens have no dots.
 
-        >>> OidcTokens.takes("eyJ.eyJ.c2ln"), OidcTokens.takes("dsms_abc")
+        >>> OidcTokens.looks_like_jwt("eyJ.eyJ.c2ln"), OidcTokens.looks_like_jwt("dsms_abc")
         (True, False)
         """
         return text.count(".") == 2
@@ -74,10 +74,10 @@ class OidcTokens:
         `iss` select only among the keys of trusted issuers and among allowed algorithms."""
         if len(text) > _LONGEST:
             raise TokenRefused("the token is too long")
-        header, told = _part(text, 0, _Header), _part(text, 1, _Claims)
-        if told.iss not in self._issuers:
-            raise TokenRefused("the token is of an unknown issuer")
-        issuer, keys = self._issuers[told.iss]
+        header, unverified = _part(text, 0, _Header), _part(text, 1, _Claims)
+        if unverified.iss not in self._issuers:
+            raise TokenRefused("the token is from an unknown issuer")
+        issuer, keys = self._issuers[unverified.iss]
         if header.alg not in issuer.algorithms or header.typ.lower() not in _TYPES:
             raise TokenRefused(f"the token is not signed by {' or '.join(issuer.algorithms)}")
         key = await keys.find(header.kid)
@@ -104,9 +104,11 @@ class OidcTokens:
         except ExpiredTokenError as error:
             raise TokenRefused("the token has expired", hint="get a new one from its issuer") from error
         except ClaimError as error:
-            raise TokenRefused(f'claim "{error.claim}" of the token is missing, or not one for this service') from error
+            raise TokenRefused(
+                f'claim "{error.claim}" of the token is missing or not valid for this service'
+            ) from error
         if len(claims["sub"]) > _LONGEST_SUBJECT or not claims["sub"].isprintable():
-            raise TokenRefused('claim "sub" of the token cannot be shown')
+            raise TokenRefused('claim "sub" of the token is too long or has unprintable characters')
 
 
 def _part(text: str, number: int, form: type[_Part]) -> _Part:

@@ -101,7 +101,7 @@ class Reader:
         """The next `size` bytes."""
         end = self._at + size
         if size < 0 or end > len(self._content):
-            raise Malformed("a message is shorter than it says")
+            raise Malformed("a message is shorter than its length field says")
         part, self._at = self._content[self._at : end], end
         return part
 

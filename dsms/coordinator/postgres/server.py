@@ -19,13 +19,13 @@ import structlog
 
 from dsms.coordinator.audit.audit_log import Audit
 from dsms.coordinator.http.access import Access
-from dsms.coordinator.http.arrivals import Arrivals
+from dsms.coordinator.http.waiting_connections import WaitingConnections
 from dsms.coordinator.oidc.tokens import TokenRefused
 from dsms.coordinator.postgres import messages
-from dsms.coordinator.postgres.familiar import SETTINGS
+from dsms.coordinator.postgres.builtin_answers import SETTINGS
 from dsms.coordinator.postgres.messages import Malformed, Reader, message
 from dsms.coordinator.postgres.session import Session
-from dsms.coordinator.postgres.statements import Executes, Outcome, Refused, outcome_of, refused
+from dsms.coordinator.postgres.statements import Executes, Outcome, SqlFailure, outcome_of, refused
 from dsms.coordinator.postgres.subscriptions import SETTINGS as SUBSCRIPTIONS
 from dsms.coordinator.postgres.subscriptions import Results, Subscribed, Subscription, subscribed
 from dsms.coordinator.results.feed import Feeds
@@ -56,7 +56,7 @@ class Served(Executes, Protocol):
         ...
 
 
-class Refusal(Exception):
+class ClientRejected(Exception):
     """A client is not admitted; the arguments are the SQLSTATE and the reason."""
 
 
@@ -71,8 +71,8 @@ class PostgresServer:
     _running: dict[tuple[int, int], threading.Event] = field(default_factory=dict)
     #: The number of admitted clients that are connected.
     _clients: int = 0
-    _arriving: Arrivals[asyncio.StreamWriter] = field(
-        default_factory=lambda: Arrivals(MOST_ARRIVING, lambda writer: writer.transport.abort())
+    _arriving: WaitingConnections[asyncio.StreamWriter] = field(
+        default_factory=lambda: WaitingConnections(MOST_ARRIVING, lambda writer: writer.transport.abort())
     )
     #: The feeds, which belong to the server's own event loop; they exist from the first subscription on.
     _feeds: Feeds | None = None
@@ -92,7 +92,7 @@ class PostgresServer:
         except Malformed as error:
             with contextlib.suppress(ConnectionError):
                 await _say(writer, messages.fatal("08P01", str(error)))
-        except Refusal as error:
+        except ClientRejected as error:
             code, reason = error.args
             with contextlib.suppress(ConnectionError):
                 await _say(writer, messages.fatal(code, reason))
@@ -108,7 +108,7 @@ class PostgresServer:
             caller = Caller(await self._let_in(reader, writer), uuid.uuid4().hex)
             self._arriving.remove(writer)
         if self._clients >= MOST_CLIENTS:
-            raise Refusal("53300", f"there are {MOST_CLIENTS} clients already")
+            raise ClientRejected("53300", f"there are {MOST_CLIENTS} clients already")
         self._clients += 1
         try:
             await self._in_session(reader, writer, settings, caller)
@@ -148,7 +148,7 @@ class PostgresServer:
                 case messages.VERSION_3:
                     return dict(_settings(content))
                 case _:
-                    raise Refusal("0A000", "only version 3.0 of the protocol is spoken here")
+                    raise ClientRejected("0A000", "only version 3.0 of the protocol is supported")
 
     async def _let_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Principal:
         """The principal of the client, by the token that it sends as its password."""
@@ -161,16 +161,16 @@ class PostgresServer:
         try:
             principal = self.access.principal_of(token) or await self.access.issued(token)
         except TokenRefused as error:
-            raise Refusal("28P01", error.message) from error
+            raise ClientRejected("28P01", error.message) from error
         except ExternalError as error:
-            raise Refusal("57P03", error.message) from error
+            raise ClientRejected("57P03", error.message) from error
         if principal is None:
             await asyncio.to_thread(self.service.audit.refused, Caller(_NOBODY, ""), "Postgres", "unknown token", 0)
             await asyncio.sleep(_PAUSE_S)
-            raise Refusal("28P01", "the password is not a token that is known here")
+            raise ClientRejected("28P01", "the password is not a known token; use an API token as the password")
         return principal
 
-    async def _run(self, caller: Caller, key: tuple[int, int], sql: str) -> Outcome | Refused:
+    async def _run(self, caller: Caller, key: tuple[int, int], sql: str) -> Outcome | SqlFailure:
         cancelled = self._running[key] = threading.Event()
         try:
             return await asyncio.to_thread(outcome_of, sql, self.service, caller, cancelled)
@@ -178,14 +178,14 @@ class PostgresServer:
             return refused(error, sql)
         except Exception:
             log.exception("a statement has failed", sql=sql[:1_000])
-            return Refused("XX000", "an error of the coordinator, which its log tells of")
+            return SqlFailure("XX000", "internal error of the coordinator; see its log")
         finally:
             cancelled.set()
             self._running.pop(key, None)
 
     async def _followed(
         self, caller: Caller, key: tuple[int, int], wanted: Subscription
-    ) -> AsyncGenerator[Subscribed | list[bytes] | Refused, None]:
+    ) -> AsyncGenerator[Subscribed | list[bytes] | SqlFailure, None]:
         """The subscription to a result, then its changes, until the client cancels; or an error."""
         cancelled = self._running[key] = threading.Event()
         try:
@@ -197,7 +197,7 @@ class PostgresServer:
             async with aclosing(subscription.lines) as parts:
                 async for lines in parts:
                     if cancelled.is_set():
-                        yield Refused("57014", "the subscription was cancelled")
+                        yield SqlFailure("57014", "the subscription was cancelled")
                         return
                     yield lines
         except DsmsError as error:
@@ -221,7 +221,7 @@ async def _content(reader: asyncio.StreamReader) -> bytes:
     """The content of a message, whose kind, if it has one, was read before."""
     size = int.from_bytes(await reader.readexactly(4), "big", signed=True)
     if not 4 <= size <= LONGEST_MESSAGE:
-        raise Malformed(f"a message of {size} bytes")
+        raise Malformed(f"a message of {size} bytes is too short or too long")
     return await reader.readexactly(size - 4)
 
 

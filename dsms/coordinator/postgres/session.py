@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from dsms.coordinator.postgres import messages
 from dsms.coordinator.postgres.messages import Field, Malformed, Reader, message
 from dsms.coordinator.postgres.parameters import filled, parameters_in, statements_in, without_comments
-from dsms.coordinator.postgres.statements import Outcome, Refused, gives_rows, reads, refused
+from dsms.coordinator.postgres.statements import Outcome, SqlFailure, gives_rows, reads, refused
 from dsms.coordinator.postgres.subscriptions import Subscribed, Subscription, subscription_of
 from dsms.coordinator.postgres.values import TEXT, Unwritable, literal, writer_of
 from operators.core.errors import SqlError
 
 #: Runs a statement; returns its outcome, or the error.
-Run = Callable[[str], Awaitable[Outcome | Refused]]
+Run = Callable[[str], Awaitable[Outcome | SqlFailure]]
 #: Follows a result: yields the subscription, then lines of changes, and the error if it fails.
-Follow = Callable[[Subscription], AsyncGenerator[Subscribed | list[bytes] | Refused, None]]
+Follow = Callable[[Subscription], AsyncGenerator[Subscribed | list[bytes] | SqlFailure, None]]
 _ROWS_A_PIECE = 256
 
 
@@ -90,7 +90,9 @@ class Session:
             case b"H":
                 return
             case _:
-                await self._fail(Refused("0A000", f"messages of kind {kind.decode(errors='replace')!r} are not known"))
+                await self._fail(
+                    SqlFailure("0A000", f"messages of kind {kind.decode(errors='replace')!r} are not supported")
+                )
 
     async def ready(self) -> None:
         """Tells the client that it may send the next statement."""
@@ -104,27 +106,27 @@ class Session:
         for sql in statements:
             at = script.index(sql, at)
             if (wanted := _subscription(sql)) is not None:
-                refusal = wanted if isinstance(wanted, Refused) else await self._copied(wanted)
+                refusal = wanted if isinstance(wanted, SqlFailure) else await self._copied(wanted)
                 if refusal is not None:
-                    await self._tell(refusal)
+                    await self._send_error(refusal)
                     break
                 at += len(sql)
                 continue
             outcome = await self.run(sql)
-            if isinstance(outcome, Refused):
-                await self._tell(outcome.moved(at))
+            if isinstance(outcome, SqlFailure):
+                await self._send_error(outcome.moved(at))
                 break
             await self._answer(outcome)
             at += len(sql)
         await self.ready()
 
-    async def _copied(self, wanted: Subscription) -> Refused | None:
+    async def _copied(self, wanted: Subscription) -> SqlFailure | None:
         """Sends the changes of a result by COPY until they end. Returns the error if one has ended them early."""
         count = 0
         async with aclosing(self.follow(wanted)) as parts:
             async for part in parts:
                 match part:
-                    case Refused():
+                    case SqlFailure():
                         return part
                     case Subscribed(columns=columns):
                         await self.send(messages.copy_out(2 + len(columns)))
@@ -158,7 +160,11 @@ class Session:
         name, sql = reader.text(), reader.text()
         oids = tuple(reader.number(4) for _ in range(reader.number(2)))
         if len(statements_in(sql)) > 1:
-            await self._fail(Refused("42601", "a prepared statement is one statement", "send a script as a query"))
+            await self._fail(
+                SqlFailure(
+                    "42601", "a prepared statement must be a single statement", "send a script as a simple query"
+                )
+            )
             return
         self.prepared[name] = Prepared(sql.strip().rstrip(";"), oids)
         await self.send(message(b"1"))
@@ -169,12 +175,12 @@ class Session:
         values = [reader.value() for _ in range(reader.number(2))]
         wanted = reader.numbers(2)
         if (prepared := self.prepared.get(name)) is None:
-            await self._fail(Refused("26000", f'there is no prepared statement "{name}"'))
+            await self._fail(SqlFailure("26000", f'there is no prepared statement "{name}"'))
             return
         try:
             self.portals[portal] = Portal(prepared.with_values(values, formats), wanted)
         except Malformed as error:
-            await self._fail(Refused("08P01", str(error)))
+            await self._fail(SqlFailure("08P01", str(error)))
             return
         await self.send(message(b"2"))
 
@@ -182,7 +188,7 @@ class Session:
         if kind == b"S":
             await self._describe_statement(name)
         elif (portal := self.portals.get(name)) is None:
-            await self._fail(Refused("34000", f'there is no portal "{name}"'))
+            await self._fail(SqlFailure("34000", f'there is no portal "{name}"'))
         elif not gives_rows(portal.sql):
             await self.send(message(b"n"))
         elif await self._ran(portal):
@@ -191,7 +197,7 @@ class Session:
     async def _describe_statement(self, name: str) -> None:
         """Sends the types of the parameters, and the columns of the statement when all parameters are NULL."""
         if (prepared := self.prepared.get(name)) is None:
-            await self._fail(Refused("26000", f'there is no prepared statement "{name}"'))
+            await self._fail(SqlFailure("26000", f'there is no prepared statement "{name}"'))
             return
         count = max(parameters_in(prepared.sql), len(prepared.oids))
         oids = [oid or TEXT.oid for oid in (*prepared.oids, *[0] * (count - len(prepared.oids)))]
@@ -201,7 +207,7 @@ class Session:
             await self.send(message(b"n"))
             return
         outcome = await self.run(filled(prepared.sql, ["NULL"] * count))
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, SqlFailure):
             await self._fail(outcome)
         else:
             await self._tell_columns(outcome, [])
@@ -216,7 +222,7 @@ class Session:
         """Runs the statement of a portal unless it has run already. Returns whether there is an outcome."""
         if portal.outcome is None:
             outcome = await self.run(portal.sql)
-            if isinstance(outcome, Refused):
+            if isinstance(outcome, SqlFailure):
                 await self._fail(outcome)
                 return False
             self._note(outcome)
@@ -225,7 +231,7 @@ class Session:
 
     async def _execute(self, name: str, most: int) -> None:
         if (portal := self.portals.get(name)) is None:
-            await self._fail(Refused("34000", f'there is no portal "{name}"'))
+            await self._fail(SqlFailure("34000", f'there is no portal "{name}"'))
             return
         if not portal.sql.strip():
             await self.send(message(b"I"))
@@ -241,7 +247,7 @@ class Session:
         try:
             await self._rows(outcome, portal.formats, portal.sent, end)
         except Unwritable as error:
-            await self._fail(Refused("0A000", str(error)))
+            await self._fail(SqlFailure("0A000", str(error)))
             return
         portal.sent = end
         done = messages.text(outcome.tag)
@@ -254,16 +260,16 @@ class Session:
             self.portals.pop(name, None)
         await self.send(message(b"3"))
 
-    async def _fail(self, why: Refused) -> None:
+    async def _fail(self, why: SqlFailure) -> None:
         """Sends an error of the extended protocol: the messages that follow are skipped up to the next Sync."""
         self._skipping = True
-        await self._tell(why)
+        await self._send_error(why)
 
-    async def _tell(self, why: Refused) -> None:
+    async def _send_error(self, why: SqlFailure) -> None:
         await self.send(messages.failure(why.code, why.reason, why.hint, why.position))
 
 
-def _subscription(sql: str) -> Subscription | Refused | None:
+def _subscription(sql: str) -> Subscription | SqlFailure | None:
     try:
         return subscription_of(without_comments(sql))
     except SqlError as error:

@@ -1,4 +1,4 @@
-"""Runs a client's statement: by the coordinator, by a built-in answer (`familiar`), or over PostgreSQL's catalog."""
+"""Runs a client's statement: by the coordinator, by a built-in answer, or over PostgreSQL's catalog."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dsms.coordinator.catalog.lookup import ReadableObject
+from dsms.coordinator.postgres.builtin_answers import builtin_answer
 from dsms.coordinator.postgres.catalog import asked_of_catalog
-from dsms.coordinator.postgres.familiar import familiar
 from dsms.coordinator.postgres.parameters import words
 from dsms.coordinator.postgres.values import Type, type_of, type_of_values
 from dsms.model.catalog import NotFound
@@ -79,7 +79,7 @@ class Outcome:
 
 def outcome_of(sql: str, service: Executes, caller: Caller, cancelled: threading.Event) -> Outcome:
     """Runs one statement and returns its outcome. Raises the errors of the coordinator."""
-    if (known := familiar(sql, caller.principal.name)) is not None:
+    if (known := builtin_answer(sql, caller.principal.name)) is not None:
         return _typed(known.result, known.transaction)
     if words(sql, 1) == ("SELECT",) and _CATALOG.search(sql):
         return _typed(service.answered(asked_of_catalog(sql, service.readable(caller)), cancelled))
@@ -109,7 +109,7 @@ def gives_rows(sql: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Refused:
+class SqlFailure:
     """An error in PostgreSQL's terms: SQLSTATE, reason, hint, and the location in the statement, in characters from 1
     on."""
 
@@ -118,20 +118,20 @@ class Refused:
     hint: str | None = None
     position: int | None = None
 
-    def moved(self, offset: int) -> Refused:
+    def moved(self, offset: int) -> SqlFailure:
         """The same error in a script in which the statement begins after `offset` characters."""
         return self if self.position is None else replace(self, position=self.position + offset)
 
 
-def refused(error: DsmsError, sql: str) -> Refused:
+def refused(error: DsmsError, sql: str) -> SqlFailure:
     """An error of the coordinator in PostgreSQL's terms.
 
     >>> refused(SqlError("no such column", line=2, column=3, hint="have: a"), "SELECT\\n  b")
-    Refused(code='42601', reason='no such column', hint='have: a', position=10)
+    SqlFailure(code='42601', reason='no such column', hint='have: a', position=10)
     """
     code = next(code for kind, code in _CODES if isinstance(error, kind))
     if not isinstance(error, SqlError) or error.line is None or error.column is None:
-        return Refused(code, error.message, error.hint or None)
+        return SqlFailure(code, error.message, error.hint or None)
     reason = error.message.removeprefix(f"line {error.line}, column {error.column}: ")
     before = sum(len(line) + 1 for line in sql.split("\n")[: error.line - 1])
-    return Refused(code, reason, error.hint or None, before + error.column)
+    return SqlFailure(code, reason, error.hint or None, before + error.column)

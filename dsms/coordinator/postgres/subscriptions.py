@@ -22,7 +22,7 @@ from dsms.model.principal import Principal
 from operators.core.errors import ExternalError, SqlError
 
 #: A cancel or a disconnect of the client is noticed after this many seconds without a change.
-SETTINGS = FeedSettings(beat_s=1.0)
+SETTINGS = FeedSettings(keep_alive_s=1.0)
 _COPY = re.compile(
     r"""\s* copy \s* \( \s* (subscribe|tail) \s+ (to\s+)? (?P<name> "(?:[^"]|"")+" | \w+ ) \s*
         (with \s* \( (?P<options> [^()]* ) \) )? \s* \) \s* to \s+ stdout \s* ;? \s* """,
@@ -54,7 +54,7 @@ def subscription_of(sql: str) -> Subscription | None:
     written, options = found["name"], {}
     for option in filter(str.strip, (found["options"] or "").split(",")):
         if (read := _OPTION.fullmatch(option)) is None:
-            raise SqlError(f'"{option.strip()}" is no option of SUBSCRIBE', hint="have: SNAPSHOT, FOLLOW")
+            raise SqlError(f'unknown option "{option.strip()}" of SUBSCRIBE', hint="have: SNAPSHOT, FOLLOW")
         options[read[1].lower()] = (read[2] or "true").lower() == "true"
     name = written[1:-1].replace('""', '"') if written.startswith('"') else written
     return Subscription(name, **options)

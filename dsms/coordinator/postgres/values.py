@@ -193,7 +193,7 @@ def _uuid(text: str) -> str:
     try:
         return str(UUID(text))
     except ValueError as error:
-        raise Malformed(f'"{text}" is no UUID') from error
+        raise Malformed(f'"{text}" is not a UUID') from error
 
 
 def _from_binary(value: bytes, oid: int) -> str:
@@ -213,7 +213,7 @@ def _from_binary(value: bytes, oid: int) -> str:
         return _numeric(value)
     if oid == _UUID and len(value) == 16:
         return str(UUID(bytes=value))
-    raise Malformed(f"parameters of type {oid} are taken as text alone")
+    raise Malformed(f"parameters of type {oid} are supported in text format only")
 
 
 def _numeric(value: bytes) -> str:
@@ -224,7 +224,7 @@ def _numeric(value: bytes) -> str:
     """
     count, weight, sign, scale = struct.unpack_from("!hhHh", value)
     if sign not in (0, 0x4000) or len(value) != 8 + 2 * count:
-        raise Malformed("a number is not finite, or shorter than it says")
+        raise Malformed("a number is not finite, or is shorter than its digit count says")
     digits = struct.unpack_from(f"!{count}h", value, 8)
     whole = sum(digit * 10_000 ** (count - 1 - at) for at, digit in enumerate(digits))
     exact = Decimal(f"{whole}E{4 * (weight - count + 1)}")  # sums of Decimals would be rounded to 28 digits

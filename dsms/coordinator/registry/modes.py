@@ -22,18 +22,18 @@ def mode_named(text: str) -> Mode | None:
     return next((mode for mode in MODES if mode == text.upper()), None)
 
 
-def refusal(mode: Mode, subject: str, schema_id: int | None) -> str | None:
+def mode_violation(mode: Mode, subject: str, schema_id: int | None) -> str | None:
     """Why a subject in this mode does not accept a schema with this id, or without one; None if it does.
 
-    >>> refusal("READWRITE", "s", 9)
+    >>> mode_violation("READWRITE", "s", 9)
     'subject "s" is not in import mode'
-    >>> refusal("IMPORT", "s", None), refusal("READONLY", "s", None), refusal("IMPORT", "s", 9)
-    ('subject "s" is in import mode, where a schema has an id', 'subject "s" is in read-only mode', None)
+    >>> mode_violation("IMPORT", "s", None), mode_violation("READONLY", "s", None), mode_violation("IMPORT", "s", 9)
+    ('subject "s" is in import mode: a schema needs an id', 'subject "s" is in read-only mode', None)
     """
     if mode == "READONLY":
         return f'subject "{subject}" is in read-only mode'
     if mode == "IMPORT" and schema_id is None:
-        return f'subject "{subject}" is in import mode, where a schema has an id'
+        return f'subject "{subject}" is in import mode: a schema needs an id'
     if mode == "READWRITE" and schema_id is not None:
         return f'subject "{subject}" is not in import mode'
     return None

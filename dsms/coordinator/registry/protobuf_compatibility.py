@@ -47,7 +47,7 @@ def _reasons(reader: str, writer: str, new: Messages, old: Messages) -> Iterator
         known = written.get(field.number)
         where = f"field {field.number} of {writer}"
         if _required(field) and not (known is not None and _required(known)):
-            yield f"{where} is required, and need not be written"
+            yield f"{where} is required, but the writer may omit it"
         elif known is not None:
             yield from (f"{where} {why}" for why in _changes(field, known, new, old))
 
@@ -62,7 +62,7 @@ def _changes(reader: FieldDescriptorProto, writer: FieldDescriptorProto, new: Me
         if not any({reader.type, writer.type} <= group for group in _GROUPS):
             yield f"has type {_type_name(reader)} instead of {_type_name(writer)}"
     elif reader.type in (_FIELD.TYPE_MESSAGE, _FIELD.TYPE_GROUP) and reader.type_name != writer.type_name:
-        yield "has another message"
+        yield "has another message type"
 
 
 def _entry(field: FieldDescriptorProto, messages: Messages) -> str:

@@ -43,7 +43,7 @@ class SchemaType:
 
 def _avro_document(text: str, references: Sequence[Mapping[str, Any]]) -> str:
     if references:
-        raise InvalidSchema("schema references are not supported in Avro", hint="write the named types out")
+        raise InvalidSchema("schema references are not supported in Avro", hint="write out the named types")
     return text
 
 
@@ -139,11 +139,17 @@ def checked(text: str, limits: Limits, version_of: VersionOf) -> str:
     the documents to which the schema refers."""
     limits.check("schema_length", len(text), "the schema has {} characters")
     try:
-        document = json.loads(text)
+        document = _parsed(text)
         _type_of(document).check(document, limits, version_of)
     except RecursionError:
         hint = f'the limit "schema_nesting" is set by {SETTING}'
         raise InvalidSchema("the schema is nested too deeply", hint=hint) from None
-    except ValueError as error:
-        raise InvalidSchema(f"schema is not valid Avro: {error}") from error
     return json.dumps(document, separators=(",", ":"))
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        hint = "send an Avro schema as JSON, and a Protobuf schema compiled, with the schemaType PROTOBUF"
+        raise InvalidSchema(f"the schema cannot be read as JSON: {error}", hint=hint) from error

@@ -9,7 +9,7 @@ from typing import Any
 from connectors.formats.protobuf_schema import references_of
 from dsms.coordinator.registry import schema_types
 from dsms.coordinator.registry.compatibility import LEVELS, Level, incompatibilities
-from dsms.coordinator.registry.modes import LARGEST_ID, MODES, Mode, mode_named, refusal
+from dsms.coordinator.registry.modes import LARGEST_ID, MODES, Mode, mode_named, mode_violation
 from dsms.coordinator.registry.state import Event, RegistryState, Version
 from dsms.model.limits import NO_LIMITS, Limits
 from operators.core.errors import UserError
@@ -89,8 +89,8 @@ class SchemaRegistry:
         >>> registry.submit("s", '"int"', 9999), registry.by_id(9999), registry.register("t", '"string"')
         (9999, '"int"', 10000)
         """
-        if (reason := refusal(self.mode_of(subject), subject, schema_id)) is not None:
-            raise RegistryError(42205, reason, hint="an administrator sets it: PUT /mode/SUBJECT")
+        if (reason := mode_violation(self.mode_of(subject), subject, schema_id)) is not None:
+            raise RegistryError(42205, reason, hint="an administrator can change the mode: PUT /mode/SUBJECT")
         if schema_id is None:
             return self.register(subject, schema_text)
         if not 1 <= schema_id <= LARGEST_ID:
@@ -106,12 +106,12 @@ class SchemaRegistry:
         versions = self.state.subjects.get(subject, ())
         known = self.state.schemas.get(schema_id)
         if known is not None and _identity(known) != key:
-            raise RegistryError(42205, f"schema id {schema_id} is another schema already")
+            raise RegistryError(42205, f"schema id {schema_id} already belongs to another schema")
         if any(v.schema_id == schema_id and not v.deleted and version in (None, v.number) for v in versions):
             return
         number = version or max((v.number for v in versions), default=0) + 1
         if number < 1 or any(v.number == number for v in versions):
-            raise RegistryError(42205, f'version {number} of subject "{subject}" cannot be given to this schema')
+            raise RegistryError(42205, f'version {number} of subject "{subject}" is invalid or taken')
         self._refuse_deleted_references(text)
         stored = known if known is not None else text
         self._commit({"event": "schema", "subject": subject, "version": number, "id": schema_id, "schema": stored})
@@ -131,7 +131,9 @@ class SchemaRegistry:
             raise RegistryError(42204, f'mode "{name}" unknown', hint=f"have: {', '.join(MODES)}")
         there = self.subjects() if subject is None else [subject] if subject in self.subjects() else []
         if mode == "IMPORT" and there and not force:
-            raise RegistryError(42205, f'subject "{there[0]}" has schemas', hint="?force=true imports beside them")
+            raise RegistryError(
+                42205, f'subject "{there[0]}" has schemas', hint="add ?force=true to import in addition to them"
+            )
         self._write({"event": "mode", "subject": subject, "mode": mode})
         return mode
 

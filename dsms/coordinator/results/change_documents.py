@@ -41,7 +41,7 @@ class Followed:
     marked_by: str | None = None
 
     @property
-    def places(self) -> tuple[tuple[str, int], ...]:
+    def topic_partitions(self) -> tuple[tuple[str, int], ...]:
         """Its topic partitions."""
         return tuple((self.topic, partition) for partition in range(self.partitions))
 
@@ -79,7 +79,7 @@ def followed(item: Object, catalog: Catalog) -> Followed:
         return Followed(item.id, item.name, *places, schema, keys, item.format, item.marked_by)
     raise UserError(
         f'the {kind_of(item)} "{item.name}" has no changes that can be read',
-        hint=f"make a view of it: CREATE STREAMED VIEW … AS SELECT * FROM R({item.name})",
+        hint=f"create a view of it: CREATE STREAMED VIEW … AS SELECT * FROM R({item.name})",
     )
 
 
@@ -106,10 +106,10 @@ def _is_change(message: Message, marked_by: str | None, refused: Refused) -> boo
     if message.value() is None and HEARTBEAT_HEADER in headers:
         return False
     if TS_HEADER in headers and instant_in(headers, TS_HEADER) is None:
-        refused(message, "no change: its instant is no number")
+        refused(message, "not a change: its instant is not a number")
         return False
     if headers.get(OP_HEADER, b"+") not in _OPS:
-        refused(message, "no change: its operation is none of +, u and -")
+        refused(message, "not a change: its operation is not +, u or -")
         return False
     return True
 
@@ -141,7 +141,7 @@ def _texts(
         bodies = [body if at in wrong else next(encoded) for at, body in enumerate(bodies)]
     for at, (message, body) in enumerate(zip(messages, bodies, strict=True)):
         if at in wrong:
-            refused(message, f"no {part} of the result: {wrong[at]}")
+            refused(message, f"not a {part} of the result: {wrong[at]}")
         else:
             yield message.offset(), body
 

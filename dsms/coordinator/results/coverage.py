@@ -72,7 +72,7 @@ class CoverageQuestion:
 
 
 @dataclass(frozen=True)
-class Cover:
+class CoverageReport:
     """How far a result has progressed: whether it covers the records, whether all of them are processed, its frontier,
     the next offset by partition, the refused records, and why the query has stopped."""
 
@@ -97,34 +97,34 @@ class Coverage:
         """The question for a token, with the greatest instant of the records; None while not all of them are committed.
         Raises UserError if the question cannot be answered."""
         if source.latent:
-            hint = "they depend on the records before; wait for a frontier instead"
+            hint = "these instants cannot be computed from the records alone; wait for a frontier instead"
             raise UserError(f'source "{source.name}" gives records their instants on arrival', hint=hint)
         if sum(span.last - span.first + 1 for span in token.spans) > _MOST_OFFSETS:
-            raise UserError(f"the token stands for more than {_MOST_OFFSETS} records")
+            raise UserError(f"the token covers more than {_MOST_OFFSETS} records")
         places = sorted({(source.topic, span.partition) for span in token.spans})
         if any(partition >= source.partitions for _, partition in places):
             raise UserError(
-                f'source "{source.name}" has {source.partitions} partitions', hint="send the token as it came"
+                f'source "{source.name}" has {source.partitions} partitions', hint="send the token unchanged"
             )
         starts, ends = self.log.starts(places), self.log.ends(places)
         for span in token.spans:
             if span.first < starts.get((source.topic, span.partition), 0):
-                raise UserError(f'topic "{source.topic}" does not hold record {span} any more')
+                raise UserError(f'topic "{source.topic}" no longer has record {span}')
             if span.last >= ends.get((source.topic, span.partition), 0):
                 return None
         instants = [at for span in token.spans if (at := self._instant(source, span)) is not None]
         return CoverageQuestion(query, source, token.spans, max(instants, default=None))
 
-    def cover(self, question: CoverageQuestion) -> Cover:
+    def cover(self, question: CoverageQuestion) -> CoverageReport:
         """How far the result has progressed."""
         lane = self.lanes.lane(question.query.id)
         if lane is None:
-            return Cover(covered=False)
+            return CoverageReport(covered=False)
         cover = cover_of(question, lane)
         if not cover.processed:
             return cover
         refused = refusals(question, self.letters(question.source, LETTERS))
-        return Cover(cover.covered, cover.processed, cover.frontier, cover.offsets, refused, cover.error)
+        return CoverageReport(cover.covered, cover.processed, cover.frontier, cover.offsets, refused, cover.error)
 
     def _instant(self, source: Source, span: Span) -> int | None:
         """The greatest instant among the records that the source can decode."""
@@ -138,7 +138,7 @@ class Coverage:
         return max(instants, default=None)
 
 
-def cover_of(question: CoverageQuestion, lane: LaneStatus) -> Cover:
+def cover_of(question: CoverageQuestion, lane: LaneStatus) -> CoverageReport:
     """Whether a query covers the records, given the last report about it.
 
     >>> source = Source(name="s", id="o1", sql="", columns=(), topic="s")
@@ -152,7 +152,7 @@ def cover_of(question: CoverageQuestion, lane: LaneStatus) -> Cover:
     processed = all(offsets[span.partition] > span.last for span in question.spans)
     frontier = BEGINNING if lane.frontier is None else lane.frontier
     passed = question.instant is None or frontier > question.instant
-    return Cover(processed and passed, processed, lane.frontier, offsets, error=lane.error)
+    return CoverageReport(processed and passed, processed, lane.frontier, offsets, error=lane.error)
 
 
 def refusals(question: CoverageQuestion, letters: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

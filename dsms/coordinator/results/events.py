@@ -13,8 +13,8 @@ from dsms.coordinator.results.change_documents import Followed, Line
 from dsms.coordinator.results.positions import ResultPosition
 from operators.expressions.rendering import type_name
 
-Notation = Literal["sse", "ndjson"]
-MEDIA_TYPES: dict[Notation, str] = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
+FeedFormat = Literal["sse", "ndjson"]
+MEDIA_TYPES: dict[FeedFormat, str] = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class KeepAlive:
     """There was no change for a while: the event keeps the connection alive."""
 
 
@@ -49,13 +49,13 @@ class Ended:
     message: str
 
 
-Event = Started | Changes | Beat | Ended
+Event = Started | Changes | KeepAlive | Ended
 
 
-def notation_of(accept: str) -> Notation | None:
+def format_of(accept: str) -> FeedFormat | None:
     """The format that an Accept header asks for: lines of JSON by default, None if it accepts neither format.
 
-    >>> notation_of("text/event-stream"), notation_of("*/*"), notation_of("text/html")
+    >>> format_of("text/event-stream"), format_of("*/*"), format_of("text/html")
     ('sse', 'ndjson', None)
     """
     asked = [part.partition(";")[0].strip().lower() for part in accept.split(",") if part.strip()] or ["*/*"]
@@ -64,13 +64,13 @@ def notation_of(accept: str) -> Notation | None:
     return "ndjson" if {MEDIA_TYPES["ndjson"], "application/*", "*/*"} & set(asked) else None
 
 
-def rendered(notation: Notation, event: Event) -> bytes:
+def rendered(feed_format: FeedFormat, event: Event) -> bytes:
     """An event in a format.
 
-    >>> rendered("sse", Beat()), rendered("ndjson", Beat())
+    >>> rendered("sse", KeepAlive()), rendered("ndjson", KeepAlive())
     (b': beat\\n\\n', b'\\n')
     """
-    return as_sse(event) if notation == "sse" else as_ndjson(event)
+    return as_sse(event) if feed_format == "sse" else as_ndjson(event)
 
 
 @singledispatch
@@ -121,7 +121,7 @@ def _tokens(event: Changes) -> Iterator[tuple[bytes, Line]]:
     """Each change with the token of the position after it. The tokens differ only in the offset of one partition, as in
     "o3:17,9" and "o3:18,9", so the text before and after it is built once."""
     partition = event.lines[0].partition
-    before, after = (b",".join(b"%d" % at for at in part) for part in event.at.beside(partition))
+    before, after = (b",".join(b"%d" % at for at in part) for part in event.at.other_offsets(partition))
     head = b"%b:%b" % (event.at.query.encode(), before + b"," if before else b"")
     tail = b"," + after if after else b""
     return ((b"%b%d%b" % (head, line.following, tail), line) for line in event.lines)

@@ -23,7 +23,7 @@ import structlog
 from connectors.kafka.range_reader import OffsetRange
 from connectors.kafka.topics import Partition
 from dsms.coordinator.results.change_documents import Followed, Line, Message, lines_of
-from dsms.coordinator.results.events import Beat, Changes, Ended, Notation, Started, rendered
+from dsms.coordinator.results.events import Changes, Ended, FeedFormat, KeepAlive, Started, rendered
 from dsms.coordinator.results.positions import ResultPosition
 from dsms.coordinator.results.result_log import ResultLog
 from operators.core.alarms import Alarms
@@ -44,11 +44,11 @@ class TooManyFeeds(UserError):
 
 @dataclass(frozen=True, slots=True)
 class FeedSettings:
-    """The pauses in seconds between requests for the end offsets (`look_s`) and before a keep-alive (`beat_s`), and the
-    limits: threads, feeds, bytes and offsets of a piece, and pieces that are cached for other readers."""
+    """The pauses in seconds between requests for the end offsets (`poll_s`) and before a keep-alive (`keep_alive_s`),
+    and the limits: threads, feeds, bytes and offsets of a piece, and pieces that are cached for other readers."""
 
-    look_s: float = 0.1
-    beat_s: float = 15.0
+    poll_s: float = 0.1
+    keep_alive_s: float = 15.0
     threads: int = 4
     feeds: int = 2_000
     piece_bytes: int = 128 * 1024
@@ -61,7 +61,7 @@ class FeedRequest:
     """The request of a reader: a result, the format, where to begin, and whether to wait for later changes."""
 
     result: Followed
-    notation: Notation
+    feed_format: FeedFormat
     after: ResultPosition | None = None
     start: From = "earliest"
     follow: bool = True
@@ -75,7 +75,7 @@ class _Watch:
     #: The end offsets by the id of the result, as a topic may be deleted and re-created under the same name.
     ends: dict[str, Mapping[Partition, int]] = field(default_factory=dict)
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    looking: asyncio.Task[None] | None = None
+    poller: asyncio.Task[None] | None = None
 
 
 class Feeds:
@@ -97,7 +97,7 @@ class Feeds:
         self._threads = [ThreadPoolExecutor(1, f"feed-{number}") for number in range(self._settings.threads)]
         self._asking = ThreadPoolExecutor(2, "feed-ends")
         self._lines = _RecentValues[tuple[str, OffsetRange], tuple[Line, ...]](self._settings.kept_pieces)
-        self._texts = _RecentValues[tuple[OffsetRange, ResultPosition, Notation], bytes](self._settings.kept_pieces)
+        self._texts = _RecentValues[tuple[OffsetRange, ResultPosition, FeedFormat], bytes](self._settings.kept_pieces)
         self._offsets: dict[str, int] = {}
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class Feeds:
     async def _events(
         self, request: FeedRequest, at: ResultPosition, upto: Mapping[Partition, int] | None
     ) -> AsyncGenerator[bytes, None]:
-        result, write = request.result, partial(rendered, request.notation)
+        result, write = request.result, partial(rendered, request.feed_format)
         with self._watching(result):
             yield write(Started(result, at))
             while True:
@@ -136,7 +136,7 @@ class Feeds:
                     return
                 if piece is None:
                     if not await self._await(news):
-                        yield write(Beat())
+                        yield write(KeepAlive())
                     continue
                 try:
                     text = await self._read(request, piece, at)
@@ -155,7 +155,7 @@ class Feeds:
     async def _await(self, news: asyncio.Event) -> bool:
         """Whether there is news before it is time for a keep-alive."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(news.wait(), self._settings.beat_s)
+            await asyncio.wait_for(news.wait(), self._settings.keep_alive_s)
             return True
         return False
 
@@ -163,18 +163,18 @@ class Feeds:
         """The position where a feed starts. Raises PositionGone if the requested position belongs to another result or
         its records are deleted."""
         result, after = request.result, request.after
-        starts = self._log.starts(result.places)
+        starts = self._log.starts(result.topic_partitions)
         if after is None:
-            offsets = self._log.ends(result.places) if request.start == "latest" else starts
-            return ResultPosition(result.id, tuple(offsets.get(place, 0) for place in result.places))
+            offsets = self._log.ends(result.topic_partitions) if request.start == "latest" else starts
+            return ResultPosition(result.id, tuple(offsets.get(place, 0) for place in result.topic_partitions))
         if after.query != result.id or len(after.next) != result.partitions:
-            hint = 'it was created anew since; begin again with "from=earliest"'
-            raise PositionGone(f'"{after}" is no position in "{result.name}"', hint=hint)
-        ends = self._log.ends(result.places)
-        for place, offset in zip(result.places, after.next, strict=True):
+            hint = 'the result was re-created since; start again with "from=earliest"'
+            raise PositionGone(f'"{after}" is not a position in "{result.name}"', hint=hint)
+        ends = self._log.ends(result.topic_partitions)
+        for place, offset in zip(result.topic_partitions, after.next, strict=True):
             if not starts.get(place, 0) <= offset <= max(ends.get(place, offset), starts.get(place, 0)):
-                hint = 'begin again with "from=earliest"'
-                raise PositionGone(f'"{result.name}" holds no records at {place[1]}/{offset}', hint=hint)
+                hint = 'start again with "from=earliest"'
+                raise PositionGone(f'"{result.name}" has no records at {place[1]}/{offset}', hint=hint)
         return after
 
     def _next(self, result: Followed, at: ResultPosition, ends: Mapping[Partition, int]) -> OffsetRange | None:
@@ -183,7 +183,7 @@ class Feeds:
         A piece ends at a multiple of the size, so that readers share pieces wherever they began: with a size of 8, a
         reader at offset 5 reads 5 to 8, then 8 to 16.
         """
-        unread = [(ends.get(place, 0) - at.next[place[1]], place) for place in result.places]
+        unread = [(ends.get(place, 0) - at.next[place[1]], place) for place in result.topic_partitions]
         count, place = max(unread)
         if count <= 0:
             return None
@@ -196,11 +196,11 @@ class Feeds:
 
     def _text(self, request: FeedRequest, piece: OffsetRange, at: ResultPosition) -> bytes:
         """The changes of a piece as text. Readers at the same position share the text, so it is written once."""
-        place = (piece, at, request.notation)
+        place = (piece, at, request.feed_format)
         kept = self._texts.get(place)
         if kept is None:
             lines = self._piece(request.result, piece)
-            kept = self._texts.keep(place, rendered(request.notation, Changes(lines, at)) if lines else b"")
+            kept = self._texts.keep(place, rendered(request.feed_format, Changes(lines, at)) if lines else b"")
         return kept
 
     def _piece(self, result: Followed, piece: OffsetRange) -> tuple[Line, ...]:
@@ -230,8 +230,8 @@ class Feeds:
         watch = self._watch
         watch.followed[result.id] += 1
         self._results[result.id] = result
-        if watch.looking is None or watch.looking.done():
-            watch.looking = asyncio.get_running_loop().create_task(self._look())
+        if watch.poller is None or watch.poller.done():
+            watch.poller = asyncio.get_running_loop().create_task(self._look())
         try:
             yield
         finally:
@@ -250,12 +250,16 @@ class Feeds:
         while watch.followed:
             results = [result for result in self._results.values() if self._present(result)]
             try:
-                ends = await self._ask(self._log.ends, [place for result in results for place in result.places])
+                ends = await self._ask(
+                    self._log.ends, [place for result in results for place in result.topic_partitions]
+                )
             except DsmsError as error:
                 log.warning("results cannot be followed now", reason=str(error))
             else:
-                self._tell({result.id: {p: ends[p] for p in result.places if p in ends} for result in results})
-            await asyncio.sleep(self._settings.look_s)
+                self._tell(
+                    {result.id: {p: ends[p] for p in result.topic_partitions if p in ends} for result in results}
+                )
+            await asyncio.sleep(self._settings.poll_s)
 
     def _tell(self, ends: Mapping[str, Mapping[Partition, int]]) -> None:
         """Wakes the feeds when a result has grown or is no longer known."""
@@ -272,7 +276,7 @@ def _ended(result: Followed, at: ResultPosition, current_id: str | None) -> Ende
     if current_id is None:
         return Ended("dropped", at, f'"{result.name}" was dropped')
     return Ended(
-        "replaced", ResultPosition(current_id, at.next), f'"{result.name}" was replaced; go on after the token'
+        "replaced", ResultPosition(current_id, at.next), f'"{result.name}" was replaced; continue after the token'
     )
 
 

@@ -40,10 +40,10 @@ class ResultPosition:
         >>> str(ResultPosition("o3", (17, 0)).after(1, 9))
         'o3:17,9'
         """
-        before, after = self.beside(partition)
+        before, after = self.other_offsets(partition)
         return ResultPosition(self.query, (*before, following, *after))
 
-    def beside(self, partition: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def other_offsets(self, partition: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The offsets of the partitions before and after this one."""
         return self.next[:partition], self.next[partition + 1 :]
 
@@ -110,12 +110,12 @@ def parse_position(text: str) -> ResultPosition:
 
     >>> parse_position("o3:17;0")
     Traceback (most recent call last):
-    operators.core.errors.UserError: "o3:17;0" is no position in a result; send back a token as it came
+    operators.core.errors.UserError: "o3:17;0" is not a position in a result; send a token back unchanged
     """
     match = _RESULT.fullmatch(text)
     offsets = [int(part) for part in match[2].split(",")] if match else [_FAR]
     if not match or max(offsets) >= _FAR:
-        raise UserError(f'"{text[:80]}" is no position in a result', hint="send back a token as it came")
+        raise UserError(f'"{text[:80]}" is not a position in a result', hint="send a token back unchanged")
     return ResultPosition(match[1], tuple(offsets))
 
 
@@ -124,7 +124,7 @@ def parse_records(text: str) -> RecordToken:
     match = _RECORDS.fullmatch(text)
     spans = tuple(map(_span, match[2].split(","))) if match else ()
     if not match or any(not span.first <= span.last < _FAR for span in spans):
-        raise UserError(f'"{text[:80]}" is no token of published records', hint="send back a token as it came")
+        raise UserError(f'"{text[:80]}" is not a token of published records', hint="send a token back unchanged")
     return RecordToken(match[1], spans)
 
 

@@ -57,10 +57,12 @@ def split_body(body: bytes) -> list[bytes]:
     try:
         listed = [bytes(record) for record in _BODY.decode(body)] if body.lstrip()[:1] == b"[" else body.split(b"\n")
     except (msgspec.DecodeError, RecursionError) as error:
-        raise UserError(f"not a JSON list: {error}", hint="send a list of objects, or a line for each") from error
+        raise UserError(
+            f"not a JSON list: {error}", hint="send a JSON list of objects, or one object per line"
+        ) from error
     records = [record for record in listed if record.strip()]
     if len(records) > MOST_RECORDS:
-        raise UserError(f"{len(records)} records in one call", hint=f"send at most {MOST_RECORDS}")
+        raise UserError(f"{len(records)} records are too many for one call", hint=f"send at most {MOST_RECORDS}")
     return records
 
 
@@ -76,7 +78,9 @@ class RecordPublisher:
         """Sends the records of a body, then sends a heartbeat to every partition that promises that no record below
         `advance` will follow. If one record is wrong, refuses all."""
         if advance is not None and not is_instant(advance):
-            raise UserError(f'"advance" is {advance}', hint="want an instant")
+            raise UserError(
+                f'"advance" is {advance}, which is not an instant', hint="give an integer between -2^62 and 2^62"
+            )
         records = self._records(source, split_body(body), key)
         partitions = existing_partitions(self._kafka, source.topic)
         places = self._send(source, [record.record() for record in records])
@@ -87,7 +91,7 @@ class RecordPublisher:
     def _records(self, source: Source, lines: Sequence[bytes], key: Sequence[str]) -> list[Outgoing]:
         if FORMATS[source.format].encoder is None:
             raise UserError(
-                f'source "{source.name}" has FORMAT {source.format.upper()}, whose records are not made from rows',
+                f'source "{source.name}" has FORMAT {source.format.upper()}, which cannot be written from rows',
                 hint=f'write them to topic "{source.topic}"',
             )
         encoder: RowEncoder = JsonCodec() if source.format == "json" else _EncodedRows(source, key, self._schema_id)
@@ -134,7 +138,7 @@ class _Sent:
         published = [place for place in self._places if place is not None]
         if len(published) == len(self._places):
             return published
-        reason = str(self._failure) if self._failure else "kafka does not acknowledge them"
+        reason = str(self._failure) if self._failure else "kafka has not acknowledged the others"
         raise ExternalError(f"{len(published)} of {len(self._places)} records were published: {reason}")
 
 

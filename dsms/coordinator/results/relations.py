@@ -99,7 +99,7 @@ class Relations:
         if fold.later and keys and item.output != "complete":
             raise UserError(
                 f'"{item.name}" has changed after instant {instant}, and its topic is compacted',
-                hint="ask for a later instant, or CREATE COMPLETE VIEW, whose topic keeps the past",
+                hint="ask for a later instant, or CREATE COMPLETE VIEW, whose topic keeps all changes",
             )
         return rows.table
 
@@ -137,7 +137,7 @@ def _readable(item: Object) -> Query | Table:
         return item
     raise UserError(
         f'the {kind_of(item)} "{item.name}" has no results that can be read',
-        hint=f"make a view of it: CREATE COMPLETE VIEW … AS SELECT * FROM R({item.name})",
+        hint=f"create a view of it: CREATE COMPLETE VIEW … AS SELECT * FROM R({item.name})",
     )
 
 

@@ -54,13 +54,13 @@ class Replays:
         message = f'{count} record{"" if count == 1 else "s"} written to topic "{source.topic}" again'
         return StatementResult("REPLAY", message, notices=tuple(found.notices()), name=source.name)
 
-    def _written(self, source: Source, correction: Correction, cancelled: threading.Event) -> Found:
+    def _written(self, source: Source, correction: Correction, cancelled: threading.Event) -> ReplaySelection:
         """Writes the records that the statement selects. The writer is created first, since it fences older writers:
         the marks of replayed dead letters that are read afterwards are complete."""
         admin = self.kafka.admin()
         with ReplayWriter(self.kafka, self.cluster) as writer:
             log = DeadLetterLog(self.kafka, admin, source.dead_letters, self.alarms)
-            found = found_letters(log, source, correction, cancelled)
+            found = select_dead_letters(log, source, correction, cancelled)
             letters = [letter for letter, _ in found.chosen]
             records = refused_records(self.kafka, admin, source.topic, letters) if letters else {}
             replays = list(found.replays(records))
@@ -87,13 +87,13 @@ def _check_alone(source: Source, catalog: Catalog) -> None:
 
 
 @dataclass
-class Found:
+class ReplaySelection:
     """The dead letters that a statement selects, each with the new value or None, and the numbers of those that it does
     not replay, by reason."""
 
     chosen: list[tuple[DeadLetter, bytes | None]] = field(default_factory=list)
     late: int = 0
-    in_queries: int = 0
+    failed_in_queries: int = 0
     earlier: int = 0
     gone: int = 0
     deletions: int = 0
@@ -128,24 +128,26 @@ class Found:
     def notices(self) -> Iterator[str]:
         """Notices about the dead letters that were not replayed."""
         if self.full:
-            yield f"there are more than {MOST} records, or than fit into one transaction: repeat the statement"
+            yield f"one statement replays at most {MOST} records in one transaction, and there are more: repeat it"
         if self.late:
-            yield f"{self.late} late left as they are: they would be late again; SET value gives them other instants"
-        if self.in_queries:
+            yield f"{self.late} not replayed: they would be late again; SET value can give them other instants"
+        if self.failed_in_queries:
             why = "CREATE OR REPLACE the query, which reads them again"
-            yield f"{self.in_queries} left that are in fault in a query only: {why}"
+            yield f"{self.failed_in_queries} not replayed, since only a query failed on them: {why}"
         if self.gone:
-            yield f"{self.gone} left, whose records Kafka does not have any more, and with them their keys and instants"
+            yield f"{self.gone} not replayed: Kafka no longer has the records, nor their keys and instants"
         if self.deletions:
-            yield f"{self.deletions} left that have no value, so that SET cannot change it"
+            yield f"{self.deletions} not replayed: they have no value that SET could change"
         if self.earlier:
-            yield f"{self.earlier} left of an earlier source of this name, or of an earlier version of dsms"
+            yield f"{self.earlier} not replayed: an earlier source of this name, or an earlier dsms, wrote them"
 
 
-def found_letters(log: DeadLetterLog, source: Source, correction: Correction, cancelled: threading.Event) -> Found:
+def select_dead_letters(
+    log: DeadLetterLog, source: Source, correction: Correction, cancelled: threading.Event
+) -> ReplaySelection:
     """The dead letters that the statement selects, of those that the source itself refused and that were not replayed
     yet."""
-    known, found = defaultdict[int, set[int]](set), Found()
+    known, found = defaultdict[int, set[int]](set), ReplaySelection()
     for marks in log.replayed():
         _check_wanted(cancelled)
         for mark in marks:
@@ -155,7 +157,7 @@ def found_letters(log: DeadLetterLog, source: Source, correction: Correction, ca
         _check_wanted(cancelled)
         own = [letter for letter in piece if (letter.source_id, letter.topic) == (source.id, source.topic)]
         found.earlier += len(piece) - len(own)
-        found.in_queries += sum(letter.query is not None for letter in own)
+        found.failed_in_queries += sum(letter.query is not None for letter in own)
         fresh = {
             letter.place: letter
             for letter in own

@@ -15,7 +15,7 @@ from connectors.kafka.registry import register_schema
 from dsms.coordinator.catalog.lookup import Document, object_named, source_written_by
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.change_documents import Followed, followed
-from dsms.coordinator.results.coverage import Cover, Coverage, CoverageQuestion, SharedLaneReports
+from dsms.coordinator.results.coverage import Coverage, CoverageQuestion, CoverageReport, SharedLaneReports
 from dsms.coordinator.results.feed import Feeds, FeedSettings
 from dsms.coordinator.results.positions import parse_records
 from dsms.coordinator.results.publishing import Published, RecordPublisher
@@ -34,7 +34,7 @@ from operators.core.errors import UserError
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Dependencies:
     """The dependencies of `ResultAccess`: `executors` returns the last reports of the living executors, by name, and
     `catalog` the current catalog."""
 
@@ -49,35 +49,35 @@ class Surroundings:
 class ResultAccess:
     """Feeds, publishing and coverage over one catalog. All calls may block, except those of `feeds`."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        log = KafkaResultLog(around.kafka)
-        self._admin = around.kafka.admin()
-        self.feeds = Feeds(log, self._current_id, alarms=around.alarms)
-        self._publisher = RecordPublisher(around.kafka, self._schema_id)
-        self._coverage = Coverage(log, SharedLaneReports(around.executors), self.letters, self._writer)
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
+        log = KafkaResultLog(dependencies.kafka)
+        self._admin = dependencies.kafka.admin()
+        self.feeds = Feeds(log, self._current_id, alarms=dependencies.alarms)
+        self._publisher = RecordPublisher(dependencies.kafka, self._schema_id)
+        self._coverage = Coverage(log, SharedLaneReports(dependencies.executors), self.letters, self._writer)
 
     def more_feeds(self, settings: FeedSettings) -> Feeds:
         """Feeds for the event loop of another server than that of `feeds`. The caller has to close them."""
-        return Feeds(KafkaResultLog(self._around.kafka), self._current_id, settings, self._around.alarms)
+        return Feeds(KafkaResultLog(self._dependencies.kafka), self._current_id, settings, self._dependencies.alarms)
 
     def result(self, name: str) -> Followed:
         """How to follow a view, a query or a table."""
-        catalog = self._around.catalog()
+        catalog = self._dependencies.catalog()
         return followed(object_named(catalog, name), catalog)
 
     def publish(self, name: str, body: bytes, key: list[str], advance: int | None, principal: Principal) -> Published:
         """Sends the records of a body to a source whose topic `principal` may write."""
-        catalog = self._around.catalog()
+        catalog = self._dependencies.catalog()
         source = source_written_by(object_named(catalog, name), catalog, principal)
         return self._publisher.publish(source, body, key, advance)
 
     def question(self, name: str, token: str) -> CoverageQuestion | None:
         """The question whether a result covers the records of a token; None while not all of them are committed."""
-        catalog = self._around.catalog()
+        catalog = self._dependencies.catalog()
         query, wanted = object_named(catalog, name), parse_records(token)
         if not isinstance(query, Query) or query.periodic is not None:
-            raise UserError(f'"{query.name}" is a {kind_of(query)}', hint="want a view or a query")
+            raise UserError(f'"{query.name}" is a {kind_of(query)}, not a view or a query')
         sources = properties.sources(plan_of(query.name, catalog))
         source = next((read for read in sources if read.id == wanted.source), None)
         if source is None:
@@ -87,29 +87,29 @@ class ResultAccess:
             )
         return self._coverage.question(query, source, wanted)
 
-    def cover(self, question: CoverageQuestion) -> Cover:
+    def cover(self, question: CoverageQuestion) -> CoverageReport:
         """How far the result has progressed."""
         return self._coverage.cover(question)
 
     def _current_id(self, result: Followed) -> str | None:
         """The current id of a result: its own, or the id of the query that replaced its query and continues its topic;
         None if it was dropped."""
-        current = self._around.catalog().get(result.name)
+        current = self._dependencies.catalog().get(result.name)
         replaced = isinstance(current, Query) and current.since is not None and current.topic == result.topic
         return current.id if current is not None and (current.id == result.id or replaced) else None
 
     def letters(self, source: Source, limit: int) -> list[Document]:
         """The latest dead letters of a source."""
-        around = self._around
+        dependencies = self._dependencies
         return last_dead_letters(
-            around.kafka, self._admin, source.dead_letters, marked_topic(source), limit, around.alarms
+            dependencies.kafka, self._admin, source.dead_letters, marked_topic(source), limit, dependencies.alarms
         )
 
     def _writer(self, source: Source) -> WriterSchema:
-        return writer_schema(source, self._around.registry, self._around.registry_url)
+        return writer_schema(source, self._dependencies.registry, self._dependencies.registry_url)
 
     def _schema_id(self, source: Source, part: str, schema: dict[str, Any]) -> int:
-        subject, url = f"{source.topic}-{part}", source.registry or self._around.registry_url
+        subject, url = f"{source.topic}-{part}", source.registry or self._dependencies.registry_url
         if url:
             return register_schema(url, subject, schema, ours=source.registry is None)
-        return self._around.registry.register(subject, msgspec.json.encode(schema).decode())
+        return self._dependencies.registry.register(subject, msgspec.json.encode(schema).decode())

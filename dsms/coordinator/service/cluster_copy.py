@@ -27,7 +27,7 @@ from dsms.model import properties
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
 from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, Topic, misfit
-from dsms.runtime.checkpoints.logs import catalog_log, look
+from dsms.runtime.checkpoints.logs import catalog_log, topic_facts
 from dsms.runtime.checkpoints.store import CheckpointStore
 from dsms.runtime.epoch.progress_log import DeadMark, Progress, Published, dead_key, result_key
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest
@@ -80,7 +80,7 @@ def _moved(checkpoint: Checkpoint, order: CopyOrder, catalog: Catalog) -> Checkp
     lanes = {name: kept for name, lane in state.lanes.items() if (kept := _lane(lane, reading, known)).queries}
     queries = {query for lane in lanes.values() for query in lane.queries}
     topics = {id: order.naming.source(topic.name) for id, topic in checkpoint.topics.items() if id in known}
-    logs = look(order.kafka, topics.values())
+    logs = topic_facts(order.kafka, topics.values())
     manifest = msgspec.structs.replace(state, lanes=lanes)
     return msgspec.structs.replace(
         checkpoint,
@@ -107,14 +107,14 @@ def _logs(catalog: Catalog) -> list[Source]:
 def _check(order: CopyOrder, catalog: Catalog, moved: Iterable[Checkpoint]) -> None:
     if filled := [table.name for table in catalog.tables() if table.filled_by is not None]:
         raise UserError(
-            f'table "{filled[0]}" is filled by a stream, and its log goes on after the checkpoint',
+            f'table "{filled[0]}" is filled by a query, and its log continues after the checkpoint',
             hint="such a table cannot be copied: DROP it before the checkpoint, and INSERT again in the copy",
         )
     admin = order.kafka.admin()
     name = internal_topic(order.cluster, CATALOG)
     if partitions_of(admin, name) and latest(admin, [(name, 0)]).get((name, 0)):
         raise UserError(f'there is a cluster "{order.cluster}" already', hint="choose another name, with --to")
-    logs = look(order.kafka, [source.topic for source in _logs(catalog)])
+    logs = topic_facts(order.kafka, [source.topic for source in _logs(catalog)])
     for checkpoint, old in zip(moved, order.checkpoints, strict=True):
         state = checkpoint.state or Manifest()
         published = Published(

@@ -11,9 +11,9 @@ import structlog
 from connectors.redis.cluster_state import ClusterState
 from dsms.coordinator.catalog.lookup import Document
 from dsms.coordinator.statements.control_tables import last_reports
-from dsms.coordinator.statements.leaving_topics import LeavingTopics
 from dsms.coordinator.statements.log_ends import LogEnds
 from dsms.coordinator.statements.topics import Topics
+from dsms.coordinator.statements.topics_being_deleted import TopicsBeingDeleted
 from dsms.coordinator.watcher.executors import living_executors
 from dsms.coordinator.watcher.object_states import States
 from dsms.coordinator.watcher.query_progress import QueryProgress
@@ -44,7 +44,7 @@ class CoordinatorFacts:
     partition_counts: Callable[[], Mapping[str, int]]
     topic_ids: Callable[[], Mapping[str, str]]
     unplanned: Callable[[Query], str]
-    leaving: LeavingTopics = field(default_factory=LeavingTopics)
+    leaving: TopicsBeingDeleted = field(default_factory=TopicsBeingDeleted)
     #: The invalid data that this process has read.
     alarms: Alarms = field(default_factory=Alarms, compare=False)
 
@@ -78,13 +78,13 @@ class CoordinatorFacts:
         try:
             return last_reports(self.cluster, self.alarms)
         except ExternalError as error:
-            log.warning("nothing is known of what runs", reason=str(error))
+            log.warning("the reports of executors cannot be read", reason=str(error))
             return []
 
     def status(self, catalog: Catalog) -> Document:
         """The executors with their last reports, the assignments, and the lag of queries."""
         alive = self.alive()
-        by_id = self.progress.look(alive)
+        by_id = self.progress.measure(alive)
         progress = {query.name: by_id[query.id] for query in catalog.running() if query.id in by_id}
         return {
             "catalog_version": catalog.version,

@@ -26,7 +26,7 @@ from dsms.coordinator.catalog.system_objects import system_sources, with_system_
 from dsms.coordinator.idempotency.redis_answers import RedisAnswers
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.replays import Replays
-from dsms.coordinator.results.result_access import ResultAccess, Surroundings
+from dsms.coordinator.results.result_access import Dependencies, ResultAccess
 from dsms.coordinator.service.cluster_facts import CoordinatorFacts
 from dsms.coordinator.service.object_documents import ObjectDocuments
 from dsms.coordinator.service.settings import CoordinatorSettings
@@ -41,11 +41,11 @@ from dsms.coordinator.statements.topics import Topics
 from dsms.coordinator.tables.table_statements import TableStatements
 from dsms.coordinator.watcher.added_partitions import AddedPartitions
 from dsms.coordinator.watcher.autoscaler import Autoscaler
-from dsms.coordinator.watcher.cluster_copies import ClusterCopies, Leader
 from dsms.coordinator.watcher.cluster_watcher import ClusterWatcher, Duty
 from dsms.coordinator.watcher.cut_over import CutOver
-from dsms.coordinator.watcher.executors import PlanWatch
+from dsms.coordinator.watcher.executors import CatalogFollowers
 from dsms.coordinator.watcher.query_progress import QueryProgress
+from dsms.coordinator.watcher.redis_documents import LeaderView, RedisDocuments
 from dsms.introspection.sample_records import OPERATORS, QUEUES
 from dsms.model.catalog import Catalog, read_catalog
 from dsms.model.limits import Limits
@@ -82,8 +82,8 @@ class Coordinator:
         self.audit = AuditLog(settings.kafka, settings.cluster, settings.alarms)
         self.registry = SchemaRegistry(lambda event: self._store.write_event(event), settings.limits)
         topics = Topics(settings.kafka, self.registry, settings.registry_url)
-        leader = Leader(settings.cluster, self._catalog, lambda: self._store.leads())
-        copies = ClusterCopies(self._cluster, leader, settings.fragments, settings.alarms)
+        leader = LeaderView(settings.cluster, self._catalog, lambda: self._store.leads())
+        copies = RedisDocuments(self._cluster, leader, settings.fragments, settings.alarms)
         self._store = CatalogStore(
             log=CatalogLog(settings.kafka, settings.cluster, settings.alarms, self._copied_catalog),
             apply_event=self.registry.apply,
@@ -103,7 +103,7 @@ class Coordinator:
         )
         self.answers = RedisAnswers(settings.redis_url, settings.cluster)
         self.results = ResultAccess(
-            Surroundings(
+            Dependencies(
                 settings.kafka,
                 self._facts.alive,
                 self._catalog,
@@ -189,7 +189,7 @@ class Coordinator:
         """The latest dead letters of a source."""
         item = object_named(self._catalog(), source)
         if not isinstance(item, Source):
-            raise UserError(f'"{item.name}" is a {kind_of(item)}; dead letters belong to sources')
+            raise UserError(f'"{item.name}" is a {kind_of(item)}; only sources have dead letters')
         return self.results.letters(item, limit)
 
     def status(self) -> Document:
@@ -228,7 +228,7 @@ class Coordinator:
             tables=self._tables,
             replays=Replays(self._settings.kafka, self._settings.cluster, self._catalog, self._settings.alarms),
             delete_topic=self._tables.delete_topic,
-            plans=PlanWatch(self._facts.alive),
+            plans=CatalogFollowers(self._facts.alive),
             limits=self._settings.limits,
             registry_hosts=self._settings.registry_hosts,
             python=self._settings.python,
@@ -239,9 +239,9 @@ class Coordinator:
 
     def _duties(self, context: StatementContext) -> tuple[Duty, ...]:
         return (
-            lambda _: self._tables.try_follow(),
+            lambda _: self._tables.try_send_heartbeats(),
             partial(clean_up_replacements, context),
-            self._facts.progress.look,
+            self._facts.progress.measure,
             self._cut_over(),
             AddedPartitions(
                 self._store, self._facts.partition_counts, self._facts.topic_ids, self._facts.log_ends.furthest

@@ -35,13 +35,13 @@ def change_catalog(statement: st.Statement, context: StatementContext) -> Statem
         if source.name.lower() not in before:
             context.facts.topics.offer_schema(source)
     if any(table.name.lower() not in before for table in change.after.tables()):
-        context.tables.follow()
+        context.tables.send_heartbeats()
     return change.answer
 
 
 def insert_stream(statement: InsertStream, context: StatementContext) -> StatementResult:
     """Creates a query that fills an empty table; from then on statements cannot write the table."""
-    with context.tables.emptied(statement.insert.table) as start:
+    with context.tables.locked_empty(statement.insert.table) as start:
         return _changed(replace(statement, start=start), context).answer
 
 
@@ -63,14 +63,16 @@ def skip_record(statement: SkipRecord, context: StatementContext) -> StatementRe
     assert isinstance(source, Source)
     try:
         if not context.plans.await_halted(held.version):
-            raise ExternalError("executors do not follow, so nothing was skipped", hint="try again", retryable=True)
+            raise ExternalError(
+                "executors did not follow the catalog in time, so nothing was skipped", hint="try again", retryable=True
+            )
         check_unread(statement, source, context.plans.positions(source.id, statement.partition))
     except DsmsError:
         context.change(lambda catalog: (released(source, catalog), None))
         raise
     context.change(lambda catalog: (skipping(statement, source, catalog), None))
     place = f"{source.topic}/{statement.partition}/{statement.offset}"
-    message = f'record {place} is a dead letter of source "{source.name}", and its partition goes on'
+    message = f'record {place} becomes a dead letter of source "{source.name}"; reading of its partition continues'
     return StatementResult("SKIP", message, name=source.name)
 
 
@@ -82,7 +84,7 @@ def drop(statement: Drop, context: StatementContext) -> StatementResult:
         def decide(catalog: Catalog) -> tuple[Catalog, StatementResult]:
             after, result = apply(statement, catalog, context.environment())
             topics = [item.topic for item in written_objects_gone(catalog, after)]
-            until_deleted.enter_context(context.facts.leaving.kept_from_others(topics))
+            until_deleted.enter_context(context.facts.leaving.reserved(topics))
             return after, result
 
         change = context.change(decide)

@@ -31,7 +31,9 @@ def _check_code(old: Object | None) -> None:
     """Raises Forbidden for an object with code in Python: callers of the object would run the new definition."""
     if isinstance(old, Function) or (isinstance(old, Aggregate) and any(part.python for part in old.parts)):
         name = old.name.removesuffix("()")
-        raise Forbidden(f'"{name}" is in Python, which administrators deploy', hint="ask one to change or drop it")
+        raise Forbidden(
+            f'"{name}" has Python code, which only administrators may change', hint="ask one to change or drop it"
+        )
 
 
 def _check_topic(principal: Principal, old: Object | None, new: Object | None) -> None:

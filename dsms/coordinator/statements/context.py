@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from dsms.coordinator.audit.audit_log import Audit, NoAudit
-from dsms.coordinator.catalog.catalog_store import CatalogStore, Change, Decide
+from dsms.coordinator.catalog.catalog_store import CatalogStore, Change, ChangeFunction
 from dsms.coordinator.statements.change_rights import check_change, check_owned, with_owners
 from dsms.coordinator.statements.control_tables import ControlStatement
 from dsms.coordinator.statements.environment import ClusterEnvironment, ClusterFacts
 from dsms.coordinator.statements.registry_hosts import RegistryHosts
 from dsms.coordinator.statements.replacements import Replacements
-from dsms.coordinator.watcher.executors import PlanWatch
+from dsms.coordinator.watcher.executors import CatalogFollowers
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
@@ -40,12 +40,12 @@ class TableRunner(Protocol):
         principal may not read or write. A SELECT fails once it is cancelled."""
         ...
 
-    def emptied(self, name: st.Name) -> AbstractContextManager[dict[int, int]]:
+    def locked_empty(self, name: st.Name) -> AbstractContextManager[dict[int, int]]:
         """The end offsets of the log of an empty table, which gets no rows inside the block. Raises UserError if the
         table has rows."""
         ...
 
-    def follow(self) -> None:
+    def send_heartbeats(self) -> None:
         """Sends heartbeats to the readers of tables, if some wait for them."""
         ...
 
@@ -78,7 +78,7 @@ class StatementContext:
     tables: TableRunner
     replays: ReplayRunner
     delete_topic: Callable[[Query | Table], None]
-    plans: PlanWatch
+    plans: CatalogFollowers
     caller: Caller
     limits: Limits = Limits()
     topic_rules: TopicRules = TopicRules()
@@ -99,7 +99,7 @@ class StatementContext:
         longer publish anything."""
         return ClusterEnvironment(self.facts, self.caller.principal, self.limits, self.topic_rules, halted=halted)
 
-    def change(self, decide: Decide[_T]) -> Change[_T]:
+    def change(self, decide: ChangeFunction[_T]) -> Change[_T]:
         """Changes the catalog on behalf of the caller. Raises Forbidden if the caller may not make the change, whatever
         statement it comes from, and UserError if the caller would own too many queries."""
 

@@ -13,9 +13,9 @@ from typing import Any, Literal, Protocol, assert_never
 import msgspec
 
 from dsms.coordinator.audit.audit_log import Audit, NoAudit
-from dsms.coordinator.audit.shown_acts import shown_acts
+from dsms.coordinator.audit.audit_rows import audit_rows
 from dsms.coordinator.catalog.lookup import Document, UnknownName, object_named
-from dsms.coordinator.watcher.executors import SignsOfLife, living_executors
+from dsms.coordinator.watcher.executors import ExecutorStatuses, living_executors
 from dsms.coordinator.watcher.object_states import States
 from dsms.introspection.document_import import imported
 from dsms.introspection.entities import Kind, Report, concerns, seen
@@ -49,7 +49,7 @@ _LISTED = 20
 MEASURED: tuple[Kind, ...] = ("operators", "queues", "synopses", "constraints")
 
 
-class Reports(SignsOfLife, Protocol):
+class Reports(ExecutorStatuses, Protocol):
     """The reports of executors, and the settings that they read; `ClusterState` keeps them in Redis."""
 
     def reports(self) -> dict[str, bytes]:
@@ -84,7 +84,7 @@ def last_reports(cluster: Reports, alarms: Alarms) -> list[Report]:
 
 
 def _nothing_to_run(sql: str) -> list[StatementResult]:
-    raise InternalError("a statement is run in nobody's name")
+    raise InternalError("a statement runs without a caller")
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class ControlTables:
         if isinstance(statement, ShowAlarms):
             return shown_alarms(self.all_alarms())
         if isinstance(statement, ShowAudit):
-            return shown_acts(self.audit.last(statement.limit))
+            return audit_rows(self.audit.last(statement.limit))
         if isinstance(statement, st.ShowExecutors):
             executors = self._executors(None)
             return StatementResult("SHOW", f"{len(executors)} found", _SHOWN, tuple(map(_row, executors)))
@@ -249,7 +249,7 @@ _SHOWN = (
     "target s",
     "state memory",
     "in redis",
-    "on disk alone",
+    "on disk only",
 )
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from dsms.coordinator.statements.leaving_topics import LeavingTopics
+from dsms.coordinator.statements.topics_being_deleted import TopicsBeingDeleted
 from dsms.coordinator.watcher.object_states import States
 from dsms.model import logical
 from dsms.model.limits import NO_LIMITS, Limits
@@ -72,7 +72,7 @@ class ClusterFacts(Protocol):
         ...
 
     @property
-    def leaving(self) -> LeavingTopics:
+    def leaving(self) -> TopicsBeingDeleted:
         """The topics of dropped objects that are still being written."""
         ...
 

@@ -31,7 +31,7 @@ from operators.core.errors import DsmsError
 log = structlog.get_logger()
 #: The seconds between two checks, how many times fewer rows other orders have to process, and for how many seconds
 #: without interruption they have to be better.
-LOOK_S, GAIN, HELD_S = 10.0, 1.5, 30.0
+CHECK_EVERY_S, GAIN, STABLE_FOR_S = 10.0, 1.5, 30.0
 #: The longest change that is begun, in seconds, estimated from the speed of the sources' instants.
 MOST_CHANGE_S = 3_600.0
 #: The least and the greatest rest, in seconds, for which a query keeps its orders after a change. The rest is at least
@@ -41,24 +41,24 @@ REST_S, MOST_REST_S = 120.0, 4 * MOST_CHANGE_S
 _NEW_PLANS: Final = 20
 
 
-class Rest(NamedTuple):
+class Cooldown(NamedTuple):
     """When a rest began, and how long it lasts."""
 
     begun: float
     seconds: float
 
-    def next(self, now: float, change_s: float) -> Rest:
+    def next(self, now: float, change_s: float) -> Cooldown:
         """The rest after a change at `now` that takes `change_s` seconds. It is at least twice as long as this one if
         this one began not long ago.
 
-        >>> Rest(0.0, 120.0).next(130.0, 5.0), Rest(0.0, 120.0).next(900.0, 300.0)
-        (Rest(begun=130.0, seconds=240.0), Rest(begun=900.0, seconds=600.0))
+        >>> Cooldown(0.0, 120.0).next(130.0, 5.0), Cooldown(0.0, 120.0).next(900.0, 300.0)
+        (Cooldown(begun=130.0, seconds=240.0), Cooldown(begun=900.0, seconds=600.0))
         """
         soon = now - self.begun < 4 * self.seconds
-        return Rest(now, min(max(REST_S, 2 * change_s, 2 * self.seconds if soon else 0.0), MOST_REST_S))
+        return Cooldown(now, min(max(REST_S, 2 * change_s, 2 * self.seconds if soon else 0.0), MOST_REST_S))
 
 
-class _Watched(NamedTuple):
+class _Reorderable(NamedTuple):
     """A query whose joins may be reordered: the query as it is in the catalog, its plan, the fingerprint of its joins,
     and for how many instants, at most, both plans would run concurrently."""
 
@@ -95,17 +95,17 @@ class OrdersByStatistics:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._context, self._statistics, self._clock = context, statistics, clock
-        self._looked_at = -LOOK_S
-        #: The queries seen so far, by id: a `_Watched`, or the query itself if its orders cannot change.
-        self._known: dict[str, _Watched | Query] = {}
+        self._looked_at = -CHECK_EVERY_S
+        #: The queries seen so far, by id: a `_Reorderable`, or the query itself if its orders cannot change.
+        self._known: dict[str, _Reorderable | Query] = {}
         #: The times since when other orders have been better, by group, and the rests, by joins.
         self._since: dict[_Group, float] = {}
-        self._rests: dict[str, Rest] = {}
+        self._rests: dict[str, Cooldown] = {}
 
     def turn(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Lets next plans that are ready take over, gives up failed ones, and looks for better orders."""
         self._follow(alive)
-        if self._clock() - self._looked_at >= LOOK_S:
+        if self._clock() - self._looked_at >= CHECK_EVERY_S:
             self._looked_at = self._clock()
             self._look(self._context.store.catalog)
 
@@ -119,7 +119,9 @@ class OrdersByStatistics:
         failed = {id: lane.next_orders for id, lane in lanes.items() if lane.next_plan == "failed"}
         for query in kept(catalog, failed):
             reason = lanes[query.id].next_error
-            log.warning("a plan in another order failed; the query keeps its own", query=query.name, reason=reason)
+            log.warning(
+                "a plan with another join order failed; the query keeps its order", query=query.name, reason=reason
+            )
         for decide in (partial(arrived, ready=ready), partial(kept, failed=failed)):
             self._change(catalog, decide)
 
@@ -130,9 +132,9 @@ class OrdersByStatistics:
         self._rests = {joins: rest for joins, rest in self._rests.items() if now - rest.begun < 8 * MOST_REST_S}
         for group, found in better.items():
             orders = {query.id: found.orders for query in found.queries}
-            if now - self._since[group] >= HELD_S and self._change(catalog, partial(_ordered, orders)):
+            if now - self._since[group] >= STABLE_FOR_S and self._change(catalog, partial(_ordered, orders)):
                 log.info("joins change to another order", queries=[query.name for query in found.queries])
-                self._rests[group[0]] = self._rests.get(group[0], Rest(-math.inf, 0.0)).next(now, found.seconds)
+                self._rests[group[0]] = self._rests.get(group[0], Cooldown(-math.inf, 0.0)).next(now, found.seconds)
 
     def _is_due(self, group: _Group, found: _Better, now: float) -> bool:
         rest = self._rests.get(group[0])
@@ -140,8 +142,8 @@ class OrdersByStatistics:
 
     def _better(self, catalog: Catalog) -> Iterator[tuple[_Group, _Better]]:
         """The better orders by group, from the statistics of one of its queries: the others have the same operators."""
-        statistics, groups = self._statistics(), dict[_Group, list[_Watched]]()
-        for watched in self._all_watched(catalog):
+        statistics, groups = self._statistics(), dict[_Group, list[_Reorderable]]()
+        for watched in self._all_reorderable(catalog):
             groups.setdefault(watched.group, []).append(watched)
         for group, members in groups.items():
             choice = _choice(members[0], statistics)
@@ -150,14 +152,14 @@ class OrdersByStatistics:
                 queries = tuple(member.query for member in members)
                 yield group, _Better(queries, choice.orders, longest / statistics.speed)
 
-    def _all_watched(self, catalog: Catalog) -> Iterator[_Watched]:
+    def _all_reorderable(self, catalog: Catalog) -> Iterator[_Reorderable]:
         """The queries whose orders may be chosen. New queries are planned a few at a time."""
         asked = [query for query in catalog.running() if _by_statistics(query)]
         present = {query.id: query for query in asked}
         self._known = {id: known for id, known in self._known.items() if present.get(id) is _query(known)}
         for query in itertools.islice((query for query in asked if query.id not in self._known), _NEW_PLANS):
-            self._known[query.id] = _watched(query, catalog)
-        yield from (known for known in self._known.values() if isinstance(known, _Watched))
+            self._known[query.id] = _reorderable(query, catalog)
+        yield from (known for known in self._known.values() if isinstance(known, _Reorderable))
 
     def _change(self, catalog: Catalog, decide: Callable[[Catalog], Iterator[Query]]) -> bool:
         """Makes a change, if there is one to make and no statement is being decided. Returns whether it was made."""
@@ -174,21 +176,21 @@ def _changing(alive: Mapping[str, ExecutorStatus], version: int) -> Iterator[tup
             yield from ((id, lane) for id, lane in status.lanes.items() if lane.next_plan)
 
 
-def _query(known: _Watched | Query) -> Query:
-    return known.query if isinstance(known, _Watched) else known
+def _query(known: _Reorderable | Query) -> Query:
+    return known.query if isinstance(known, _Reorderable) else known
 
 
-def _watched(query: Query, catalog: Catalog) -> _Watched | Query:
+def _reorderable(query: Query, catalog: Catalog) -> _Reorderable | Query:
     """The query as watched; the query itself if its orders cannot change. The duration is estimated for the reverse
     order: none of its joins runs already, so no other change takes longer."""
     plan = planned(query, catalog)
     trees = join_trees(plan.usual)
     orders = query.join_orders or tuple(tuple(range(len(tree.leaves))) for tree in trees)
     instants = time_to_enter(plan, tuple(order[::-1] for order in orders)) if trees else None
-    return query if instants is None else _Watched(query, plan, fingerprint(tuple(trees)), instants)
+    return query if instants is None else _Reorderable(query, plan, fingerprint(tuple(trees)), instants)
 
 
-def _choice(watched: _Watched, statistics: Statistics) -> Choice | None:
+def _choice(watched: _Reorderable, statistics: Statistics) -> Choice | None:
     """The cheapest orders; None if they cannot be estimated."""
     try:
         return cheapest_orders(watched.plan, statistics)
@@ -198,7 +200,7 @@ def _choice(watched: _Watched, statistics: Statistics) -> Choice | None:
 
 
 def _by_statistics(query: Query) -> bool:
-    free = query.orders_by_statistics and query.next_join_orders is None and not query.still
+    free = query.orders_by_statistics and query.next_join_orders is None and not query.stopped
     return free and query.periodic is None and fixed_because(query) is None
 
 

@@ -60,7 +60,7 @@ def _replaced_or_resumed(statement: Replacing, context: StatementContext) -> Sta
     try:
         return _replaced(statement, context, claim)
     except BaseException:
-        _go_on(context, claim)
+        _resume(context, claim)
         raise
     finally:
         claim.release()
@@ -73,7 +73,7 @@ def _replaced(statement: Replacing, context: StatementContext, claim: Claim) -> 
         leaving = claim.of(change.after) if isinstance(statement, st.AlterQuery) else []
         fragments = {name for query in leaving for name in query.fragments}
         if not context.plans.await_halted(change.after.version, fragments):
-            raise ExternalError("the executors do not halt the query in time", hint="try again")
+            raise ExternalError("the executors did not halt the query in time", hint="try again")
         change = context.change(decide)
     return change.answer
 
@@ -100,11 +100,11 @@ def _check_still_there(statement: Replacing, targets: list[Query], claim: Claim)
     """Raises UserError if the query was dropped meanwhile. A new object under its name is another one: it was not
     halted."""
     if not targets or targets[0].id not in claim.ids:
-        hint = "nothing was replaced; create it, if it is to be there again"
+        hint = "nothing was replaced; create it again if you need it"
         raise UserError(f'"{statement.name.text}" was dropped while it was being replaced', hint=hint)
 
 
-def _go_on(context: StatementContext, claim: Claim) -> None:
+def _resume(context: StatementContext, claim: Claim) -> None:
     """Resumes the halted queries of a failed replacement unchanged. If that cannot be written now, the watcher does it
     later."""
     if not claim.ids:
@@ -112,7 +112,7 @@ def _go_on(context: StatementContext, claim: Claim) -> None:
     try:
         context.store.change(partial(_without_halts, claim))
     except DsmsError as error:
-        log.warning("halted queries will go on later", reason=str(error))
+        log.warning("halted queries will be resumed later", reason=str(error))
 
 
 def _without_halts(claim: Claim, catalog: Catalog) -> tuple[Catalog, None]:

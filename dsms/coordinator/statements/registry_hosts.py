@@ -19,7 +19,7 @@ class RegistryHosts:
     (None, None)
     >>> hosts.check("http://metadata.internal", "writer")
     Traceback (most recent call last):
-    dsms.model.principal.Forbidden: REGISTRY may not name "metadata.internal:80"; have: registry:8081, *.example.org
+    dsms.model.principal.Forbidden: REGISTRY may not name "metadata.internal:80"; allowed: registry:8081, *.example.org
     """
 
     patterns: tuple[str, ...] | None = None
@@ -35,7 +35,7 @@ class RegistryHosts:
             return
         host, port = place_of(url)
         if not any(_matches(pattern, host, port) for pattern in self.patterns):
-            hint = f"have: {', '.join(self.patterns)}"
+            hint = f"allowed: {', '.join(self.patterns)}"
             raise Forbidden(f'REGISTRY may not name "{host}:{port}"', hint=hint)
 
 

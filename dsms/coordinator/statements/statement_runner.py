@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dsms.coordinator.audit.audit_log import noted
+from dsms.coordinator.audit.audit_log import audited
 from dsms.coordinator.catalog.system_objects import refuse_reserved
 from dsms.coordinator.statements.catalog_changes import (
     change_catalog,
@@ -24,7 +24,7 @@ from dsms.model.principal import Caller, Forbidden, Principal
 from dsms.model.roles import Role, allows
 from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import named_registries, named_secrets
-from dsms.registration.continuous import as_meant
+from dsms.registration.continuous import resolved_statement
 from dsms.registration.kinds.drop import Drop
 from dsms.registration.kinds.insert_stream import InsertStream
 from dsms.registration.kinds.pause import SetPaused
@@ -32,7 +32,7 @@ from dsms.registration.kinds.replay import Replay
 from dsms.registration.kinds.skip_record import SkipRecord
 from dsms.registration.statement_kind import StatementKind
 from dsms.registration.statements import STATEMENTS, kind_of_statement, parse
-from dsms.sql.parser.understood import understood
+from dsms.sql.parser.sqlglot_errors import readable_sqlglot_errors
 
 #: Runs one statement and returns its result. If it raises, it has done nothing, or everything that is to be kept.
 Run = Callable[[Any, StatementContext], StatementResult]
@@ -73,21 +73,21 @@ class StatementRunner:
         stay in effect. If one needs a higher role, none is run. When `cancelled` is set, nobody waits for the results
         any more, and a SELECT fails."""
         statements, catalog = parse(sql, self._context.limits), self._context.store.catalog
-        with understood():
-            check_roles((as_meant(statement, catalog) for statement in statements), caller.principal.role)
+        with readable_sqlglot_errors():
+            check_roles((resolved_statement(statement, catalog) for statement in statements), caller.principal.role)
         context = self._context.by(caller, cancelled)
         return [_run(statement, context) for statement in statements]
 
 
 def _run(statement: st.Statement, context: StatementContext) -> StatementResult:
     changes = not kind_of_statement(statement).reads_only
-    with noted(context.audit, context.caller, str(getattr(statement, "sql", "")), changes=changes):
+    with audited(context.audit, context.caller, str(getattr(statement, "sql", "")), changes=changes):
         return _carried_out(statement, context)
 
 
 def _carried_out(statement: st.Statement, context: StatementContext) -> StatementResult:
-    with understood():
-        statement, principal = as_meant(statement, context.store.catalog), context.caller.principal
+    with readable_sqlglot_errors():
+        statement, principal = resolved_statement(statement, context.store.catalog), context.caller.principal
         check_roles([statement], principal.role)  # its meaning may have changed since the script began
         check_named(statement, principal)
         check_code(statement, context)
@@ -113,7 +113,7 @@ def check_code(statement: st.Statement, context: StatementContext) -> None:
         hint = (
             "an administrator allows it by starting the coordinator with --python (DSMS_PYTHON=true; dsms up --python)"
         )
-        raise Forbidden("this coordinator takes no functions and aggregates in Python", hint=hint)
+        raise Forbidden("this coordinator accepts no functions or aggregates in Python", hint=hint)
 
 
 def check_named(statement: st.Statement, principal: Principal) -> None:

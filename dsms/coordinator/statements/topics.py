@@ -44,7 +44,8 @@ class Topics:
         existing = partitions_of(self._admin, topic)
         if not existing and partitions is None:
             raise UserError(
-                f'topic "{topic}" does not exist', hint=f"create it, or say FROM {topic} PARTITIONS 4 to have it made"
+                f'topic "{topic}" does not exist',
+                hint=f"create it, or write FROM {topic} PARTITIONS 4 to have it created",
             )
         if not existing:
             ensure_topic(self._admin, topic, partitions or 1, SOURCE)
@@ -61,12 +62,12 @@ class Topics:
         try:
             problem = too_short(retention_of(self._admin, topic))
         except ExternalError as error:
-            return (f'whether topic "{topic}" keeps its records long enough is not known: {error}',)
+            return (f'cannot check whether topic "{topic}" keeps its records long enough: {error}',)
         if problem is None:
             return ()
         return (
-            f'topic "{topic}" is kept too short: {problem}, so records with older instants vanish before they are '
-            f"read, and state that is lost cannot be rebuilt from them; {REMEDY}",
+            f'the retention of topic "{topic}" is too short: {problem}, so records with older instants may be '
+            f"deleted before they are read, and lost state cannot be rebuilt from them; {REMEDY}",
         )
 
     def topic_id(self, topic: str) -> str | None:
@@ -81,7 +82,7 @@ class Topics:
         starts = earliest(self._admin, [(query.topic, partition) for partition in existing])
         if any(ends[partition] > starts[partition] for partition in ends):
             raise UserError(
-                f'topic "{query.topic}" holds records already',
+                f'topic "{query.topic}" already has records',
                 hint="choose another one: CREATE … WITH (topic = 'name') AS …",
             )
         if existing:

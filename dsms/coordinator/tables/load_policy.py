@@ -23,7 +23,8 @@ class LoadPolicy:
         if isinstance(load, LoadDatabase):
             if not self.databases:
                 raise UserError(
-                    "the coordinator may not connect to databases", hint="start it with --load-databases to allow it"
+                    "the coordinator may not connect to databases",
+                    hint="start the coordinator with --load-databases to allow it",
                 )
             check_no_secret(load.url, "the url of a database")
             return load
@@ -31,7 +32,7 @@ class LoadPolicy:
 
     def _inside(self, name: str) -> Path:
         if self.directory is None:
-            hint = "send one from your machine with dsms load TABLE FILE, or start it with --load-dir"
+            hint = "send a file from your machine with dsms load TABLE FILE, or start the coordinator with --load-dir"
             raise UserError("the coordinator may not read files of its machine", hint=hint)
         path = (self.directory / name).resolve()
         if not path.is_relative_to(self.directory.resolve()):

@@ -26,7 +26,7 @@ class Reads:
             self._changed.notify_all()
 
     @contextmanager
-    def none(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         """Waits until no read is under way. No read may begin before the block ends."""
         with self._changed:
             self._changed.wait_for(lambda: self._count == 0)

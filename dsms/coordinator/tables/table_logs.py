@@ -27,7 +27,7 @@ from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER, trans
 from connectors.kafka.pieces import pieces, settled
 from connectors.kafka.record_columns import Headers, Records
 from dsms.coordinator.results.relations import Message, decoded_rows
-from dsms.coordinator.watcher.cluster_copies import Leader
+from dsms.coordinator.watcher.redis_documents import LeaderView
 from dsms.model.objects import Table
 from dsms.tables.effect import Effect
 from dsms.tables.select_budget import Budget
@@ -54,7 +54,7 @@ class ClusterTables:
     use it."""
 
     def __init__(
-        self, kafka: KafkaSettings, leader: Leader, alarms: Alarms, clock: Callable[[], int] = wall_clock_ms
+        self, kafka: KafkaSettings, leader: LeaderView, alarms: Alarms, clock: Callable[[], int] = wall_clock_ms
     ) -> None:
         self._kafka, self._clock, self._alarms, self._leads = kafka, clock, alarms, leader.leads
         self._admin = kafka.admin()
@@ -76,20 +76,20 @@ class ClusterTables:
                 count += effect.count
                 for records in _records(table, effect, instant, self._mark):
                     writer.write(records)
-            self._promise(writer, all_tables, instant + 1)
+            self._write_heartbeats(writer, all_tables, instant + 1)
             self._commit(writer, all_tables, instant + 1)
         except BaseException as error:
             self._give_up(error)
             raise
         return count, instant
 
-    def promise(self, tables: Iterable[Table]) -> None:
+    def send_heartbeats(self, tables: Iterable[Table]) -> None:
         """Sends heartbeats with the current instant to the readers of the tables."""
         all_tables = list(tables)
         instant = self._instant(all_tables)
         writer = self._begin()
         try:
-            self._promise(writer, all_tables, instant)
+            self._write_heartbeats(writer, all_tables, instant)
             self._commit(writer, all_tables, instant)
         except BaseException as error:
             self._give_up(error)
@@ -97,11 +97,11 @@ class ClusterTables:
 
     def content(self, table: Table) -> TableContent:
         """The current content of a table."""
-        return TableContent(table, self._sound(table))
+        return TableContent(table, self._valid_fold(table))
 
     def rows_at(self, table: Table, at: int | None, budget: Budget) -> pa.Table:
         """The rows at an instant, or the current rows if it is None. The budget limits the work."""
-        fold = self._sound(table)
+        fold = self._valid_fold(table)
         if at is not None and at < fold.last:
             fold = self._fold(table, fold.bad, at)
             for piece in pieces(self._kafka, settled(self._admin, table.topic, table.source.start)):
@@ -110,13 +110,13 @@ class ClusterTables:
         budget.check_relation(table.name, fold.bytes)
         return decoded_rows(list(fold.values()), table.schema).table
 
-    def _sound(self, table: Table) -> Fold:
+    def _valid_fold(self, table: Table) -> Fold:
         """The current content of a table. Invalid values, which others have written, may have replaced valid rows: then
         the log is folded again without those values."""
         fold = self._read(table)
         if bad := decoded_rows(list(fold.values()), table.schema).bad:
             self._folded[table.id] = _FoldedLog(self._fold(table, fold.bad | bad), dict(table.source.start))
-            return self._sound(table)
+            return self._valid_fold(table)
         return fold
 
     def _fold(self, table: Table, bad: frozenset[bytes] = frozenset(), at: int = FOREVER) -> Fold:
@@ -142,7 +142,7 @@ class ClusterTables:
         self._read(table)
         return dict(self._folded[table.id].next)
 
-    def unopened(self, tables: Iterable[Table]) -> list[Table]:
+    def without_heartbeat(self, tables: Iterable[Table]) -> list[Table]:
         """The tables whose readers have not received a heartbeat yet."""
         return [table for table in tables if self._read(table).frontier == BEGINNING]
 
@@ -187,7 +187,7 @@ class ClusterTables:
         if not self._leads():
             raise Fenced("a newer coordinator has taken over")
 
-    def _promise(self, writer: TransactionalWriter, tables: Iterable[Table], instant: int) -> None:
+    def _write_heartbeats(self, writer: TransactionalWriter, tables: Iterable[Table], instant: int) -> None:
         for table in tables:
             count = table.source.partitions
             headers: list[Headers] = [[(HEARTBEAT_HEADER, str(instant).encode()), *self._mark]] * count
@@ -198,7 +198,8 @@ class ClusterTables:
         writer.commit()
         if writer.in_doubt and any(self._read(table).frontier < promised for table in tables):
             raise ExternalError(
-                "a commit whose answer was lost is not in the log of a table", hint="look, and try again"
+                "the outcome of a commit was lost, and the log of a table does not have it",
+                hint="check the table, and try again",
             )
 
     def _give_up(self, error: BaseException) -> None:

@@ -19,7 +19,7 @@ from dsms.coordinator.results.relations import Relations
 from dsms.coordinator.tables.load_policy import LoadPolicy
 from dsms.coordinator.tables.reads import Reads
 from dsms.coordinator.tables.table_logs import ClusterTables
-from dsms.coordinator.watcher.cluster_copies import Leader
+from dsms.coordinator.watcher.redis_documents import LeaderView
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
@@ -58,7 +58,7 @@ class TableStatements:
     def __init__(
         self,
         kafka: KafkaSettings,
-        leader: Leader,
+        leader: LeaderView,
         loads: LoadPolicy,
         limits: Limits,
         alarms: Alarms,
@@ -69,9 +69,9 @@ class TableStatements:
         self._admin, self._cluster = kafka.admin(), leader.cluster
         self._running, self._reads = threading.Lock(), Reads()
         self._selects, self._writes = SelectPool(limits, limits.selects, _NICENESS), SelectPool(limits, 1)
-        self._pace = _Pace()
+        self._pace = _HeartbeatPace()
         self._version = -1
-        self._read_beside: set[Partition] = set()
+        self._joined_partitions: set[Partition] = set()
 
     def run(
         self, statement: st.Select | Write | Load, principal: Principal, cancelled: threading.Event
@@ -112,7 +112,7 @@ class TableStatements:
     def delete_topic(self, dropped: Query | Table) -> None:
         """Deletes the result topic of a dropped query or the log of a dropped table, after the statements that still
         read it."""
-        with self._running, self._reads.none():
+        with self._running, self._reads.paused():
             delete_topic(self._admin, dropped.topic)
             if isinstance(dropped, Query) and (dropped.shares or dropped.divided):
                 self._delete_links(dropped)
@@ -127,7 +127,7 @@ class TableStatements:
                 delete_topic(self._admin, topic)
 
     @contextmanager
-    def emptied(self, name: st.Name) -> Iterator[dict[int, int]]:
+    def locked_empty(self, name: st.Name) -> Iterator[dict[int, int]]:
         """The end offsets of the log of an empty table, which gets no rows inside the block. Raises UserError if the
         table has rows."""
         with self._running:
@@ -135,31 +135,31 @@ class TableStatements:
             check_empty(table, self._tables.content(table).rows().num_rows)
             yield self._tables.ends(table)
 
-    def follow(self) -> None:
+    def send_heartbeats(self) -> None:
         """Sends heartbeats to the readers of tables, if some wait for them."""
         with self._running:
-            self._follow(self._catalog())
+            self._send_heartbeats(self._catalog())
 
-    def try_follow(self) -> None:
-        """Like `follow`, but does nothing while a statement runs: it sends heartbeats itself."""
+    def try_send_heartbeats(self) -> None:
+        """Like `send_heartbeats`, but does nothing while a statement runs: it sends heartbeats itself."""
         if self._running.acquire(blocking=False):
             try:
-                self._follow(self._catalog())
+                self._send_heartbeats(self._catalog())
             finally:
                 self._running.release()
 
-    def _follow(self, catalog: Catalog) -> None:
+    def _send_heartbeats(self, catalog: Catalog) -> None:
         """Sends heartbeats if they are due. Readers of a table and a stream need them as long as the stream advances;
         readers of tables alone need one, until the table is written for the first time."""
         tables = catalog.written_tables()
         if catalog.version != self._version:
-            self._read_beside = set(_partitions_beside_tables(catalog))
-            waiting = bool(self._read_beside or self._tables.unopened(tables))
-            self._pace, self._version = _Pace(), catalog.version
+            self._joined_partitions = set(_partitions_joined_with_tables(catalog))
+            waiting = bool(self._joined_partitions or self._tables.without_heartbeat(tables))
+            self._pace, self._version = _HeartbeatPace(), catalog.version
         else:
-            waiting = bool(self._read_beside)
-        if tables and waiting and self._pace.due(latest(self._admin, self._read_beside)):
-            self._tables.promise(tables)
+            waiting = bool(self._joined_partitions)
+        if tables and waiting and self._pace.due(latest(self._admin, self._joined_partitions)):
+            self._tables.send_heartbeats(tables)
 
     def _write(self, statement: Write, table: Table, catalog: Catalog, principal: Principal) -> StatementResult:
         content = self._tables.content(table)
@@ -219,11 +219,11 @@ class TableStatements:
         return _Snapshot(question, instant, tables | results, catalog)
 
     def _load(self, table: Table, batches: Iterator[pa.Table], catalog: Catalog) -> StatementResult:
-        effects = insertions(table, batches, catalog, self._of_given, self._tables.content(table))
+        effects = insertions(table, batches, catalog, self._rows_over_given_relations, self._tables.content(table))
         count, instant = self._tables.write(table, catalog.written_tables(), effects)
         return StatementResult("LOAD", counted(count, instant), name=table.name)
 
-    def _of_given(self, question: Question) -> pa.Table:
+    def _rows_over_given_relations(self, question: Question) -> pa.Table:
         """The rows of a question over the relations that it comes with."""
         with self._writes.admitted() as budget:
             return self._writes.rows(Asked(question.sql, dict(question.given)), budget)
@@ -257,7 +257,7 @@ def _readable(names: Iterable[str], principal: Principal) -> list[str]:
     return checked
 
 
-def _partitions_beside_tables(catalog: Catalog) -> Iterator[Partition]:
+def _partitions_joined_with_tables(catalog: Catalog) -> Iterator[Partition]:
     """The topic partitions that some query reads together with a table."""
     tables = {table.source.id for table in catalog.tables()}
     streams = {source.id: source for source in catalog.sources()}
@@ -267,7 +267,7 @@ def _partitions_beside_tables(catalog: Catalog) -> Iterator[Partition]:
             yield from ((source.topic, partition) for source in read_streams for partition in range(source.partitions))
 
 
-class _Pace:
+class _HeartbeatPace:
     """Decides when to send heartbeats: at once when the logs that are read together with tables have grown, else after
     pauses that double, up to a minute."""
 

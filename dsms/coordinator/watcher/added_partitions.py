@@ -17,7 +17,7 @@ import structlog
 
 from dsms.coordinator.catalog.catalog_store import CatalogStore
 from dsms.coordinator.catalog.system_objects import is_system
-from dsms.coordinator.watcher.executors import have_come_to
+from dsms.coordinator.watcher.executors import follow_version
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
 from dsms.registration.added_partitions import grown, held, with_partitions, with_source
@@ -77,14 +77,16 @@ class AddedPartitions:
     def _take_in(self, source: Source, alive: Mapping[str, ExecutorStatus]) -> None:
         readers = {query.id for query in self._store.catalog.running() if source.id in query.reads}
         reported = {query for status in alive.values() for query in status.lanes}
-        followed = source.held is not None and have_come_to(source.held, alive.values(), starting=True)
+        followed = source.held is not None and follow_version(source.held, alive.values(), starting=True)
         if followed and readers <= reported:
             count = self._counts().get(source.topic, 0)
             instant = passed(source.id, alive, self._published(readers))
             self._change(source, partial(_joined, count=max(count, source.partitions), instant=instant))
             self._since.pop(source.id, None)
         elif self._clock() - self._since.setdefault(source.id, self._clock()) > _HOLD_S:
-            log.warning("executors do not follow; added partitions are taken in later", source=source.name)
+            log.warning(
+                "executors do not follow the catalog; added partitions will be adopted later", source=source.name
+            )
             self._not_before[source.id] = self._clock() + _AGAIN_S
             self._since.pop(source.id, None)
             self._change(source, _released)

@@ -82,7 +82,7 @@ def load_of(
     progress is unknown, as its executor is starting, is not caught up. If a query may be assigned to more fragments,
     one fragment is added, so that there is an executor for it."""
     failed = {id for status in alive.values() for id, lane in status.lanes.items() if lane.error is not None}
-    running = [query for query in catalog.running() if not query.still and query.id not in failed]
+    running = [query for query in catalog.running() if not query.stopped and query.id not in failed]
     fragments = {fragment for query in running for fragment in query.fragments}
     wider = any(query.fragments_by_load and query.partitions > len(query.fragments) for query in running)
     known = [progress[query.id] for query in running if query.id in progress]
@@ -93,6 +93,6 @@ def load_of(
         sum(status.state != STARTING for status in alive.values()),
         len(fragments) + wider,
         "behind" if any(one.falls_behind for one in known) else pace,
-        sum(max(one.rate - one.closing, 0.0) for one in known),
+        sum(max(one.rate - one.catch_up_rate, 0.0) for one in known),
         frozenset(query.id for query in running),
     )

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from dsms.coordinator.catalog.catalog_store import CatalogStore
-from dsms.coordinator.watcher.cluster_copies import ClusterCopies
+from dsms.coordinator.watcher.redis_documents import RedisDocuments
 from dsms.scheduler.leases import ExecutorStatus
 from operators.core.errors import DsmsError, ExternalError
 
@@ -18,33 +18,33 @@ Duty = Callable[[Mapping[str, ExecutorStatus]], object]
 class ClusterWatcher:
     """Repeats turns. The problems of the last turn are one immutable value, which readers take without a lock."""
 
-    def __init__(self, store: CatalogStore, copies: ClusterCopies, duties: Sequence[Duty]) -> None:
+    def __init__(self, store: CatalogStore, copies: RedisDocuments, duties: Sequence[Duty]) -> None:
         self._store, self._copies, self._duties = store, copies, tuple(duties)
-        self._troubles: Mapping[str, str] = {}
+        self._problems: Mapping[str, str] = {}
 
     def readiness(self) -> dict[str, str]:
         """The reasons why the coordinator is not ready, by the service at fault; empty if it is ready."""
-        return dict(self._troubles)
+        return dict(self._problems)
 
     def turn(self) -> None:
         """Restores the copies, settles a write in doubt and runs all duties once."""
         if self._store.replaced:
-            self._troubles = {"leader": "a newer coordinator has taken over"}
+            self._problems = {"leader": "a newer coordinator has taken over"}
             return
-        troubles: dict[str, str] = {}
+        problems: dict[str, str] = {}
         alive: Mapping[str, ExecutorStatus] = {}
         try:
             alive = self._copies.restore()
         except ExternalError as error:
-            troubles["redis"] = str(error)
+            problems["redis"] = str(error)
         try:
             self._store.check()
             self._store.try_settle()
             for duty in self._duties:
                 duty(alive)
         except DsmsError as error:
-            troubles["kafka"] = str(error)
-        self._troubles = troubles
+            problems["kafka"] = str(error)
+        self._problems = problems
 
     def watch(self, stopping: threading.Event, when_replaced: Callable[[], None] = lambda: None) -> None:
         """Repeats turns until `stopping` is set. Calls `when_replaced` after each turn in which a newer coordinator has

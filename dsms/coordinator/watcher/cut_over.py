@@ -55,10 +55,10 @@ class CutOver:
             for internal in self.logs:
                 if (records := internal.missing_cut_over()) is not None:
                     self._write(records)
-                    log.info("from here on records count only if they name their writer", topic=internal.topic)
+                    log.info("from here on only records that name their writer are valid", topic=internal.topic)
             self._done = True
         except DsmsError as error:
-            log.warning("the cut-over is tried again", reason=str(error))
+            log.warning("the cut-over failed and will be tried again", reason=str(error))
 
     def _write(self, records: Records) -> None:
         writer = EpochWriter(self.kafka, transactional_id(self.cluster, "cut-over"))

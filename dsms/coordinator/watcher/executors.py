@@ -16,7 +16,7 @@ from operators.core.errors import ExternalError
 _POLL_S = 0.1
 
 
-class SignsOfLife(Protocol):
+class ExecutorStatuses(Protocol):
     """Stores the reports by which executors show that they are alive; `ClusterState` does so in Redis."""
 
     def executors(self) -> dict[str, bytes]:
@@ -24,17 +24,17 @@ class SignsOfLife(Protocol):
         ...
 
 
-def living_executors(cluster: SignsOfLife, alarms: Alarms) -> dict[str, ExecutorStatus]:
+def living_executors(cluster: ExecutorStatuses, alarms: Alarms) -> dict[str, ExecutorStatus]:
     """The last reports of the living executors, by name. A query that several fragments run appears as one query."""
     return with_whole_queries(read_statuses(cluster.executors(), alarms))
 
 
-def have_come_to(version: int, executors: Iterable[ExecutorStatus], *, starting: bool = False) -> bool:
+def follow_version(version: int, executors: Iterable[ExecutorStatus], *, starting: bool = False) -> bool:
     """Whether every running executor follows a version of the catalog or a later one; with `starting`, also every
     executor that has fragments but does not run them yet.
 
     >>> behind = ExecutorStatus("recovering", plan_version=3, fragments={"0": "recovering"})
-    >>> have_come_to(4, [behind]), have_come_to(4, [behind], starting=True)
+    >>> follow_version(4, [behind]), follow_version(4, [behind], starting=True)
     (True, False)
     """
     counted = [status for status in executors if status.state == RUNNING or (starting and status.fragments)]
@@ -42,7 +42,7 @@ def have_come_to(version: int, executors: Iterable[ExecutorStatus], *, starting:
 
 
 @dataclass(frozen=True)
-class PlanWatch:
+class CatalogFollowers:
     """Waits until executors follow a version of the catalog: at most `stop_s` for queries that are paused or dropped,
     at most `halt_s` for queries that are to be replaced."""
 
@@ -69,17 +69,17 @@ class PlanWatch:
         self, version: int, seconds: float, *, starting: bool = False, fragments: Collection[str] = ()
     ) -> bool:
         deadline, waiting = time.monotonic() + seconds, threading.Event()
-        while not (reached := self._have_come_to(version, fragments, starting=starting)):
+        while not (reached := self._follow_version(version, fragments, starting=starting)):
             if time.monotonic() >= deadline:
                 break
             waiting.wait(_POLL_S)
         return reached
 
-    def _have_come_to(self, version: int, fragments: Collection[str], *, starting: bool) -> bool:
+    def _follow_version(self, version: int, fragments: Collection[str], *, starting: bool) -> bool:
         """Whether the executors follow the version now; False while Redis is unavailable, as nothing is known then."""
         try:
             executors = self.executors().values()
         except ExternalError:
             return False
         running = {name for status in executors for name, state in status.fragments.items() if state == RUNNING}
-        return have_come_to(version, executors, starting=starting) and running >= set(fragments)
+        return follow_version(version, executors, starting=starting) and running >= set(fragments)

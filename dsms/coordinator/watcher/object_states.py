@@ -19,8 +19,8 @@ Executors = Mapping[str, ExecutorStatus]
 
 @dataclass(frozen=True)
 class States:
-    """The states of the objects of one listing. `look`, `topics` and `topic_ids` are called at most once each, for the
-    first object that depends on them.
+    """The states of the objects of one listing. `read_executors`, `topics` and `topic_ids` are called at most once
+    each, for the first object that depends on them.
 
     >>> from dsms.scheduler.leases import LaneStatus
     >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
@@ -29,7 +29,7 @@ class States:
     ('running', 9)
     """
 
-    look: Callable[[], Executors]
+    read_executors: Callable[[], Executors]
     #: How far the queries have read, by id.
     progress: Mapping[str, Progress]
     #: Returns the number of partitions of each topic; empty: the numbers are not checked.
@@ -68,19 +68,19 @@ class States:
             yield f"{letters} dead letters"
         yield from (status.waits[source.name] for status in self._executors().values() if source.name in status.waits)
         for partition, instant in source.joined.items():
-            since = "" if instant == BEGINNING else f" and counts from instant {instant}"
+            since = "" if instant == BEGINNING else f" and its frontier starts at instant {instant}"
             yield f"partition {partition} was added{since}"
         if source.topic_id is not None and self._ids.get(source.topic, source.topic_id) != source.topic_id:
-            yield f'topic "{source.topic}" was deleted and made anew: drop the source, and register it again'
+            yield f'topic "{source.topic}" was deleted and re-created: drop the source, and create it again'
         count = self._partitions.get(source.topic, 0) if self._partitions else source.partitions
         if count > source.partitions:
             added = count - source.partitions
-            yield f"{added} of {count} partitions are not read yet: they were added, and will be taken in"
+            yield f"{added} of {count} partitions were added and are not read yet"
         elif count < source.partitions:
-            yield f'topic "{source.topic}" has {count} partitions of {source.partitions}'
+            yield f'topic "{source.topic}" has only {count} of {source.partitions} partitions'
 
     def _of_query(self, query: Query) -> str:
-        if query.still:
+        if query.stopped:
             return "paused" if query.paused else "halted"
         status = next((status for status in self._executors().values() if query.id in status.lanes), None)
         if status is None:
@@ -111,6 +111,6 @@ class States:
     @cached_property
     def _seen(self) -> Executors | ExternalError:
         try:
-            return self.look()
+            return self.read_executors()
         except ExternalError as error:
             return error

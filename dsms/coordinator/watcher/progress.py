@@ -29,7 +29,7 @@ class Progress:
     read: int
     unread: int
     rate: float = 0.0
-    closing: float = 0.0
+    catch_up_rate: float = 0.0
     behind: bool = False
 
     @property
@@ -40,7 +40,7 @@ class Progress:
     @property
     def seconds_left(self) -> float | None:
         """The seconds until all is read at the current rate; None if the unread records do not decrease."""
-        return round(self.unread / self.closing, 1) if self.closing > 0 else None
+        return round(self.unread / self.catch_up_rate, 1) if self.catch_up_rate > 0 else None
 
     @property
     def falls_behind(self) -> bool:
@@ -49,7 +49,7 @@ class Progress:
         >>> Progress(900, 500, 50.0, -10.0, behind=True).falls_behind, Progress(900, 500, 50.0, 5.0, True).falls_behind
         (True, False)
         """
-        return self.behind and self.rate > 0 and self.closing <= 0
+        return self.behind and self.rate > 0 and self.catch_up_rate <= 0
 
     @property
     def text(self) -> str:
@@ -74,7 +74,7 @@ class ReadingRates:
 
     _seen: dict[str, deque[tuple[float, int, int]]] = field(default_factory=dict)
 
-    def seen(
+    def update(
         self, now: float, executors: Mapping[str, ExecutorStatus], ends: Ends, starts: Ends
     ) -> dict[str, Progress]:
         """Adds the counts at a time, in seconds, and returns the progress of each query by id."""
@@ -102,7 +102,7 @@ def _counts(offsets: Mapping[str, int], ends: Ends, starts: Ends) -> tuple[int, 
     return read, sum(max(ends.get(place, offset) - offset, 0) for place, offset in offsets.items())
 
 
-def places(source: Source) -> dict[str, tuple[str, int]]:
+def partitions_by_name(source: Source) -> dict[str, tuple[str, int]]:
     """The partitions of a source's topic, by the names that executors use for them."""
     return {f"{source.id}/{partition}": (source.topic, partition) for partition in range(source.partitions)}
 

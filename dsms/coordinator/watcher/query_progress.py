@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from dsms.coordinator.watcher.progress import Progress, ReadingRates, places, starts_of
+from dsms.coordinator.watcher.progress import Progress, ReadingRates, partitions_by_name, starts_of
 from dsms.model.catalog import Catalog
 from dsms.scheduler.leases import ExecutorStatus
 
@@ -23,16 +23,16 @@ class QueryProgress:
     ends: Ends
     latest: Mapping[str, Progress] = field(default_factory=dict)
     _rates: ReadingRates = field(default_factory=ReadingRates)
-    _looking: threading.Lock = field(default_factory=threading.Lock)
+    _measuring: threading.Lock = field(default_factory=threading.Lock)
 
-    def look(self, alive: Mapping[str, ExecutorStatus]) -> Mapping[str, Progress]:
+    def measure(self, alive: Mapping[str, ExecutorStatus]) -> Mapping[str, Progress]:
         """Measures and returns the progress of each running query, by id."""
         catalog = self.catalog()
         sources = [*catalog.sources(), *(table.source for table in catalog.tables())]
-        partitions = {name: place for source in sources for name, place in places(source).items()}
+        partitions = {name: place for source in sources for name, place in partitions_by_name(source).items()}
         ends = self.ends(partitions.values())
         starts = {name: offset for source in sources for name, offset in starts_of(source).items()}
         reached = {name: ends[place] for name, place in partitions.items() if place in ends}
-        with self._looking:
-            self.latest = self._rates.seen(time.monotonic(), alive, reached, starts)
+        with self._measuring:
+            self.latest = self._rates.update(time.monotonic(), alive, reached, starts)
             return self.latest

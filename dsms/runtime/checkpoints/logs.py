@@ -18,7 +18,7 @@ from operators.core.alarms import Alarms
 CatalogLog = dict[bytes, bytes]
 
 
-def look(kafka: KafkaSettings, topics: Iterable[str]) -> Logs:
+def topic_facts(kafka: KafkaSettings, topics: Iterable[str]) -> Logs:
     """The id of the Kafka cluster, and the ids and ends of the given topics."""
     admin, listed = kafka.admin(), sorted(set(topics))
     ends = latest(admin, [(topic, partition) for topic in listed for partition in partitions_of(admin, topic)])

@@ -24,7 +24,7 @@ from dsms.runtime.checkpoints.checkpoint import (
     checkpoint_id,
     misfit,
 )
-from dsms.runtime.checkpoints.logs import look, read_catalog_log
+from dsms.runtime.checkpoints.logs import read_catalog_log, topic_facts
 from dsms.runtime.checkpoints.retention import Retention
 from dsms.runtime.checkpoints.store import CheckpointStore, Found
 from dsms.runtime.epoch.held_runs import Committed
@@ -67,7 +67,7 @@ class CheckpointMaker:
         found, body = self._store.find(), subject.committed.manifest.encode()
         if found.checkpoints and bytes(found.checkpoints[0].manifest) == body:
             return found.checkpoints[0]
-        logs = look(self._kafka, subject.topics.values())
+        logs = topic_facts(self._kafka, subject.topics.values())
         if (ahead := _ahead(subject, found, logs)) is not None:
             log.info("no checkpoint is made: one is ahead of the fragment", fragment=self._place[1], checkpoint=ahead)
             return None

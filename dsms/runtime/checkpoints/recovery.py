@@ -11,7 +11,7 @@ import structlog
 from connectors.kafka.config import KafkaSettings
 from connectors.redis.run_store import RunStore
 from dsms.runtime.checkpoints.checkpoint import Checkpoint, Copy, Needs, best_first, misfit
-from dsms.runtime.checkpoints.logs import look
+from dsms.runtime.checkpoints.logs import topic_facts
 from dsms.runtime.checkpoints.store import CheckpointStore
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import Manifest
@@ -39,7 +39,7 @@ class Recovery:
         if lacking is not None and self._completed(lacking, found.checkpoints):
             return lacking
         topics = {topic.name for checkpoint in found.checkpoints for topic in checkpoint.topics.values()}
-        logs = look(self._kafka, topics) if found.checkpoints else None
+        logs = topic_facts(self._kafka, topics) if found.checkpoints else None
         for checkpoint in best_first(found.checkpoints, needs.queries):
             assert logs is not None
             unfit = misfit(checkpoint, logs, published, targets, needs) or self._restored(

@@ -124,7 +124,7 @@ def lanes_to_wake(revision: Revision, running: Iterable[str]) -> tuple[str, ...]
 
 def running_lanes(revision: Revision, failed: Collection[str]) -> dict[str, LaneManifest]:
     """The progress of the lanes that run: all but those of failed and paused queries, which have lanes of their own."""
-    still = {*failed, *(query for query, planned in revision.plan.queries.items() if planned.still)}
+    still = {*failed, *(query for query, planned in revision.plan.queries.items() if planned.stopped)}
     return {lane: at for lane, at in revision.manifest.lanes.items() if still.isdisjoint(at.queries)}
 
 
@@ -191,7 +191,7 @@ def _first_progress(
 def _split(progress: LaneManifest, plan: FragmentPlan, failed: Collection[str]) -> list[LaneManifest]:
     """A lane without its paused and failed queries, and a lane for each of these with its state, from which it will
     continue."""
-    still = [query for query in progress.queries if plan.queries[query].still or query in failed]
+    still = [query for query in progress.queries if plan.queries[query].stopped or query in failed]
     return [progress] if len(progress.queries) == 1 else without_failed(progress, progress, still)
 
 

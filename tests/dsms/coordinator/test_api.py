@@ -1,7 +1,9 @@
 """The HTTP interface over a real server and an in-memory service."""
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,6 +18,8 @@ from dsms.model.statement_result import EncodedRows
 from dsms.tables.select_budget import Cancelled, TookTooLong, TooManySelects, out_of_bounds
 from tests.support.fake_service import FakeService
 from tests.support.http_server_thread import serving
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +176,12 @@ def test_openapi_describes_every_path_once(client):
     assert {"/v1/statements", "/v1/streams/{name}", "/readyz", "/subjects"} <= set(document["paths"])
     example = document["components"]["schemas"]["StatementsRequest"]["properties"]["sql"]["examples"]
     assert example and example[0].startswith("CREATE")
+
+
+def test_openapi_and_the_documentation_name_every_kind_of_error(client):
+    kinds = set(
+        client.get("/openapi.json").json()["components"]["schemas"]["ErrorDetail"]["properties"]["kind"]["enum"]
+    )
+    assert {"sql", "busy", "unauthorized", "unknown"} <= kinds
+    section = (ROOT / "docs" / "api.md").read_text().split("## Errors")[1].split("## ")[0]
+    assert {kind for kind in re.findall(r"`([a-z-]+)`", section) if kind not in ("line", "column")} == kinds

@@ -1,11 +1,11 @@
-"""The audit log: what is noted, when, and that nothing is done that could not be noted."""
+"""The audit log: what is audited, when, and that nothing is done that could not be audited."""
 
 from __future__ import annotations
 
 import pytest
 from fastapi.testclient import TestClient
 
-from dsms.coordinator.audit.audit_log import Act, Event, noted
+from dsms.coordinator.audit.audit_log import AuditEntry, Event, audited
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
@@ -24,7 +24,7 @@ READER_TEXT, READER = new_token("bob", "reader")
 
 
 class Notes:
-    """An audit log in memory; while it is `away` nothing can be noted."""
+    """An audit log in memory; while it is `away` nothing can be audited."""
 
     def __init__(self) -> None:
         self.acts: list[tuple[str, str, str, str, int]] = []
@@ -32,7 +32,7 @@ class Notes:
 
     def begins(self, caller: Caller, what: str) -> None:
         if self.away:
-            raise ExternalError("nothing was done, since it could not be audited: away")
+            raise ExternalError("nothing was done, since the audit log cannot be written: away")
         self.acts.append((caller.principal.name, "begun", what, "", 0))
 
     def ended(self, caller: Caller, what: str, event: Event, outcome: str, seconds: float) -> None:
@@ -42,7 +42,7 @@ class Notes:
     def refused(self, caller: Caller, what: str, outcome: str, more: int) -> None:
         self.acts.append((caller.principal.name, "refused", what, outcome, more))
 
-    def last(self, count: int) -> list[Act]:
+    def last(self, count: int) -> list[AuditEntry]:
         return []
 
 
@@ -56,11 +56,11 @@ def client(notes: Notes) -> tuple[TestClient, FakeService]:
 
 def test_what_changes_something_is_noted_before_and_after() -> None:
     notes = Notes()
-    with noted(notes, ANN, "DROP VIEW v", changes=True):
+    with audited(notes, ANN, "DROP VIEW v", changes=True):
         assert notes.acts == [("ann", "begun", "DROP VIEW v", "", 0)]
-    with noted(notes, ANN, "SHOW VIEWS", changes=False):
+    with audited(notes, ANN, "SHOW VIEWS", changes=False):
         pass
-    with pytest.raises(UserError), noted(notes, ANN, "DROP VIEW w", changes=True):
+    with pytest.raises(UserError), audited(notes, ANN, "DROP VIEW w", changes=True):
         raise UserError("no w")
     assert [act[1:4] for act in notes.acts[1:]] == [
         ("done", "DROP VIEW v", ""),
@@ -73,7 +73,7 @@ def test_what_changes_something_is_noted_before_and_after() -> None:
 def test_nothing_is_done_that_cannot_be_noted() -> None:
     notes, done = Notes(), []
     notes.away = True
-    with pytest.raises(ExternalError, match="nothing was done"), noted(notes, ANN, "DROP VIEW v", changes=True):
+    with pytest.raises(ExternalError, match="nothing was done"), audited(notes, ANN, "DROP VIEW v", changes=True):
         done.append(1)
     calls, service = client(notes)
     answer = calls.delete("/v1/streams/hot", headers={"Authorization": f"Bearer {TEXT}"})

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from dsms.coordinator.catalog.catalog_store import CatalogStore
-from dsms.coordinator.watcher.cluster_copies import ClusterCopies, Leader
 from dsms.coordinator.watcher.cluster_watcher import ClusterWatcher
+from dsms.coordinator.watcher.redis_documents import LeaderView, RedisDocuments
 from dsms.model.catalog import Catalog
 from dsms.scheduler.leases import Assignment, ExecutorStatus
 from operators.core.alarms import Alarms
@@ -50,8 +50,8 @@ class Watched:
         self.log, self.documents = MemoryChangeLog(), MemoryDocuments()
         self.seen: list[Mapping[str, ExecutorStatus]] = []
         self.alarms = Alarms()
-        leader = Leader("c", lambda: self.store.catalog, lambda: self.store.leads())
-        self.copies = copies = ClusterCopies(self.documents, leader, 2, self.alarms)
+        leader = LeaderView("c", lambda: self.store.catalog, lambda: self.store.leads())
+        self.copies = copies = RedisDocuments(self.documents, leader, 2, self.alarms)
         self.store = CatalogStore(log=self.log, apply_event=lambda _: None, changed=copies.restore_soon)
         self.watcher = ClusterWatcher(self.store, copies, [self.seen.append])
 

@@ -46,7 +46,7 @@ def test_a_token_stands_for_its_records(places: set[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("text", ["", "o1:", "o1:0", "o1:0/5-4", "o1:0/١", "x:0/1", "o1:0/" + "9" * 19, "o1:0/1,"])
 def test_what_is_no_token(text: str) -> None:
-    with pytest.raises(UserError, match="no token of published records"):
+    with pytest.raises(UserError, match="not a token of published records"):
         parse_records(text)
 
 

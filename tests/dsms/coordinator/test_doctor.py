@@ -169,11 +169,11 @@ STATUS = msgspec.json.encode(ExecutorStatus())
     ("found", "problem"),
     [
         (document("executor:e", STATUS), None),
-        (document("executor:e", STATUS, lasts=True), "it never ends, so no executor wrote it"),
+        (document("executor:e", STATUS, lasts=True), "it never expires, so no executor wrote it"),
         (document("executor:e", b"\xff"), "JSON is malformed: invalid character"),
         (document("assignments", None), "it is a list, not a document"),
         (document("assignments", b"{}"), None),
-        (document("report:0", b"\xc1", lasts=True), "it never ends, so no executor wrote it"),
+        (document("report:0", b"\xc1", lasts=True), "it never expires, so no executor wrote it"),
         (document("catalog", b'{"cluster": "d"}'), 'of cluster "d", not of "c"'),
         (document("checkpoint-request", b"what is not known here"), None),
     ],

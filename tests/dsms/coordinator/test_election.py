@@ -51,9 +51,9 @@ class Actor:
         self.pending: tuple[Lease, float] | None = None
 
     def read(self, store: Shared, now: float) -> None:
-        self.candidate = self.candidate.saw(store.lease, now + self.offset)
+        self.candidate = self.candidate.after_read(store.lease, now + self.offset)
         began = now + self.offset
-        wanted = self.candidate.wants(began)
+        wanted = self.candidate.lease_to_write(began)
         self.pending = (wanted, began) if wanted else None
 
     def write(self, store: Shared, answered: bool) -> None:
@@ -65,7 +65,7 @@ class Actor:
         except Conflict:
             return
         if answered:
-            self.candidate = self.candidate.wrote(written, began)
+            self.candidate = self.candidate.after_write(written, began)
 
     def leads(self, now: float) -> bool:
         return self.candidate.leads(now + self.offset)

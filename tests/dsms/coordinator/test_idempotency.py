@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from dsms.coordinator.idempotency.calls import Answer, Call, Once, OutcomeUnknown, Underway
+from dsms.coordinator.idempotency.calls import Answer, Call, IdempotentCalls, OutcomeUnknown, Underway
 from dsms.local.waiting import wait_until
 from operators.core.errors import ExternalError
 from tests.support.memory_answer_store import MemoryAnswerStore
@@ -112,17 +112,17 @@ def test_two_who_take_over_do_not_both_begin() -> None:
     store = MemoryAnswerStore()
     call = Call("k", b"", 1, lambda version: True)
     with pytest.raises(ZeroDivisionError):
-        Once(store).run(call, lambda: Answer(1 // 0, b""))
+        IdempotentCalls(store).run(call, lambda: Answer(1 // 0, b""))
     done: list[int] = []
 
     def act() -> Answer:
         with pytest.raises((Underway, OutcomeUnknown)):
-            Once(_Stale(store, abandoned)).run(call, act)
+            IdempotentCalls(_Stale(store, abandoned)).run(call, act)
         done.append(1)
         return Answer(200, b"{}")
 
     abandoned = store.begin(next(iter(store.entries)), b"")
-    assert Once(store).run(call, act).status == 200
+    assert IdempotentCalls(store).run(call, act).status == 200
     assert done == [1]
 
 

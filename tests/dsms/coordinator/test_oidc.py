@@ -275,7 +275,7 @@ def test_keys_that_may_not_sign_are_left_out() -> None:
     document = {"keys": [short, encrypting, broken, shared, {"kty": ["RSA"]}, None, private]}
     with pytest.warns(SecurityWarning):
         assert [key.kid for key in keys_of(json.dumps(document).encode())] == ["e1"]
-    with pytest.raises(ExternalError, match="not a document of keys"):
+    with pytest.raises(ExternalError, match="not a JWKS document"):
         keys_of(b"{}")
 
 

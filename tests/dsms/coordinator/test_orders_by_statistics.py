@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dsms.coordinator.statements import orders_by_statistics
-from dsms.coordinator.statements.orders_by_statistics import HELD_S, LOOK_S, REST_S, OrdersByStatistics
+from dsms.coordinator.statements.orders_by_statistics import CHECK_EVERY_S, REST_S, STABLE_FOR_S, OrdersByStatistics
 from dsms.introspection.statistics import statistics_of
 from dsms.model.objects import Query
 from dsms.physical.cost.estimate import Statistics
@@ -59,12 +59,12 @@ class Duty:
         self.duty = OrdersByStatistics(self.cluster.context, lambda: self.statistics, lambda: self.now)
 
     def look(self, seconds: float, *lanes: LaneStatus) -> list[Query]:
-        """Looks every LOOK_S for some seconds, while `q` has a status; returns q, alike, fixed and unbounded."""
+        """Looks every CHECK_EVERY_S for some seconds, while `q` has a status; returns q, alike, fixed and unbounded."""
         reported = {self.cluster.query("q").id: lane for lane in lanes}
-        for _ in range(max(int(seconds / LOOK_S), 1)):
+        for _ in range(max(int(seconds / CHECK_EVERY_S), 1)):
             version = self.cluster.store.catalog.version - self.behind
             self.duty.turn({"e": ExecutorStatus(RUNNING, version, lanes=reported)})
-            self.now += LOOK_S
+            self.now += CHECK_EVERY_S
         return [self.cluster.query(name) for name in ("q", "alike", "fixed", "unbounded")]
 
 
@@ -74,50 +74,50 @@ def duty() -> Duty:
 
 
 def test_better_orders_are_taken_once_they_were_better_for_a_while(duty: Duty) -> None:
-    assert {query.next_join_orders for query in duty.look(HELD_S)} == {None}
-    q, alike, fixed, unbounded = duty.look(LOOK_S)
+    assert {query.next_join_orders for query in duty.look(STABLE_FOR_S)} == {None}
+    q, alike, fixed, unbounded = duty.look(CHECK_EVERY_S)
     assert q.next_join_orders == alike.next_join_orders == ((0, 2, 1),)
     assert fixed.next_join_orders is None and unbounded.next_join_orders is None
 
 
 def test_no_order_changes_while_the_present_one_is_about_as_good(duty: Duty) -> None:
     duty.statistics = few_pairs_first()
-    assert {query.next_join_orders for query in duty.look(3 * HELD_S)} == {None}
+    assert {query.next_join_orders for query in duty.look(3 * STABLE_FOR_S)} == {None}
 
 
 def test_an_advantage_that_does_not_last_changes_nothing(duty: Duty) -> None:
     for _ in range(4):
         duty.statistics = many_pairs_first()
-        duty.look(HELD_S)
+        duty.look(STABLE_FOR_S)
         duty.statistics = few_pairs_first()
-        assert duty.look(LOOK_S)[0].next_join_orders is None
+        assert duty.look(CHECK_EVERY_S)[0].next_join_orders is None
 
 
 def test_a_plan_that_is_ready_takes_over_and_rests(duty: Duty) -> None:
-    q = duty.look(HELD_S + LOOK_S)[0]
-    assert duty.look(LOOK_S, LaneStatus(next_plan="building", next_orders=q.next_join_orders))[0] == q
-    assert duty.look(LOOK_S, LaneStatus(next_plan="ready", next_orders=((2, 1, 0),)))[0] == q
-    after = duty.look(LOOK_S, LaneStatus(next_plan="ready", next_orders=q.next_join_orders))[0]
+    q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
+    assert duty.look(CHECK_EVERY_S, LaneStatus(next_plan="building", next_orders=q.next_join_orders))[0] == q
+    assert duty.look(CHECK_EVERY_S, LaneStatus(next_plan="ready", next_orders=((2, 1, 0),)))[0] == q
+    after = duty.look(CHECK_EVERY_S, LaneStatus(next_plan="ready", next_orders=q.next_join_orders))[0]
     assert after == msgspec.structs.replace(q, join_orders=((0, 2, 1),), next_join_orders=None)
 
 
 def test_what_executors_said_of_an_earlier_catalog_does_not_count(duty: Duty) -> None:
-    q = duty.look(HELD_S + LOOK_S)[0]
+    q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
     duty.behind = 1
     for said in ("ready", "failed"):
-        assert duty.look(LOOK_S, LaneStatus(next_plan=said, next_orders=q.next_join_orders))[0] == q
+        assert duty.look(CHECK_EVERY_S, LaneStatus(next_plan=said, next_orders=q.next_join_orders))[0] == q
 
 
 def test_a_query_that_was_fixed_while_it_changed_keeps_its_order(duty: Duty) -> None:
-    q = duty.look(HELD_S + LOOK_S)[0]
+    q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
     duty.cluster.execute("ALTER QUERY q SET (join_order = FIXED)")
-    after = duty.look(2 * HELD_S, LaneStatus(next_plan="ready", next_orders=q.next_join_orders))[0]
+    after = duty.look(2 * STABLE_FOR_S, LaneStatus(next_plan="ready", next_orders=q.next_join_orders))[0]
     assert (after.join_orders, after.next_join_orders) == ((), None)
 
 
 def test_a_change_that_would_take_days_is_not_begun(duty: Duty) -> None:
     duty.statistics = dataclasses.replace(many_pairs_first(), speed=1e-3)
-    assert {query.next_join_orders for query in duty.look(3 * HELD_S)} == {None}
+    assert {query.next_join_orders for query in duty.look(3 * STABLE_FOR_S)} == {None}
 
 
 def test_estimates_out_of_all_bounds_change_nothing(duty: Duty, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,29 +125,29 @@ def test_estimates_out_of_all_bounds_change_nothing(duty: Duty, monkeypatch: pyt
         raise AssertionError("an estimate")
 
     monkeypatch.setattr(orders_by_statistics, "cheapest_orders", fails)
-    assert {query.next_join_orders for query in duty.look(2 * HELD_S)} == {None}
+    assert {query.next_join_orders for query in duty.look(2 * STABLE_FOR_S)} == {None}
 
 
 def test_a_plan_that_fails_is_given_up(duty: Duty) -> None:
-    q = duty.look(HELD_S + LOOK_S)[0]
-    after = duty.look(LOOK_S, LaneStatus(next_plan="failed", next_orders=q.next_join_orders))[0]
+    q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
+    after = duty.look(CHECK_EVERY_S, LaneStatus(next_plan="failed", next_orders=q.next_join_orders))[0]
     assert after == msgspec.structs.replace(q, next_join_orders=None, orders_by_statistics=False)
     assert duty.look(2 * REST_S)[0] == after
 
 
 def test_nothing_changes_where_nothing_was_measured(duty: Duty) -> None:
     duty.statistics = Statistics()
-    assert {query.next_join_orders for query in duty.look(2 * HELD_S)} == {None}
+    assert {query.next_join_orders for query in duty.look(2 * STABLE_FOR_S)} == {None}
 
 
 def test_orders_that_change_again_and_again_rest_longer_each_time(duty: Duty) -> None:
     """The measures here never change, whatever the order is, as if each were wrong once it runs."""
     changed = []
     for turn in range(120):
-        q = duty.look(LOOK_S)[0]
+        q = duty.look(CHECK_EVERY_S)[0]
         if q.next_join_orders is not None:
-            changed.append(turn * LOOK_S)
+            changed.append(turn * CHECK_EVERY_S)
             duty.cluster.execute("ALTER QUERY q SET (join_order = DEFAULT); ALTER QUERY q SET (join_order = AUTO)")
     rests = [later - earlier for earlier, later in zip(changed, changed[1:], strict=False)]
-    alone = [rest - HELD_S for rest in rests]
+    alone = [rest - STABLE_FOR_S for rest in rests]
     assert alone[0] >= REST_S and all(later >= 2 * earlier for earlier, later in zip(alone, alone[1:], strict=False))

@@ -70,7 +70,7 @@ def test_a_replacement_that_does_not_end_is_waited_for_in_vain() -> None:
 
 def test_no_source_is_made_over_a_topic_that_is_being_deleted(cluster: StatementCluster) -> None:
     with (
-        cluster.leaving.kept_from_others(["gone"]),
+        cluster.leaving.reserved(["gone"]),
         pytest.raises(ExternalError, match='topic "gone" is being deleted; try again'),
     ):
         cluster.execute('REGISTER SOURCE again (k INT) FROM "gone" PARTITIONS 1')
@@ -137,7 +137,7 @@ def test_a_reader_that_is_made_meanwhile_is_halted_and_replaced_too(cluster: Sta
 def test_executors_that_do_not_halt_in_time_leave_all_as_it_was() -> None:
     cluster = StatementCluster(halt_s=0.05)
     before = cluster.store.catalog.objects
-    with cluster.executor_stuck(), pytest.raises(ExternalError, match="do not halt the query in time; try again"):
+    with cluster.executor_stuck(), pytest.raises(ExternalError, match="did not halt the query in time; try again"):
         cluster.execute(REPLACE_QUERY)
     assert cluster.store.catalog.objects == before
     cluster.execute(REPLACE_QUERY)

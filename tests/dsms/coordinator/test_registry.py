@@ -139,6 +139,12 @@ def test_refusals(call, code):
     assert refused.value.code == code
 
 
+@pytest.mark.parametrize("text", ["{not json", 'syntax = "proto3"; message A {}', "[" + "1" * 5_000 + "]"])
+def test_a_text_that_is_not_json_is_not_called_avro(text):
+    with pytest.raises(RegistryError, match="the schema cannot be read as JSON: .*; send an Avro schema as JSON"):
+        SchemaRegistry().register("s", text)
+
+
 def test_a_failing_log_changes_nothing():
     def fail(event):
         raise ConnectionError("no broker")

@@ -151,8 +151,12 @@ FOLLOWING = [
     ({"a": "int32"}, {"a": "sint32"}, "field 1 of shop.A has type sint32 instead of int32"),
     ({"a": "int32"}, {"a": "repeated int32"}, "field 1 of shop.A is repeated in one of them only"),
     ({"a": ".shop.A"}, {"a": ".shop.B"}, "field 1 of shop.A has another message"),
-    ({"a": "int32"}, {"a": "int32", "b": "required int32"}, "field 2 of shop.A is required, and need not be written"),
-    ({"a": "optional int32"}, {"a": "required int32"}, "field 1 of shop.A is required, and need not be written"),
+    (
+        {"a": "int32"},
+        {"a": "int32", "b": "required int32"},
+        "field 2 of shop.A is required, but the writer may omit it",
+    ),
+    ({"a": "optional int32"}, {"a": "required int32"}, "field 1 of shop.A is required, but the writer may omit it"),
     ({"a": "int32", "b": "required int32"}, {"a": "int32"}, ""),
 ]
 

@@ -15,7 +15,7 @@ import pytest
 
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.results.change_documents import Followed, lines_of
-from dsms.coordinator.results.coverage import Cover
+from dsms.coordinator.results.coverage import CoverageReport
 from dsms.coordinator.results.feed import FeedSettings
 from dsms.local.waiting import wait_until
 from dsms.model.tokens import new_token
@@ -173,7 +173,7 @@ def test_refused(served: tuple[StreamingService, str], path: str, headers: dict,
 
 
 def test_there_is_a_bound_on_readers() -> None:
-    with running(FeedSettings(look_s=0.01, feeds=1)) as (_, url), reading(url) as first:
+    with running(FeedSettings(poll_s=0.01, feeds=1)) as (_, url), reading(url) as first:
         lines = first.iter_lines()
         assert "start" in next(lines)
         answer = httpx.get(f"{url}/v1/queries/hot/changes", trust_env=False)
@@ -272,19 +272,19 @@ def test_records_of_a_call(served: tuple[StreamingService, str]) -> None:
 def test_covering_is_waited_for(served: tuple[StreamingService, str]) -> None:
     service, url = served
     path = f"{url}/v1/queries/hot/covers?token=o1:0/4"
-    service.results.covers = [Cover(covered=False, processed=True, frontier=9, offsets={0: 5})]
+    service.results.covers = [CoverageReport(covered=False, processed=True, frontier=9, offsets={0: 5})]
     late = httpx.get(path, trust_env=False)
     assert (late.status_code, late.json()["frontier"], late.json()["offsets"]) == (202, 9, {"0": 5})
-    service.results.covers += [Cover(covered=True, processed=True, frontier=10, offsets={0: 5})]
+    service.results.covers += [CoverageReport(covered=True, processed=True, frontier=10, offsets={0: 5})]
     assert httpx.get(f"{path}&wait=20", trust_env=False).status_code == 200
-    service.results.covers = [Cover(covered=False, error="division by zero")]
+    service.results.covers = [CoverageReport(covered=False, error="division by zero")]
     assert httpx.get(f"{path}&wait=20", trust_env=False, timeout=5).json()["error"] == "division by zero"
 
 
 def test_roles() -> None:
     (reader, kept), (writer, written) = new_token("r", "reader"), new_token("w", "writer")
     with running(access=Access((kept, written))) as (service, url):
-        service.results.covers = [Cover(covered=True)]
+        service.results.covers = [CoverageReport(covered=True)]
         paths = ("hot/changes?follow=false", "hot/covers?token=o1:0/4")
         for token, reads, publishes in (("", 401, 401), (reader, 200, 403), (writer, 200, 200)):
             headers = {"Authorization": f"Bearer {token or 'none'}", **LINES}

@@ -319,7 +319,7 @@ def test_writers_neither_drop_nor_replace_code_of_administrators(cluster: Statem
     administrator, writer = (Caller(Principal("bob", role)) for role in ("administrator", "writer"))
     cluster.execute(IN_PYTHON, administrator)
     before = cluster.store.catalog
-    with pytest.raises(Forbidden, match='"longest" is in Python, which administrators deploy'):
+    with pytest.raises(Forbidden, match='"longest" has Python code, which only administrators may change'):
         cluster.execute(sql, writer)
     assert cluster.store.catalog is before
     cluster.execute("CREATE VIEW longest_of AS SELECT k, longest(CAST(v AS VARCHAR)) AS v FROM R(S) GROUP BY k", writer)

@@ -68,8 +68,8 @@ def test_whoever_signs_in_has_a_token_that_counts(client: TestClient, provider: 
     [
         ({"verifier": "w" * 43}, 400, "this code does not count"),
         ({"redirect_uri": "http://elsewhere/"}, 400, "this code does not count"),
-        ({"issuer": "https://other"}, 400, 'nobody signs in at issuer "https://other"'),
-        ({"code": 7}, 400, "not what a browser brings"),
+        ({"issuer": "https://other"}, 400, 'signing in at issuer "https://other" is not configured'),
+        ({"code": 7}, 400, "the sign-in request is invalid"),
     ],
 )
 def test_others_have_none(

@@ -30,7 +30,7 @@ ALIVE = {
 }
 
 
-ADDED_LATER = "partitions are not read yet: they were added, and will be taken in"
+ADDED_LATER = "partitions were added and are not read yet"
 
 
 class Cluster:
@@ -124,7 +124,7 @@ def test_a_source_says_what_it_waits_for_and_that_its_topic_is_another_one() -> 
     states = States(lambda: {"one": waiting}, {}, topic_ids=lambda: {"t": "another"})
     assert states.of(CATALOG.find("T")) == (
         "registered, waiting for schema 7 at t/0/3: it is not in the registry, "
-        'topic "t" was deleted and made anew: drop the source, and register it again'
+        'topic "t" was deleted and re-created: drop the source, and create it again'
     )
     same = States(lambda: {}, {}, topic_ids=lambda: {"t": "id of t"})
     assert same.of(CATALOG.find("T")) == "registered"

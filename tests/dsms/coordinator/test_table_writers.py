@@ -57,7 +57,7 @@ def test_every_statement_of_a_replaced_coordinator_fails(monkeypatch: pytest.Mon
     newer, old.leads = old.start(), False
     for _ in range(3):
         with pytest.raises(Fenced):
-            old.tables.promise([])
+            old.tables.send_heartbeats([])
     assert old.made[-1] is newer
 
 
@@ -69,7 +69,7 @@ def test_a_coordinator_that_is_replaced_as_it_starts_a_writer_writes_nothing(
     answers = iter([True, False])
     old.tables._leads = lambda: next(answers)
     with pytest.raises(Fenced):
-        old.tables.promise([])
+        old.tables.send_heartbeats([])
     assert old.made[-1].closed and not old.made[-1].began
 
 
@@ -77,9 +77,9 @@ def test_one_that_leads_goes_on_with_a_new_writer(monkeypatch: pytest.MonkeyPatc
     leader = Coordinator(monkeypatch)
     leader.start()
     with pytest.raises(Fenced):
-        leader.tables.promise([])
-    leader.tables.promise([])
+        leader.tables.send_heartbeats([])
+    leader.tables.send_heartbeats([])
     leader.made[-1].commit = lambda: (_ for _ in ()).throw(ExternalError("away"))  # type: ignore[assignment, method-assign]
     with pytest.raises(ExternalError):
-        leader.tables.promise([])
-    leader.tables.promise([])
+        leader.tables.send_heartbeats([])
+    leader.tables.send_heartbeats([])

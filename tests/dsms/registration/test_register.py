@@ -122,7 +122,11 @@ def test_a_missing_topic_is_named() -> None:
 
 
 def test_what_a_topic_may_lose_is_told_when_a_source_is_registered_over_it() -> None:
-    environment = FakeEnvironment({"t": {0: 0}, "u": {0: 0}}, warnings={"t": ('topic "t" is kept too short',)})
+    environment = FakeEnvironment(
+        {"t": {0: 0}, "u": {0: 0}}, warnings={"t": ('the retention of topic "t" is too short',)}
+    )
     sql = "REGISTER SOURCE a (k INT) FROM t; REGISTER SOURCE b (k INT) FROM u"
     first, second = apply_all(sql, environment=environment)[1]
-    assert [notice for notice in first.notices if notice not in second.notices] == ['topic "t" is kept too short']
+    assert [notice for notice in first.notices if notice not in second.notices] == [
+        'the retention of topic "t" is too short'
+    ]

@@ -121,7 +121,7 @@ def test_a_client_is_whoever_has_the_token_that_is_its_password() -> None:
             assert connection.execute("SELECT 1").fetchone() == (1,)
         assert service.callers == ["ann"]
         for wrong in ("dsms_wrong", ""):
-            with pytest.raises(psycopg.OperationalError, match="not a token|no password"):
+            with pytest.raises(psycopg.OperationalError, match="not a known token|no password"):
                 connected(port, password=wrong)
         assert service.refusals == ["unknown token"] * len(service.refusals)
 

@@ -1,6 +1,6 @@
 """The service and the registry for routes, bound to the caller.
 
-A route gets them by the annotations `CalledService` and `CalledRegistry`. They hold the caller as a value, so the
+A route gets them by the annotations `CallerService` and `CallerRegistry`. They hold the caller as a value, so the
 caller's rights apply in whatever thread and however late the call is carried out.
 """
 
@@ -35,5 +35,5 @@ async def _registry_of(request: Request) -> PermittedRegistry:
     return PermittedRegistry(request.app.state.backend.registry, caller_of(request).principal)
 
 
-CalledService = Annotated[PermittedService, Depends(_service_of)]
-CalledRegistry = Annotated[PermittedRegistry, Depends(_registry_of)]
+CallerService = Annotated[PermittedService, Depends(_service_of)]
+CallerRegistry = Annotated[PermittedRegistry, Depends(_registry_of)]

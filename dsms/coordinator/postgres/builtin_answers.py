@@ -36,7 +36,7 @@ _BEGIN = ("BEGIN", "START")
 _END = ("COMMIT", "END", "ROLLBACK", "ABORT")
 #: Statements without an effect here.
 _IDLE = ("SET", "RESET", "DISCARD", "DEALLOCATE", "SAVEPOINT", "RELEASE", "LISTEN", "UNLISTEN", "CLOSE")
-_NO_TRANSACTIONS = "every statement takes effect at once: there are no transactions, so ROLLBACK takes nothing back"
+_NO_TRANSACTIONS = "there are no transactions: every statement takes effect at once, and ROLLBACK undoes nothing"
 _FUNCTIONS = {
     "version": f"PostgreSQL {VERSION} (dsms)",
     "current_schema": "public",
@@ -55,7 +55,7 @@ _SETTING = re.compile(
 
 
 @dataclass(frozen=True)
-class Familiar:
+class BuiltinAnswer:
     """The result of a statement that is answered without the coordinator. `transaction`: whether the client regards
     itself as inside a transaction afterwards; None: as before."""
 
@@ -63,34 +63,34 @@ class Familiar:
     transaction: bool | None = None
 
 
-def familiar(sql: str, user: str) -> Familiar | None:
+def builtin_answer(sql: str, user: str) -> BuiltinAnswer | None:
     """The answer to a statement that clients send on their own; None for any other.
 
-    >>> familiar("SELECT pg_catalog.version()", "ann").result.rows
+    >>> builtin_answer("SELECT pg_catalog.version()", "ann").result.rows
     (('PostgreSQL 15.0 (dsms)',),)
-    >>> familiar("BEGIN", "ann").transaction, familiar("SET x TO 1", "ann").result.statement
+    >>> builtin_answer("BEGIN", "ann").transaction, builtin_answer("SET x TO 1", "ann").result.statement
     (True, 'SET')
     """
     first, *rest = words(sql) or ("",)
     if first in _BEGIN and (not rest or rest[0] in ("TRANSACTION", "WORK", "ISOLATION", "READ", "DEFERRABLE")):
-        return Familiar(StatementResult("BEGIN", "", notices=(_NO_TRANSACTIONS,)), transaction=True)
+        return BuiltinAnswer(StatementResult("BEGIN", "", notices=(_NO_TRANSACTIONS,)), transaction=True)
     if first in _END and "PREPARED" not in rest:
         tag = "ROLLBACK" if first in ("ROLLBACK", "ABORT") else "COMMIT"
         inside = bool(rest) and rest[0] == "TO"
-        return Familiar(StatementResult(tag, ""), transaction=None if inside else False)
+        return BuiltinAnswer(StatementResult(tag, ""), transaction=None if inside else False)
     if first in _IDLE:
-        return Familiar(StatementResult(first, ""))
+        return BuiltinAnswer(StatementResult(first, ""))
     if first == "SHOW":
         return _shown(without_comments(sql).strip()[4:].strip().rstrip(";").lower())
     return _function(sql, user) if first == "SELECT" else None
 
 
-def _shown(name: str) -> Familiar | None:
+def _shown(name: str) -> BuiltinAnswer | None:
     value = _SHOWN.get(name)
-    return None if value is None else Familiar(_one(name.replace(" ", "_"), value))
+    return None if value is None else BuiltinAnswer(_one(name.replace(" ", "_"), value))
 
 
-def _function(sql: str, user: str) -> Familiar | None:
+def _function(sql: str, user: str) -> BuiltinAnswer | None:
     text = without_comments(sql).strip().rstrip(";")
     if (setting := _SETTING.fullmatch(text)) is not None:
         return _setting(*setting.groups())
@@ -99,16 +99,16 @@ def _function(sql: str, user: str) -> Familiar | None:
         return None
     name = called[1].lower()
     known: dict[str, object] = {**_FUNCTIONS, "current_user": user, "session_user": user, "user": user}
-    return Familiar(_one(called[2] or name, known[name])) if name in known else None
+    return BuiltinAnswer(_one(called[2] or name, known[name])) if name in known else None
 
 
-def _setting(name: str, cast: str | None, divisor: str | None, alias: str | None) -> Familiar | None:
+def _setting(name: str, cast: str | None, divisor: str | None, alias: str | None) -> BuiltinAnswer | None:
     """The value of a setting, as a number if the client casts it to one, as Grafana does with `server_version_num`."""
     value: object = _SHOWN.get(name.lower())
     if value is None or ((cast or divisor) and not str(value).isdigit()):
         return None
     value = int(str(value)) // int(divisor or 1) if cast else value
-    return Familiar(_one(alias or "current_setting", value))
+    return BuiltinAnswer(_one(alias or "current_setting", value))
 
 
 def _one(name: str, value: object) -> StatementResult:

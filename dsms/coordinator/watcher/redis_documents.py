@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from connectors.redis.manifest import AHEAD_MS
-from dsms.coordinator.watcher.executors import SignsOfLife, living_executors
+from dsms.coordinator.watcher.executors import ExecutorStatuses, living_executors
 from dsms.model.catalog import Catalog, read_catalog
 from dsms.registration.placement import fragments_of
 from dsms.scheduler.leases import ExecutorStatus, assign, read_assignments
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 CATALOG_COPY, ASSIGNMENTS = "catalog copy in redis", "assignments in redis"
 
 
-class SharedDocuments(SignsOfLife, Protocol):
+class SharedDocuments(ExecutorStatuses, Protocol):
     """Documents that coordinator and executors share; `ClusterState` keeps them in Redis. All of them may be lost."""
 
     def catalog(self) -> bytes | None:
@@ -46,19 +46,19 @@ class SharedDocuments(SignsOfLife, Protocol):
 
 
 @dataclass(frozen=True)
-class Leader:
-    """The coordinator that owns the copies: its cluster, its catalog, and whether the log says that it still leads."""
+class LeaderView:
+    """What is used of the leading coordinator: its cluster, its catalog, and whether the log says that it leads."""
 
     cluster: str
     catalog: Callable[[], Catalog]
     leads: Callable[[], bool]
 
 
-class ClusterCopies:
+class RedisDocuments:
     """Keeps the documents up to date. The copy of the catalog is replaced by an older version only if no newer
     coordinator can have written it."""
 
-    def __init__(self, documents: SharedDocuments, leader: Leader, fragments: int, alarms: Alarms) -> None:
+    def __init__(self, documents: SharedDocuments, leader: LeaderView, fragments: int, alarms: Alarms) -> None:
         self._documents, self._leader, self._fragments = documents, leader, fragments
         self._alarms = alarms
         self._restoring = threading.Lock()
@@ -96,13 +96,13 @@ class ClusterCopies:
         try:
             known = read_catalog(copy, self._leader.cluster)
         except Broken as error:
-            self._alarms.raise_at(CATALOG_COPY, f"{error}; written anew")
+            self._alarms.raise_at(CATALOG_COPY, f"{error}; written again")
             return True
         if known is None or known.version <= catalog.version:
             return True
         if not self._leader.leads():
             return False
-        self._alarms.raise_at(CATALOG_COPY, f"of version {known.version}, which there is not; written anew")
+        self._alarms.raise_at(CATALOG_COPY, f"it has version {known.version}, which does not exist; written again")
         return True
 
     def _restore_assignments(self, catalog: Catalog, alive: Mapping[str, ExecutorStatus]) -> None:
@@ -110,7 +110,7 @@ class ClusterCopies:
             current = read_assignments(self._documents.assignments())
         except Broken as error:
             # new leases are times, so they are greater than the lost ones
-            self._alarms.raise_at(ASSIGNMENTS, f"{error}; written anew")
+            self._alarms.raise_at(ASSIGNMENTS, f"{error}; written again")
             current = {}
         now = time.time_ns() // 1_000_000
         given = {name: taken for name, taken in current.items() if taken.lease <= now + AHEAD_MS}

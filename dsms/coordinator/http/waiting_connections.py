@@ -8,16 +8,16 @@ from typing import Generic, TypeVar
 _C = TypeVar("_C")
 
 
-class Arrivals(Generic[_C]):
+class WaitingConnections(Generic[_C]):
     """Keeps at most `most` waiting connections: one more ends the connection that has waited longest. So a client that
     sends its request at once is served, however many silent connections are open.
 
     >>> ended = []
-    >>> arrivals = Arrivals(2, ended.append)
+    >>> waiting = WaitingConnections(2, ended.append)
     >>> for name in ("silent", "quick", "other"):
-    ...     arrivals.add(name)
-    >>> arrivals.remove("quick")
-    >>> arrivals.add("last"), ended
+    ...     waiting.add(name)
+    >>> waiting.remove("quick")
+    >>> waiting.add("last"), ended
     (None, ['silent'])
     """
 

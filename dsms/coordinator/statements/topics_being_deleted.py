@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from operators.core.errors import ExternalError
 
 
-class LeavingTopics:
+class TopicsBeingDeleted:
     """The topics that will soon be deleted.
 
-    >>> leaving = LeavingTopics()
-    >>> with leaving.kept_from_others(["dsms.q"]):
+    >>> leaving = TopicsBeingDeleted()
+    >>> with leaving.reserved(["dsms.q"]):
     ...     leaving.check("dsms.q")
     Traceback (most recent call last):
     operators.core.errors.ExternalError: topic "dsms.q" is being deleted; try again
@@ -32,7 +32,7 @@ class LeavingTopics:
                 raise ExternalError(f'topic "{topic}" is being deleted', hint="try again")
 
     @contextmanager
-    def kept_from_others(self, topics: Iterable[str]) -> Iterator[None]:
+    def reserved(self, topics: Iterable[str]) -> Iterator[None]:
         """Inside the block, no object can be created over the topics."""
         names = list(topics)
         with self._lock:
