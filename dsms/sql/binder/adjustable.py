@@ -51,5 +51,5 @@ def _bound(text: str, stream: logical.StreamScan) -> Expression:
         hint = error.hint if isinstance(error, UserError) else "write a condition such as price < 10"
         raise UserError(f'SHED_WHERE "{text}": {said}', hint=hint) from error
     if condition.type != pa.bool_():
-        raise UserError(f'SHED_WHERE "{text}" is not a condition', hint="write one such as price < 10")
+        raise UserError(f'SHED_WHERE "{text}" is not a condition', hint="write a condition such as price < 10")
     return condition

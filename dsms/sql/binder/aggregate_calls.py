@@ -94,7 +94,7 @@ def aggregate_call(node: exp.Expr) -> AggregateCall | None:
         aggregate = aggregate_call(node.this)
         return aggregate and _within_group(node, aggregate)
     if (known := node.meta.get(_MARK)) is not None:
-        placeholder = AggregateFunction(written_name(node), "Defined by a user.", (0, 0), lambda *_: None, _NO_METHOD)
+        placeholder = AggregateFunction(written_name(node), "User-defined.", (0, 0), lambda *_: None, _NO_METHOD)
         return _between_brackets(node, AggregateCall(placeholder, known=known))
     function = aggregate_function(node)
     if function is None:
@@ -138,7 +138,11 @@ def _within_group(node: exp.WithinGroup, call: AggregateCall) -> AggregateCall:
     if len(ordered) != 1:
         raise error_at(node, f'"{call.function.name}" takes one expression in WITHIN GROUP')
     if ordered[0].args.get("desc"):
-        raise refusal(node, f'"{call.function.name}" WITHIN GROUP (ORDER BY … DESC)', "order ascending by 1 - fraction")
+        raise refusal(
+            node,
+            f'"{call.function.name}" WITHIN GROUP (ORDER BY … DESC)',
+            "order ascending, with 1 - fraction instead of fraction",
+        )
     return replace(call, arguments=(ordered[0].this,))
 
 

@@ -60,7 +60,8 @@ def plan_over(target: Object | Former, *read: Object) -> logical.Node:
     if isinstance(target, Source):
         raise SqlError(f'"{target.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {target.name} KEY …")
     if isinstance(target, Aggregate | Function):
-        raise SqlError(f'"{target.name}" is not a stream')
+        kind = "an aggregate" if isinstance(target, Aggregate) else "a function"
+        raise SqlError(f'"{target.name}" is {kind}, not a stream')
     context = Context(catalog, top=True, fields_named=target.fields_named, streams_united=target.streams_united)
     result = _result(query_of(target.select), context)
     node = started(result, target.start)
@@ -146,7 +147,7 @@ def _with_ts(node: logical.Node, alias: str, context: Context) -> logical.Node:
     sure = [column for column in mentions if column.text("table") or _is_only_here(column, context.query)]
     if not sure:
         return node
-    message = f'TS of "{alias}" is ambiguous: its rows are deleted and have no key'
+    message = f'TS of "{alias}" is ambiguous: its rows can be deleted, and it has no key'
     raise error_at(sure[0], message, hint="select the key columns in the view")
 
 

@@ -139,5 +139,5 @@ class Known:
             return None
         bound = definition_of(text, types)
         if bound.window != window:
-            raise InternalError(f'definition of "{name}" is not the one asked for')
+            raise InternalError(f'the definition found for "{name}" is not of the requested kind (base or window)')
         return bound

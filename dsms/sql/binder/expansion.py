@@ -201,4 +201,4 @@ def _check_clock(query: exp.Expr, catalog: Catalog) -> None:
         named = catalog.get(name)
         if is_clock(name) or (isinstance(named, Query) and named.periodic is not None):
             what = "the clock" if is_clock(name) else f"a stream over {CLOCK}"
-            raise error_at(table, f'"{name}" is {what} and would list every instant', hint=_CLOCK_HINT)
+            raise error_at(table, f'"{name}" is {what}: a query over it would return every instant', hint=_CLOCK_HINT)

@@ -55,7 +55,7 @@ def _sampled(table: exp.Table, sample: exp.TableSample) -> exp.Expr:
     """`S TABLESAMPLE (10 PERCENT)` as `S Sample(10)`."""
     others = [part for part, value in sample.args.items() if value and part not in ("percent", "method")]
     if others or not sample.args.get("percent"):
-        raise refusal(table, "TABLESAMPLE by other than a percentage", hint="write TABLESAMPLE (10 PERCENT)")
+        raise refusal(table, "TABLESAMPLE without a percentage", hint="write TABLESAMPLE (10 PERCENT)")
     plain = table.copy()
     plain.set("sample", None)
     return nodes.StreamSample(this=plain, percent=sample.args["percent"])

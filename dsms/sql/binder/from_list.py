@@ -148,7 +148,10 @@ class FromList:
         late = [part for part in parts if has_subquery(part) or self._is_timed(part)]
         if late and (join_clause.outer != "none" or join_clause.asof):
             what = "a subquery" if has_subquery(late[0]) else "Now"
-            kind, instead = ("as-of" if join_clause.asof else "outer"), "join what it gives first, as an item of FROM"
+            kind, instead = (
+                ("as-of" if join_clause.asof else "outer"),
+                "add it as an item of FROM first, and join with that",
+            )
             raise refusal(late[0], f"{what} in ON of an {kind} join", instead)
         return [predicate(part, self.scope, "ON") for part in parts if part not in late], late
 
@@ -212,7 +215,7 @@ def _correlated(error: SqlError, chain: list[Clause], at: Clause, context: Conte
 #: The kinds of units, and what to write instead if one needs a column of an enclosing query.
 _UNITS = {
     "right": ("a RIGHT JOIN", "write b LEFT JOIN a for a RIGHT JOIN b"),
-    "full": ("a FULL JOIN", "join in a view or WITH, and compare in WHERE"),
+    "full": ("a FULL JOIN", "join in a view or in WITH, and compare in WHERE"),
     "none": ("joins in parentheses", "leave out the parentheses, or compare in WHERE"),
 }
 

@@ -89,7 +89,8 @@ def _check_several(aggregates: tuple[Aggregate, ...], groups: Groups, nodes: Seq
     several = [aggregate for aggregate in aggregates if aggregate.definition and aggregate.definition.several]
     if len(several) > 1 or (several and not groups.plain):
         name = several[0].definition.name if several[0].definition else ""
-        message = f'aggregate "{name}" may return several rows, so it stands alone and without grouping sets'
+        cause = f'aggregate "{name}" may return several rows'
+        message = f"{cause}, so it cannot be combined with another such aggregate or with grouping sets"
         raise error_at(nodes[0], message, hint="use a SELECT for each, and join their results")
 
 
@@ -181,8 +182,8 @@ def _defined(node: exp.Expr, written: AggregateCall, scope: Scope, below: Below)
     if definition is None:
         raise error_at(
             node,
-            f'aggregate "{written.function.name}" has a WINDOW definition only',
-            hint=f"CREATE AGGREGATE {written.function.name} defines it for GROUP BY; OVER (… PRECEDING) uses this one",
+            f'aggregate "{written.function.name}" has only a WINDOW definition',
+            hint=f"define it for GROUP BY with CREATE AGGREGATE {written.function.name}, or use OVER (… PRECEDING)",
         )
     arguments = tuple(below.column(value, "__a").name for value in values)
     order = tuple(

@@ -44,7 +44,7 @@ def groups(query: exp.Select, scope: Scope, has_aggregate: bool) -> Groups | Non
         return Groups((tuple(_all_keys(query, scope, has_aggregate)),))
     count = prod(_count(item) for item in group.expressions)
     if count > _MOST_SETS:
-        raise error_at(group.expressions[0], f"GROUP BY has {count} sets of groups, more than {_MOST_SETS}")
+        raise error_at(group.expressions[0], f"GROUP BY has {count} grouping sets; at most {_MOST_SETS} are supported")
     elements = [_element(item) for item in group.expressions]
     sets = tuple(
         tuple(_resolved(expression, query, scope) for part in choice for expression in part)

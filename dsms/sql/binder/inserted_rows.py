@@ -33,7 +33,7 @@ def given_rows(select: exp.Expr, catalog: Catalog, named: Named) -> GivenRows:
     if not append_only(node):
         raise error_at(
             given,
-            "rows can leave this result, so they cannot be inserted once and for all",
+            "rows of this query can be deleted later, so they cannot be inserted into a table",
             hint="put Istream(…) around its select list to insert the rows that enter, or make it a view",
         )
     return GivenRows(text_of(given), tuple(field.nullable for field in visible(node)))

@@ -55,7 +55,7 @@ def clause(node: exp.Join) -> Clause:
     outer = _SIDES[(node.args.get("side") or "").upper()]
     if method == "ASOF" and (outer in ("right", "full") or kind == "CROSS"):
         what = f"ASOF {kind if kind == 'CROSS' else outer.upper()} JOIN"
-        raise refusal(node, what, "b ASOF LEFT JOIN a, or a UNION ALL of two")
+        raise refusal(node, what, "write b ASOF LEFT JOIN a, or a UNION ALL of two joins")
     on, using = node.args.get("on"), tuple(node.args.get("using") or ())
     plain = not kind and not method and outer == "none" and on is None and not using
     return Clause(node.this, outer, plain, on, using, method == "NATURAL", method == "ASOF")

@@ -30,7 +30,7 @@ def refuse_unknown_functions(query: exp.Expr) -> None:
     """
     for call in query.find_all(exp.Func):
         if isinstance(call, exp.ExplodingGenerateSeries):
-            raise refusal(call, "generate_series in a query that runs once", "let a view call it in FROM")
+            raise refusal(call, "generate_series in a query that runs once", "call it in FROM of a view")
         if not _known(call):
             refuse_unknown(call)
 
@@ -44,8 +44,8 @@ def refuse_written_functions(query: exp.Expr, catalog: Catalog) -> None:
         if not isinstance(call, _NOTATIONS) and (written.has(name) or f"{name}()" in catalog.objects):
             raise error_at(
                 call,
-                f'"{name}" is not built in, and a statement that is carried out once has the built-in functions alone',
-                hint=f"let a view call it, and SELECT from that: CREATE VIEW v AS SELECT {name}(…) FROM …",
+                f'"{name}" is user-defined, and a statement that runs once can call only built-in functions',
+                hint=f"call it in a view, and select from the view: CREATE VIEW v AS SELECT {name}(…) FROM …",
             )
 
 

@@ -187,7 +187,7 @@ def _function(window: exp.Window, scope: Scope) -> tuple[str, list[Expression], 
         raise error_at(window, f'"{name}" needs an argument')
     constants = [_constant(argument, window) for argument in bound[count:]]
     if constants and not (isinstance(constants[0], int) and abs(constants[0]) < _MOST_ROWS):
-        raise error_at(window, f'"{name}" takes a whole number of fewer than {_MOST_ROWS} rows')
+        raise error_at(window, f'"{name}" needs a whole number below {_MOST_ROWS}')
     if name in ("lag", "lead") and len(bound) > 2:
         constants[1] = _value(coerce(bound[2], bound[0].type))
     return name, bound[:count], tuple(constants)

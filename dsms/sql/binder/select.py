@@ -40,8 +40,8 @@ _MOST_COPIED = 10_000
 #: Clauses of other systems: the name of each, and what to write instead.
 _REFUSED = {
     "laterals": ("LATERAL VIEW", "CROSS JOIN UNNEST(a) AS u(x)"),
-    "locks": ("FOR UPDATE", "leave it out: a query holds up nobody"),
-    "sample": ("TABLESAMPLE", "put it behind an item of FROM"),
+    "locks": ("FOR UPDATE", "leave it out: queries take no locks"),
+    "sample": ("TABLESAMPLE", "write it after an item of FROM"),
     "into": ("INTO", "CREATE TABLE name AS SELECT …"),
 }
 
@@ -171,7 +171,7 @@ def _sorted_by(ordered: exp.Expr, scope: Scope, shown: list[Output], hidden: lis
     before = len(hidden)
     name = _column(bind_expression(node, scope), shown, hidden, "__o")
     if len(hidden) > before and query.args.get("distinct") and not _distinct_on(query):
-        raise error_at(node, "with DISTINCT, ORDER BY must name what is in the select list")
+        raise error_at(node, "with DISTINCT, ORDER BY can only use expressions of the select list")
     return name
 
 

@@ -40,14 +40,14 @@ def stream_groups(
             name = call.function.name
             raise error_at(
                 node,
-                f'"{name}" cannot stand beside aggregates that return something for each row of a stream'
+                f'"{name}" cannot be combined with aggregates that return a result for each row of a stream'
                 if call.known is None
-                else f'"{name}" takes no DISTINCT, ORDER BY or FILTER over a stream',
-                hint="use a SELECT of its own" if call.known is None else "use WHERE",
+                else f'"{name}" does not take DISTINCT, ORDER BY or FILTER over a stream',
+                hint="use a separate SELECT for it" if call.known is None else "use WHERE",
             )
         definition, values = defined_call(node, call, relation.scope)
         if definition is None:
-            raise error_at(node, f'aggregate "{call.function.name}" has a WINDOW definition only', hint="use OVER (…)")
+            raise error_at(node, f'aggregate "{call.function.name}" has only a WINDOW definition', hint="use OVER (…)")
         arguments = tuple(below.column(value, "__a").name for value in values)
         try:
             fold = chosen(f"__v{len(calls)}", definition, None, arguments, None)

@@ -125,7 +125,7 @@ def _scalar(relation: Relation, node: exp.Expr, context: Context) -> tuple[Relat
         raise error_at(
             node,
             "a scalar subquery may return several rows",
-            hint="aggregate it, fix its key by equality, or add LIMIT 1",
+            hint="aggregate it, compare its key with = to constants or columns of the enclosing query, or add LIMIT 1",
         )
     always = exactly_one(inner.relation.node)
     inner = beside(inner, schema(relation.node).names)

@@ -25,7 +25,9 @@ def bind_table_function(node: exp.Expr, context: Context) -> Relation:
     relation = bind_relation(node.this, context)
     function = _bound(node, relation, context)
     if function.of_streams and not properties.append_only(relation.node):
-        raise error_at(node, f"{node.args['function']} takes a stream, of which no row is ever retracted")
+        raise error_at(
+            node, f"{node.args['function']} takes an append-only stream, but rows of this relation can be deleted"
+        )
     if function.replaces:
         return _replaced(node, logical.Apply(relation.node, function), context)
     added = {field.name.lower() for field in function.added}

@@ -110,8 +110,10 @@ def _in_zone(node: exp.AtTimeZone, bind: Bind) -> Expression:
     if isinstance(inner, exp.AtTimeZone):
         inner, zones = inner.this, [inner.args["zone"], *zones]
     if len(zones) < 2 or not all(isinstance(zone, exp.Literal) and zone.is_string for zone in zones):
-        hint = "t AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin': the zone of the timestamp, and the one to show"
-        raise error_at(node, "AT TIME ZONE needs two names of zones: timestamps have none of their own", hint=hint)
+        hint = "write t AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin': its zone, then the zone to show it in"
+        raise error_at(
+            node, "AT TIME ZONE needs two time zones, because timestamps have no zone of their own", hint=hint
+        )
     try:
         return call("in_zone", bind(inner), *(Literal(zone.name, pa.string()) for zone in zones))
     except UserError as error:

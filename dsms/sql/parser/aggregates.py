@@ -124,7 +124,9 @@ def create_aggregate(cursor: Cursor, first: str, *, replace: bool = False) -> Wr
     if cursor.accept("LANGUAGE"):
         cursor.expect("PYTHON")
         if kinds != {"AGGREGATE"}:
-            raise name.place.error("an aggregate in Python is neither WINDOW nor ALGEBRAIC", "leave the word out")
+            raise name.place.error(
+                "an aggregate in Python cannot be WINDOW or ALGEBRAIC", "leave out WINDOW and ALGEBRAIC"
+            )
         return CreatePythonAggregate(
             name, parameters, result, python_code(cursor, name.text, "AGGREGATE"), cursor.sql, replace
         )

@@ -46,7 +46,7 @@ def _checked(cursor: Cursor) -> Iterator[tuple[str, ...]]:
         cursor.fail("MERGE needs USING, ON and WHEN", "MERGE INTO table USING source ON predicate WHEN MATCHED THEN …")
     if (extra := parts[0][1][_target_length(parts[0][1]) :]) or not parts[1][1] or not parts[2][1]:
         at = extra[0] if extra else parts[3][1][0]
-        raise place_of(at).error("MERGE INTO table [AS alias] USING source ON predicate is expected")
+        raise place_of(at).error("expected MERGE INTO table [AS alias] USING source ON predicate")
     for _, tokens in parts[3:]:
         yield _head(tokens, cursor)
 
@@ -84,7 +84,7 @@ def _head(tokens: list[Token], cursor: Cursor) -> tuple[str, ...]:
     between = words[len(head) : then]
     if head not in _ROWS or not then or (between and (between[0] != "AND" or len(between) == 1)):
         cursor.at = cursor.tokens.index(tokens[0]) if tokens else cursor.at
-        cursor.fail("WHEN needs rows and an action", "WHEN [NOT] MATCHED [BY SOURCE] [AND predicate] THEN …")
+        cursor.fail("WHEN needs [NOT] MATCHED and an action", "WHEN [NOT] MATCHED [BY SOURCE] [AND predicate] THEN …")
     _check_action(tokens[then + 1 :], [depth - depths[then] for depth in depths[then + 1 :]], tokens[then])
     return head
 
@@ -129,7 +129,11 @@ def _branch(when: exp.Expr, rows: Literal["both", "source", "table"]) -> st.Merg
 def _check_values(values: exp.Expr) -> None:
     for call in values.find_all(exp.AggFunc, exp.Window):
         if call.find_ancestor(exp.Query) is None:
-            raise error_at(call, "a value of a row that is added cannot be an aggregate", hint="aggregate in USING")
+            raise error_at(
+                call,
+                "an inserted value cannot be an aggregate or a window function",
+                hint="compute it in a query in USING",
+            )
 
 
 def _check_reachable(branches: tuple[st.MergeBranch, ...], whens: list[exp.Expr]) -> None:
@@ -137,5 +141,7 @@ def _check_reachable(branches: tuple[st.MergeBranch, ...], whens: list[exp.Expr]
     taken = set[str]()
     for branch, when in zip(branches, whens, strict=True):
         if branch.rows in taken:
-            raise error_at(when, "no row comes to this WHEN", hint="one without a condition before it takes them all")
+            raise error_at(
+                when, "no row can reach this WHEN", hint="an earlier WHEN without a condition takes all of its rows"
+            )
         taken.update([branch.rows] if branch.condition is None else [])

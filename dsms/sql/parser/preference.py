@@ -70,7 +70,7 @@ def _estimate(cursor: Cursor) -> Estimate:
     if by_amount:
         factor = place_of(cursor.peek())
         if tuple(map(str.lower, _column(cursor))) != tuple(map(str.lower, column)):
-            raise factor.error("the factor must be the column that is counted")
+            raise factor.error("COUNT(column) can only be multiplied by the same column")
     return Estimate(column[0] or None, column[1], by_amount, place)
 
 

@@ -27,11 +27,11 @@ _BEGINS = (
 )
 #: Constraints that other databases have, and what to do instead.
 _REFUSED = {
-    "UNIQUE": "PRIMARY KEY is the constraint that keeps values apart",
+    "UNIQUE": "use PRIMARY KEY, the only constraint that keeps values unique",
     "REFERENCES": "leave it out: rows are not checked against other tables",
     "FOREIGN KEY": "leave it out: rows are not checked against other tables",
-    "GENERATED": "a view can compute the column; numbers of rows have to be given by who inserts them",
-    "COLLATE": "text is ordered by code points",
+    "GENERATED": "compute the column in a view; row numbers must be given in the INSERT",
+    "COLLATE": "leave it out: text is ordered by code points",
     "EXCLUDE": "leave it out",
 }
 
@@ -56,7 +56,7 @@ class Elements:
         SqlError."""
         taken = {taken for taken, _ in self.checks}
         if len(taken) >= _MOST_CHECKS:
-            raise self.table.place.error(f"a table has at most {_MOST_CHECKS} checks", "join conditions by AND")
+            raise self.table.place.error(f"a table has at most {_MOST_CHECKS} checks", "combine conditions with AND")
         if name is not None and name.text in taken:
             raise name.place.error(f'two constraints are named "{name.text}"')
         free = (f"{usual}{number or ''}" for number in range(len(taken) + 1))
@@ -156,7 +156,7 @@ def _of_column(cursor: Cursor, elements: Elements, name: st.Name, group: list[To
 
 def _condition(cursor: Cursor, tokens: list[Token]) -> st.Written:
     if tokens and mark(tokens[0]) != "(":
-        raise place_of(tokens[0]).error("a condition in parentheses is expected", "CHECK (column > 0)")
+        raise place_of(tokens[0]).error("expected a condition in parentheses", "CHECK (column > 0)")
     return written(cursor, tokens)
 
 

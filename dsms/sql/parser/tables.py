@@ -45,11 +45,13 @@ def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable | st.Creat
 
 def _as_select(cursor: Cursor, read: Elements) -> st.CreateTableAs:
     if read.checks:
-        cursor.fail("CREATE TABLE AS has no CHECK", "create the table with its columns, then INSERT INTO … SELECT")
+        cursor.fail(
+            "CREATE TABLE AS does not support CHECK", "create the table with its columns, then INSERT INTO … SELECT"
+        )
     text, _ = cursor.rest_without("")
     select = parse_query(text, cursor.limits)
     if not isinstance(select, exp.Query):
-        raise error_at(select, "a query is expected behind AS", hint="CREATE TABLE name AS SELECT …")
+        raise error_at(select, "expected a query after AS", hint="CREATE TABLE name AS SELECT …")
     return st.CreateTableAs(read.table, tuple(read.keys), select, text.strip(), cursor.sql)
 
 
@@ -68,7 +70,9 @@ def insert(cursor: Cursor, _: st.Name | None) -> st.Insert:
 
 def _conflict(node: exp.Expr) -> st.Conflict:
     if node.args.get("constraint") or node.args.get("duplicate"):
-        raise error_at(node, "a conflict is one of the primary key", hint="ON CONFLICT (key columns) DO …")
+        raise error_at(
+            node, "ON CONFLICT can only name the columns of the primary key", hint="ON CONFLICT (key columns) DO …"
+        )
     keys = tuple(name_of(key) for key in node.args.get("conflict_keys") or ())
     changes = tuple((target_of(change), change.expression) for change in node.expressions)
     where = node.args.get("where")
