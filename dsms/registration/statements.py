@@ -36,8 +36,8 @@ from dsms.sql.parser import queries as query_syntax
 from dsms.sql.parser import tables as table_syntax
 from dsms.sql.parser.merge import merge
 from dsms.sql.parser.parse import Starts
+from dsms.sql.parser.sqlglot_errors import readable_sqlglot_errors
 from dsms.sql.parser.summaries import create_summary, replace_summary
-from dsms.sql.parser.understood import understood
 from operators.core.errors import UserError
 from operators.core.recursion import allow_deep_calls
 
@@ -202,7 +202,7 @@ def parse(text: str, limits: Limits = NO_LIMITS) -> list[st.Statement]:
     ['RegisterSource', 'ContinuousQuery']
     """
     allow_deep_calls()
-    with understood():
+    with readable_sqlglot_errors():
         return [part for statement in script.parse(text, _STARTS, limits) for part in create_table_as.parts(statement)]
 
 
@@ -223,5 +223,5 @@ def apply(statement: st.Statement, catalog: Catalog, environment: Environment) -
     kind = kind_of_statement(statement)
     if kind.apply is None:
         raise UserError(f"{type(statement).__name__} is not supported here")
-    with understood():
+    with readable_sqlglot_errors():
         return kind.apply(statement, catalog, environment)

@@ -32,7 +32,7 @@ from dsms.registration.kinds.replay import Replay
 from dsms.registration.kinds.skip_record import SkipRecord
 from dsms.registration.statement_kind import StatementKind
 from dsms.registration.statements import STATEMENTS, kind_of_statement, parse
-from dsms.sql.parser.understood import understood
+from dsms.sql.parser.sqlglot_errors import readable_sqlglot_errors
 
 #: Runs one statement and gives its result; it raises, and has done nothing, or has done all that is to be kept.
 Run = Callable[[Any, StatementContext], StatementResult]
@@ -72,7 +72,7 @@ class StatementRunner:
         """The results of the statements in order; a failing one raises, and those before it stay done. Where one needs
         a higher role, none is run. Once `cancelled` is set, nobody waits for the results, and a SELECT fails."""
         statements, catalog = parse(sql, self._context.limits), self._context.store.catalog
-        with understood():
+        with readable_sqlglot_errors():
             check_roles((as_meant(statement, catalog) for statement in statements), caller.principal.role)
         context = self._context.by(caller, cancelled)
         return [_run(statement, context) for statement in statements]
@@ -85,7 +85,7 @@ def _run(statement: st.Statement, context: StatementContext) -> StatementResult:
 
 
 def _carried_out(statement: st.Statement, context: StatementContext) -> StatementResult:
-    with understood():
+    with readable_sqlglot_errors():
         statement, principal = as_meant(statement, context.store.catalog), context.caller.principal
         check_roles([statement], principal.role)  # what it means may have changed since the script began
         check_named(statement, principal)

@@ -55,7 +55,7 @@ def bind_aggregate(
 
 
 def parameter_types(
-    written: syntax.Written, arguments: Sequence[pa.DataType] | None
+    written: syntax.AggregateSyntax, arguments: Sequence[pa.DataType] | None
 ) -> tuple[tuple[str, pa.DataType], ...]:
     """The parameters for arguments of these types; None means the declared types. Raises SqlError or UserError."""
     if arguments is not None and len(arguments) != len(written.parameters):
@@ -67,20 +67,22 @@ def parameter_types(
     )
 
 
-def result_type(written: syntax.Written, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
+def result_type(written: syntax.AggregateSyntax, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
     """The type of the aggregate's result. Raises SqlError."""
     if len(written.result) == 1:
         return _written_type(written.result[0], parameters)
     return pa.struct([(column.name.text, _written_type(column, parameters)) for column in written.result])
 
 
-def _written_type(column: syntax.Field, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
+def _written_type(column: syntax.FieldSyntax, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
     """The declared type of a column; the name of a parameter means the type of that parameter."""
     named = dict(parameters).get((column.type or "").lower())
     return _declared(column) if named is None else named
 
 
-def _parameter_type(written: syntax.Written, parameter: syntax.Field, argument: pa.DataType | None) -> pa.DataType:
+def _parameter_type(
+    written: syntax.AggregateSyntax, parameter: syntax.FieldSyntax, argument: pa.DataType | None
+) -> pa.DataType:
     if parameter.type is None:
         type_ = None if argument is None else body_type(argument)
         if type_ is None:
@@ -107,7 +109,7 @@ def _passes(argument: pa.DataType, type_: pa.DataType) -> bool:
     return bool(numbers and pa.types.is_floating(type_))
 
 
-def _declared(field_: syntax.Field) -> pa.DataType:
+def _declared(field_: syntax.FieldSyntax) -> pa.DataType:
     """The declared type of a field. Raises SqlError for a type that bodies cannot hold."""
     assert field_.type is not None
     try:
@@ -166,7 +168,7 @@ class _BodyBinder:
             hint = "its results over parts of a window become its arguments over the whole window"
             raise place.error("an ALGEBRAIC AGGREGATE needs one parameter of the type of its result", hint)
 
-    def _add_table(self, table: syntax.Table) -> None:
+    def _add_table(self, table: syntax.TableSyntax) -> None:
         name = table.name.text.lower()
         if name in self.tables or name == defined.RETURN:
             raise table.name.place.error(f'table "{table.name.text}" is declared twice')
@@ -180,7 +182,7 @@ class _BodyBinder:
             raise table.name.place.error("the columns of inwindow differ from the parameters", hint)
         self.tables[name] = defined.LocalTable(name, tuple(columns))
 
-    def _column_type(self, table: syntax.Table, at: int, column: syntax.Field) -> pa.DataType:
+    def _column_type(self, table: syntax.TableSyntax, at: int, column: syntax.FieldSyntax) -> pa.DataType:
         if column.type is not None:
             return _written_type(column, self.parameters)
         if table.name.text.lower() != defined.INWINDOW or at >= len(self.parameters):
@@ -212,7 +214,7 @@ class _BodyBinder:
                 return self._delete(tree, statement)
         raise statement.text.place.error(f'cannot read the statement "{statement.text.sql}"')
 
-    def _condition(self, text: syntax.Text) -> Expression:
+    def _condition(self, text: syntax.BodySql) -> Expression:
         tree = _parsed(text)
         return self._binder().predicate(tree, self._binder().scope())
 
@@ -369,11 +371,11 @@ def _named_columns(target: exp.Schema, columns: tuple[tuple[str, pa.DataType], .
     return [column.name.lower() for column in target.expressions]
 
 
-def _place(text: syntax.Text) -> defined.Place:
+def _place(text: syntax.BodySql) -> defined.Place:
     return defined.Place(text.place.line, " ".join(text.sql.split()))
 
 
-def _parsed(text: syntax.Text) -> exp.Expr:
+def _parsed(text: syntax.BodySql) -> exp.Expr:
     """The parsed tree of a text; its locations are those in the whole script."""
     blank = "\n" * (text.place.line - 1) + " " * (text.place.column - 1)
     try:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Stream
 from dsms.model.position import error_at
-from dsms.sql.binder.clock import CLOCK, ClockView, clock_view, is_clock, parsed
+from dsms.sql.binder.clock import CLOCK, ClockView, clock_view, is_clock, view_tree
 from dsms.sql.binder.now_bounds import NOW_HINT, POINTS
 from dsms.sql.binder.scope import NotFound
 from dsms.sql.parser import nodes
@@ -136,7 +136,7 @@ def _now_view(table: exp.Table, catalog: Catalog) -> ClockView | None:
     named = catalog.get(_name_or_nothing(table))
     if not isinstance(named, Query) or named.periodic is None:
         return None
-    view = clock_view(parsed(named), catalog)
+    view = clock_view(view_tree(named), catalog)
     return view if view is not None and view.outputs else None
 
 

@@ -20,7 +20,7 @@ PYTHON = "python function"
 Bind = Callable[[exp.Expr], Expression]
 Special = Callable[[exp.Expr, Bind], Expression]
 
-UNREPEATABLE = {
+NONDETERMINISTIC = {
     "now", "current_timestamp", "current_date", "current_time", "current_datetime", "localtimestamp", "localtime",
     "rand", "random", "uuid", "gen_random_uuid", "getdate", "sysdate", "today", "clock_timestamp", "randn", "proctime",
     "transaction_timestamp", "statement_timestamp", "unix_timestamp",
@@ -54,7 +54,7 @@ _PARTS = {
 def bind_function(node: exp.Expr, bind: Bind) -> Expression:
     """The bound call of a function node. Raises SqlError for unknown functions and for nondeterministic ones."""
     name = function_name(node)
-    if name in UNREPEATABLE:
+    if name in NONDETERMINISTIC:
         raise error_at(
             node,
             f'"{name}" is not supported',
@@ -79,10 +79,10 @@ def bind_function(node: exp.Expr, bind: Bind) -> Expression:
     return call(target, *arguments)
 
 
-def is_known(node: exp.Expr) -> bool:
+def is_supported_call(node: exp.Expr) -> bool:
     """Whether a function node calls a function of `FUNCTIONS`, under any of its names.
 
-    >>> is_known(exp.func("char_length", exp.Null())), is_known(exp.func("pg_sleep", exp.Null()))
+    >>> is_supported_call(exp.func("char_length", exp.Null())), is_supported_call(exp.func("pg_sleep", exp.Null()))
     (True, False)
     """
     name = function_name(node)
@@ -99,13 +99,13 @@ def refuse_unknown(node: exp.Expr) -> NoReturn:
     raise error_at(node, f'function "{name}" not found', hint=f"have: {_choices(name)}")
 
 
-def known_function(name: str) -> bool:
+def is_function_name(name: str) -> bool:
     """Whether SQL has a function of this name.
 
-    >>> known_function("nvl"), known_function("random"), known_function("score")
+    >>> is_function_name("nvl"), is_function_name("random"), is_function_name("score")
     (True, True, False)
     """
-    return name in FUNCTIONS or name in ALIASES or name in UNREPEATABLE or name in _PARTS or name in ("row", "date")
+    return name in FUNCTIONS or name in ALIASES or name in NONDETERMINISTIC or name in _PARTS or name in ("row", "date")
 
 
 def function_name(node: exp.Expr) -> str:

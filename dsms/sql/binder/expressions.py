@@ -12,7 +12,7 @@ from dsms.model.types import parse_type
 from dsms.sql.binder.expression_functions import PYTHON, bind_function, similar_pattern, struct_of
 from dsms.sql.binder.python_functions import bind_defined
 from dsms.sql.binder.scope import Scope
-from dsms.sql.binder.times import of_times
+from dsms.sql.binder.times import bind_time_arithmetic
 from dsms.sql.parser.interval import parse_interval
 from operators.core.errors import SqlError, UserError
 from operators.expressions import Call, Column, Expression, Literal, call, cast
@@ -84,7 +84,7 @@ def _bind(node: exp.Expr, scope: Scope) -> Expression:
         return bind_expression(exp.In(this=node.this, expressions=listed), scope)
     if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
         return call("equals_any", bind_expression(node.expression.this, scope), bind_expression(node.this, scope))
-    if (timed := of_times(node, lambda child: bind_expression(child, scope))) is not None:
+    if (timed := bind_time_arithmetic(node, lambda child: bind_expression(child, scope))) is not None:
         return timed
     if (name := _BINARY.get(type(node))) is not None:
         return call(name, bind_expression(node.this, scope), bind_expression(node.expression, scope))

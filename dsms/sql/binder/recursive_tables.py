@@ -11,12 +11,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model import logical
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.model.properties import walk
 from dsms.model.schema import schema
 from dsms.optimizer.optimize import optimize
 from dsms.sql.binder.common_tables import named_in
-from dsms.sql.binder.relation import CommonTable, Context, Relation, aliased, bind_query, refusal, shown
+from dsms.sql.binder.relation import CommonTable, Context, Relation, aliased, bind_query, relation_of
 from operators.core.errors import SqlError, UserError
 from operators.expressions import Column, Expression, call, coerce, column, type_name
 from operators.recursion.term import Given, Paired, Projected, Recurred, Rule, Selected, Term
@@ -48,7 +48,7 @@ def recursion(group: Sequence[exp.CTE], around: Context, name: str) -> logical.R
     all its queries are widened.
     """
     if around.recursions >= _MOST_NESTED:
-        raise refusal(group[0], f"WITH RECURSIVE nested in {_MOST_NESTED} others")
+        raise not_supported(group[0], f"WITH RECURSIVE nested in {_MOST_NESTED} others")
     inside = replace(around, recursions=around.recursions + 1)
     tables = [_Table(number, cte, inside) for number, cte in enumerate(group)]
     relations = _widest(tables, _first(tables))
@@ -87,7 +87,7 @@ class _Table:
         return CommonTable(self.cte, self.around, relation=self._recurred(columns))
 
     def _recurred(self, columns: pa.Schema) -> Relation:
-        return shown(logical.Recurrence(self.number, self.around.recursions, columns), columns)
+        return relation_of(logical.Recurrence(self.number, self.around.recursions, columns), columns)
 
     def columns(self, relations: Sequence[Relation]) -> pa.Schema:
         """The columns of the table, given some of its queries. All are nullable: recursion may add a NULL."""
@@ -123,13 +123,13 @@ def _united(query: exp.Expr) -> Iterator[exp.Expr]:
         return
     for part, construct in _OF_UNIONS.items():
         if query.args.get(part):
-            raise refusal(query, f"{construct} in a recursive query")
+            raise not_supported(query, f"{construct} in a recursive query")
     if not isinstance(query, exp.Union):
         yield from _united(query.this)
         return
     if query.args.get("distinct") is False:
         hint = "write UNION: a recursive relation is a set, so that the recursion ends even if rows derive each other"
-        raise refusal(query.right, "UNION ALL in WITH RECURSIVE", hint)
+        raise not_supported(query.right, "UNION ALL in WITH RECURSIVE", hint)
     yield from _united(query.left)
     yield from _united(query.right)
 

@@ -18,7 +18,7 @@ from dsms.sql.binder.expression_functions import arguments_of, function_name
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.order_and_limit import sort_key, value_of
 from dsms.sql.binder.predicates import predicate
-from dsms.sql.binder.relation import Context, Relation, bind_relation, shown
+from dsms.sql.binder.relation import Context, Relation, bind_relation, relation_of
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser import nodes
 from operators.aggregates import AGGREGATES
@@ -82,7 +82,7 @@ def _shown(
     outer = [(name, column(schema(plan).field(name))) for name in context.outer_columns]
     projected = logical.Project(plan, (*outer, *outputs))
     fields = schema(projected)
-    return shown(
+    return relation_of(
         projected, pa.schema([fields.field(name) for name, _ in outputs]), node.args.get("alias") and node.alias
     )
 

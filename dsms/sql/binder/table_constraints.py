@@ -11,7 +11,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.position import error_at
 from dsms.model.types import type_sql
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_written_functions
+from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_user_defined_functions
 from dsms.sql.binder.scope import Scope
 from operators.expressions import LONGEST_CONSTANT, Expression, cast, evaluate
 
@@ -39,7 +39,7 @@ def check_plain(tree: exp.Expr, catalog: Catalog, what: str) -> None:
     """Raises SqlError for an expression that has a subquery or calls a user-defined function; errors call it `what`."""
     if query := tree.find(exp.Query):
         raise error_at(query, f"{what} has a subquery", hint="leave it out: DEFAULT and CHECK cannot read relations")
-    refuse_written_functions(tree, catalog)
+    refuse_user_defined_functions(tree, catalog)
     refuse_unknown_functions(tree)
 
 

@@ -10,7 +10,7 @@ from dsms.model import logical, properties
 from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.relation import Context, Relation, bind_relation, shown
+from dsms.sql.binder.relation import Context, Relation, bind_relation, relation_of
 from dsms.sql.binder.scope import Entry
 from dsms.sql.parser import nodes
 from operators.core.errors import UserError
@@ -44,7 +44,7 @@ def _replaced(node: exp.Expr, applied: logical.Node, context: Context) -> Relati
     """The relation of a function that replaces the columns of its input."""
     if context.outer_columns:
         raise error_at(node, f"{node.args['function']} is not supported in a correlated query")
-    return shown(applied, schema(applied), node.args.get("alias") and node.alias)
+    return relation_of(applied, schema(applied), node.args.get("alias") and node.alias)
 
 
 def _bound(node: exp.Expr, relation: Relation, context: Context) -> TableFunction:

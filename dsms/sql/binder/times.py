@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model.position import error_at
-from dsms.sql.binder.row_tests import OPERATORS
+from dsms.sql.binder.subquery_tests import OPERATORS
 from dsms.sql.parser.interval import parse_interval
 from operators.core.errors import UserError
 from operators.expressions import Expression, Interval, Literal, call, cast
@@ -17,7 +17,7 @@ Bind = Callable[[exp.Expr], Expression]
 _DAY = 86_400_000_000
 
 
-def of_times(node: exp.Expr, bind: Bind) -> Expression | None:
+def bind_time_arithmetic(node: exp.Expr, bind: Bind) -> Expression | None:
     """The bound `t + n * INTERVAL`, `a - b < INTERVAL`, `EXTRACT(EPOCH FROM a - b)` or `t AT TIME ZONE a AT TIME ZONE
     b`; None for every other node. Raises SqlError."""
     if isinstance(node, exp.Add | exp.Sub):

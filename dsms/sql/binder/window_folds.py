@@ -192,7 +192,7 @@ def _bound(window: exp.Window, relation: Relation, context: Context) -> _Window:
         )
     partition = tuple(bind_expression(key, scope) for key in window.args.get("partition_by") or ())
     _check_order(window, relation)
-    return _Window(window, base, own, arguments, partition, frame_of(window), built_in=written.known is None)
+    return _Window(window, base, own, arguments, partition, fold_frame_of(window), built_in=written.known is None)
 
 
 def _definitions(
@@ -240,7 +240,7 @@ def _check_order(window: exp.Window, relation: Relation) -> None:
             raise error_at(item, "windows of a stream follow the order of its rows", hint="leave out ORDER BY")
 
 
-def frame_of(window: exp.Window) -> Frame:
+def fold_frame_of(window: exp.Window) -> Frame:
     """The frame of a call with OVER. Raises SqlError for one that does not end with the current row."""
     spec = window.args.get("spec")
     if spec is None:

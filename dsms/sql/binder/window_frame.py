@@ -8,9 +8,8 @@ from typing import Literal as Choice
 import pyarrow as pa
 from sqlglot import exp
 
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Scope
 from operators.expressions import Interval, Literal
 from operators.ranking.window_call import FrameEnd
@@ -34,9 +33,9 @@ def frame_of(spec: exp.Expr | None, order: list[pa.DataType], scope: Scope) -> F
         return Frame()
     kind = str(spec.args.get("kind") or "ROWS").lower()
     if kind not in ("rows", "range"):
-        raise refusal(spec, kind.upper(), "ROWS or RANGE")
+        raise not_supported(spec, kind.upper(), "ROWS or RANGE")
     if (exclude := spec.args.get("exclude")) is not None and exclude.name.upper() != "NO OTHERS":
-        raise refusal(
+        raise not_supported(
             spec, f"EXCLUDE {exclude.name}", "compute the value without EXCLUDE, and subtract that of the current row"
         )
     start = _end(spec, "start", order, scope, kind)

@@ -90,13 +90,13 @@ def _nesting(tokens: Sequence[Token]) -> tuple[int, Token]:
     return deepest, at
 
 
-def bounded(tree: exp.Expr, limits: Limits) -> exp.Expr:
+def within_limits(tree: exp.Expr, limits: Limits) -> exp.Expr:
     """The tree with long chains of AND and OR balanced. Raises SqlError if it exceeds a limit, such as its depth or the
     length of a pattern.
 
     >>> import sqlglot
     >>> chain = sqlglot.parse_one(" OR ".join(f"a = {number}" for number in range(1000)))
-    >>> _depth(chain)[0], _depth(bounded(chain, Limits()))[0]
+    >>> _depth(chain)[0], _depth(within_limits(chain, Limits()))[0]
     (1002, 13)
     """
     balance(tree)

@@ -12,8 +12,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model import statements as st
 from dsms.model.position import error_at
-from dsms.sql.parser.cursor import Cursor, mark, place_of
-from dsms.sql.parser.tables import name_of, table_of, target_of, whole
+from dsms.sql.parser.cursor import Cursor, place_of, unquoted_text
+from dsms.sql.parser.tables import name_of, parse_whole_statement, table_of, target_of
 
 _ROWS: dict[tuple[str, ...], Literal["both", "source", "table"]] = {
     ("MATCHED",): "both",
@@ -30,7 +30,7 @@ def merge(cursor: Cursor, _: st.Name | None) -> st.Merge:
     """`MERGE INTO table [[AS] alias] USING source ON predicate WHEN [NOT] MATCHED [BY SOURCE] [AND predicate] THEN
     UPDATE SET … | DELETE | INSERT [(columns)] VALUES (…) | DO NOTHING …`."""
     heads = list(_checked(cursor))
-    tree = whole(cursor, exp.Merge, ("this", "using", "on", "whens"), ("MERGE", "INTO"))
+    tree = parse_whole_statement(cursor, exp.Merge, ("this", "using", "on", "whens"), ("MERGE", "INTO"))
     whens = tree.args["whens"].expressions
     branches = tuple(_branch(when, _ROWS[head]) for when, head in zip(whens, heads, strict=True))
     _check_reachable(branches, whens)
@@ -56,7 +56,7 @@ def _parts(tokens: list[Token]) -> Iterator[tuple[str, list[Token]]]:
     them."""
     word, part, depth = "", list[Token](), 0
     for token in tokens:
-        text = mark(token).upper()
+        text = unquoted_text(token).upper()
         if depth == 0 and text == _NEXT[word]:
             yield word, part
             word, part = text, []
@@ -71,13 +71,13 @@ def _target_length(tokens: list[Token]) -> int:
     length = 1
     while [token.text for token in tokens[length : length + 1]] == ["."]:
         length += 2
-    length += [mark(token).upper() for token in tokens[length : length + 1]] == ["AS"]
+    length += [unquoted_text(token).upper() for token in tokens[length : length + 1]] == ["AS"]
     return min(length + 1, len(tokens))
 
 
 def _head(tokens: list[Token], cursor: Cursor) -> tuple[str, ...]:
     """The words before the condition and THEN. Raises SqlError unless an action follows."""
-    words = [mark(token).upper() for token in tokens]
+    words = [unquoted_text(token).upper() for token in tokens]
     head = tuple(itertools.takewhile(lambda word: word in ("NOT", "MATCHED", "BY", "SOURCE", "TARGET"), words))
     depths = list(itertools.accumulate((word in _OPENS) - (word in _CLOSES) for word in words))
     then = next((at for at, word in enumerate(words) if word == "THEN" and depths[at] == 0), 0)
@@ -91,7 +91,7 @@ def _head(tokens: list[Token], cursor: Cursor) -> tuple[str, ...]:
 
 def _check_action(tokens: list[Token], depths: list[int], then: Token) -> None:
     """Raises SqlError unless the tokens are an action: sqlglot would skip words that it does not expect."""
-    words = [mark(token).upper() for token in tokens]
+    words = [unquoted_text(token).upper() for token in tokens]
     outside = [word for word, depth in zip(words, depths, strict=True) if depth == 0]
     match words[:1]:
         case ["UPDATE"] if words[1:2] == ["SET"] and len(words) > 2 and "WHERE" not in outside:

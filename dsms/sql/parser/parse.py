@@ -11,7 +11,7 @@ from dsms.model import statements as st
 from dsms.model.limits import NO_LIMITS, Limits
 from dsms.sql.parser import aggregates, queries
 from dsms.sql.parser.bounds import check_script, check_statement
-from dsms.sql.parser.cursor import Cursor, mark, place_of
+from dsms.sql.parser.cursor import Cursor, place_of, unquoted_text
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.refused import refuse_other_systems
 from operators.core.errors import SqlError
@@ -56,7 +56,7 @@ def _split(tokens: list[Token]) -> list[list[Token]]:
             parts = [*parts[:-2], [*parts[-2], token]]
             continue
         parts[-1].append(token)
-        if mark(token) in ("{", "}") and (depth or aggregates.begins([t.text.upper() for t in parts[-1][:6]])):
+        if unquoted_text(token) in ("{", "}") and (depth or aggregates.begins([t.text.upper() for t in parts[-1][:6]])):
             depth += 1 if token.text == "{" else -1
             if not depth:
                 parts.append([])

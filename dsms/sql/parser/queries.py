@@ -12,7 +12,7 @@ from dsms.model import statements as st
 from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.position import error_at
 from dsms.sql.parser import nodes
-from dsms.sql.parser.bounds import bounded
+from dsms.sql.parser.bounds import within_limits
 from dsms.sql.parser.cursor import DATABASE, PUBLIC, Cursor, place_of
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.preference import split_preference
@@ -150,7 +150,7 @@ def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
         tree = sqlglot.parse_one(text, read=Dsms)
     except ParseError as error:
         raise _readable(error, text) from error
-    return without_public(bounded(tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree, limits))
+    return without_public(within_limits(tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree, limits))
 
 
 def selected_expression(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:

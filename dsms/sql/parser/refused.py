@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsms.sql.parser.cursor import Cursor, mark
+from dsms.sql.parser.cursor import Cursor, unquoted_text
 
 _ONE_SCHEMA = "all objects are in the schema public: use a prefix in their names instead, as in sales_orders"
 _NOT_KEPT = "use CREATE TABLE or CREATE VIEW, and DROP it when you no longer need it"
@@ -57,7 +57,7 @@ _INSTEAD: dict[tuple[str, ...], str] = {
 
 def refuse_other_systems(cursor: Cursor) -> None:
     """Raises SqlError for a statement that only other systems have."""
-    ahead = [mark(token).upper() for token in cursor.tokens[cursor.at : cursor.at + 4]]
+    ahead = [unquoted_text(token).upper() for token in cursor.tokens[cursor.at : cursor.at + 4]]
     for words, instead in _INSTEAD.items():
         if ahead[: len(words)] == list(words):
             cursor.fail(f"{' '.join(words)} is not supported", instead)

@@ -11,7 +11,7 @@ from dsms.model.position import error_at, position_of
 from dsms.sql.parser.cursor import Cursor
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.queries import parse_query
-from dsms.sql.parser.table_elements import Elements, read_element
+from dsms.sql.parser.table_elements import TableElements, read_element
 
 _Parsed = TypeVar("_Parsed", bound=exp.Expr)
 #: Clauses of other systems: the name of each, and what to write instead.
@@ -28,7 +28,7 @@ def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable | st.Creat
     """`CREATE TABLE name (column type constraints, …, [PRIMARY KEY (columns)], [CHECK (predicate)])`, or `CREATE TABLE
     name [(PRIMARY KEY (columns))] AS select`."""
     name = cursor.name("table name")
-    read = Elements(name)
+    read = TableElements(name)
     if cursor.accept("AS"):
         return _as_select(cursor, read)
     cursor.expect("(")
@@ -43,7 +43,7 @@ def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable | st.Creat
     return st.CreateTable(name, read.not_null(), tuple(read.keys), cursor.sql, defaults, checks)
 
 
-def _as_select(cursor: Cursor, read: Elements) -> st.CreateTableAs:
+def _as_select(cursor: Cursor, read: TableElements) -> st.CreateTableAs:
     if read.checks:
         cursor.fail(
             "CREATE TABLE AS does not support CHECK", "create the table with its columns, then INSERT INTO … SELECT"
@@ -57,7 +57,9 @@ def _as_select(cursor: Cursor, read: Elements) -> st.CreateTableAs:
 
 def insert(cursor: Cursor, _: st.Name | None) -> st.Insert:
     """`INSERT INTO table [(columns)] VALUES … | SELECT … [ON CONFLICT [(keys)] DO NOTHING | DO UPDATE SET …]`."""
-    tree = whole(cursor, exp.Insert, ("this", "expression", "conflict", "returning"), ("INSERT", "INTO"))
+    tree = parse_whole_statement(
+        cursor, exp.Insert, ("this", "expression", "conflict", "returning"), ("INSERT", "INTO")
+    )
     target = tree.this
     columns = tuple(name_of(column) for column in target.expressions) if isinstance(target, exp.Schema) else ()
     table = target.this if isinstance(target, exp.Schema) else target
@@ -83,7 +85,9 @@ def _conflict(node: exp.Expr) -> st.Conflict:
 
 def update(cursor: Cursor, _: st.Name | None) -> st.Update:
     """`UPDATE table [AS alias] SET column = expression, … [FROM items] [WHERE predicate]`."""
-    tree = whole(cursor, exp.Update, ("this", "expressions", "from_", "where", "returning"), ("UPDATE",))
+    tree = parse_whole_statement(
+        cursor, exp.Update, ("this", "expressions", "from_", "where", "returning"), ("UPDATE",)
+    )
     changes = tuple((target_of(change), change.expression) for change in tree.expressions)
     where, source = tree.args.get("where"), tree.args.get("from_")
     sources = (source.this,) if source else ()
@@ -93,7 +97,7 @@ def update(cursor: Cursor, _: st.Name | None) -> st.Update:
 
 def delete(cursor: Cursor, _: st.Name | None) -> st.Delete:
     """`DELETE FROM table [AS alias] [USING items] [WHERE predicate]`."""
-    tree = whole(cursor, exp.Delete, ("this", "using", "where", "returning"), ("DELETE", "FROM"))
+    tree = parse_whole_statement(cursor, exp.Delete, ("this", "using", "where", "returning"), ("DELETE", "FROM"))
     where, sources = tree.args.get("where"), tuple(tree.args.get("using") or ())
     condition, alias = where.this if where else None, tree.this.alias or None
     return st.Delete(table_of(tree.this), condition, cursor.sql, alias, sources, _returning(tree))
@@ -111,10 +115,12 @@ def _returning(tree: exp.Expr) -> tuple[exp.Expr, ...]:
 def truncate(cursor: Cursor, _: st.Name | None) -> st.Delete:
     """`TRUNCATE [TABLE] table`: DELETE of all rows."""
     cursor.accept("TABLE")
-    return st.Delete(cursor.last_name("table"), None, cursor.sql)
+    return st.Delete(cursor.rest_as_name("table"), None, cursor.sql)
 
 
-def whole(cursor: Cursor, kind: type[_Parsed], parts: tuple[str, ...], words: tuple[str, ...]) -> _Parsed:
+def parse_whole_statement(
+    cursor: Cursor, kind: type[_Parsed], parts: tuple[str, ...], words: tuple[str, ...]
+) -> _Parsed:
     """The whole statement as parsed by sqlglot. Raises SqlError for clauses other than `parts`."""
     cursor.at -= len(words)
     tree = parse_query(cursor.rest_without("")[0], cursor.limits)

@@ -16,10 +16,10 @@ log = structlog.get_logger()
 
 
 @contextmanager
-def understood() -> Iterator[None]:
+def readable_sqlglot_errors() -> Iterator[None]:
     """Raises UserError for a statement that sqlglot cannot parse or write, or that is nested too deeply.
 
-    >>> with understood():
+    >>> with readable_sqlglot_errors():
     ...     raise SqlglotError("Expecting ). Line 1")
     Traceback (most recent call last):
     ...
