@@ -14,7 +14,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.registration.statements import parse
 from dsms.sql.binder.dependencies import calls_in, calls_in_body, names_in
-from dsms.sql.parser.aggregates import CreateAggregate, CreatePythonAggregate, Written
+from dsms.sql.parser.aggregates import AggregateSyntax, CreateAggregate, CreatePythonAggregate
 from operators.core.errors import SqlError, UserError
 
 
@@ -72,7 +72,7 @@ def _declaration(sql: str, name: str) -> st.Statement:
         statements = parse(sql)
     except SqlError as error:
         raise UserError(f'the statement of "{name}" is invalid: {error}') from error
-    several = len(statements) != 1 and not all(isinstance(part, Written) for part in statements)
+    several = len(statements) != 1 and not all(isinstance(part, AggregateSyntax) for part in statements)
     if several or not statements or _reads(statements[0]) is None:
         raise UserError(f'the statement of "{name}" does not declare an object')
     return statements[0]

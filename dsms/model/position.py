@@ -27,6 +27,11 @@ def error_at(node: exp.Expr, message: str, *, hint: str = "") -> SqlError:
     return SqlError(message, line=line, column=column, hint=hint)
 
 
+def not_supported(node: exp.Expr, construct: str, hint: str = "") -> SqlError:
+    """Returns the error for a construct, at the node, that is not supported."""
+    return error_at(node, f"{construct} is not supported here", hint=hint)
+
+
 def _column(part: exp.Expr) -> int:
     meta = part.meta
     # the parser stores the column of a word's last character: `total` at columns 3 to 7 has col 7, start 13, end 17

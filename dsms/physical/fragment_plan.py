@@ -26,7 +26,7 @@ from dsms.physical.lower import lower
 from dsms.physical.parts.cut import Part, Whole, origins, parts
 from dsms.physical.parts.links import ResultPlaces, Share, places_of
 from dsms.sql.binder.bind import plan_of
-from dsms.sql.binder.earlier_queries import former_plan, plan_as_it_was
+from dsms.sql.binder.earlier_queries import former_plan, plan_of_former
 from operators.core.errors import UserError
 from operators.core.operator import MEMBER
 from operators.core.run import hashing
@@ -303,7 +303,7 @@ def _partitions(catalog: Catalog) -> Mapping[str, int]:
 
 @memoized_by_identity(256)
 def _optimized_view(former: Former) -> logical.Node:
-    return answered_over(optimize(plan_as_it_was(former)), tuple(map(_optimized_view, former.over))).node
+    return answered_over(optimize(plan_of_former(former)), tuple(map(_optimized_view, former.over))).node
 
 
 def compile_lane(lane_id: str, queries: Iterable[Planned], *, divisible: bool = False) -> Lane:

@@ -11,7 +11,7 @@ from dsms.model.schema import visible
 from dsms.model.types import parse_type
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.clock import clock_schema
-from dsms.sql.binder.defined_aggregates import parsed
+from dsms.sql.binder.defined_aggregates import definition_statement
 from operators.core.errors import UserError
 
 
@@ -38,6 +38,6 @@ def schema_and_keys(item: Object, catalog: Catalog) -> tuple[pa.Schema, tuple[st
 
 def _parameters(item: Aggregate) -> pa.Schema:
     """The parameters of the newest definition; those without a type are shown as NULL."""
-    written = parsed(item.parts[-1].sql)
+    written = definition_statement(item.parts[-1].sql)
     types = [pa.null() if field.type is None else parse_type(field.type) for field in written.parameters]
     return pa.schema([(field.name.text, type_) for field, type_ in zip(written.parameters, types, strict=True)])

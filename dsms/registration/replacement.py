@@ -35,7 +35,7 @@ from dsms.registration.queries import (
 from dsms.registration.query_limits import check_plan
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_view
-from dsms.sql.binder.dependencies import below, dependents
+from dsms.sql.binder.dependencies import dependencies_of, dependents
 from dsms.sql.binder.earlier_queries import former_of
 from dsms.sql.parser.nodes import WholeQuery
 from operators.core.errors import UserError
@@ -153,7 +153,7 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
 def _unchanged(new: Query, before: Query, catalog: Catalog) -> bool:
     """Whether a replacement would change nothing that a user can declare, and no version of a function or aggregate
     that the query calls."""
-    newer = any(last_change(item) > number_of(before.id) for item in below(before, catalog))
+    newer = any(last_change(item) > number_of(before.id) for item in dependencies_of(before, catalog))
     return not newer and all(getattr(new, name) == getattr(before, name) for name in _DECLARED)
 
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 from dsms.model.catalog import Catalog
 from dsms.model.objects import ROW_NUMBER, Table
 from dsms.model.position import error_at
-from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_written_functions
+from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_user_defined_functions
 from dsms.sql.parser.table_names import name_of
 from dsms.tables.select_wire import EngineFunction
 
@@ -83,7 +83,7 @@ def question_of(query: exp.Expr, catalog: Catalog, given: Mapping[str, pa.Table]
             read = catalog.find(_plain_name(table)).name
             names.setdefault(read, f"relation {len(names)}")
             _rename(table, names[read])
-    refuse_written_functions(resolved, catalog)
+    refuse_user_defined_functions(resolved, catalog)
     refuse_unknown_functions(resolved)
     text = resolved.sql(dialect="duckdb", comments=False)
     return Question(text, {alias: name for name, alias in names.items()}, given or {}, resolved)

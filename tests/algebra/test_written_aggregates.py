@@ -46,7 +46,7 @@ _CALL = re.compile(r"\b(SUM|MAX|MIN)\((?!DISTINCT)")
 
 
 #: What users' aggregates do not do.
-REFUSED = ("a stream has none", 'takes BIGINT as "x"', "takes no DISTINCT, ORDER BY or FILTER over a stream")
+REFUSED = ("a stream has none", 'takes BIGINT as "x"', "does not take DISTINCT, ORDER BY or FILTER over a stream")
 
 checked: list[str] = []
 

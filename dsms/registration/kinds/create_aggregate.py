@@ -12,20 +12,20 @@ from dsms.registration.statement_kind import StatementKind
 from dsms.sql.binder.aggregate_calls import callable_name
 from dsms.sql.binder.defined_aggregates import definition_of, text_of
 from dsms.sql.binder.dependencies import dependents
-from dsms.sql.binder.expression_functions import known_function
-from dsms.sql.parser.aggregates import STARTS, CreateAggregate, CreatePythonAggregate, Written
+from dsms.sql.binder.expression_functions import is_function_name
+from dsms.sql.parser.aggregates import STARTS, AggregateSyntax, CreateAggregate, CreatePythonAggregate
 from operators.aggregates import AGGREGATES
 from operators.python import PythonClass
 
 
-def _apply(statement: Written, catalog: Catalog, environment: Environment) -> Applied:
+def _apply(statement: AggregateSyntax, catalog: Catalog, environment: Environment) -> Applied:
     """Adds an aggregate, its second definition, or a newer version. Running queries keep the version that they have."""
     name = f"{statement.name.text.lower()}()"
     known = catalog.get(name)
     if known is not None and not isinstance(known, Aggregate):
         raise statement.name.place.error(f'"{name}" is a {kind_of(known)}', "choose another name")
     own = name.removesuffix("()")
-    if known_function(own) or not callable_name(own, len(statement.parameters)):
+    if is_function_name(own) or not callable_name(own, len(statement.parameters)):
         hint = "choose another name: queries would not call the aggregate"
         raise statement.name.place.error(f'"{own}" is a function of SQL', hint)
     python = isinstance(statement, CreatePythonAggregate)

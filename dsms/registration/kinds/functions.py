@@ -11,7 +11,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.statement_kind import StatementKind
 from dsms.sql.binder.dependencies import dependents
-from dsms.sql.binder.expression_functions import known_function
+from dsms.sql.binder.expression_functions import is_function_name
 from dsms.sql.binder.python_functions import STARTS, definition_of, function_of
 from dsms.sql.parser import functions as syntax
 from operators.aggregates import AGGREGATES
@@ -24,7 +24,7 @@ _COLUMNS = ("name", "parameters", "returns", "hash", "requirements", "used_by")
 def _create(statement: syntax.CreateFunction, catalog: Catalog, environment: Environment) -> Applied:
     """Adds a function, or a new version of one. Running queries keep the version with which they were created."""
     name, key = statement.name.text.lower(), f"{statement.name.text.lower()}()"
-    if known_function(name) or name in AGGREGATES:
+    if is_function_name(name) or name in AGGREGATES:
         raise statement.name.place.error(f'"{name}" is a function of SQL', "choose another name")
     known = catalog.get(key)
     if known is not None and not isinstance(known, Function):

@@ -16,7 +16,7 @@ from dsms.registration.queries import create_query
 from dsms.registration.statement_kind import StatementKind
 from dsms.registration.table_targets import check_values, columns_of, writable
 from dsms.sql.binder.dependencies import dependents, names_in
-from dsms.sql.binder.inserted_rows import given_rows, last_rows
+from dsms.sql.binder.inserted_rows import insertable_select, table_rows_query
 from dsms.sql.parser.queries import parse_query
 from operators.core.errors import UserError
 
@@ -100,12 +100,12 @@ def _check_unread(insert: st.Insert, table: Table, catalog: Catalog) -> None:
 
 def _rows(insert: st.Insert, table: Table, catalog: Catalog, environment: Environment) -> str:
     """The text of a query whose rows have the columns of the table. Raises SqlError if the SELECT does not fit them."""
-    given, taken = given_rows(insert.rows, catalog, environment.reads), columns_of(insert.columns, table)
+    given, taken = insertable_select(insert.rows, catalog, environment.reads), columns_of(insert.columns, table)
     check_values(insert.table, taken, len(given.nullable))
     valued = {*taken, *table.defaults}
     if missing := [column.name for column in table.source.columns if not (column.nullable or column.name in valued)]:
         raise insert.table.place.error(f'column "{missing[0]}" is NOT NULL and gets no value')
-    return last_rows(given, taken, table)
+    return table_rows_query(given, taken, table)
 
 
 def _expected(notices: tuple[str, ...]) -> Iterator[str]:

@@ -10,11 +10,11 @@ from dsms.model.catalog import Catalog
 from dsms.model.statement_result import StatementResult
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.statement_kind import StatementKind
-from dsms.sql.binder.defined_aggregates import BUILT_IN, library, parsed
+from dsms.sql.binder.defined_aggregates import BUILT_IN, definition_statement, library
 from dsms.sql.binder.dependencies import dependents
 from dsms.sql.binder.python_aggregates import methods_of
 from dsms.sql.binder.python_functions import package_from
-from dsms.sql.parser.aggregates import CreatePythonAggregate, Written
+from dsms.sql.parser.aggregates import AggregateSyntax, CreatePythonAggregate
 from dsms.sql.parser.cursor import Cursor
 
 _COLUMNS = ("name", "definition", "arguments", "result", "returns", "used by", "sql")
@@ -43,7 +43,7 @@ def _own(catalog: Catalog, may_read: Callable[[str], bool]) -> Iterator[tuple[st
         used = ", ".join(reader.name for reader in dependents(catalog, item) if may_read(reader.name))
         for window in (False, True):
             if (part := item.part(window=window)) is not None:
-                yield _row(parsed(part.sql), used)
+                yield _row(definition_statement(part.sql), used)
 
 
 def _of_library(catalog: Catalog) -> Iterator[tuple[str, ...]]:
@@ -51,10 +51,10 @@ def _of_library(catalog: Catalog) -> Iterator[tuple[str, ...]]:
     own = {item.name for item in catalog.aggregates()}
     for (name, _), text in library().items():
         if name not in BUILT_IN and f"{name}()" not in own:
-            yield _row(parsed(text.sql), "", "library")
+            yield _row(definition_statement(text.sql), "", "library")
 
 
-def _row(written: Written, used: str, origin: str = "") -> tuple[str, ...]:
+def _row(written: AggregateSyntax, used: str, origin: str = "") -> tuple[str, ...]:
     kinds = ["algebraic"] * written.algebraic + ["window" if written.window else "base"]
     arguments = ", ".join(f"{field.name.text} {field.type or 'any'}" for field in written.parameters)
     result = ", ".join(f"{field.name.text} {field.type}".strip() for field in written.result)
@@ -64,7 +64,7 @@ def _row(written: Written, used: str, origin: str = "") -> tuple[str, ...]:
     return f"{written.name.text.lower()}()", shown, arguments, result, returns, used, written.sql
 
 
-def _ends(written: Written) -> bool:
+def _ends(written: AggregateSyntax) -> bool:
     if isinstance(written, CreatePythonAggregate):
         package = package_from(written.code, written.name)
         return "terminate" in methods_of(package, written.code.handler, written.name)

@@ -18,7 +18,7 @@ from dsms.optimizer.sketches import approximated
 from dsms.optimizer.window_ranges import with_ranges
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.scope import Entry, Scope
-from dsms.sql.parser.bounds import bounded, check_statement
+from dsms.sql.parser.bounds import check_statement, within_limits
 from dsms.sql.parser.dialect import Dsms
 from operators.core.errors import UserError
 from operators.expressions import Expression, column
@@ -44,12 +44,12 @@ def _bound(text: str, stream: logical.StreamScan) -> Expression:
     entries = tuple(Entry(stream.stream, field.name, column(field)) for field in fields)
     try:
         check_statement(Dsms().tokenize(text), Limits())
-        tree = bounded(sqlglot.parse_one(text, read=Dsms), Limits())
+        tree = within_limits(sqlglot.parse_one(text, read=Dsms), Limits())
         condition = bind_expression(tree, Scope.of(entries))
     except (UserError, ParseError, TokenError) as error:
         said = error.message if isinstance(error, UserError) else "not an expression"
         hint = error.hint if isinstance(error, UserError) else "write a condition such as price < 10"
         raise UserError(f'SHED_WHERE "{text}": {said}', hint=hint) from error
     if condition.type != pa.bool_():
-        raise UserError(f'SHED_WHERE "{text}" is not a condition', hint="write one such as price < 10")
+        raise UserError(f'SHED_WHERE "{text}" is not a condition', hint="write a condition such as price < 10")
     return condition

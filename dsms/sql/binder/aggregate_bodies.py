@@ -55,7 +55,7 @@ def bind_aggregate(
 
 
 def parameter_types(
-    written: syntax.Written, arguments: Sequence[pa.DataType] | None
+    written: syntax.AggregateSyntax, arguments: Sequence[pa.DataType] | None
 ) -> tuple[tuple[str, pa.DataType], ...]:
     """The parameters for arguments of these types; None means the declared types. Raises SqlError or UserError."""
     if arguments is not None and len(arguments) != len(written.parameters):
@@ -67,20 +67,22 @@ def parameter_types(
     )
 
 
-def result_type(written: syntax.Written, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
+def result_type(written: syntax.AggregateSyntax, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
     """The type of the aggregate's result. Raises SqlError."""
     if len(written.result) == 1:
         return _written_type(written.result[0], parameters)
     return pa.struct([(column.name.text, _written_type(column, parameters)) for column in written.result])
 
 
-def _written_type(column: syntax.Field, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
+def _written_type(column: syntax.FieldSyntax, parameters: tuple[tuple[str, pa.DataType], ...]) -> pa.DataType:
     """The declared type of a column; the name of a parameter means the type of that parameter."""
     named = dict(parameters).get((column.type or "").lower())
     return _declared(column) if named is None else named
 
 
-def _parameter_type(written: syntax.Written, parameter: syntax.Field, argument: pa.DataType | None) -> pa.DataType:
+def _parameter_type(
+    written: syntax.AggregateSyntax, parameter: syntax.FieldSyntax, argument: pa.DataType | None
+) -> pa.DataType:
     if parameter.type is None:
         type_ = None if argument is None else body_type(argument)
         if type_ is None:
@@ -107,7 +109,7 @@ def _passes(argument: pa.DataType, type_: pa.DataType) -> bool:
     return bool(numbers and pa.types.is_floating(type_))
 
 
-def _declared(field_: syntax.Field) -> pa.DataType:
+def _declared(field_: syntax.FieldSyntax) -> pa.DataType:
     """The declared type of a field. Raises SqlError for a type that bodies cannot hold."""
     assert field_.type is not None
     try:
@@ -155,30 +157,32 @@ class _BodyBinder:
     def _check(self, bound: defined.Definition) -> None:
         place = self.written.name.place
         if bound.window and bound.terminate:
-            raise place.error("a WINDOW AGGREGATE has no TERMINATE", "what ITERATE returns is the result of the row")
+            raise place.error(
+                "a WINDOW AGGREGATE has no TERMINATE", "the result of a row is what ITERATE inserts into RETURN"
+            )
         if (
             bound.algebraic
             and not bound.window
             and (len(bound.parameters) != 1 or body_type(bound.result) != bound.parameters[0][1])
         ):
-            hint = "its results over parts of a window are its arguments over the whole"
+            hint = "its results over parts of a window become its arguments over the whole window"
             raise place.error("an ALGEBRAIC AGGREGATE needs one parameter of the type of its result", hint)
 
-    def _add_table(self, table: syntax.Table) -> None:
+    def _add_table(self, table: syntax.TableSyntax) -> None:
         name = table.name.text.lower()
         if name in self.tables or name == defined.RETURN:
-            raise table.name.place.error(f'there are two tables "{table.name.text}"')
+            raise table.name.place.error(f'table "{table.name.text}" is declared twice')
         columns = [
             (column.name.text.lower(), self._column_type(table, at, column)) for at, column in enumerate(table.columns)
         ]
         if len({column for column, _ in columns}) < len(columns):
-            raise table.name.place.error(f'table "{table.name.text}" has two columns of one name')
+            raise table.name.place.error(f'table "{table.name.text}" has two columns with the same name')
         if name == defined.INWINDOW and [type_ for _, type_ in columns] != [type_ for _, type_ in self.parameters]:
-            hint = "its columns are those of the parameters, under other names"
+            hint = "declare one column for each parameter, in the same order and with the same types, under any names"
             raise table.name.place.error("the columns of inwindow differ from the parameters", hint)
         self.tables[name] = defined.LocalTable(name, tuple(columns))
 
-    def _column_type(self, table: syntax.Table, at: int, column: syntax.Field) -> pa.DataType:
+    def _column_type(self, table: syntax.TableSyntax, at: int, column: syntax.FieldSyntax) -> pa.DataType:
         if column.type is not None:
             return _written_type(column, self.parameters)
         if table.name.text.lower() != defined.INWINDOW or at >= len(self.parameters):
@@ -210,7 +214,7 @@ class _BodyBinder:
                 return self._delete(tree, statement)
         raise statement.text.place.error(f'cannot read the statement "{statement.text.sql}"')
 
-    def _condition(self, text: syntax.Text) -> Expression:
+    def _condition(self, text: syntax.BodySql) -> Expression:
         tree = _parsed(text)
         return self._binder().predicate(tree, self._binder().scope())
 
@@ -220,10 +224,10 @@ class _BodyBinder:
 
     def _insert(self, tree: exp.Insert, statement: syntax.Simple) -> defined.Statement:
         target = tree.this
-        named = [column.name.lower() for column in target.expressions] if isinstance(target, exp.Schema) else None
         table = target.this if isinstance(target, exp.Schema) else target
         name = name_of_table(table).lower()
         columns = self._targets(name, table)
+        named = _named_columns(target, columns) if isinstance(target, exp.Schema) else None
         binder, source = self._binder(), tree.expression
         source = source.this if isinstance(source, WholeQuery) else source
         if isinstance(source, exp.Values):
@@ -248,9 +252,7 @@ class _BodyBinder:
                 else (("", result),)
             )
         if name == defined.INWINDOW:
-            raise error_at(
-                table, "rows cannot be inserted into inwindow", hint="the system inserts each row that comes"
-            )
+            raise error_at(table, "rows cannot be inserted into inwindow", hint="the system inserts each arriving row")
         return self._table(table).columns
 
     def _table(self, table: exp.Expr) -> defined.LocalTable:
@@ -270,15 +272,17 @@ class _BodyBinder:
     ) -> defined.Query:
         """The query with a value of the right type for each column, NULL for a column that INSERT does not name."""
         order = [name for name, _ in columns] if named is None else named
-        if len(order) != len(query.outputs) or (named is not None and not set(named) <= {name for name, _ in columns}):
-            raise error_at(table, f"{len(order)} values are needed, not {len(query.outputs)}")
+        if len(order) != len(query.outputs):
+            raise error_at(table, f"INSERT needs {len(order)} values, not {len(query.outputs)}")
         values = dict(zip(order, query.outputs, strict=True))
         return replace(query, outputs=tuple(assigned(values.get(name), type_, table) for name, type_ in columns))
 
     def _update(self, tree: exp.Update, statement: syntax.Simple) -> defined.Statement:
         table, binder = self._table(tree.this), self._binder()
         if table.name == defined.INWINDOW:
-            raise error_at(tree.this, "rows of inwindow cannot be updated", hint="they can be deleted")
+            raise error_at(
+                tree.this, "rows of inwindow cannot be updated", hint="use DELETE: rows of inwindow can only be deleted"
+            )
         scan = binder.scan(table.name)
         scope = binder.scope((binder.entries(scan, tree.this.alias or table.name),))
         types = dict(table.columns)
@@ -354,15 +358,24 @@ def coerce_strictly(value: Expression, type_: pa.DataType) -> Expression:
 def name_of_table(table: exp.Expr) -> str:
     """The name of a local table. Raises SqlError if the node is something else."""
     if not isinstance(table, exp.Table):
-        raise error_at(table, "a local table is expected here")
+        raise error_at(table, "expected the name of a local table")
     return name_of(table)
 
 
-def _place(text: syntax.Text) -> defined.Place:
+def _named_columns(target: exp.Schema, columns: tuple[tuple[str, pa.DataType], ...]) -> list[str]:
+    """The columns that an INSERT names, of the columns of its table. Raises SqlError for a name that is not there."""
+    names = [name for name, _ in columns]
+    for column in target.expressions:
+        if column.name.lower() not in names:
+            raise error_at(column, f'column "{column.name}" not found', hint=f"have: {', '.join(names)}")
+    return [column.name.lower() for column in target.expressions]
+
+
+def _place(text: syntax.BodySql) -> defined.Place:
     return defined.Place(text.place.line, " ".join(text.sql.split()))
 
 
-def _parsed(text: syntax.Text) -> exp.Expr:
+def _parsed(text: syntax.BodySql) -> exp.Expr:
     """The parsed tree of a text; its locations are those in the whole script."""
     blank = "\n" * (text.place.line - 1) + " " * (text.place.column - 1)
     try:

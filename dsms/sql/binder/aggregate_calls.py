@@ -9,11 +9,10 @@ import polars as pl
 import sqlglot
 from sqlglot import exp
 
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.sql.binder.defined_aggregates import Known
 from dsms.sql.binder.expression_functions import arguments_of, function_name, written_name
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser.dialect import Dsms
 from operators.aggregates import AGGREGATES, AggregateFunction
@@ -55,7 +54,7 @@ class AggregateCall:
     known: Known | None = None
 
 
-def mark(query: exp.Expr, known: Known) -> None:
+def mark_defined_aggregates(query: exp.Expr, known: Known) -> None:
     """Marks the calls of user-defined aggregates, so that `aggregate_call` recognises them."""
     for node in query.find_all(exp.Anonymous, exp.AggFunc, exp.List):
         if known.has(written_name(node)):
@@ -94,7 +93,7 @@ def aggregate_call(node: exp.Expr) -> AggregateCall | None:
         aggregate = aggregate_call(node.this)
         return aggregate and _within_group(node, aggregate)
     if (known := node.meta.get(_MARK)) is not None:
-        placeholder = AggregateFunction(written_name(node), "Defined by a user.", (0, 0), lambda *_: None, _NO_METHOD)
+        placeholder = AggregateFunction(written_name(node), "User-defined.", (0, 0), lambda *_: None, _NO_METHOD)
         return _between_brackets(node, AggregateCall(placeholder, known=known))
     function = aggregate_function(node)
     if function is None:
@@ -138,7 +137,11 @@ def _within_group(node: exp.WithinGroup, call: AggregateCall) -> AggregateCall:
     if len(ordered) != 1:
         raise error_at(node, f'"{call.function.name}" takes one expression in WITHIN GROUP')
     if ordered[0].args.get("desc"):
-        raise refusal(node, f'"{call.function.name}" WITHIN GROUP (ORDER BY … DESC)', "order ascending by 1 - fraction")
+        raise not_supported(
+            node,
+            f'"{call.function.name}" WITHIN GROUP (ORDER BY … DESC)',
+            "order ascending, with 1 - fraction instead of fraction",
+        )
     return replace(call, arguments=(ordered[0].this,))
 
 

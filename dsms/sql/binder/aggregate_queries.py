@@ -91,7 +91,7 @@ class QueryBinder:
                 inner = node.this.this if isinstance(node.this, exp.Subquery) else node.this
                 return self._subquery(node, inner, levels, exists=True)
             case exp.In() if node.args.get("query"):
-                raise error_at(node, "IN with a query is not supported here", hint="use EXISTS")
+                raise error_at(node, "IN with a subquery is not supported in an aggregate", hint="use EXISTS")
             case exp.Dot() if _is_oldest(node.this):
                 return self._oldest(node, node.expression.name.lower())
             case exp.Anonymous() if _is_oldest(node):
@@ -103,7 +103,7 @@ class QueryBinder:
     def _hash(self, node: exp.Expr, levels: tuple[Entries, ...]) -> Expression:
         arguments = [self.value(argument, self.scope(levels)) for argument in node.expressions]
         if len(arguments) not in (1, 2) or any(not pa.types.is_integer(seed.type) for seed in arguments[1:]):
-            raise error_at(node, '"hash" takes a value and, if wanted, an integer seed')
+            raise error_at(node, '"hash" takes a value and, optionally, an integer seed')
         return Call("hash", tuple(arguments), pa.int64(), any(argument.nullable for argument in arguments))
 
     def _oldest(self, node: exp.Expr, column: str | None) -> Expression:
@@ -127,7 +127,7 @@ class QueryBinder:
     def _subquery(self, node: exp.Expr, query: exp.Expr, levels: tuple[Entries, ...], *, exists: bool) -> Expression:
         bound = self.query(query, levels)
         if not exists and len(bound.outputs) != 1:
-            raise error_at(node, "a subquery that is a value selects one column")
+            raise error_at(node, "a subquery that is used as a value must select exactly one column")
         return self._added(bound, exists=exists)
 
     def _added(self, query: defined.Query, *, exists: bool) -> Expression:

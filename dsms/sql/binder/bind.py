@@ -8,17 +8,17 @@ import dsms.sql.binder.select
 import dsms.sql.binder.set_queries  # noqa: F401  (both register how queries are bound)
 from dsms.model import logical
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.catalog_relations import plan_of, plan_over, result_of
-from dsms.sql.binder.relation import Named
+from dsms.sql.binder.catalog_relations import plan_given, plan_of, result_of
+from dsms.sql.binder.relation import OnName
 
-__all__ = ["bind", "plan_of", "plan_over"]
+__all__ = ["bind", "plan_of", "plan_given"]
 
 
-def bind(query: exp.Expr, catalog: Catalog, named: Named) -> logical.Node:
+def bind(query: exp.Expr, catalog: Catalog, on_name: OnName) -> logical.Node:
     """The logical plan of a query, with views replaced by their plans.
 
-    Calls `named` with each name of the catalog that the query itself reads, including its common tables, but not with
+    Calls `on_name` with each name of the catalog that the query itself reads, including its common tables, but not with
     names that views read. Raises SqlError for unknown names, type errors and every construct that is not supported,
     with its location.
     """
-    return result_of(query, catalog, named)
+    return result_of(query, catalog, on_name)

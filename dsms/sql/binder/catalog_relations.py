@@ -31,9 +31,9 @@ from dsms.model.statements import Place
 from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.start_instants import started
 from dsms.sql.binder.adjustable import adjustable_plan
-from dsms.sql.binder.dependencies import below, query_of
+from dsms.sql.binder.dependencies import dependencies_of, query_of
 from dsms.sql.binder.python_functions import mark_functions
-from dsms.sql.binder.relation import Context, Named, Relation, bind_query
+from dsms.sql.binder.relation import Context, OnName, Relation, bind_query
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.parser.table_names import name_and_place
 from operators.core.errors import SqlError
@@ -44,11 +44,11 @@ from operators.streams.tagger import TS
 def plan_of(name: str, catalog: Catalog) -> logical.Node:
     """The plan of a stream, view or query of the catalog. It depends only on the objects that the named one reads."""
     named = catalog.find(name)
-    return plan_over(named, *below(named, catalog))
+    return plan_given(named, *dependencies_of(named, catalog))
 
 
 @memoized_by_identity(512)
-def plan_over(target: Object | Former, *read: Object) -> logical.Node:
+def plan_given(target: Object | Former, *read: Object) -> logical.Node:
     """The plan of an object, given all objects that it reads."""
     catalog = Catalog(objects={item.name.lower(): item for item in _as_seen(target, read)})
     if isinstance(target, Stream):
@@ -60,8 +60,11 @@ def plan_over(target: Object | Former, *read: Object) -> logical.Node:
     if isinstance(target, Source):
         raise SqlError(f'"{target.name}" is a source, not a stream', hint=f"CREATE STREAM … OVER {target.name} KEY …")
     if isinstance(target, Aggregate | Function):
-        raise SqlError(f'"{target.name}" is not a stream')
-    context = Context(catalog, top=True, fields_named=target.fields_named, streams_united=target.streams_united)
+        kind = "an aggregate" if isinstance(target, Aggregate) else "a function"
+        raise SqlError(f'"{target.name}" is {kind}, not a stream')
+    context = Context(
+        catalog, shown_to_users=True, fields_named=target.fields_named, streams_united=target.streams_united
+    )
     result = _result(query_of(target.select), context)
     node = started(result, target.start)
     return adjustable_plan(reading_from(node, target.first_offsets), target)
@@ -96,9 +99,9 @@ def _promise(constraint: Constraint, catalog: Catalog) -> logical.Cluster | logi
     return logical.Reference(constraint.column, within, scan_of(other, other.name, (), catalog), constraint.theirs)
 
 
-def result_of(query: exp.Expr, catalog: Catalog, named: Named) -> logical.Node:
+def result_of(query: exp.Expr, catalog: Catalog, on_name: OnName) -> logical.Node:
     """The plan of a query whose result users see: every column has a unique name and a type."""
-    return _result(query, Context(catalog, named=named, top=True))
+    return _result(query, Context(catalog, on_name=on_name, shown_to_users=True))
 
 
 def _result(query: exp.Expr, context: Context) -> logical.Node:
@@ -111,7 +114,7 @@ def bind_name(table: exp.Table, context: Context) -> Relation:
     SqlError."""
     name, at = name_and_place(table)
     place = Place(*position_of(at))
-    context.named(name)
+    context.on_name(name)
     named = context.catalog.find(name, place)
     if isinstance(named, Query) and named.kind == "query":
         raise place.error(f'"{name}" is a query, not a view', "make it a view: CREATE STREAMED VIEW … AS …")
@@ -146,7 +149,7 @@ def _with_ts(node: logical.Node, alias: str, context: Context) -> logical.Node:
     sure = [column for column in mentions if column.text("table") or _is_only_here(column, context.query)]
     if not sure:
         return node
-    message = f'TS of "{alias}" is ambiguous: its rows are deleted and have no key'
+    message = f'TS of "{alias}" is ambiguous: its rows can be deleted, and it has no key'
     raise error_at(sure[0], message, hint="select the key columns in the view")
 
 

@@ -68,14 +68,14 @@ def clock_view(query: exp.Expr, catalog: Catalog) -> ClockView | None:
     return ClockView(_points_of_select(query, catalog), outputs)
 
 
-def parsed(view: Query) -> exp.Expr:
+def view_tree(view: Query) -> exp.Expr:
     """The parsed query of a view."""
     return parse_query(view.select)
 
 
 def clock_schema(view: Query, catalog: Catalog) -> tuple[pa.Schema, tuple[str, ...]]:
     """The columns and the key of a view over the clock."""
-    of_clock = clock_view(parsed(view), catalog)
+    of_clock = clock_view(view_tree(view), catalog)
     if of_clock is None or not of_clock.outputs:
         return pa.schema([pa.field(TIMEPOINT, pa.int64(), nullable=False)]), (TIMEPOINT,)
     empty = Scope(pa.schema([]))
@@ -133,7 +133,7 @@ def _points_of_item(item: exp.Expr, catalog: Catalog) -> Periodic:
     stream = catalog.find(name)
     assert isinstance(stream, Query)
     assert stream.periodic is not None
-    if (view := clock_view(parsed(stream), catalog)) is not None and view.outputs:
+    if (view := clock_view(view_tree(stream), catalog)) is not None and view.outputs:
         raise error_at(item, f'"{stream.name}" is the current instant, not a synchronisation stream')
     return Periodic(*stream.periodic)
 

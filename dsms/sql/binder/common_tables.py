@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlglot import exp
 
 
-def groups(ctes: Sequence[exp.CTE]) -> list[list[exp.CTE]]:
+def definition_groups(ctes: Sequence[exp.CTE]) -> list[list[exp.CTE]]:
     """The tables in groups that must be defined together, each group after the groups that it reads.
 
     >>> from sqlglot import parse_one
     >>> text = "WITH RECURSIVE a AS (SELECT * FROM c), b AS (SELECT * FROM c), c AS (SELECT * FROM b) SELECT 1"
-    >>> [[cte.alias for cte in group] for group in groups(parse_one(text).args["with_"].expressions)]
+    >>> [[cte.alias for cte in group] for group in definition_groups(parse_one(text).args["with_"].expressions)]
     [['b', 'c'], ['a']]
     """
     read = {cte.alias.lower(): named_in(cte.this, [other.alias.lower() for other in ctes]) for cte in ctes}

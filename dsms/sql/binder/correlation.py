@@ -16,16 +16,16 @@ from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.binder.scope import Correlated, Outer, Scope, free_names, renamed_entry
 from operators.expressions import Column, column
 
-Safe = tuple[tuple[Column, Column], ...]
+NullSafePairs = tuple[tuple[Column, Column], ...]
 
 
 @dataclass(frozen=True)
 class Inner:
-    """A bound inner query; `safe` pairs each outer column that it uses with the inner column that has its values. The
-    join compares them so that NULL equals NULL."""
+    """A bound inner query; `null_safe` pairs each outer column that it uses with the inner column that has its values.
+    The join compares them so that NULL equals NULL."""
 
     relation: Relation
-    safe: Safe = ()
+    null_safe: NullSafePairs = ()
 
 
 def bind_inside(
@@ -37,7 +37,7 @@ def bind_inside(
         outer = Outer(scope, bindings)
         base = _domain(left(), bindings) if bindings else None
         try:
-            relation = bind(replace(context, outer=outer, base=base, top=False, unfilled=False))
+            relation = bind(replace(context, outer=outer, base=base, shown_to_users=False, caller_fills_empty=False))
         except Correlated as missing:
             if missing.outer is not outer:
                 raise
@@ -45,8 +45,8 @@ def bind_inside(
             bindings = (*bindings, (missing.column.name, bound))
             continue
         fields = schema(relation.node)
-        safe = ((replace(bound, name=name), column(fields.field(bound.name))) for name, bound in bindings)
-        return Inner(relation, tuple(safe))
+        null_safe = ((replace(bound, name=name), column(fields.field(bound.name))) for name, bound in bindings)
+        return Inner(relation, tuple(null_safe))
 
 
 def _domain(left: logical.Node, bindings: tuple[tuple[str, Column], ...]) -> logical.Node:
@@ -54,7 +54,7 @@ def _domain(left: logical.Node, bindings: tuple[tuple[str, Column], ...]) -> log
     return distinct(logical.Project(left, outputs))
 
 
-def beside(inner: Inner, taken: list[str], *, without: frozenset[str] = frozenset()) -> Inner:
+def with_free_names(inner: Inner, taken: list[str], *, without: frozenset[str] = frozenset()) -> Inner:
     """The same query with column names that are not `taken`, and without the columns `without`."""
     names = [name for name in schema(inner.relation.node).names if name not in without]
     renamed = free_names(names, taken, inner.relation.scope.alias)
@@ -65,8 +65,10 @@ def beside(inner: Inner, taken: list[str], *, without: frozenset[str] = frozense
     outputs = tuple(
         (new, Column(name, fields.field(name).type, fields.field(name).nullable)) for name, new in renamed.items()
     )
-    safe = tuple((outer, replace(inner_column, name=renamed[inner_column.name])) for outer, inner_column in inner.safe)
-    return Inner(_renamed(inner.relation, logical.Project(inner.relation.node, outputs), renamed), safe)
+    null_safe = tuple(
+        (outer, replace(inner_column, name=renamed[inner_column.name])) for outer, inner_column in inner.null_safe
+    )
+    return Inner(_renamed(inner.relation, logical.Project(inner.relation.node, outputs), renamed), null_safe)
 
 
 def _renamed(relation: Relation, node: logical.Node, names: dict[str, str]) -> Relation:

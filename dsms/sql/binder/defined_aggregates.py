@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Aggregate, AggregatePart
+from dsms.sql.aggregate_library import TEXTS
 from dsms.sql.binder.aggregate_bodies import bind_aggregate
 from dsms.sql.binder.python_aggregates import bind_python_aggregate
-from dsms.sql.library import TEXTS
 from dsms.sql.parser import aggregates as syntax
 from dsms.sql.parser.parse import parse
 from operators.core.errors import InternalError
@@ -24,15 +24,15 @@ BUILT_IN: Final = frozenset({"sum", "count", "avg", "min", "max"})
 
 
 @dataclass(frozen=True)
-class Text:
+class DefinitionText:
     """A definition as text, with the definitions that its body may call: those older than the definition."""
 
     sql: str
-    older: tuple[tuple[str, Text], ...] = ()
+    older: tuple[tuple[str, DefinitionText], ...] = ()
 
 
 @lru_cache(maxsize=1024)
-def parsed(sql: str) -> syntax.Written:
+def definition_statement(sql: str) -> syntax.AggregateSyntax:
     """The statement of a definition."""
     (statement,) = parse(sql, syntax.STARTS)
     assert isinstance(statement, syntax.CreateAggregate | syntax.CreatePythonAggregate)
@@ -40,47 +40,47 @@ def parsed(sql: str) -> syntax.Written:
 
 
 @lru_cache(maxsize=1)
-def library() -> Mapping[tuple[str, bool], Text]:
+def library() -> Mapping[tuple[str, bool], DefinitionText]:
     """The library's definitions, by name and whether they are for windows."""
-    found: dict[tuple[str, bool], Text] = {}
+    found: dict[tuple[str, bool], DefinitionText] = {}
     for script in TEXTS:
         for statement in parse(script, syntax.STARTS):
             assert isinstance(statement, syntax.CreateAggregate)
             older = tuple((name, text) for (name, window), text in found.items() if not window and name not in BUILT_IN)
-            found[statement.name.text.lower(), statement.window] = Text(statement.sql, older)
+            found[statement.name.text.lower(), statement.window] = DefinitionText(statement.sql, older)
     return found
 
 
-def text_of(catalog: Catalog, name: str, *, window: bool, before: int | None = None) -> Text | None:
+def text_of(catalog: Catalog, name: str, *, window: bool, before: int | None = None) -> DefinitionText | None:
     """The definition that a name refers to; None if no such definition exists. `before` is the number of the query that
     calls it, which sees only older definitions; None for a new query."""
     item = catalog.get(f"{name}()")
     part = item.part(window=window, before=before) if isinstance(item, Aggregate) else None
     if part is not None:
-        return Text(part.sql, () if part.python else _older(catalog, part))
+        return DefinitionText(part.sql, () if part.python else _older(catalog, part))
     # a base definition of the catalog is not mixed with a window definition of the library
     own = isinstance(item, Aggregate) and item.part(window=not window, before=before) is not None
     return None if own and window else library().get((name, window))
 
 
-def _older(catalog: Catalog, part: AggregatePart) -> tuple[tuple[str, Text], ...]:
+def _older(catalog: Catalog, part: AggregatePart) -> tuple[tuple[str, DefinitionText], ...]:
     """The base definitions that the body of a definition may call: those made before it."""
     found = []
     for item in catalog.aggregates():
         name = item.name.removesuffix("()").lower()
         older = item.part(window=False, before=part.number)
         if older is not None:
-            found.append((name, Text(older.sql, _older(catalog, older))))
+            found.append((name, DefinitionText(older.sql, _older(catalog, older))))
     return tuple(found)
 
 
-def definition_of(text: Text, types: tuple[pa.DataType, ...] | None) -> Definition:
+def definition_of(text: DefinitionText, types: tuple[pa.DataType, ...] | None) -> Definition:
     """The definition for arguments of these types; None means the declared types. Raises SqlError."""
     return _definition(text, types)
 
 
 @lru_cache(maxsize=1024)
-def _definition(text: Text, types: tuple[pa.DataType, ...] | None) -> Definition:
+def _definition(text: DefinitionText, types: tuple[pa.DataType, ...] | None) -> Definition:
     older = dict(text.older)
 
     def resolve(name: str, wanted: tuple[pa.DataType, ...]) -> Definition | None:
@@ -91,15 +91,15 @@ def _definition(text: Text, types: tuple[pa.DataType, ...] | None) -> Definition
             return None
         return definition_of(found, wanted or _any_types(found))
 
-    statement = parsed(text.sql)
+    statement = definition_statement(text.sql)
     if isinstance(statement, syntax.CreatePythonAggregate):
         return bind_python_aggregate(statement, types)
     return bind_aggregate(statement, types, resolve)
 
 
-def _any_types(text: Text) -> tuple[pa.DataType, ...] | None:
+def _any_types(text: DefinitionText) -> tuple[pa.DataType, ...] | None:
     """Placeholder types of arguments, for a lookup by name alone."""
-    parameters = parsed(text.sql).parameters
+    parameters = definition_statement(text.sql).parameters
     return tuple(pa.int64() for _ in parameters) if any(p.type is None for p in parameters) else None
 
 
@@ -139,5 +139,5 @@ class Known:
             return None
         bound = definition_of(text, types)
         if bound.window != window:
-            raise InternalError(f'definition of "{name}" is not the one asked for')
+            raise InternalError(f'the definition found for "{name}" is not of the requested kind (base or window)')
         return bound

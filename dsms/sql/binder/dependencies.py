@@ -79,7 +79,7 @@ def _parsed(select: str) -> exp.Expr:
     return tree
 
 
-def below(item: Object, catalog: Catalog) -> tuple[Object, ...]:
+def dependencies_of(item: Object, catalog: Catalog) -> tuple[Object, ...]:
     """All objects that an object reads, directly or indirectly, in order of creation."""
     wanted, names = reads(item), set[str]()
     while wanted:

@@ -7,23 +7,23 @@ import msgspec
 from dsms.model import logical
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Former, Object, Query
-from dsms.sql.binder.bind import plan_over
-from dsms.sql.binder.dependencies import below
+from dsms.sql.binder.bind import plan_given
+from dsms.sql.binder.dependencies import dependencies_of
 
 
 def former_plan(query: Query) -> logical.Node | None:
     """The plan of the former version of a query; None if the query does not keep one."""
-    return None if query.former is None else plan_as_it_was(query.former)
+    return None if query.former is None else plan_of_former(query.former)
 
 
-def plan_as_it_was(former: Former) -> logical.Node:
+def plan_of_former(former: Former) -> logical.Node:
     """The plan of a former version over the versions of the objects that it read."""
-    return plan_over(former, *former.objects)
+    return plan_given(former, *former.objects)
 
 
 def former_of(query: Query, catalog: Catalog) -> Former:
     """The current version of a query, as a query that replaces it or is answered from it stores it."""
-    objects = tuple(map(_bare, below(query, catalog)))
+    objects = tuple(map(_bare, dependencies_of(query, catalog)))
     return Former(
         id=query.id,
         select=query.select,

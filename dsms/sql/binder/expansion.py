@@ -10,7 +10,7 @@ from sqlglot import exp
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Stream
 from dsms.model.position import error_at
-from dsms.sql.binder.clock import CLOCK, ClockView, clock_view, is_clock, parsed
+from dsms.sql.binder.clock import CLOCK, ClockView, clock_view, is_clock, view_tree
 from dsms.sql.binder.now_bounds import NOW_HINT, POINTS
 from dsms.sql.binder.scope import NotFound
 from dsms.sql.parser import nodes
@@ -136,7 +136,7 @@ def _now_view(table: exp.Table, catalog: Catalog) -> ClockView | None:
     named = catalog.get(_name_or_nothing(table))
     if not isinstance(named, Query) or named.periodic is None:
         return None
-    view = clock_view(parsed(named), catalog)
+    view = clock_view(view_tree(named), catalog)
     return view if view is not None and view.outputs else None
 
 
@@ -201,4 +201,4 @@ def _check_clock(query: exp.Expr, catalog: Catalog) -> None:
         named = catalog.get(name)
         if is_clock(name) or (isinstance(named, Query) and named.periodic is not None):
             what = "the clock" if is_clock(name) else f"a stream over {CLOCK}"
-            raise error_at(table, f'"{name}" is {what} and would list every instant', hint=_CLOCK_HINT)
+            raise error_at(table, f'"{name}" is {what}: a query over it would return every instant', hint=_CLOCK_HINT)

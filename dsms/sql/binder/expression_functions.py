@@ -20,7 +20,7 @@ PYTHON = "python function"
 Bind = Callable[[exp.Expr], Expression]
 Special = Callable[[exp.Expr, Bind], Expression]
 
-UNREPEATABLE = {
+NONDETERMINISTIC = {
     "now", "current_timestamp", "current_date", "current_time", "current_datetime", "localtimestamp", "localtime",
     "rand", "random", "uuid", "gen_random_uuid", "getdate", "sysdate", "today", "clock_timestamp", "randn", "proctime",
     "transaction_timestamp", "statement_timestamp", "unix_timestamp",
@@ -54,7 +54,7 @@ _PARTS = {
 def bind_function(node: exp.Expr, bind: Bind) -> Expression:
     """The bound call of a function node. Raises SqlError for unknown functions and for nondeterministic ones."""
     name = function_name(node)
-    if name in UNREPEATABLE:
+    if name in NONDETERMINISTIC:
         raise error_at(
             node,
             f'"{name}" is not supported',
@@ -79,10 +79,10 @@ def bind_function(node: exp.Expr, bind: Bind) -> Expression:
     return call(target, *arguments)
 
 
-def is_known(node: exp.Expr) -> bool:
+def is_supported_call(node: exp.Expr) -> bool:
     """Whether a function node calls a function of `FUNCTIONS`, under any of its names.
 
-    >>> is_known(exp.func("char_length", exp.Null())), is_known(exp.func("pg_sleep", exp.Null()))
+    >>> is_supported_call(exp.func("char_length", exp.Null())), is_supported_call(exp.func("pg_sleep", exp.Null()))
     (True, False)
     """
     name = function_name(node)
@@ -99,13 +99,13 @@ def refuse_unknown(node: exp.Expr) -> NoReturn:
     raise error_at(node, f'function "{name}" not found', hint=f"have: {_choices(name)}")
 
 
-def known_function(name: str) -> bool:
+def is_function_name(name: str) -> bool:
     """Whether SQL has a function of this name.
 
-    >>> known_function("nvl"), known_function("random"), known_function("score")
+    >>> is_function_name("nvl"), is_function_name("random"), is_function_name("score")
     (True, True, False)
     """
-    return name in FUNCTIONS or name in ALIASES or name in UNREPEATABLE or name in _PARTS or name in ("row", "date")
+    return name in FUNCTIONS or name in ALIASES or name in NONDETERMINISTIC or name in _PARTS or name in ("row", "date")
 
 
 def function_name(node: exp.Expr) -> str:
@@ -216,7 +216,7 @@ def _formatted(name: str) -> Special:
     def bound(node: exp.Expr, bind: Bind) -> Expression:
         format_ = node.args.get("format")
         if not isinstance(format_, exp.Literal):
-            raise error_at(node, f'"{name}" takes a literal format', hint="for example '%Y-%m-%d'")
+            raise error_at(node, f'the format of "{name}" must be a literal', hint="for example '%Y-%m-%d'")
         return call(name, bind(node.this), _text(format_.name))
 
     return bound
@@ -268,7 +268,9 @@ def _json_object(node: exp.Expr, bind: Bind) -> Expression:
     pairs = [part for part in node.expressions if isinstance(part, exp.JSONKeyValue)]
     others = [key for key in ("null_handling", "unique_keys", "return_type", "encoding") if node.args.get(key)]
     if len(pairs) < len(node.expressions) or others:
-        raise error_at(node, "JSON_OBJECT takes names and values", hint="for example JSON_OBJECT('a', 1)")
+        raise error_at(
+            node, "JSON_OBJECT takes only pairs of a name and a value", hint="for example JSON_OBJECT('a', 1)"
+        )
     sides = [side for pair in pairs for side in (pair.this, pair.expression)]
     return call("json_object", _marks(sides), *map(bind, sides))
 
@@ -277,7 +279,7 @@ def json_path(node: exp.Expr) -> str:
     """The path of #> or #>> as a path of JSON_EXTRACT. Raises SqlError unless it is a literal such as '{a,0}'."""
     path = node.expression
     if not isinstance(path, exp.Literal) or not re.fullmatch(r"\{[^{}\"]*\}", path.name):
-        raise error_at(node, "the path of #> and #>> is a literal", hint="for example '{a,0,b}'")
+        raise error_at(node, "the path of #> and #>> must be a literal", hint="for example '{a,0,b}'")
     steps = [step.strip() for step in path.name[1:-1].split(",") if step.strip()]
     return "$" + "".join(f"[{step}]" if re.fullmatch("[0-9]+", step) else f'."{step}"' for step in steps)
 
@@ -293,11 +295,13 @@ def format_parts(node: exp.Expr) -> list[str | None]:
     the next argument as text (the empty text for NULL). Raises SqlError for any other format."""
     text, values = node.this, list(node.expressions)
     if not isinstance(text, exp.Literal) or not text.is_string:
-        raise error_at(node, "FORMAT takes a literal format", hint="for example FORMAT('%s of %s', a, b)")
+        raise error_at(node, "the format of FORMAT must be a literal", hint="for example FORMAT('%s of %s', a, b)")
     parts = re.split(r"(%.?)", text.name)
     wanted = parts.count("%s")
-    if any(part not in ("%s", "%%") for part in parts[1::2]) or wanted != len(values):
-        raise error_at(node, f"FORMAT has {wanted} %s for {len(values)} values", hint="there are %s and %% alone")
+    if unknown := next((part for part in parts[1::2] if part not in ("%s", "%%")), None):
+        raise error_at(node, f'FORMAT does not support "{unknown}"', hint="have: %s, %%")
+    if wanted != len(values):
+        raise error_at(node, f"FORMAT has {wanted} %s for {len(values)} values", hint="give one value for each %s")
     return [None if part == "%s" else part.replace("%%", "%") for part in parts if part]
 
 
@@ -305,7 +309,11 @@ def similar_pattern(node: exp.Expr) -> str:
     """The regular expression of a SIMILAR TO."""
     pattern = node.expression
     if not (isinstance(pattern, exp.Literal) and pattern.is_string):
-        raise error_at(node, "SIMILAR TO takes a literal pattern", hint="REGEXP_LIKE takes any expression")
+        raise error_at(
+            node,
+            "the pattern of SIMILAR TO must be a literal",
+            hint="use REGEXP_LIKE, whose pattern can be any expression",
+        )
     return similar_regex(pattern.name)
 
 

@@ -12,7 +12,7 @@ from dsms.model.types import parse_type
 from dsms.sql.binder.expression_functions import PYTHON, bind_function, similar_pattern, struct_of
 from dsms.sql.binder.python_functions import bind_defined
 from dsms.sql.binder.scope import Scope
-from dsms.sql.binder.times import of_times
+from dsms.sql.binder.times import bind_time_arithmetic
 from dsms.sql.parser.interval import parse_interval
 from operators.core.errors import SqlError, UserError
 from operators.expressions import Call, Column, Expression, Literal, call, cast
@@ -84,7 +84,7 @@ def _bind(node: exp.Expr, scope: Scope) -> Expression:
         return bind_expression(exp.In(this=node.this, expressions=listed), scope)
     if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
         return call("equals_any", bind_expression(node.expression.this, scope), bind_expression(node.this, scope))
-    if (timed := of_times(node, lambda child: bind_expression(child, scope))) is not None:
+    if (timed := bind_time_arithmetic(node, lambda child: bind_expression(child, scope))) is not None:
         return timed
     if (name := _BINARY.get(type(node))) is not None:
         return call(name, bind_expression(node.this, scope), bind_expression(node.expression, scope))
@@ -162,7 +162,9 @@ def _(node: exp.HexString, scope: Scope) -> Expression:
     try:
         return Literal(bytes.fromhex(node.name), pa.binary())
     except ValueError as error:
-        raise error_at(node, f'"{node.name}" is not hexadecimal', hint="two digits a byte, as in X'00FF'") from error
+        raise error_at(
+            node, f'"{node.name}" is not hexadecimal', hint="write two hexadecimal digits for each byte, as in X'00FF'"
+        ) from error
 
 
 @_bind.register
@@ -231,7 +233,7 @@ def _is(node: exp.Is, scope: Scope, *, negated: bool) -> Expression:
 @_bind.register
 def _(node: exp.Between, scope: Scope) -> Expression:
     if node.args.get("symmetric"):
-        raise error_at(node, "BETWEEN SYMMETRIC is not supported", hint="BETWEEN LEAST(a, b) AND GREATEST(a, b)")
+        raise error_at(node, "BETWEEN SYMMETRIC is not supported", hint="use BETWEEN LEAST(a, b) AND GREATEST(a, b)")
     if (above := _rows(node.this, node.args["low"])) and (below := _rows(node.this, node.args["high"])):
         ends = (_in_order("greater_or_equal", above, scope), _in_order("less_or_equal", below, scope))
         return _negated(node, call("and", *ends))
@@ -266,7 +268,9 @@ def _rows(left: exp.Expr, right: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]] | 
     if not (isinstance(one, exp.Tuple) and isinstance(other, exp.Tuple)):
         return None
     if len(one.expressions) != len(other.expressions):
-        raise error_at(right, f"rows of {len(one.expressions)} and {len(other.expressions)} values are compared")
+        raise error_at(
+            right, f"cannot compare a row of {len(one.expressions)} values with a row of {len(other.expressions)}"
+        )
     return list(zip(one.expressions, other.expressions, strict=True))
 
 
@@ -304,7 +308,9 @@ def _(node: exp.SimilarTo, scope: Scope) -> Expression:
 @_bind.register
 def _(node: exp.Escape, scope: Scope) -> Expression:
     if isinstance(node.this, exp.SimilarTo):
-        raise error_at(node, "SIMILAR TO has no ESCAPE", hint="a backslash makes the next character an ordinary one")
+        raise error_at(
+            node, "SIMILAR TO has no ESCAPE", hint="write a backslash before a character that is meant literally"
+        )
     name = "ilike" if isinstance(node.this, exp.ILike) else "like"
     return _negated(node.this, _like(name, node.this, scope, bind_expression(node.expression, scope)))
 
@@ -389,7 +395,7 @@ def _(node: exp.Tuple, scope: Scope) -> Expression:
 @_bind.register
 def _(node: exp.Bracket, scope: Scope) -> Expression:
     if len(node.expressions) != 1:
-        raise error_at(node, "an array has one subscript", hint="a[1] is the first element")
+        raise error_at(node, "an array takes exactly one subscript", hint="a[1] is the first element")
     if isinstance(part := node.expressions[0], exp.Slice):
         bounds = [_bound_of(part.args.get(key), last, scope) for key, last in (("this", 1), ("expression", 2**31))]
         return call("array_slice", bind_expression(node.this, scope), *bounds)

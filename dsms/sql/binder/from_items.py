@@ -10,11 +10,11 @@ from sqlglot import exp
 import dsms.sql.binder.row_patterns  # noqa: F401 registers its item
 from dsms.model import logical
 from dsms.model.identity_memo import memoized_by_identity
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.model.schema import schema
 from dsms.sql.binder.catalog_relations import bind_name
 from dsms.sql.binder.recursive_tables import recursion
-from dsms.sql.binder.relation import CommonTable, Context, Relation, aliased, bind_query, bind_relation, refusal, shown
+from dsms.sql.binder.relation import CommonTable, Context, Relation, aliased, bind_query, bind_relation, relation_of
 from dsms.sql.binder.scope import Scope
 from dsms.sql.binder.stream_windows import WINDOWED
 from dsms.sql.parser import nodes
@@ -42,7 +42,7 @@ def _(table: exp.Table, context: Context) -> Relation:
             construct = _TABLE_PARTS.get(part, part.upper())
             at = value[0] if isinstance(value, list) else value
             node = at if isinstance(at, exp.Expr) else table
-            raise refusal(node, f"{construct} in FROM", _INSTEAD.get(part, ""))
+            raise not_supported(node, f"{construct} in FROM", _INSTEAD.get(part, ""))
     named = isinstance(table.this, exp.Identifier) and context.ctes.get(table.name.lower())
     if not named:
         relation = bind_name(table, context)
@@ -55,7 +55,7 @@ def _sampled(table: exp.Table, sample: exp.TableSample) -> exp.Expr:
     """`S TABLESAMPLE (10 PERCENT)` as `S Sample(10)`."""
     others = [part for part, value in sample.args.items() if value and part not in ("percent", "method")]
     if others or not sample.args.get("percent"):
-        raise refusal(table, "TABLESAMPLE by other than a percentage", hint="write TABLESAMPLE (10 PERCENT)")
+        raise not_supported(table, "TABLESAMPLE without a percentage", hint="write TABLESAMPLE (10 PERCENT)")
     plain = table.copy()
     plain.set("sample", None)
     return nodes.StreamSample(this=plain, percent=sample.args["percent"])
@@ -64,11 +64,11 @@ def _sampled(table: exp.Table, sample: exp.TableSample) -> exp.Expr:
 @memoized_by_identity(64)
 def _common(table: CommonTable) -> Relation:
     """The relation of a common table, which is the same wherever it is read."""
-    inside = replace(table.around, query=None, outer=None, base=None, top=False)
+    inside = replace(table.context, query=None, outer=None, base=None, shown_to_users=False)
     if not table.group:
         return bind_query(table.cte.this, inside)
     node = recursion(table.group, inside, table.cte.alias)
-    return shown(node, schema(node))
+    return relation_of(node, schema(node))
 
 
 @bind_relation.register
@@ -81,7 +81,7 @@ def _(table: exp.Subquery, context: Context) -> Relation:
 def _(table: exp.Lateral, context: Context) -> Relation:
     """LATERAL: like a query in FROM, in a context that contains the items before it."""
     if not isinstance(table.this, exp.Subquery):
-        raise refusal(table, f"LATERAL {table.this.key.upper()}")
+        raise not_supported(table, f"LATERAL {table.this.key.upper()}")
     return checked_alias(bind_query(table.this.this, context), table)
 
 

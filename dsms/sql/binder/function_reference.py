@@ -36,8 +36,8 @@ _HEAD = """# Types and functions
 Literals: integers are INTEGER, BIGINT or DECIMAL by size, `1.5` is DECIMAL(2, 1), `1e3` is DOUBLE, `X'0A'` is
 VARBINARY. A text literal takes the type of its surroundings, as in `t > '2024-01-01'`.
 
-Types widen by themselves from TINYINT to BIGINT, from integers to DECIMAL, from all numbers to DOUBLE and from DATE to
-TIMESTAMP; everything else needs CAST.
+Types are widened implicitly from TINYINT to BIGINT, from integers to DECIMAL, from all numbers to DOUBLE and from DATE
+to TIMESTAMP; everything else needs CAST.
 
 ## Faults
 
@@ -67,11 +67,11 @@ is cast to an integer is a whole number without a point or exponent: `CAST('2.5'
 _AGGREGATE_HEAD = """
 ## Aggregates
 
-Over the rows of a group, with `FILTER (WHERE …)`, and DISTINCT and ORDER BY where they make sense. NULL is left out
-where nothing else is said. Sums of integers and decimals are exact; sums of floats are taken in the order of (instant,
-source, partition, offset), so they do not depend on batches. Retracted rows are undone exactly, also NaN and infinity.
-Linear aggregates cost what changes; those that need the values (MEDIAN, percentiles, MODE, STRING_AGG, ARRAY_AGG) read
-the groups that change.
+Over the rows of a group, with `FILTER (WHERE …)`, and DISTINCT and ORDER BY where they make sense. NULL is ignored
+unless something else is stated. Sums of integers and decimals are exact; sums of floats are taken in the order of
+(instant, source, partition, offset), so they do not depend on batches. Retracted rows are undone exactly, also NaN and
+infinity. The cost of linear aggregates is proportional to the changes; aggregates that need the values (MEDIAN,
+percentiles, MODE, STRING_AGG, ARRAY_AGG) read the groups that change.
 
 | function | arguments | DISTINCT | meaning |
 |---|---|---|---|
@@ -81,7 +81,7 @@ _OVER = """
 
 ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE(n), LAG(x [, n [, default]]), LEAD(x [, n [, default]]),
 FIRST_VALUE, LAST_VALUE, NTH_VALUE(x, n), and SUM, COUNT, AVG, MIN, MAX over a frame (ROWS or RANGE). Ties are broken by
-(instant, source, partition, offset), the elder row first.
+(instant, source, partition, offset), the older row first.
 """
 
 
@@ -96,7 +96,7 @@ def reference() -> str:
     parts.append(_AGGREGATE_HEAD)
     parts += [_aggregate_row(name, AGGREGATES[name]) for name in AGGREGATES if name not in AGGREGATE_ALIASES]
     parts.append(_OVER)
-    parts.append("\n## Other names\n\n| name | stands for |\n|---|---|\n")
+    parts.append("\n## Other names\n\n| name | means |\n|---|---|\n")
     names = {name: target for name, target in ALIASES.items() if _public(name)} | AGGREGATE_ALIASES
     parts += [f"| {name.upper()} | {target.upper()} |\n" for name, target in sorted(names.items())]
     return "".join(parts)

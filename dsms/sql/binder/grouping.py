@@ -18,7 +18,7 @@ from dsms.sql.binder.aggregate_calls import AggregateCall, aggregate_call, const
 from dsms.sql.binder.arrival import in_order_of_arrival
 from dsms.sql.binder.conditions import Output, fresh, own_columns
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.grouping_sets import Groups
+from dsms.sql.binder.grouping_sets import GroupingSets
 from dsms.sql.binder.joins import join
 from dsms.sql.binder.order_and_limit import sort_key, value_of
 from dsms.sql.binder.predicates import predicate
@@ -32,7 +32,7 @@ from operators.expressions import Column, Expression, Literal, call, cast, colum
 
 
 @dataclass
-class Below:
+class InputColumns:
     """The columns that the groups need from their input, in the order in which they are requested."""
 
     taken: list[str]
@@ -60,13 +60,13 @@ class Keys:
         return [column.name for key, column in self.columns.items() if key in keys]
 
 
-def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], context: Context) -> Relation:
+def grouped(relation: Relation, groups: GroupingSets, nodes: Sequence[exp.Expr], context: Context) -> Relation:
     """The groups of a relation, one row each. The scope of the result has the values of `nodes`, the aggregates and
     GROUPING calls."""
-    below = Below(list(schema(relation.node).names))
-    keys = group_keys(relation, groups, below, context)
-    aggregates, known = _aggregates(relation.scope, nodes, below)
-    source = narrowed(relation.node, below)
+    inputs = InputColumns(list(schema(relation.node).names))
+    keys = group_keys(relation, groups, inputs, context)
+    aggregates, known = _aggregates(relation.scope, nodes, inputs)
+    source = narrowed(relation.node, inputs)
     _check_several(aggregates, groups, nodes)
     if groups.plain:
         plan = _group(source, keys, keys.sets[0], aggregates, context)
@@ -85,11 +85,12 @@ def grouped(relation: Relation, groups: Groups, nodes: Sequence[exp.Expr], conte
     return Relation(plan, group_scope(relation.scope, plan, keys, known, context), ())
 
 
-def _check_several(aggregates: tuple[Aggregate, ...], groups: Groups, nodes: Sequence[exp.Expr]) -> None:
+def _check_several(aggregates: tuple[Aggregate, ...], groups: GroupingSets, nodes: Sequence[exp.Expr]) -> None:
     several = [aggregate for aggregate in aggregates if aggregate.definition and aggregate.definition.several]
     if len(several) > 1 or (several and not groups.plain):
         name = several[0].definition.name if several[0].definition else ""
-        message = f'aggregate "{name}" may return several rows, so it stands alone and without grouping sets'
+        cause = f'aggregate "{name}" may return several rows'
+        message = f"{cause}, so it cannot be combined with another such aggregate or with grouping sets"
         raise error_at(nodes[0], message, hint="use a SELECT for each, and join their results")
 
 
@@ -108,23 +109,23 @@ def _unnested(
     return plan, known
 
 
-def group_keys(relation: Relation, groups: Groups, below: Below, context: Context) -> Keys:
+def group_keys(relation: Relation, groups: GroupingSets, inputs: InputColumns, context: Context) -> Keys:
     fields = schema(relation.node)
-    outer = tuple(below.column(column(fields.field(name)), "__d") for name in context.outer_columns)
+    outer = tuple(inputs.column(column(fields.field(name)), "__d") for name in context.outer_columns)
     sets = tuple(tuple(bind_expression(key, relation.scope) for key in key_set) for key_set in groups.sets)
     every = dict.fromkeys(key for key_set in sets for key in key_set if not _is_outer(key, context))
-    return Keys(outer, sets, {key: below.column(key, "__g") for key in every})
+    return Keys(outer, sets, {key: inputs.column(key, "__g") for key in every})
 
 
 def _aggregates(
-    scope: Scope, nodes: Sequence[exp.Expr], below: Below
+    scope: Scope, nodes: Sequence[exp.Expr], inputs: InputColumns
 ) -> tuple[tuple[Aggregate, ...], dict[int, Expression]]:
     """The distinct aggregates, and the column of each node."""
     aggregates: dict[Aggregate, Aggregate] = {}
     known: dict[int, Expression] = {}
     for node in nodes:
         if (aggregate := aggregate_call(node)) is not None:
-            bound = _bound(node, aggregate, scope, below)
+            bound = _bound(node, aggregate, scope, inputs)
             named = aggregates.setdefault(bound, replace(bound, name=f"__v{len(aggregates)}"))
             known[id(node)] = Column(named.name, named.type, named.nullable)
     return tuple(aggregates.values()), known
@@ -147,25 +148,25 @@ def _outer_columns(context: Context) -> tuple[Column, ...]:
     return () if context.base is None or context.outer is None else context.outer.columns
 
 
-def narrowed(node: logical.Node, below: Below) -> logical.Node:
-    outputs = tuple((name, value) for value, name in below.outputs.items())
+def narrowed(node: logical.Node, inputs: InputColumns) -> logical.Node:
+    outputs = tuple((name, value) for value, name in inputs.outputs.items())
     return node if not outputs or outputs == own_columns(node) else logical.Project(node, outputs)
 
 
-def _bound(node: exp.Expr, written: AggregateCall, scope: Scope, below: Below) -> Aggregate:
+def _bound(node: exp.Expr, written: AggregateCall, scope: Scope, inputs: InputColumns) -> Aggregate:
     """The aggregate without its name."""
     if written.known is not None:
-        return _defined(node, written, scope, below)
+        return _defined(node, written, scope, inputs)
     function = written.function
     if written.distinct and not function.distinct:
         raise error_at(node, f'"{function.name}" does not take DISTINCT')
-    arguments = tuple(below.column(bind_expression(argument, scope), "__a") for argument in written.arguments)
+    arguments = tuple(inputs.column(bind_expression(argument, scope), "__a") for argument in written.arguments)
     constants = tuple(constant(node, scope, f'the constant of "{function.name}"') for node in written.constants)
     order = tuple(
-        sort_key(item, below.column(bind_expression(value_of(item), scope), "__a").name) for item in written.order
+        sort_key(item, inputs.column(bind_expression(value_of(item), scope), "__a").name) for item in written.order
     )
     condition = (
-        None if written.condition is None else below.column(predicate(written.condition, scope, "FILTER"), "__a").name
+        None if written.condition is None else inputs.column(predicate(written.condition, scope, "FILTER"), "__a").name
     )
     try:
         type_ = function.result(tuple(column.type for column in arguments), constants)
@@ -175,21 +176,21 @@ def _bound(node: exp.Expr, written: AggregateCall, scope: Scope, below: Below) -
     return Aggregate("", function.name, names, type_, function.nullable, written.distinct, condition, order, constants)
 
 
-def _defined(node: exp.Expr, written: AggregateCall, scope: Scope, below: Below) -> Aggregate:
+def _defined(node: exp.Expr, written: AggregateCall, scope: Scope, inputs: InputColumns) -> Aggregate:
     """A user-defined aggregate, without its name."""
     definition, values = defined_call(node, written, scope)
     if definition is None:
         raise error_at(
             node,
-            f'aggregate "{written.function.name}" has a WINDOW definition only',
-            hint=f"CREATE AGGREGATE {written.function.name} defines it for GROUP BY; OVER (… PRECEDING) uses this one",
+            f'aggregate "{written.function.name}" has only a WINDOW definition',
+            hint=f"define it for GROUP BY with CREATE AGGREGATE {written.function.name}, or use OVER (… PRECEDING)",
         )
-    arguments = tuple(below.column(value, "__a").name for value in values)
+    arguments = tuple(inputs.column(value, "__a").name for value in values)
     order = tuple(
-        sort_key(item, below.column(bind_expression(value_of(item), scope), "__a").name) for item in written.order
+        sort_key(item, inputs.column(bind_expression(value_of(item), scope), "__a").name) for item in written.order
     )
     condition = (
-        None if written.condition is None else below.column(predicate(written.condition, scope, "FILTER"), "__a").name
+        None if written.condition is None else inputs.column(predicate(written.condition, scope, "FILTER"), "__a").name
     )
     function = f"{definition.name}@{fingerprint(definition)[:8]}"
     type_ = result_type(definition)
@@ -228,12 +229,12 @@ def _group(
     names = keys.names(key_set)
     groups = logical.GroupBy(source, (*(key.name for key in keys.outer), *names), aggregates)
     node = expanded(in_order_of_arrival(groups))
-    if names or context.base is None or context.unfilled:
+    if names or context.base is None or context.caller_fills_empty:
         return node
     hidden = {key.name: fresh(f"{key.name}'", schema(node).names) for key in keys.outer}
     inner = logical.Project(node, tuple((hidden.get(name, name), value) for name, value in own_columns(node)))
-    safe = [(key, replace(key, name=hidden[key.name])) for key in keys.outer]
-    whole = join(context.base, inner, [], "left", safe)
+    null_safe = [(key, replace(key, name=hidden[key.name])) for key in keys.outer]
+    whole = join(context.base, inner, [], "left", null_safe)
     values: list[Output] = [(column.name, column) for column in _outer_columns(context)]
     values += [(aggregate.name, _or_zero(aggregate)) for aggregate in aggregates]
     return logical.Project(whole, tuple(values))

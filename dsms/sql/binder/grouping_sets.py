@@ -8,49 +8,48 @@ from math import prod
 
 from sqlglot import exp
 
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.sql.binder.aggregate_calls import aggregates_in
-from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Scope
 
-Set = tuple[exp.Expr, ...]
+KeySet = tuple[exp.Expr, ...]
 #: The most grouping sets of a query: with each column their number doubles in CUBE.
 _MOST_SETS = 128
 
 
 @dataclass(frozen=True)
-class Groups:
+class GroupingSets:
     """The grouping sets; `plain` if there is one set, written without GROUPING SETS, ROLLUP or CUBE."""
 
-    sets: tuple[Set, ...]
+    sets: tuple[KeySet, ...]
     plain: bool = True
 
 
-def groups(query: exp.Select, scope: Scope, has_aggregate: bool) -> Groups | None:
+def grouping_sets_of(query: exp.Select, scope: Scope, has_aggregate: bool) -> GroupingSets | None:
     """The groups of a SELECT; None for a SELECT without groups. Raises SqlError.
 
     >>> from sqlglot import parse_one
-    >>> rollup = groups(parse_one("SELECT 1 FROM t GROUP BY ROLLUP (a, b)"), Scope.of(()), False)
+    >>> rollup = grouping_sets_of(parse_one("SELECT 1 FROM t GROUP BY ROLLUP (a, b)"), Scope.of(()), False)
     >>> [[key.sql() for key in keys] for keys in rollup.sets]
     [['a', 'b'], ['a'], []]
     """
     group = query.args.get("group")
     if group is None:
-        return Groups(((),)) if has_aggregate or query.args.get("having") else None
+        return GroupingSets(((),)) if has_aggregate or query.args.get("having") else None
     for part, value in group.args.items():
         if value and part not in ("expressions", "all"):
-            raise refusal(group, f"GROUP BY {part.upper().replace('_', ' ')}")
+            raise not_supported(group, f"GROUP BY {part.upper().replace('_', ' ')}")
     if group.args.get("all"):
-        return Groups((tuple(_all_keys(query, scope, has_aggregate)),))
+        return GroupingSets((tuple(_all_keys(query, scope, has_aggregate)),))
     count = prod(_count(item) for item in group.expressions)
     if count > _MOST_SETS:
-        raise error_at(group.expressions[0], f"GROUP BY has {count} sets of groups, more than {_MOST_SETS}")
+        raise error_at(group.expressions[0], f"GROUP BY has {count} grouping sets; at most {_MOST_SETS} are supported")
     elements = [_element(item) for item in group.expressions]
     sets = tuple(
         tuple(_resolved(expression, query, scope) for part in choice for expression in part)
         for choice in product(*elements)
     )
-    return Groups(
+    return GroupingSets(
         sets, not any(isinstance(item, exp.GroupingSets | exp.Rollup | exp.Cube) for item in group.expressions)
     )
 
@@ -64,7 +63,7 @@ def _count(node: exp.Expr) -> int:
     return int(2 ** len(node.expressions)) if isinstance(node, exp.Cube) else 1
 
 
-def _element(node: exp.Expr) -> list[Set]:
+def _element(node: exp.Expr) -> list[KeySet]:
     """The grouping sets to which an item of GROUP BY expands."""
     if isinstance(node, exp.GroupingSets):
         return [keys for part in node.expressions for keys in _element(part)]
@@ -78,7 +77,7 @@ def _element(node: exp.Expr) -> list[Set]:
     return [_plain(node)]
 
 
-def _plain(node: exp.Expr) -> Set:
+def _plain(node: exp.Expr) -> KeySet:
     if isinstance(node, exp.Tuple):
         return tuple(node.expressions)
     return _plain(node.this) if isinstance(node, exp.Paren) else (node,)

@@ -13,33 +13,33 @@ from dsms.model.position import error_at
 from dsms.model.properties import append_only
 from dsms.model.schema import visible
 from dsms.sql.binder.bind import bind
-from dsms.sql.binder.relation import Named
+from dsms.sql.binder.relation import OnName
 from dsms.sql.parser.nodes import WholeQuery
 from dsms.sql.parser.numbered_aliases import numbered, text_of
 
 
 @dataclass(frozen=True)
-class GivenRows:
+class InsertedSelect:
     """The text of a SELECT, and for each column of its result whether it may be NULL."""
 
     text: str
     nullable: tuple[bool, ...]
 
 
-def given_rows(select: exp.Expr, catalog: Catalog, named: Named) -> GivenRows:
+def insertable_select(select: exp.Expr, catalog: Catalog, on_name: OnName) -> InsertedSelect:
     """The SELECT whose rows are to be inserted, checked. Raises SqlError if rows can leave its result."""
     given = numbered(select)
-    node = bind(WholeQuery(this=given.copy()), catalog, named)
+    node = bind(WholeQuery(this=given.copy()), catalog, on_name)
     if not append_only(node):
         raise error_at(
             given,
-            "rows can leave this result, so they cannot be inserted once and for all",
+            "rows of this query can be deleted later, so they cannot be inserted into a table",
             hint="put Istream(…) around its select list to insert the rows that enter, or make it a view",
         )
-    return GivenRows(text_of(given), tuple(field.nullable for field in visible(node)))
+    return InsertedSelect(text_of(given), tuple(field.nullable for field in visible(node)))
 
 
-def last_rows(given: GivenRows, taken: Sequence[str], table: Table) -> str:
+def table_rows_query(given: InsertedSelect, taken: Sequence[str], table: Table) -> str:
     """The query of the rows of a table, given the values of its columns `taken`; the other columns have their default.
     Values are cast to the types of the table, and of each key only the last row is in the result. A row without a value
     for a column that needs one is refused."""

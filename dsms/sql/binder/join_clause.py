@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.sql.binder.conditions import Output, fresh
 from dsms.sql.binder.joins import Outer
-from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Entry, Scope
 from operators.core.errors import UserError
 from operators.expressions import Column, Expression, call
@@ -19,7 +18,7 @@ _KNOWN_PARTS = {"this", "side", "kind", "method", "on", "using"}
 
 
 @dataclass(frozen=True)
-class Clause:
+class JoinClause:
     """A join as written; `comma` is a join by a comma."""
 
     table: exp.Expr
@@ -39,26 +38,26 @@ _INSTEAD = {
 }
 
 
-def clause(node: exp.Join) -> Clause:
+def join_clause_of(node: exp.Join) -> JoinClause:
     """The clause of a parsed join. Raises SqlError for joins that are not supported.
 
     >>> from sqlglot import parse_one
-    >>> clause(parse_one("SELECT 1 FROM a LEFT JOIN b USING (k)").args["joins"][0]).outer
+    >>> join_clause_of(parse_one("SELECT 1 FROM a LEFT JOIN b USING (k)").args["joins"][0]).outer
     'left'
     """
     for part, value in node.args.items():
         if value and part not in _KNOWN_PARTS:
-            raise refusal(node, f"{part.upper().replace('_', ' ')} JOIN")
+            raise not_supported(node, f"{part.upper().replace('_', ' ')} JOIN")
     method, kind = (node.args.get("method") or "").upper(), (node.args.get("kind") or "").upper()
     if method not in ("", "NATURAL", "ASOF") or kind not in ("", "INNER", "CROSS", "OUTER"):
-        raise refusal(node, f"{method or kind} JOIN", _INSTEAD.get(method or kind, ""))
+        raise not_supported(node, f"{method or kind} JOIN", _INSTEAD.get(method or kind, ""))
     outer = _SIDES[(node.args.get("side") or "").upper()]
     if method == "ASOF" and (outer in ("right", "full") or kind == "CROSS"):
         what = f"ASOF {kind if kind == 'CROSS' else outer.upper()} JOIN"
-        raise refusal(node, what, "b ASOF LEFT JOIN a, or a UNION ALL of two")
+        raise not_supported(node, what, "write b ASOF LEFT JOIN a, or a UNION ALL of two joins")
     on, using = node.args.get("on"), tuple(node.args.get("using") or ())
     plain = not kind and not method and outer == "none" and on is None and not using
-    return Clause(node.this, outer, plain, on, using, method == "NATURAL", method == "ASOF")
+    return JoinClause(node.this, outer, plain, on, using, method == "NATURAL", method == "ASOF")
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Merged:
     names: tuple[Entry, ...] = ()
 
 
-def using_names(join: Clause, left: tuple[Entry, ...], right: tuple[Entry, ...]) -> list[str]:
+def using_names(join: JoinClause, left: tuple[Entry, ...], right: tuple[Entry, ...]) -> list[str]:
     """The names of the columns that USING or NATURAL merges."""
     if not join.natural:
         return [name.name for name in join.using]
@@ -79,7 +78,7 @@ def using_names(join: Clause, left: tuple[Entry, ...], right: tuple[Entry, ...])
     return [entry.name for entry in left if entry.name.casefold() in right_names]
 
 
-def merged_columns(join: Clause, names: list[str], left: Scope, right: Scope, taken: list[str]) -> Merged:
+def merged_columns(join: JoinClause, names: list[str], left: Scope, right: Scope, taken: list[str]) -> Merged:
     """The merged columns of these names. Raises SqlError for unknown columns and incompatible types."""
     merged = Merged()
     for name in names:
@@ -89,9 +88,9 @@ def merged_columns(join: Clause, names: list[str], left: Scope, right: Scope, ta
             value = _value(join.outer, left_column, right_column)
         except UserError as error:
             raise error_at(join.using[0] if join.using else join.table, error.message, hint=error.hint) from error
-        frame_name = fresh("__u", taken)
-        computed = () if isinstance(value, Column) else ((frame_name, value),)
-        column = value if isinstance(value, Column) else Column(frame_name, value.type, value.nullable)
+        column_name = fresh("__u", taken)
+        computed = () if isinstance(value, Column) else ((column_name, value),)
+        column = value if isinstance(value, Column) else Column(column_name, value.type, value.nullable)
         entry = Entry(None, name, column)
         taken = [*taken, column.name]
         merged = Merged((*merged.conditions, equal), (*merged.computed, *computed), (*merged.names, entry))
@@ -110,13 +109,13 @@ def _value(outer: Outer, left: Column, right: Column) -> Expression:
     )
 
 
-def hidden(entries: tuple[Entry, ...], names: list[str]) -> tuple[Entry, ...]:
+def qualified_only(entries: tuple[Entry, ...], names: list[str]) -> tuple[Entry, ...]:
     """The entries of one side of USING: merged columns are only found if they are qualified by their item's name."""
     folded = {name.casefold() for name in names}
     return tuple(replace(entry, qualified=True) if entry.name.casefold() in folded else entry for entry in entries)
 
 
-def padded(entries: tuple[Entry, ...], is_padded: bool) -> tuple[Entry, ...]:
+def nullable_if_padded(entries: tuple[Entry, ...], is_padded: bool) -> tuple[Entry, ...]:
     """The entries of a side of a join, nullable if its rows may be padded."""
     if not is_padded:
         return entries

@@ -10,7 +10,7 @@ from dsms.model import logical
 from dsms.sql.binder.conditions import Output, conjuncts, names_of, own_columns, within
 from dsms.sql.binder.joins import Outer, equality, join
 from dsms.sql.binder.outer_domain import joined_with_domain
-from dsms.sql.binder.top_rows import filtered
+from dsms.sql.binder.top_rows import filtered_by_rank
 from operators.expressions import Expression
 
 
@@ -41,7 +41,7 @@ class _Joined:
         names = names_of(self.node)
         ready = [predicate for predicate in self.waiting if within(predicate, names)]
         waiting = tuple(predicate for predicate in self.waiting if not within(predicate, names))
-        return _Joined(filtered(self.node, ready), waiting, self.base)
+        return _Joined(filtered_by_rank(self.node, ready), waiting, self.base)
 
 
 def joined(parts: Sequence[Part], predicates: Sequence[Expression], base: logical.Node | None = None) -> logical.Node:
@@ -78,7 +78,9 @@ def _with_part(state: _Joined, part: Part) -> _Joined:
     if part.outer != "none":
         node = join(state.node, part.node, part.conditions, part.outer)
         return _Joined(part.after(node).node, state.waiting, state.base).filtered()
-    item = filtered(part.node, [predicate for predicate in state.waiting if within(predicate, names_of(part.node))])
+    item = filtered_by_rank(
+        part.node, [predicate for predicate in state.waiting if within(predicate, names_of(part.node))]
+    )
     waiting = tuple(predicate for predicate in state.waiting if not within(predicate, names_of(part.node)))
     both = names_of(state.node) | names_of(item)
     ready = [predicate for predicate in waiting if within(predicate, both)]

@@ -21,10 +21,10 @@ _PUSHED_RIGHT = ("none", "left")
 
 @dataclass(frozen=True)
 class Condition:
-    """A join condition in parts: `safe` columns are equal or both NULL, `equal` expressions are equal, `residual` is
-    TRUE; `left` and `right` are predicates on one side."""
+    """A join condition in parts: `null_safe` columns are equal or both NULL, `equal` expressions are equal, `residual`
+    is TRUE; `left` and `right` are predicates on one side."""
 
-    safe: tuple[tuple[Column, Column], ...]
+    null_safe: tuple[tuple[Column, Column], ...]
     equal: tuple[Pair, ...]
     left: tuple[Expression, ...]
     right: tuple[Expression, ...]
@@ -36,36 +36,36 @@ def join(
     right: logical.Node,
     conditions: Sequence[Expression],
     outer: Outer = "none",
-    safe: Sequence[tuple[Column, Column]] = (),
+    null_safe: Sequence[tuple[Column, Column]] = (),
 ) -> logical.Node:
     """The join of plans with disjoint column names. Predicates on one side filter that side if its rows are not
     padded."""
     names = [*schema(left).names, *schema(right).names]
-    parts = condition(conditions, left, right, safe, outer in _PUSHED_LEFT, outer in _PUSHED_RIGHT)
-    left, right, on, null_safe, residual = _keyed(left, right, parts)
-    return keeping(logical.Join(left, right, on, residual, outer, null_safe), names)
+    parts = condition(conditions, left, right, null_safe, outer in _PUSHED_LEFT, outer in _PUSHED_RIGHT)
+    left, right, on, nulls_equal, residual = _keyed(left, right, parts)
+    return keeping(logical.Join(left, right, on, residual, outer, nulls_equal), names)
 
 
 def semi_join(
     left: logical.Node,
     right: logical.Node,
     conditions: Sequence[Expression],
-    safe: Sequence[tuple[Column, Column]] = (),
+    null_safe: Sequence[tuple[Column, Column]] = (),
     *,
     anti: bool = False,
 ) -> logical.Node:
     """The rows of `left` with a partner in `right` or, with `anti`, those without."""
     names = schema(left).names
-    parts = condition(conditions, left, right, safe, not anti, pushed_right=True)
-    left, right, on, null_safe, residual = _keyed(left, right, parts)
-    return keeping(logical.SemiJoin(left, right, on, residual, anti, null_safe), names)
+    parts = condition(conditions, left, right, null_safe, not anti, pushed_right=True)
+    left, right, on, nulls_equal, residual = _keyed(left, right, parts)
+    return keeping(logical.SemiJoin(left, right, on, residual, anti, nulls_equal), names)
 
 
 def condition(
     conditions: Sequence[Expression],
     left: logical.Node,
     right: logical.Node,
-    safe: Sequence[tuple[Column, Column]],
+    null_safe: Sequence[tuple[Column, Column]],
     pushed_left: bool,
     pushed_right: bool,
 ) -> Condition:
@@ -80,7 +80,7 @@ def condition(
         side = "left" if pushed_left and within(predicate, of_left) and columns(predicate) else "both"
         side = "right" if pushed_right and within(predicate, of_right) and columns(predicate) else side
         sides[side].append(predicate)
-    return Condition(tuple(safe), tuple(equal), tuple(sides["left"]), tuple(sides["right"]), tuple(sides["both"]))
+    return Condition(tuple(null_safe), tuple(equal), tuple(sides["left"]), tuple(sides["right"]), tuple(sides["both"]))
 
 
 def equality(predicate: Expression, left: frozenset[str], right: frozenset[str]) -> Pair | None:
@@ -100,16 +100,16 @@ def _keyed(
 ) -> tuple[logical.Node, logical.Node, tuple[tuple[str, str], ...], bool, Expression | None]:
     left, left_keys = extended(filtered(left, parts.left), numbered("__k", (first for first, _ in parts.equal)))
     right, right_keys = extended(filtered(right, parts.right), numbered("__m", (second for _, second in parts.equal)))
-    null_safe = any(first.nullable and other.nullable for first, other in parts.safe)
+    nulls_equal = any(first.nullable and other.nullable for first, other in parts.null_safe)
     checks = [
         call("is_not_null", first)
         for first, other in zip(left_keys, right_keys, strict=True)
-        if null_safe and first.nullable and other.nullable
+        if nulls_equal and first.nullable and other.nullable
     ]
     pairs = dict.fromkeys(
-        (first.name, other.name) for first, other in (*parts.safe, *zip(left_keys, right_keys, strict=True))
+        (first.name, other.name) for first, other in (*parts.null_safe, *zip(left_keys, right_keys, strict=True))
     )
-    return left, right, tuple(pairs), null_safe, conjunction([*parts.residual, *checks])
+    return left, right, tuple(pairs), nulls_equal, conjunction([*parts.residual, *checks])
 
 
 def numbered(prefix: str, expressions: Iterable[Expression]) -> list[tuple[str, Expression]]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dsms.model.catalog import Catalog
-from dsms.model.position import error_at
-from dsms.sql.binder import over
+from dsms.model.position import error_at, not_supported
+from dsms.sql.binder import window_functions
 from dsms.sql.binder.aggregate_calls import aggregate_function
 from dsms.sql.binder.defined_aggregates import Known
-from dsms.sql.binder.expression_functions import function_name, is_known, refuse_unknown, written_name
-from dsms.sql.binder.relation import refusal
+from dsms.sql.binder.expression_functions import function_name, is_supported_call, refuse_unknown, written_name
 from dsms.sql.parser.table_names import RELATION_OF
 
 #: Notations that the parser represents as calls of functions.
@@ -30,12 +29,12 @@ def refuse_unknown_functions(query: exp.Expr) -> None:
     """
     for call in query.find_all(exp.Func):
         if isinstance(call, exp.ExplodingGenerateSeries):
-            raise refusal(call, "generate_series in a query that runs once", "let a view call it in FROM")
+            raise not_supported(call, "generate_series in a query that runs once", "call it in FROM of a view")
         if not _known(call):
             refuse_unknown(call)
 
 
-def refuse_written_functions(query: exp.Expr, catalog: Catalog) -> None:
+def refuse_user_defined_functions(query: exp.Expr, catalog: Catalog) -> None:
     """Raises SqlError at the first call of a user-defined aggregate or function, even if it hides a built-in function:
     the engine that runs a query once does not have them."""
     written = Known(catalog)
@@ -44,14 +43,14 @@ def refuse_written_functions(query: exp.Expr, catalog: Catalog) -> None:
         if not isinstance(call, _NOTATIONS) and (written.has(name) or f"{name}()" in catalog.objects):
             raise error_at(
                 call,
-                f'"{name}" is not built in, and a statement that is carried out once has the built-in functions alone',
-                hint=f"let a view call it, and SELECT from that: CREATE VIEW v AS SELECT {name}(…) FROM …",
+                f'"{name}" is user-defined, and a statement that runs once can call only built-in functions',
+                hint=f"call it in a view, and select from the view: CREATE VIEW v AS SELECT {name}(…) FROM …",
             )
 
 
 def _known(call: exp.Func) -> bool:
-    if isinstance(call, _NOTATIONS) or aggregate_function(call) is not None or is_known(call):
+    if isinstance(call, _NOTATIONS) or aggregate_function(call) is not None or is_supported_call(call):
         return True
     if isinstance(call.parent, exp.Table):
         return call.name.upper() in RELATION_OF
-    return function_name(call) in over.FUNCTIONS
+    return function_name(call) in window_functions.FUNCTIONS

@@ -10,10 +10,9 @@ from typing import Literal as Choice
 from sqlglot import exp
 
 from dsms.model import logical
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.sql.binder.aggregate_calls import constant
 from dsms.sql.binder.arrival import breaking_ties
-from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Scope
 from operators.core.sort_key import SortKey
 from operators.expressions import Expression
@@ -64,15 +63,17 @@ def limit_of(query: exp.Expr) -> Limit:
         return Limit(None, start)
     if not isinstance(limit, exp.Fetch):
         if limit.args.get("expressions"):
-            raise refusal(limit, "LIMIT BY")
+            raise not_supported(limit, "LIMIT BY")
         return Limit(_number(limit.expression, "LIMIT"), start)
     options = limit.args.get("limit_options")
     if options is not None and options.args.get("percent"):
-        raise refusal(limit, "FETCH PERCENT", "WHERE PERCENT_RANK() OVER (ORDER BY …) <= 0.1 over a derived table")
+        raise not_supported(
+            limit, "FETCH PERCENT", "WHERE PERCENT_RANK() OVER (ORDER BY …) <= 0.1 over a derived table"
+        )
     count = limit.args.get("count")
     ties = options is not None and options.args.get("with_ties")
     if ties and start:
-        raise refusal(limit, "OFFSET with WITH TIES")
+        raise not_supported(limit, "OFFSET with WITH TIES")
     return Limit(1 if count is None else _number(count, "FETCH"), start, "rank" if ties else "row_number")
 
 

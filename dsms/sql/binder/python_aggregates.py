@@ -19,7 +19,7 @@ from operators.python.child import MODULE, sources_of
 from operators.python.registered import registered
 
 METHODS: Final = ("initialise", "iterate", "terminate", "expire", "iterate_arrays", "expire_arrays")
-_HINT: Final = "it needs the method iterate(self, …), and has initialise, terminate and expire as it needs them"
+_HINT: Final = "the class needs the method iterate(self, …); initialise, terminate and expire are optional"
 
 
 def bind_python_aggregate(written: CreatePythonAggregate, arguments: Sequence[pa.DataType] | None) -> Definition:
@@ -36,7 +36,9 @@ def bind_python_aggregate(written: CreatePythonAggregate, arguments: Sequence[pa
 
 def _checked(methods: frozenset[str], name: st.Name) -> frozenset[str]:
     if "initialize" in methods:
-        raise name.place.error(f'the class of aggregate "{name.text}" has "initialize"', 'the name is "initialise"')
+        raise name.place.error(
+            f'the class of aggregate "{name.text}" has "initialize"', 'rename the method to "initialise"'
+        )
     if "iterate" not in methods:
         raise name.place.error(f'the class of aggregate "{name.text}" has no "iterate"', _HINT)
     return methods & frozenset(METHODS)
@@ -52,7 +54,7 @@ def methods_of(package: Package, handler: str, name: st.Name) -> frozenset[str]:
         text = sources_of(package.source).get(module or MODULE)
         tree = None if text is None else ast.parse(text)
     except (SyntaxError, UnicodeDecodeError) as error:
-        raise name.place.error(f'the source of aggregate "{name.text}" is no Python: {error}') from error
+        raise name.place.error(f'the source of aggregate "{name.text}" is not valid Python: {error}') from error
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)} if tree is not None else {}
     if wanted not in classes:
         have = f"have: {', '.join(classes)}" if classes else ""

@@ -43,7 +43,7 @@ def package_from(code: syntax.PythonCode, name: st.Name) -> Package:
     """The package of the code of a statement. Raises SqlError if the source is too large."""
     if len(code.source) > MOST_BYTES:
         raise name.place.error(
-            f'the source of "{name.text}" has at most {MOST_BYTES >> 10} KiB, not {len(code.source) >> 10}',
+            f'the source of "{name.text}" may have at most {MOST_BYTES >> 10} KiB, not {len(code.source) >> 10}',
             "put libraries into the image of the executors and name them in REQUIREMENTS",
         )
     if code.registered is not None:

@@ -11,12 +11,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model import logical
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.model.properties import walk
 from dsms.model.schema import schema
 from dsms.optimizer.optimize import optimize
 from dsms.sql.binder.common_tables import named_in
-from dsms.sql.binder.relation import CommonTable, Context, Relation, aliased, bind_query, refusal, shown
+from dsms.sql.binder.relation import CommonTable, Context, Relation, aliased, bind_query, relation_of
 from operators.core.errors import SqlError, UserError
 from operators.expressions import Column, Expression, call, coerce, column, type_name
 from operators.recursion.term import Given, Paired, Projected, Recurred, Rule, Selected, Term
@@ -35,7 +35,7 @@ _CONSTRUCTS = {
 _OF_UNIONS = {"with_": "WITH", "order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET", "by_name": "BY NAME"}
 #: The most recursive queries that may be nested, and the most terms to which one join may expand.
 _MOST_NESTED, _MOST_TERMS = 2, 64
-_ASK = "ask for it over the recursive relation, in the query below WITH"
+_ASK = "use it in the query after WITH, over the recursive table"
 #: The most rounds in which types are widened, as from INTEGER to DOUBLE; then they must be stable.
 _ROUNDS = 3
 _PARTNER = "__partner{}"
@@ -48,7 +48,7 @@ def recursion(group: Sequence[exp.CTE], around: Context, name: str) -> logical.R
     all its queries are widened.
     """
     if around.recursions >= _MOST_NESTED:
-        raise refusal(group[0], f"WITH RECURSIVE within {_MOST_NESTED} others")
+        raise not_supported(group[0], f"WITH RECURSIVE nested in {_MOST_NESTED} others")
     inside = replace(around, recursions=around.recursions + 1)
     tables = [_Table(number, cte, inside) for number, cte in enumerate(group)]
     relations = _widest(tables, _first(tables))
@@ -87,7 +87,7 @@ class _Table:
         return CommonTable(self.cte, self.around, relation=self._recurred(columns))
 
     def _recurred(self, columns: pa.Schema) -> Relation:
-        return shown(logical.Recurrence(self.number, self.around.recursions, columns), columns)
+        return relation_of(logical.Recurrence(self.number, self.around.recursions, columns), columns)
 
     def columns(self, relations: Sequence[Relation]) -> pa.Schema:
         """The columns of the table, given some of its queries. All are nullable: recursion may add a NULL."""
@@ -123,13 +123,13 @@ def _united(query: exp.Expr) -> Iterator[exp.Expr]:
         return
     for part, construct in _OF_UNIONS.items():
         if query.args.get(part):
-            raise refusal(query, f"{construct} of a recursive query")
+            raise not_supported(query, f"{construct} in a recursive query")
     if not isinstance(query, exp.Union):
         yield from _united(query.this)
         return
     if query.args.get("distinct") is False:
-        hint = "write UNION: a recursive relation is a set, so that it is finite where rows derive each other"
-        raise refusal(query.right, "UNION ALL in WITH RECURSIVE", hint)
+        hint = "write UNION: a recursive relation is a set, so that the recursion ends even if rows derive each other"
+        raise not_supported(query.right, "UNION ALL in WITH RECURSIVE", hint)
     yield from _united(query.left)
     yield from _united(query.right)
 
@@ -160,7 +160,7 @@ def _first(tables: Sequence[_Table]) -> dict[str, pa.Schema]:
                 known[table.name] = table.columns([table.bound(query, tables, known) for query in readable])
         if len(known) == before:
             cte = next(table.cte for table in tables if table.name not in known)
-            hint = "begin with one, then UNION the recursive ones"
+            hint = "begin with a query that does not read it, then UNION the recursive queries"
             raise error_at(cte, f'"{cte.alias}" has no query that does not read itself', hint=hint)
     return known
 
@@ -214,7 +214,7 @@ class _Rules:
         wanted = self.relations[table.number]
         for entry, to in zip(query.visible, wanted, strict=True):
             if _widened(entry.column.type, to.type) != to.type:
-                types = f"{type_name(to.type)}, and {type_name(entry.column.type)} in this query"
+                types = f"{type_name(to.type)}, but {type_name(entry.column.type)} in this query"
                 raise UserError(f'column "{to.name}" of "{table.cte.alias}" is {types}', hint="CAST one of them")
             yield to.name, coerce(entry.column, to.type)
 
@@ -224,7 +224,10 @@ class _Rules:
         if not read:
             return [Given(self._input(node))]
         if any(recurrence.depth != self.depth for recurrence in read):
-            raise UserError("a recursive query within another one cannot read it", hint="define both in one WITH")
+            raise UserError(
+                "a nested recursive query cannot read the recursive tables around it",
+                hint="define all of them in one WITH RECURSIVE",
+            )
         match node:
             case logical.Recurrence():
                 return [Recurred(node.number)]
@@ -249,7 +252,9 @@ class _Rules:
         own, other = tuple(key for key, _ in keys), tuple(key for _, key in keys)
         left = self._terms(node.left)
         if len(left) * len(right) > _MOST_TERMS:
-            raise UserError(f"a recursive query of more than {_MOST_TERMS} joins of the parts of UNION ALL")
+            raise UserError(
+                f"the UNION ALL inputs of a join in a recursive query have more than {_MOST_TERMS} combinations"
+            )
         sides = product(left, right)
         pairs: list[Term] = [Paired(one, two, own, other, node.nulls_equal) for one, two in sides]
         conditions = compared if node.residual is None else [*compared, node.residual]

@@ -11,10 +11,9 @@ from sqlglot import exp
 
 from dsms.model import logical
 from dsms.model.catalog import Catalog
-from dsms.model.position import error_at
-from dsms.sql.binder.common_tables import groups, reads_itself
+from dsms.model.position import error_at, not_supported
+from dsms.sql.binder.common_tables import definition_groups, reads_itself
 from dsms.sql.binder.scope import Entry, Outer, Scope
-from operators.core.errors import SqlError
 from operators.expressions import column
 
 
@@ -40,16 +39,16 @@ class CommonTable:
     """
 
     cte: exp.CTE
-    around: Context
+    context: Context
     group: tuple[exp.CTE, ...] = ()
     relation: Relation | None = None
 
 
 #: Called with each name of the catalog that a query reads, before the name is looked up; it may raise.
-Named = Callable[[str], None]
+OnName = Callable[[str], None]
 
 
-def unnoticed(name: str) -> None:
+def ignore_name(name: str) -> None:
     """Ignores the name: for queries of the catalog, which were checked when they were created."""
 
 
@@ -57,21 +56,22 @@ def unnoticed(name: str) -> None:
 class Context:
     """The context of binding: the catalog, the common tables of WITH and the enclosing query.
 
-    `query` is the SELECT whose parts are bound. With `top` its result is visible to users; with `unfilled` the caller
-    supplies the value of aggregates over no rows. `outer` is the enclosing query, and `base` the relation of the values
-    of its columns that the query uses: a relation that is bound with a base contains these columns. `recursions` is the
-    number of enclosing WITH RECURSIVE. With `fields_named` a selected field of a struct gives its name to the column;
-    with `streams_united` equal tuples of streams are duplicates in a UNION only if their timestamps are equal, too.
+    `query` is the SELECT whose parts are bound. With `shown_to_users` its result is visible to users; with
+    `caller_fills_empty` the caller supplies the value of aggregates over no rows. `outer` is the enclosing query, and
+    `base` the relation of the values of its columns that the query uses: a relation that is bound with a base contains
+    these columns. `recursions` is the number of enclosing WITH RECURSIVE. With `fields_named` a selected field of a
+    struct gives its name to the column; with `streams_united` equal tuples of streams are duplicates in a UNION only if
+    their timestamps are equal, too.
     """
 
     catalog: Catalog
     query: exp.Expr | None = None
-    named: Named = unnoticed
+    on_name: OnName = ignore_name
     ctes: dict[str, CommonTable] = field(default_factory=dict)
     outer: Outer | None = None
     base: logical.Node | None = None
-    top: bool = False
-    unfilled: bool = False
+    shown_to_users: bool = False
+    caller_fills_empty: bool = False
     recursions: int = 0
     fields_named: bool = True
     streams_united: bool = True
@@ -87,7 +87,7 @@ class Context:
 def bind_relation(table: exp.Expr, context: Context) -> Relation:
     """Binds one item of FROM. Handlers are in `from_items` and, for the classes of WINDOWED, in `stream_windows`.
     Modules that need the recursion import it from here, to avoid circular imports."""
-    raise refusal(table, f"{table.key.upper()} in FROM")
+    raise not_supported(table, f"{table.key.upper()} in FROM")
 
 
 def aliased(relation: Relation, alias: str | None, columns: list[str] | None = None) -> Relation:
@@ -108,22 +108,17 @@ def aliased(relation: Relation, alias: str | None, columns: list[str] | None = N
     return Relation(relation.node, known, visible)
 
 
-def shown(node: logical.Node, fields: pa.Schema, alias: str | None = None) -> Relation:
+def relation_of(node: logical.Node, fields: pa.Schema, alias: str | None = None) -> Relation:
     """The relation of a plan that shows these columns under their own names."""
     entries = tuple(Entry(alias, field.name, column(field)) for field in fields)
     return Relation(node, Scope.of(entries), entries)
-
-
-def refusal(node: exp.Expr, construct: str, hint: str = "") -> SqlError:
-    """The error for a construct that is not supported."""
-    return error_at(node, f"{construct} is not supported here", hint=hint)
 
 
 @singledispatch
 def bind_query(query: exp.Expr, context: Context) -> Relation:
     """Binds a query: its plan has the outer columns of the context, then those of the result. Handlers are in `select`
     and `set_queries`."""
-    raise refusal(query, query.key.upper().replace("_", " "))
+    raise not_supported(query, query.key.upper().replace("_", " "))
 
 
 def with_common_tables(query: exp.Expr, context: Context) -> Context:
@@ -136,7 +131,7 @@ def with_common_tables(query: exp.Expr, context: Context) -> Context:
         if any(other.alias.lower() == cte.alias.lower() for other in common.expressions if other is not cte):
             raise error_at(cte, f'two queries of WITH are named "{cte.alias}"')
     is_recursive = bool(common.args.get("recursive"))
-    for group in groups(common.expressions) if is_recursive else [[cte] for cte in common.expressions]:
+    for group in definition_groups(common.expressions) if is_recursive else [[cte] for cte in common.expressions]:
         together = tuple(group) if is_recursive and reads_itself(group) else ()
         tables = {cte.alias.lower(): CommonTable(cte, context, together) for cte in group}
         context = replace(context, ctes={**context.ctes, **tables})

@@ -18,7 +18,7 @@ from dsms.sql.binder.expression_functions import arguments_of, function_name
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.order_and_limit import sort_key, value_of
 from dsms.sql.binder.predicates import predicate
-from dsms.sql.binder.relation import Context, Relation, bind_relation, shown
+from dsms.sql.binder.relation import Context, Relation, bind_relation, relation_of
 from dsms.sql.binder.scope import Scope
 from dsms.sql.parser import nodes
 from operators.aggregates import AGGREGATES
@@ -82,7 +82,7 @@ def _shown(
     outer = [(name, column(schema(plan).field(name))) for name in context.outer_columns]
     projected = logical.Project(plan, (*outer, *outputs))
     fields = schema(projected)
-    return shown(
+    return relation_of(
         projected, pa.schema([fields.field(name) for name, _ in outputs]), node.args.get("alias") and node.alias
     )
 
@@ -121,7 +121,7 @@ class _Reader:
             kind = self._kind(part, current)
             if kind in _KNOWN:
                 if current is not None:
-                    raise error_at(part, f"{kind.upper()} belongs into MEASURES")
+                    raise error_at(part, f"{kind.upper()} can only be used in MEASURES")
                 yield id(part), _KNOWN[kind]
             elif kind == "own":
                 yield id(part), self._bound(part)
@@ -146,9 +146,9 @@ class _Reader:
         if kind in ("prev", "next"):
             offset = 1 if offset is None else offset
             if current is None:
-                raise error_at(node, f"{kind.upper()} belongs into DEFINE", hint="in MEASURES use LAST(X.v, 1)")
+                raise error_at(node, f"{kind.upper()} can only be used in DEFINE", hint="in MEASURES use LAST(X.v, 1)")
             if variable not in ("", current):
-                raise error_at(node, f"{kind.upper()} looks at rows of the partition, not at those of a variable")
+                raise error_at(node, f"{kind.upper()} reads rows of the partition, not the rows of a variable")
             variable = ""
         bound = self._bound(argument) if argument is not None else None
         name, type_ = f"__n{self._count}", self._type(node, kind, bound)
@@ -206,7 +206,7 @@ class _Reader:
             assert value is not None
             return value.type
         if kind in ("min", "max") and value is not None and pa.types.is_nested(value.type):
-            raise error_at(node, f"{kind.upper()} in MATCH_RECOGNIZE takes no arrays or structs")
+            raise error_at(node, f"{kind.upper()} in MATCH_RECOGNIZE does not take arrays or structs")
         try:
             return AGGREGATES[kind].result(() if value is None else (value.type,), ())
         except UserError as error:
@@ -237,7 +237,9 @@ def _measures(node: exp.Expr) -> list[exp.Expr]:
     for measure in node.args.get("measures") or []:
         if measure.meta.get("final") == "FINAL" and node.args.get("every"):
             raise error_at(
-                measure, "FINAL with ALL ROWS PER MATCH is not supported", hint="join with ONE ROW PER MATCH"
+                measure,
+                "FINAL with ALL ROWS PER MATCH is not supported",
+                hint="join with the same MATCH_RECOGNIZE with ONE ROW PER MATCH",
             )
     return list(node.args.get("measures") or [])
 
@@ -259,7 +261,7 @@ def _name_of(identifier: exp.Expr | None) -> str:
 
 
 def _unknown(node: exp.Expr, name: str, known: Sequence[str]) -> SqlError:
-    return error_at(node, f'"{name}" is no variable of PATTERN', hint=f"have: {', '.join(known)}")
+    return error_at(node, f'"{name}" is not a variable of PATTERN', hint=f"have: {', '.join(known)}")
 
 
 def _within(node: exp.Expr, time: Column, scope: Scope) -> int | None:

@@ -15,7 +15,7 @@ from operators.expressions import Column, Expression
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A column under the name that the user writes (`alias.name`), and its `column` in the frame: the plan's output.
+    """A column under the name that the user writes (`alias.name`), and its `column` in the output of the plan.
 
     A `pseudo` column (TS) is not part of `*`; a `qualified` column is found only with its alias, such as the columns of
     each side that USING merges.
@@ -38,20 +38,20 @@ class NotFound(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """The scope of the enclosing query, and those of its columns that the frame contains: the name of each, and the
-    column of the frame that has its values."""
+    """The scope of the enclosing query, and those of its columns that the plan's output contains: the name of each, and
+    the column of the output that has its values."""
 
     scope: Scope
     bindings: tuple[tuple[str, Column], ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the frame that have the values of columns of the enclosing query."""
+        """The columns of the output that have the values of columns of the enclosing query."""
         return tuple(column for _, column in self.bindings)
 
 
 class Correlated(Exception):
-    """A subquery uses a column of the enclosing query `outer` that its frame does not contain yet. `bind_inside`
+    """A subquery uses a column of the enclosing query `outer` that its plan does not contain yet. `bind_inside`
     catches it and binds the subquery again with that column."""
 
     def __init__(self, outer: Outer, column: Column) -> None:
@@ -65,7 +65,7 @@ Rewrite = Callable[[exp.Expr], Expression | None]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Resolves names without regard to case; `fields` are the columns of the frame, `entries` their names.
+    """Resolves names without regard to case; `fields` are the columns of the plan's output, `entries` their names.
 
     `known` has the values of nodes that are already computed (by `id`); `rewrite` replaces nodes, as by the columns of
     a grouping. A name that is unknown here is looked up in the enclosing query.
@@ -191,7 +191,7 @@ def free_names(names: list[str], taken: list[str], alias: str | None) -> dict[st
 
 
 def renamed_entry(entry: Entry, names: Mapping[str, str]) -> Entry:
-    """The entry for a frame with renamed columns."""
+    """The entry for an output with renamed columns."""
     column = entry.column
     return replace(entry, column=Column(names.get(column.name, column.name), column.type, column.nullable))
 

@@ -8,27 +8,27 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dsms.model import logical
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.model.schema import schema
-from dsms.sql.binder.aggregate_calls import aggregates_in, mark
+from dsms.sql.binder.aggregate_calls import aggregates_in, mark_defined_aggregates
 from dsms.sql.binder.arrival import breaking_ties
 from dsms.sql.binder.conditions import conjuncts, keeping
 from dsms.sql.binder.defined_aggregates import Known
-from dsms.sql.binder.elements import elements_in_from
 from dsms.sql.binder.emit_final import finals
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.grouping import grouped
-from dsms.sql.binder.grouping_sets import groups
+from dsms.sql.binder.grouping_sets import grouping_sets_of
 from dsms.sql.binder.order_and_limit import limit_of, order_of, ordinal, sort_key, value_of
-from dsms.sql.binder.over import with_windows
 from dsms.sql.binder.predicates import has_subquery, predicate, split
-from dsms.sql.binder.relation import Context, Relation, bind_query, refusal, with_common_tables
+from dsms.sql.binder.relation import Context, Relation, bind_query, with_common_tables
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.binder.select_list import Output, outputs
+from dsms.sql.binder.select_list_unnest import elements_in_from
 from dsms.sql.binder.stream_aggregates import stream_groups
 from dsms.sql.binder.subqueries import where, with_values
-from dsms.sql.binder.top_rows import filtered, projected
+from dsms.sql.binder.top_rows import filtered_by_rank, projected
 from dsms.sql.binder.where import bind_from
+from dsms.sql.binder.window_functions import with_windows
 from operators.expressions import Expression, column
 
 _SUPPORTED = {
@@ -40,8 +40,8 @@ _MOST_COPIED = 10_000
 #: Clauses of other systems: the name of each, and what to write instead.
 _REFUSED = {
     "laterals": ("LATERAL VIEW", "CROSS JOIN UNNEST(a) AS u(x)"),
-    "locks": ("FOR UPDATE", "leave it out: a query holds up nobody"),
-    "sample": ("TABLESAMPLE", "put it behind an item of FROM"),
+    "locks": ("FOR UPDATE", "leave it out: queries take no locks"),
+    "sample": ("TABLESAMPLE", "write it after an item of FROM"),
     "into": ("INTO", "CREATE TABLE name AS SELECT …"),
 }
 
@@ -51,15 +51,15 @@ def _(query: exp.Select, context: Context) -> Relation:
     for clause, value in query.args.items():
         if value and clause not in _SUPPORTED:
             at = value[0] if isinstance(value, list) else value
-            raise refusal(at if isinstance(at, exp.Expr) else query, *_REFUSED.get(clause, (clause.upper(),)))
+            raise not_supported(at if isinstance(at, exp.Expr) else query, *_REFUSED.get(clause, (clause.upper(),)))
     elements_in_from(query)
-    mark(query, Known(context.catalog))
-    unfilled = context.unfilled
-    context = with_common_tables(query, replace(context, query=query, unfilled=False))
+    mark_defined_aggregates(query, Known(context.catalog))
+    caller_fills_empty = context.caller_fills_empty
+    context = with_common_tables(query, replace(context, query=query, caller_fills_empty=False))
     relation, left = bind_from(query, context)
     relation = where(relation, left, "WHERE", context)
     _resolve_aliases(query, relation.scope)
-    relation = _grouped(relation, query, replace(context, unfilled=unfilled))
+    relation = _grouped(relation, query, replace(context, caller_fills_empty=caller_fills_empty))
     relation = finals(relation, query)
     relation = _having(relation, query, context)
     shown = [*query.expressions, *order_of(query), *_qualify(query), *_distinct_on(query)]
@@ -73,10 +73,10 @@ def _grouped(relation: Relation, query: exp.Select, context: Context) -> Relatio
     parts = [*query.expressions, *order_of(query), *_qualify(query), *_distinct_on(query)]
     parts += [having.this for having in [query.args.get("having")] if having]
     nodes = [aggregate for part in parts for aggregate in aggregates_in(part)]
-    group_sets = groups(query, relation.scope, bool(nodes))
+    group_sets = grouping_sets_of(query, relation.scope, bool(nodes))
     if group_sets is None:
         return relation
-    inner = replace(context, unfilled=False)
+    inner = replace(context, caller_fills_empty=False)
     if (folded := stream_groups(relation, group_sets, nodes, query, context)) is not None:
         return folded
     relation = with_values(relation, [*nodes, *(key for key_set in group_sets.sets for key in key_set)], inner)
@@ -124,7 +124,7 @@ def _replace_aliases(part: exp.Expr, named: dict[str, exp.Expr], left: int, quer
 def _filtered(relation: Relation, nodes: Sequence[exp.Expr], clause: str, context: Context) -> Relation:
     plain = [node for node in nodes if not has_subquery(node)]
     bound = [part for node in plain for part in conjuncts(predicate(node, relation.scope, clause))]
-    relation = relation.over(filtered(relation.node, bound))
+    relation = relation.over(filtered_by_rank(relation.node, bound))
     return where(relation, [node for node in nodes if has_subquery(node)], clause, context)
 
 
@@ -144,7 +144,7 @@ def _result(relation: Relation, query: exp.Select, context: Context) -> Relation
     partition = [_column(bind_expression(item, relation.scope), shown, hidden, "__q") for item in on]
     needs_order = bool(on) or not limit.is_all
     columns = [*shown, *hidden] if needs_order else shown
-    node = projected(relation.node, (*outer, *((output.frame_name, output.value) for output in columns)))
+    node = projected(relation.node, (*outer, *((output.column_name, output.value) for output in columns)))
     keys = tuple(sort_key(item, name) for item, name in zip(order_of(query), order, strict=True))
     if query.args.get("distinct") and not on:
         node = logical.Distinct(node)
@@ -152,7 +152,7 @@ def _result(relation: Relation, query: exp.Select, context: Context) -> Relation
         arrived = breaking_ties(node)
         first = (*context.outer_columns, *partition)
         node = keeping(logical.TopK(arrived.node, first, (*keys, *arrived.order), 1), schema(node).names)
-    names = [*context.outer_columns, *(output.frame_name for output in shown)]
+    names = [*context.outer_columns, *(output.column_name for output in shown)]
     node = keeping(limit.of(node, context.outer_columns, keys), names)
     entries = tuple(Entry(None, output.name, output.column) for output in shown)
     scope = replace(Scope.of(entries, context.outer), fields=schema(node))
@@ -162,23 +162,23 @@ def _result(relation: Relation, query: exp.Select, context: Context) -> Relation
 def _sorted_by(ordered: exp.Expr, scope: Scope, shown: list[Output], hidden: list[Output], query: exp.Select) -> str:
     """The name of the column to sort by: a column of the result, by position or name, or a hidden one."""
     if (at := ordinal(ordered, len(shown))) is not None:
-        return shown[at].frame_name
+        return shown[at].column_name
     node = value_of(ordered)
     if isinstance(node, exp.Column) and not node.table:
         named = [output for output in shown if output.name.casefold() == node.name.casefold()]
         if named:
-            return named[0].frame_name
+            return named[0].column_name
     before = len(hidden)
     name = _column(bind_expression(node, scope), shown, hidden, "__o")
     if len(hidden) > before and query.args.get("distinct") and not _distinct_on(query):
-        raise error_at(node, "with DISTINCT, ORDER BY must name what is in the select list")
+        raise error_at(node, "with DISTINCT, ORDER BY can only use expressions of the select list")
     return name
 
 
 def _column(value: Expression, shown: list[Output], hidden: list[Output], prefix: str) -> str:
     for output in [*shown, *hidden]:
         if output.value == value:
-            return output.frame_name
+            return output.column_name
     name = f"{prefix}{len(hidden)}"
     hidden.append(Output(name, name, value))
     return name

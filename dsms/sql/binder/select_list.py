@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.relation import Context, Relation, refusal
+from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.binder.scope import Entry, Scope
 from operators.expressions import Call, Column, Expression, Literal
 
@@ -19,16 +19,16 @@ _STAR_PARTS = ("except_", "replace", "rename")
 
 @dataclass(frozen=True)
 class Output:
-    """A column of a result: its name for the user, its name in the frame, and its value."""
+    """A column of a result: its name for the user, its name in the output of the plan, and its value."""
 
     name: str
-    frame_name: str
+    column_name: str
     value: Expression
 
     @property
     def column(self) -> Column:
         """The column of the result."""
-        return Column(self.frame_name, self.value.type, self.value.nullable)
+        return Column(self.column_name, self.value.type, self.value.nullable)
 
 
 def outputs(query: exp.Select, relation: Relation, context: Context) -> list[Output]:
@@ -39,24 +39,24 @@ def outputs(query: exp.Select, relation: Relation, context: Context) -> list[Out
         for entry, value in _values(node, relation, number, context.fields_named):
             columns.append(_named(entry, value, node, columns, context))
     if not columns:
-        raise refusal(query, "SELECT without columns")
+        raise not_supported(query, "SELECT without columns")
     return columns
 
 
 def _named(entry: Entry, value: Expression, node: exp.Expr, before: Sequence[Output], context: Context) -> Output:
-    name, frame_name = entry.name, entry.name
+    name, column_name = entry.name, entry.name
     if name.startswith("__"):
         raise error_at(node, f'column name "{name}" is reserved')
-    taken = {output.frame_name.lower() for output in before}
-    if context.top and _is_star(node) and name.lower() in taken:
-        name = frame_name = entry.spelling
-    if context.top and frame_name.lower() in taken:
+    taken = {output.column_name.lower() for output in before}
+    if context.shown_to_users and _is_star(node) and name.lower() in taken:
+        name = column_name = entry.spelling
+    if context.shown_to_users and column_name.lower() in taken:
         raise error_at(node, f'two columns are named "{name}"', hint="rename one with AS")
-    if context.top and _has_null(value.type):
+    if context.shown_to_users and _has_null(value.type):
         raise error_at(node, "NULL has no type here", hint="use CAST(NULL AS …)")
-    while frame_name.lower() in taken:
-        frame_name += "'"
-    return Output(name, frame_name, value)
+    while column_name.lower() in taken:
+        column_name += "'"
+    return Output(name, column_name, value)
 
 
 def _values(node: exp.Expr, relation: Relation, number: int, fields_named: bool) -> Iterator[tuple[Entry, Expression]]:
@@ -106,7 +106,7 @@ def _is_star(node: exp.Expr) -> bool:
 def _starred(node: exp.Expr, relation: Relation) -> list[Entry]:
     alias = node.table if isinstance(node, exp.Column) else ""
     if relation.scope.rewrite is not None:
-        raise refusal(node, "* with GROUP BY", "name the columns that are grouped by")
+        raise not_supported(node, "* with GROUP BY", "name the columns that are grouped by")
     if not alias:
         return list(relation.visible)
     entries = [
@@ -122,7 +122,7 @@ def _changed(node: exp.Expr, entries: Sequence[Entry], scope: Scope) -> Iterator
     """The columns of `* EXCLUDE (…) REPLACE (value AS name, …) RENAME (name AS other, …)`, with their values."""
     star = node.this if isinstance(node, exp.Column) else node
     if others := [part for part, value in star.args.items() if value and part not in _STAR_PARTS]:
-        raise refusal(node, f"* {others[0].strip('_').upper()}")
+        raise not_supported(node, f"* {others[0].strip('_').upper()}")
     left_out = {item.name.casefold(): item for item in star.args.get("except_") or ()}
     values = {item.alias.casefold(): item for item in star.args.get("replace") or ()}
     names = {item.this.name.casefold(): item for item in star.args.get("rename") or ()}

@@ -10,12 +10,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model import logical
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.model.schema import schema
 from dsms.sql.binder.conditions import extended, keeping, own_columns
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.order_and_limit import limit_of, order_of, ordinal, sort_key, value_of
-from dsms.sql.binder.relation import Context, Relation, bind_query, refusal, with_common_tables
+from dsms.sql.binder.relation import Context, Relation, bind_query, with_common_tables
 from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.binder.stream_unions import merged, unites_streams
 from operators.core.errors import UserError
@@ -46,9 +46,9 @@ def _(query: exp.Subquery, context: Context) -> Relation:
 def _(query: exp.SetOperation, context: Context) -> Relation:
     for part in ("by_name", "side", "on"):
         if query.args.get(part):
-            raise refusal(query, f"{query.key.upper()} {part.upper().replace('_', ' ')}")
+            raise not_supported(query, f"{query.key.upper()} {part.upper().replace('_', ' ')}")
     inside = with_common_tables(query, context)
-    sides = replace(inside, top=False)
+    sides = replace(inside, shown_to_users=False)
     left, right = bind_query(query.left, sides), bind_query(query.right, sides)
     if len(left.visible) != len(right.visible):
         message = f"the sides of {query.key.upper()} have {len(left.visible)} and {len(right.visible)} columns"
@@ -70,7 +70,7 @@ def _(query: exp.SetOperation, context: Context) -> Relation:
 
 def _names(left: Relation, query: exp.Expr, context: Context) -> list[str]:
     names = [entry.column.name for entry in left.visible]
-    if context.top and any(entry.column.name != entry.name for entry in left.visible):
+    if context.shown_to_users and any(entry.column.name != entry.name for entry in left.visible):
         twice = next(entry.name for entry in left.visible if entry.column.name != entry.name)
         raise error_at(query, f'two columns are named "{twice}"', hint="rename one with AS")
     return names

@@ -12,8 +12,8 @@ from dsms.model.position import error_at
 from dsms.model.properties import append_only
 from dsms.model.schema import schema
 from dsms.sql.binder.aggregate_calls import aggregate_call
-from dsms.sql.binder.grouping import Below, defined_call, group_keys, group_scope, narrowed
-from dsms.sql.binder.grouping_sets import Groups
+from dsms.sql.binder.grouping import InputColumns, defined_call, group_keys, group_scope, narrowed
+from dsms.sql.binder.grouping_sets import GroupingSets
 from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.parser import nodes
 from operators.core.errors import UserError
@@ -23,15 +23,15 @@ from operators.expressions import Column, Expression
 
 
 def stream_groups(
-    relation: Relation, groups: Groups, calls_of: Sequence[exp.Expr], query: exp.Expr, context: Context
+    relation: Relation, groups: GroupingSets, calls_of: Sequence[exp.Expr], query: exp.Expr, context: Context
 ) -> Relation | None:
     """The results of user-defined aggregates over a stream; None if the query calls none of these, or reads a relation.
     Raises SqlError for a blocking aggregate, which returns only at the end of its input: a stream has no end."""
     written = [(node, call) for node in calls_of if (call := aggregate_call(node)) is not None]
     if not any(call.known for _, call in written) or not is_bare_stream(relation, query, context):
         return None
-    below = Below(list(schema(relation.node).names))
-    keys = group_keys(relation, groups, below, context)
+    inputs = InputColumns(list(schema(relation.node).names))
+    keys = group_keys(relation, groups, inputs, context)
     calls: list[FoldCall] = []
     known: dict[int, Expression] = {}
     # user-defined aggregates come first, so that their errors are raised first
@@ -40,15 +40,15 @@ def stream_groups(
             name = call.function.name
             raise error_at(
                 node,
-                f'"{name}" cannot stand beside aggregates that return something for each row of a stream'
+                f'"{name}" cannot be combined with aggregates that return a result for each row of a stream'
                 if call.known is None
-                else f'"{name}" takes no DISTINCT, ORDER BY or FILTER over a stream',
-                hint="use a SELECT of its own" if call.known is None else "use WHERE",
+                else f'"{name}" does not take DISTINCT, ORDER BY or FILTER over a stream',
+                hint="use a separate SELECT for it" if call.known is None else "use WHERE",
             )
         definition, values = defined_call(node, call, relation.scope)
         if definition is None:
-            raise error_at(node, f'aggregate "{call.function.name}" has a WINDOW definition only', hint="use OVER (…)")
-        arguments = tuple(below.column(value, "__a").name for value in values)
+            raise error_at(node, f'aggregate "{call.function.name}" has only a WINDOW definition', hint="use OVER (…)")
+        arguments = tuple(inputs.column(value, "__a").name for value in values)
         try:
             fold = chosen(f"__v{len(calls)}", definition, None, arguments, None)
         except UserError as error:
@@ -57,7 +57,7 @@ def stream_groups(
         calls.append(fold)
     if not groups.plain:
         raise error_at(calls_of[0], "grouping sets are not supported over a stream")
-    source = narrowed(relation.node, below)
+    source = narrowed(relation.node, inputs)
     names = (*(column.name for column in keys.outer), *keys.names(keys.sets[0]))
     plan = logical.Apply(source, StreamFold(names, tuple(calls), None, schema(source)))
     return Relation(plan, group_scope(relation.scope, plan, keys, known, context), ())
@@ -78,6 +78,6 @@ def _is_bare(item: exp.Expr, context: Context) -> bool:
         if not isinstance(table.this, exp.Identifier):
             return False
         common = context.ctes.get(table.name.lower())
-        if common is not None and (common.group or not _is_bare(common.cte, common.around)):
+        if common is not None and (common.group or not _is_bare(common.cte, common.context)):
             return False
     return True

@@ -41,6 +41,6 @@ def _is_declared(table: exp.Table, context: Context) -> bool:
     name = name_and_place(table)[0]
     common = context.ctes.get(name.lower())
     if common is not None:
-        return all(_is_declared(inner, common.around) for inner in _tables(common.cte.this))
+        return all(_is_declared(inner, common.context) for inner in _tables(common.cte.this))
     item = context.catalog.get(name)
     return (isinstance(item, Stream) and item.declared) or (isinstance(item, Query) and item.stream)

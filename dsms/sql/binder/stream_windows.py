@@ -64,8 +64,8 @@ def _at_granules(window: logical.Node, granule: exp.Expr) -> logical.Node:
     periods = [points.period for points in finer if isinstance(points, Periodic) and points.residues == (0,)]
     for period in periods:
         if length % period:
-            message = f"the granularity {length} is no multiple of {period}, that of what the window reads"
-            raise error_at(granule, message, hint="a granularity is one of those below it, or a multiple of it")
+            message = f"the granularity {length} is not a multiple of {period}, the granularity of the window's input"
+            raise error_at(granule, message, hint="use a multiple of the granularity of the input")
     return logical.Sync(window, Periodic(length))
 
 
@@ -105,7 +105,7 @@ def _range_of_sizes(node: exp.Expr, stream: Relation, least: exp.Expr) -> Relati
     pipes = node.args["notation"] == "pipes"
     lengths = [positive(size, "RANGE") - 1 if pipes else instants_of(size) for size in (least, node.args["size"])]
     if lengths[0] > lengths[1]:
-        raise error_at(node, "MIN of a window is above its MAX")
+        raise error_at(node, "MIN of the window is greater than its MAX")
     return stream.over(logical.Apply(stream.node, RangedWindow("", lengths[0], lengths[1])))
 
 
@@ -113,7 +113,7 @@ def _rows(node: exp.Expr, stream: Relation, partition: tuple[str, ...]) -> Relat
     size, slide, within = node.args.get("size"), node.args.get("slide"), node.args.get("within")
     step = 1 if slide is None else rows_of(slide, "SLIDE")
     if node.args.get("least") is not None:
-        raise error_at(node, "a range of sizes is one of time", hint="write RANGE MIN … MAX …")
+        raise error_at(node, "a ROWS window cannot have a range of sizes", hint="write RANGE MIN … MAX …")
     if within is not None:
         return _rows_within(node, stream, partition, step)
     if size is None and step == 1:

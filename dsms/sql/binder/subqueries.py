@@ -14,18 +14,18 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model import logical
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.model.schema import schema
 from dsms.sql.binder.conditions import Output, conjunction, conjuncts, distinct, extended, filtered, fresh, names_of
-from dsms.sql.binder.correlation import Inner, beside, bind_inside
-from dsms.sql.binder.elements import queried_array, values_in_array
+from dsms.sql.binder.correlation import Inner, bind_inside, with_free_names
 from dsms.sql.binder.empty_aggregates import empty_value_known, if_empty
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.joins import Pair, equality, join, semi_join
 from dsms.sql.binder.predicates import predicate
-from dsms.sql.binder.relation import Context, Relation, bind_query, refusal
-from dsms.sql.binder.row_tests import Test, test_of
+from dsms.sql.binder.relation import Context, Relation, bind_query
+from dsms.sql.binder.select_list_unnest import queried_array, values_in_array
 from dsms.sql.binder.single_row import at_most_one, exactly_one
+from dsms.sql.binder.subquery_tests import SubqueryTest, subquery_test
 from operators.core.errors import UserError
 from operators.expressions import Call, Column, Expression, Literal, call, columns
 
@@ -36,7 +36,7 @@ def where(relation: Relation, nodes: Sequence[exp.Expr], clause: str, context: C
     """The rows that satisfy predicates with subqueries."""
     for node in nodes:
         negated, inner = _negation(node)
-        if (test := test_of(inner)) is not None:
+        if (test := subquery_test(inner)) is not None:
             relation = _tested(relation, replace(test, negated=test.negated != negated), context)
         else:
             relation = with_values(relation, [node], context)
@@ -51,7 +51,7 @@ def _negation(node: exp.Expr) -> tuple[bool, exp.Expr]:
     return negated, node
 
 
-def _tested(relation: Relation, test: Test, context: Context) -> Relation:
+def _tested(relation: Relation, test: SubqueryTest, context: Context) -> Relation:
     """The rows of a relation that satisfy a test."""
     relation = with_values(relation, test.values, context)
     inner = _inner(relation, test, context)
@@ -59,8 +59,10 @@ def _tested(relation: Relation, test: Test, context: Context) -> Relation:
     pair = equality(theta, names_of(relation.node), names_of(inner.relation.node))
     if pair is None:
         condition = call("is_not_false", theta) if test.negated and theta.nullable else theta
-        return relation.over(semi_join(relation.node, inner.relation.node, [condition], inner.safe, anti=test.negated))
-    node = semi_join(relation.node, inner.relation.node, [theta], inner.safe, anti=test.negated)
+        return relation.over(
+            semi_join(relation.node, inner.relation.node, [condition], inner.null_safe, anti=test.negated)
+        )
+    node = semi_join(relation.node, inner.relation.node, [theta], inner.null_safe, anti=test.negated)
     return relation.over(_without_unknown(node, inner, pair) if test.negated else node)
 
 
@@ -69,15 +71,17 @@ def _without_unknown(node: logical.Node, inner: Inner, pair: Pair) -> logical.No
     value, inner_value = pair
     if inner_value.nullable:
         empty = filtered(inner.relation.node, [call("is_null", inner_value)])
-        node = semi_join(node, _nonempty(empty, inner), [], inner.safe, anti=True)
+        node = semi_join(node, _nonempty(empty, inner), [], inner.null_safe, anti=True)
     if value.nullable:
-        node = semi_join(node, _nonempty(inner.relation.node, inner), [call("is_null", value)], inner.safe, anti=True)
+        node = semi_join(
+            node, _nonempty(inner.relation.node, inner), [call("is_null", value)], inner.null_safe, anti=True
+        )
     return node
 
 
 def _nonempty(rows: logical.Node, inner: Inner) -> logical.Node:
     """The bindings of the outer columns for which the query has rows."""
-    outer: list[Output] = [(column.name, column) for _, column in inner.safe]
+    outer: list[Output] = [(column.name, column) for _, column in inner.null_safe]
     return distinct(logical.Project(rows, tuple(outer) or ((fresh("__t", schema(rows).names), _TRUE),)))
 
 
@@ -92,7 +96,7 @@ def with_values(relation: Relation, nodes: Sequence[exp.Expr], context: Context)
 def _queries_in(node: exp.Expr, relation: Relation) -> Iterator[exp.Expr]:
     if id(node) in relation.scope.known:
         return
-    if isinstance(node, exp.Query) or test_of(node) is not None or queried_array(node) is not None:
+    if isinstance(node, exp.Query) or subquery_test(node) is not None or queried_array(node) is not None:
         yield node
         return
     for child in node.iter_expressions():
@@ -104,57 +108,57 @@ def _with_value(relation: Relation, node: exp.Expr, context: Context) -> Relatio
         relation, value = _scalar(relation, values_in_array(query), context)
         value = call("coalesce", value, Literal((), value.type))
     else:
-        test = test_of(node)
+        test = subquery_test(node)
         relation, value = _scalar(relation, node, context) if test is None else _truth(relation, test, context)
     known = {**relation.scope.known, id(node): value}
     return replace(relation, scope=replace(relation.scope, known=known))
 
 
 def _scalar(relation: Relation, node: exp.Expr, context: Context) -> tuple[Relation, Expression]:
-    unfilled = empty_value_known(node)
+    caller_fills_empty = empty_value_known(node)
     inner = bind_inside(
-        lambda inside: bind_query(node, replace(inside, unfilled=unfilled)),
+        lambda inside: bind_query(node, replace(inside, caller_fills_empty=caller_fills_empty)),
         lambda: relation.node,
         relation.scope,
         context,
     )
     if len(inner.relation.visible) != 1:
         raise error_at(node, f"a scalar subquery must have one column, not {len(inner.relation.visible)}")
-    outer_columns = frozenset(inner_column.name for _, inner_column in inner.safe)
+    outer_columns = frozenset(inner_column.name for _, inner_column in inner.null_safe)
     if not at_most_one(inner.relation.node, outer_columns):
         raise error_at(
             node,
             "a scalar subquery may return several rows",
-            hint="aggregate it, fix its key by equality, or add LIMIT 1",
+            hint="aggregate it, compare its key with = to constants or columns of the enclosing query, or add LIMIT 1",
         )
     always = exactly_one(inner.relation.node)
-    inner = beside(inner, schema(relation.node).names)
+    inner = with_free_names(inner, schema(relation.node).names)
     value = inner.relation.visible[0].column
-    node_ = join(relation.node, inner.relation.node, [], "none" if always else "left", inner.safe)
+    node_ = join(relation.node, inner.relation.node, [], "none" if always else "left", inner.null_safe)
     if always:
         return relation.over(node_), value
     node_, (filled,) = extended(node_, [("__n", if_empty(node, replace(value, nullable=True)))])
     return relation.over(node_), filled
 
 
-def _inner(relation: Relation, test: Test, context: Context) -> Inner:
+def _inner(relation: Relation, test: SubqueryTest, context: Context) -> Inner:
     """The query of a test, with the columns that the test needs."""
     bound = bind_inside(lambda inside: bind_query(test.query, inside), lambda: relation.node, relation.scope, context)
     if test.operator is None:
-        outer: list[Output] = [(column.name, column) for _, column in bound.safe]
+        outer: list[Output] = [(column.name, column) for _, column in bound.null_safe]
         node = logical.Project(bound.relation.node, (*outer, ("__t", _TRUE)))
-        bound = Inner(Relation(node, bound.relation.scope, ()), bound.safe)
+        bound = Inner(Relation(node, bound.relation.scope, ()), bound.null_safe)
     elif len(bound.relation.visible) != len(test.values):
         raise error_at(test.query, f"the subquery has {len(bound.relation.visible)} columns, not {len(test.values)}")
-    return beside(bound, schema(relation.node).names)
+    return with_free_names(bound, schema(relation.node).names)
 
 
-def _theta(test: Test, inner: Inner, relation: Relation) -> Expression:
+def _theta(test: SubqueryTest, inner: Inner, relation: Relation) -> Expression:
     """θ, the condition on a row of the relation and a row of the query."""
     if test.operator is None:
         return _TRUE
     if len(test.values) > 1 and test.operator != "equal":
-        raise refusal(test.query, "a comparison of rows by order", "have: (a, b) IN (SELECT …)")
+        raise not_supported(test.query, "a comparison of rows by order", "have: (a, b) IN (SELECT …)")
     try:
         pairs = zip(test.values, inner.relation.visible, strict=True)
         tests = [call(test.operator, bind_expression(value, relation.scope), entry.column) for value, entry in pairs]
@@ -165,7 +169,7 @@ def _theta(test: Test, inner: Inner, relation: Relation) -> Expression:
     return condition
 
 
-def _truth(relation: Relation, test: Test, context: Context) -> tuple[Relation, Expression]:
+def _truth(relation: Relation, test: SubqueryTest, context: Context) -> tuple[Relation, Expression]:
     """The three-valued truth of a test: TRUE if θ is TRUE for some row, else NULL if it is NULL for some row."""
     relation = with_values(relation, test.values, context)
     inner = _inner(relation, test, context)
@@ -173,7 +177,7 @@ def _truth(relation: Relation, test: Test, context: Context) -> tuple[Relation, 
     pair = equality(theta, names_of(relation.node), names_of(inner.relation.node))
     relation, truth = _marked(relation, inner, theta)
     if theta.nullable:
-        inner = beside(inner, schema(relation.node).names)
+        inner = with_free_names(inner, schema(relation.node).names)
         theta = _theta(test, inner, relation)
         relation, unknown = _unknown(relation, inner, theta) if pair is None else _null_side(relation, inner, theta)
         truth = call("case", truth, _TRUE, unknown, Literal(None, pa.bool_()), _FALSE)
@@ -193,11 +197,11 @@ def _null_side(relation: Relation, inner: Inner, theta: Expression) -> tuple[Rel
     tests: list[Expression] = []
     if inner_value.nullable:
         node = filtered(inner.relation.node, [call("is_null", inner_value)])
-        empty = Inner(inner.relation.over(node), inner.safe)
+        empty = Inner(inner.relation.over(node), inner.null_safe)
         relation, some = _marked(relation, empty, _TRUE)
         tests.append(some)
     if value.nullable:
-        inner = beside(inner, schema(relation.node).names)
+        inner = with_free_names(inner, schema(relation.node).names)
         relation, some = _marked(relation, inner, _TRUE)
         tests.append(call("and", call("is_null", value), some))
     return relation, tests[0] if len(tests) == 1 else call("or", *tests)
@@ -213,13 +217,13 @@ def _marked(relation: Relation, inner: Inner, theta: Expression) -> tuple[Relati
     if len(pairs) < len(tests):
         node = _by_domain(left, inner, theta, mark)
     else:
-        keys = dict.fromkeys([*(inner_column for _, inner_column in inner.safe), *(value for _, value in pairs)])
+        keys = dict.fromkeys([*(inner_column for _, inner_column in inner.null_safe), *(value for _, value in pairs)])
         named = {value: _name(value, f"__k{at}", taken) for at, value in enumerate(keys)}
         rows = _marks(logical.Project(right, tuple((name, value) for value, name in named.items())), mark)
         conditions = [
             call("equal", own_value, Column(named[value], value.type, value.nullable)) for own_value, value in pairs
         ]
-        node = join(left, rows if named else _any_row(right, mark), conditions, "left", inner.safe)
+        node = join(left, rows if named else _any_row(right, mark), conditions, "left", inner.null_safe)
     return relation.over(node), call("is_not_null", Column(mark, pa.bool_(), True))
 
 
@@ -242,7 +246,7 @@ def _by_domain(left: logical.Node, inner: Inner, theta: Expression, mark: str) -
     used = [
         name
         for name in left_schema.names
-        if name in columns(theta) or any(name == column.name for column, _ in inner.safe)
+        if name in columns(theta) or any(name == column.name for column, _ in inner.null_safe)
     ]
     taken = [*left_schema.names, *schema(inner.relation.node).names, mark]
     names = {name: fresh(f"__e{at}", taken) for at, name in enumerate(used)}
@@ -251,8 +255,8 @@ def _by_domain(left: logical.Node, inner: Inner, theta: Expression, mark: str) -
         met = semi_join(_any_row(left, mark), inner.relation.node, [theta])
         return join(left, met, [], "left")
     domain = distinct(logical.Project(left, tuple((names[name], column) for name, column in outer.items())))
-    safe = [(replace(column, name=names[column.name]), inner_column) for column, inner_column in inner.safe]
-    met = semi_join(domain, inner.relation.node, [substituted(theta, names)], safe)
+    null_safe = [(replace(column, name=names[column.name]), inner_column) for column, inner_column in inner.null_safe]
+    met = semi_join(domain, inner.relation.node, [substituted(theta, names)], null_safe)
     back = [(column, replace(column, name=names[name])) for name, column in outer.items()]
     return join(left, _marks(met, mark), [], "left", back)
 

@@ -9,7 +9,7 @@ from dsms.model.objects import Query, Source
 from dsms.model.position import error_at, position_of
 from dsms.model.statements import Place
 from dsms.sql.binder.catalog_relations import plan_of
-from dsms.sql.binder.clock import clock_view, is_clock, parsed
+from dsms.sql.binder.clock import clock_view, is_clock, view_tree
 from dsms.sql.binder.relation import Context, Relation, bind_relation
 from dsms.sql.parser.nodes import SyncRelation
 from dsms.sql.parser.table_names import name_and_place
@@ -38,7 +38,7 @@ def _points(table: exp.Expr, context: Context) -> Periodic | logical.Node:
     if is_clock(name):
         return Periodic(1)
     place, catalog = Place(*position_of(at)), context.catalog
-    context.named(name)
+    context.on_name(name)
     stream = catalog.find(name, place)
     if isinstance(stream, Source):
         raise place.error(f'"{name}" is a source, not a stream', f"CREATE STREAM … OVER {name} KEY …")
@@ -46,7 +46,7 @@ def _points(table: exp.Expr, context: Context) -> Periodic | logical.Node:
         raise place.error(f'"{name}" is a query, not a view', "make it a view: CREATE STREAMED VIEW … AS …")
     if not isinstance(stream, Query) or stream.periodic is None:
         return plan_of(stream.name, catalog)
-    view = clock_view(parsed(stream), catalog)
+    view = clock_view(view_tree(stream), catalog)
     if view is None or view.outputs:
         raise place.error(f'"{stream.name}" is the current instant, not a synchronisation stream')
     return view.points

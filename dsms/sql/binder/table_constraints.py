@@ -11,7 +11,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.position import error_at
 from dsms.model.types import type_sql
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_written_functions
+from dsms.sql.binder.known_functions import refuse_unknown_functions, refuse_user_defined_functions
 from dsms.sql.binder.scope import Scope
 from operators.expressions import LONGEST_CONSTANT, Expression, cast, evaluate
 
@@ -22,7 +22,9 @@ def check_expressions(statement: st.CreateTable, schema: pa.Schema, catalog: Cat
     for column, default in statement.defaults:
         check_plain(default.tree, catalog, f'the default of "{column.text}"')
         if named := default.tree.find(exp.Column):
-            raise error_at(named, f'the default of "{column.text}" names column "{named.name}"; it has no row to read')
+            raise error_at(
+                named, f'the default of "{column.text}" reads column "{named.name}", but a default cannot read columns'
+            )
         value = cast(bind_expression(default.tree, Scope(pa.schema([]))), schema.field(column.text).type)
         if fault := _fault(value):
             raise error_at(default.tree, f'the default of "{column.text}": {fault}')
@@ -36,8 +38,8 @@ def check_expressions(statement: st.CreateTable, schema: pa.Schema, catalog: Cat
 def check_plain(tree: exp.Expr, catalog: Catalog, what: str) -> None:
     """Raises SqlError for an expression that has a subquery or calls a user-defined function; errors call it `what`."""
     if query := tree.find(exp.Query):
-        raise error_at(query, f"{what} has a subquery", hint="it cannot read relations")
-    refuse_written_functions(tree, catalog)
+        raise error_at(query, f"{what} has a subquery", hint="leave it out: DEFAULT and CHECK cannot read relations")
+    refuse_user_defined_functions(tree, catalog)
     refuse_unknown_functions(tree)
 
 

@@ -10,7 +10,7 @@ from dsms.model import logical, properties
 from dsms.model.position import error_at
 from dsms.model.schema import schema
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.relation import Context, Relation, bind_relation, shown
+from dsms.sql.binder.relation import Context, Relation, bind_relation, relation_of
 from dsms.sql.binder.scope import Entry
 from dsms.sql.parser import nodes
 from operators.core.errors import UserError
@@ -25,7 +25,9 @@ def bind_table_function(node: exp.Expr, context: Context) -> Relation:
     relation = bind_relation(node.this, context)
     function = _bound(node, relation, context)
     if function.of_streams and not properties.append_only(relation.node):
-        raise error_at(node, f"{node.args['function']} takes a stream, of which no row is ever retracted")
+        raise error_at(
+            node, f"{node.args['function']} takes an append-only stream, but rows of this relation can be deleted"
+        )
     if function.replaces:
         return _replaced(node, logical.Apply(relation.node, function), context)
     added = {field.name.lower() for field in function.added}
@@ -42,7 +44,7 @@ def _replaced(node: exp.Expr, applied: logical.Node, context: Context) -> Relati
     """The relation of a function that replaces the columns of its input."""
     if context.outer_columns:
         raise error_at(node, f"{node.args['function']} is not supported in a correlated query")
-    return shown(applied, schema(applied), node.args.get("alias") and node.alias)
+    return relation_of(applied, schema(applied), node.args.get("alias") and node.alias)
 
 
 def _bound(node: exp.Expr, relation: Relation, context: Context) -> TableFunction:

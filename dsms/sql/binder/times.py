@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model.position import error_at
-from dsms.sql.binder.row_tests import OPERATORS
+from dsms.sql.binder.subquery_tests import OPERATORS
 from dsms.sql.parser.interval import parse_interval
 from operators.core.errors import UserError
 from operators.expressions import Expression, Interval, Literal, call, cast
@@ -17,7 +17,7 @@ Bind = Callable[[exp.Expr], Expression]
 _DAY = 86_400_000_000
 
 
-def of_times(node: exp.Expr, bind: Bind) -> Expression | None:
+def bind_time_arithmetic(node: exp.Expr, bind: Bind) -> Expression | None:
     """The bound `t + n * INTERVAL`, `a - b < INTERVAL`, `EXTRACT(EPOCH FROM a - b)` or `t AT TIME ZONE a AT TIME ZONE
     b`; None for every other node. Raises SqlError."""
     if isinstance(node, exp.Add | exp.Sub):
@@ -110,8 +110,10 @@ def _in_zone(node: exp.AtTimeZone, bind: Bind) -> Expression:
     if isinstance(inner, exp.AtTimeZone):
         inner, zones = inner.this, [inner.args["zone"], *zones]
     if len(zones) < 2 or not all(isinstance(zone, exp.Literal) and zone.is_string for zone in zones):
-        hint = "t AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin': the zone of the timestamp, and the one to show"
-        raise error_at(node, "AT TIME ZONE needs two names of zones: timestamps have none of their own", hint=hint)
+        hint = "write t AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin': its zone, then the zone to show it in"
+        raise error_at(
+            node, "AT TIME ZONE needs two time zones, because timestamps have no zone of their own", hint=hint
+        )
     try:
         return call("in_zone", bind(inner), *(Literal(zone.name, pa.string()) for zone in zones))
     except UserError as error:

@@ -44,7 +44,9 @@ def as_stream(node: logical.Node, at: exp.Expr) -> logical.Node:
     if at.args["notation"] == "pipes":
         if not lives_one_instant(node):
             raise error_at(
-                at, "WINDOW counts every instant at which a row is valid, but these rows last longer", hint=_LASTING
+                at,
+                "WINDOW counts a row at each instant at which it is valid, but these rows are valid for more than one",
+                hint=_LASTING,
             )
         return logical.ToStream(node, "rstream")
     if isinstance(at.this, exp.Subquery):
@@ -60,7 +62,7 @@ def _points(node: logical.Node, at: exp.Expr) -> Periodic | None:
         return None
     points = points_of(node)
     if points is None:
-        raise error_at(at, "Rstream would give the whole relation at every instant", hint=_HINT)
+        raise error_at(at, "Rstream would return the whole relation at every instant", hint=_HINT)
     return points
 
 

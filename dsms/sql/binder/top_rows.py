@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from dsms.model import logical
-from dsms.sql.binder.conditions import Output, conjuncts
-from dsms.sql.binder.conditions import filtered as plainly_filtered
+from dsms.sql.binder.conditions import Output, conjuncts, filtered
 from operators.expressions import MIRRORED, Call, Column, Expression, columns
 from operators.expressions import Literal as Constant
 from operators.ranking.window_call import WindowCall
@@ -23,18 +22,18 @@ _METHODS: dict[str, Literal["row_number", "rank", "dense_rank"]] = {
 }
 
 
-def filtered(node: logical.Node, predicates: Iterable[Expression]) -> logical.Node:
+def filtered_by_rank(node: logical.Node, predicates: Iterable[Expression]) -> logical.Node:
     """The rows for which all predicates are TRUE. Bounds on a rank become a TopK."""
     wanted = [part for predicate in predicates for part in conjuncts(predicate)]
     ranked = _ranked(node)
     if ranked is None:
-        return plainly_filtered(node, wanted)
+        return filtered(node, wanted)
     bounds = [(predicate, bound) for predicate in wanted if (bound := _bound(predicate, ranked.name)) is not None]
     first, last = _interval([bound for _, bound in bounds])
     if last is None:
-        return plainly_filtered(node, wanted)
+        return filtered(node, wanted)
     used = [predicate for predicate, _ in bounds]
-    return plainly_filtered(ranked.top(first, last), [predicate for predicate in wanted if predicate not in used])
+    return filtered(ranked.top(first, last), [predicate for predicate in wanted if predicate not in used])
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model import logical
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.model.schema import schema
 from dsms.sql.binder.conditions import extended
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.from_items import one_row
-from dsms.sql.binder.join_clause import Clause
-from dsms.sql.binder.relation import refusal
+from dsms.sql.binder.join_clause import JoinClause
 from dsms.sql.binder.scope import Entry, Scope, free_names
 from operators.expressions import Column, Literal, type_name
 from operators.table_functions.series import Series
@@ -28,12 +27,14 @@ def exploding(table: exp.Expr) -> Exploding | None:
     return inner if isinstance(inner, Exploding) else None
 
 
-def exploded(of: Exploding, join: Clause, left: logical.Node | None, scope: Scope) -> tuple[logical.Node, Entry]:
+def exploded(of: Exploding, join: JoinClause, left: logical.Node | None, scope: Scope) -> tuple[logical.Node, Entry]:
     """The rows of `left`, each repeated for each element or number, and the entry of that element or number."""
     return unnested(of, join, left, scope) if isinstance(of, exp.Unnest) else _series(of, join, left, scope)
 
 
-def unnested(array: exp.Unnest, join: Clause, left: logical.Node | None, scope: Scope) -> tuple[logical.Node, Entry]:
+def unnested(
+    array: exp.Unnest, join: JoinClause, left: logical.Node | None, scope: Scope
+) -> tuple[logical.Node, Entry]:
     """The rows of `left`, each repeated for each element of the array, and the entry of the element."""
     _check(array, join)
     value = bind_expression(array.expressions[0], scope)
@@ -42,17 +43,17 @@ def unnested(array: exp.Unnest, join: Clause, left: logical.Node | None, scope: 
     node, (column,) = extended(one_row().node if left is None else left, [("__u", value)])
     alias = join.table.alias or "unnest"
     name = (list(join.table.alias_column_names) or [alias])[0]
-    frame_name = free_names([name], schema(node).names, alias)[name]
-    entry = Entry(alias, name, Column(frame_name, value.type.value_type, True))
-    return logical.Unnest(node, column.name, frame_name, join.outer == "left"), entry
+    column_name = free_names([name], schema(node).names, alias)[name]
+    entry = Entry(alias, name, Column(column_name, value.type.value_type, True))
+    return logical.Unnest(node, column.name, column_name, join.outer == "left"), entry
 
 
 def _series(
-    series: exp.ExplodingGenerateSeries, join: Clause, left: logical.Node | None, scope: Scope
+    series: exp.ExplodingGenerateSeries, join: JoinClause, left: logical.Node | None, scope: Scope
 ) -> tuple[logical.Node, Entry]:
     """The rows of `left`, each repeated for each number from a start to an end, and the entry of the number."""
     if join.outer != "none" or join.using or join.natural or join.on is not None:
-        raise refusal(series, "this join of generate_series", "CROSS JOIN generate_series(…)")
+        raise not_supported(series, "this join of generate_series", "CROSS JOIN generate_series(…)")
     bounds = [bind_expression(series.args[name], scope) for name in ("start", "end")]
     step = bind_expression(series.args["step"], scope) if series.args.get("step") else Literal(1, pa.int32())
     if not all(pa.types.is_integer(bound.type) for bound in bounds):
@@ -63,16 +64,16 @@ def _series(
     node, (low, high) = extended(one_row().node if left is None else left, values)
     alias = join.table.alias or "generate_series"
     name = (list(join.table.alias_column_names) or [alias])[0]
-    frame_name = free_names([name], schema(node).names, alias)[name]
-    applied = logical.Apply(node, Series(low.name, high.name, step.value, frame_name))
-    return applied, Entry(alias, name, Column(frame_name, pa.int64(), False))
+    column_name = free_names([name], schema(node).names, alias)[name]
+    applied = logical.Apply(node, Series(low.name, high.name, step.value, column_name))
+    return applied, Entry(alias, name, Column(column_name, pa.int64(), False))
 
 
-def _check(array: exp.Unnest, join: Clause) -> None:
+def _check(array: exp.Unnest, join: JoinClause) -> None:
     if array.args.get("offset"):
-        raise refusal(array, "UNNEST WITH ORDINALITY", "generate_series(1, CARDINALITY(a)) AS g(i), and a[i]")
+        raise not_supported(array, "UNNEST WITH ORDINALITY", "generate_series(1, CARDINALITY(a)) AS g(i), and a[i]")
     if len(array.expressions) != 1:
-        raise refusal(array, "UNNEST of several arrays")
+        raise not_supported(array, "UNNEST of several arrays")
     is_true = isinstance(join.on, exp.Boolean) and join.on.this
     if join.outer in ("right", "full") or join.using or join.natural or (join.outer == "left" and not is_true):
-        raise refusal(array, "this join of UNNEST", "CROSS JOIN UNNEST(…), LEFT JOIN UNNEST(…) ON TRUE")
+        raise not_supported(array, "this join of UNNEST", "CROSS JOIN UNNEST(…), LEFT JOIN UNNEST(…) ON TRUE")

@@ -15,7 +15,7 @@ from dsms.sql.binder.from_list import FromList, chains
 from dsms.sql.binder.join_order import Part, joined
 from dsms.sql.binder.predicates import has_subquery, is_now, over_now, own_columns, predicate, split
 from dsms.sql.binder.relation import Context, Relation
-from dsms.sql.binder.top_rows import filtered
+from dsms.sql.binder.top_rows import filtered_by_rank
 from operators.expressions import Expression
 
 
@@ -80,7 +80,7 @@ def _owner(items: FromList, node: exp.Expr) -> int | None:
 
 def _timed_part(items: FromList, part: Part, bound: list[Expression], timed: list[exp.Expr]) -> Part:
     names = names_of(part.node)
-    node = filtered(part.node, bound)
+    node = filtered_by_rank(part.node, bound)
     scope = replace(items.scope, fields=schema(node))
     entries = tuple(entry for entry in items.visible if entry.column.name in names)
     return replace(part, node=now.now_filter(timed, Relation(node, scope, entries), items.context))

@@ -75,7 +75,7 @@ def with_folds(relation: Relation, windows: Sequence[exp.Window], context: Conte
     """The relation with the results of ESL's windows; its scope resolves them."""
     first = windows[0]
     if not append_only(relation.node):
-        hint = "rows of a relation leave it; use GROUP BY, or a stream without a key"
+        hint = "rows can leave a relation: use GROUP BY, or a stream without a key"
         raise error_at(first, "an aggregate over the last rows needs a stream", hint=hint)
     bound = [_bound(window, relation, context) for window in windows]
     kinds = list(dict.fromkeys((window.partition, window.frame) for window in bound))
@@ -188,11 +188,11 @@ def _bound(window: exp.Window, relation: Relation, context: Context) -> _Window:
     if base is None and own is None:
         have = ", ".join(sorted(BUILT_IN))
         raise error_at(
-            window, f'"{written.function.name}" is no aggregate for windows of a stream', hint=f"have: {have}"
+            window, f'"{written.function.name}" is not an aggregate for windows of a stream', hint=f"have: {have}"
         )
     partition = tuple(bind_expression(key, scope) for key in window.args.get("partition_by") or ())
     _check_order(window, relation)
-    return _Window(window, base, own, arguments, partition, frame_of(window), built_in=written.known is None)
+    return _Window(window, base, own, arguments, partition, fold_frame_of(window), built_in=written.known is None)
 
 
 def _definitions(
@@ -201,7 +201,7 @@ def _definitions(
     if written.known is None:
         return _built_in(written, scope, context)
     if written.condition is not None:
-        raise error_at(window, "FILTER is not supported for an aggregate that a user wrote", hint="use WHERE")
+        raise error_at(window, "FILTER is not supported for a user-defined aggregate with OVER", hint="use WHERE")
     base, arguments = defined_call(window, written, scope)
     own, window_arguments = defined_call(window, written, scope, window=True)
     if base is not None and own is not None and [t for _, t in base.parameters] != [t for _, t in own.parameters]:
@@ -240,7 +240,7 @@ def _check_order(window: exp.Window, relation: Relation) -> None:
             raise error_at(item, "windows of a stream follow the order of its rows", hint="leave out ORDER BY")
 
 
-def frame_of(window: exp.Window) -> Frame:
+def fold_frame_of(window: exp.Window) -> Frame:
     """The frame of a call with OVER. Raises SqlError for one that does not end with the current row."""
     spec = window.args.get("spec")
     if spec is None:
@@ -253,7 +253,7 @@ def frame_of(window: exp.Window) -> Frame:
     length = _length(spec, kind)
     slide = spec.args.get("slide")
     if spec.args.get("active") and (kind == "ROWS" or length is None):
-        raise error_at(spec, "ACTIVE EXPIRATION needs a RANGE: rows of ROWS leave only when another one comes")
+        raise error_at(spec, "ACTIVE EXPIRATION needs a RANGE: rows leave a ROWS window only when another row arrives")
     distance = None
     if slide is not None:
         distance = rows_of(slide, "SLIDE") if kind == "ROWS" else positive(slide, "SLIDE")

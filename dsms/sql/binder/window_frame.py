@@ -8,9 +8,8 @@ from typing import Literal as Choice
 import pyarrow as pa
 from sqlglot import exp
 
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.sql.binder.expressions import bind_expression
-from dsms.sql.binder.relation import refusal
 from dsms.sql.binder.scope import Scope
 from operators.expressions import Interval, Literal
 from operators.ranking.window_call import FrameEnd
@@ -34,9 +33,11 @@ def frame_of(spec: exp.Expr | None, order: list[pa.DataType], scope: Scope) -> F
         return Frame()
     kind = str(spec.args.get("kind") or "ROWS").lower()
     if kind not in ("rows", "range"):
-        raise refusal(spec, kind.upper(), "ROWS or RANGE")
+        raise not_supported(spec, kind.upper(), "ROWS or RANGE")
     if (exclude := spec.args.get("exclude")) is not None and exclude.name.upper() != "NO OTHERS":
-        raise refusal(spec, f"EXCLUDE {exclude.name}", "compute without it, and take the values of the row away")
+        raise not_supported(
+            spec, f"EXCLUDE {exclude.name}", "compute the value without EXCLUDE, and subtract that of the current row"
+        )
     start = _end(spec, "start", order, scope, kind)
     end = _end(spec, "end", order, scope, kind) if spec.args.get("end") else 0
     return Frame("rows" if kind == "rows" else "range", start, end)
@@ -64,6 +65,6 @@ def _distance(node: exp.Expr, order: list[pa.DataType], scope: Scope, kind: str)
     if isinstance(value, int | float) or (value is not None and str(bound.type).startswith("decimal")):
         number = float(str(value)) if not isinstance(value, int) else value
         if number < 0 or (kind == "rows" and not isinstance(value, int)):
-            raise error_at(node, "the bound of a frame must not be negative, and of ROWS a whole number")
+            raise error_at(node, "the bound of a frame must not be negative, and must be a whole number with ROWS")
         return number
     raise error_at(node, "the bound of a frame must be a constant number or an interval without months")

@@ -35,7 +35,7 @@ _ENTITIES: dict[str, Literal["operators", "queues", "synopses", "constraints"]] 
 
 def repair(cursor: Cursor, _: st.Name | None) -> st.RepairQuery:
     """`REPAIR QUERY name`."""
-    return st.RepairQuery(cursor.last_name("query name"), cursor.sql)
+    return st.RepairQuery(cursor.rest_as_name("query name"), cursor.sql)
 
 
 def alter(cursor: Cursor, _: st.Name | None) -> st.AlterQuery | st.AlterExecutor:
@@ -88,11 +88,11 @@ def explain(cursor: Cursor, _: st.Name | None) -> st.Explain | st.ExplainAnalyze
         return _analyzed(cursor)
     if cursor.peek().text.upper() in ("SELECT", "WITH", "("):
         return st.Explain(None, queries.continuous(cursor, None).select, cursor.sql)
-    return st.Explain(cursor.last_name("name"), None, cursor.sql)
+    return st.Explain(cursor.rest_as_name("name"), None, cursor.sql)
 
 
 def _analyzed(cursor: Cursor) -> st.ExplainAnalyze:
     cursor.expect("ANALYZE")
     if cursor.peek().text.upper() in ("SELECT", "WITH", "("):
         cursor.fail("EXPLAIN ANALYZE needs the name of a running query", "SHOW QUERIES lists them")
-    return st.ExplainAnalyze(cursor.last_name("query name"), cursor.sql)
+    return st.ExplainAnalyze(cursor.rest_as_name("query name"), cursor.sql)

@@ -9,7 +9,7 @@ from typing import Final
 from sqlglot.tokenizer_core import Token
 
 from dsms.model import statements as st
-from dsms.sql.parser.cursor import Cursor, mark, place_of
+from dsms.sql.parser.cursor import Cursor, place_of, unquoted_text
 from dsms.sql.parser.functions import PythonCode, python_code
 
 _KINDS: Final = ("AGGREGATE", "WINDOW", "ALGEBRAIC")
@@ -17,7 +17,7 @@ CLAUSES: Final = ("INITIALIZE", "ITERATE", "TERMINATE", "EXPIRE")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldSyntax:
     """A parameter, a column of a local table or of the result; `type` is SQL text, None if it was not written."""
 
     name: st.Name
@@ -25,15 +25,15 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableSyntax:
     """`TABLE name (columns);`."""
 
     name: st.Name
-    columns: tuple[Field, ...]
+    columns: tuple[FieldSyntax, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class BodySql:
     """A piece of SQL in a body: its text, and its location in the script."""
 
     sql: str
@@ -45,15 +45,15 @@ class Simple:
     """INSERT, UPDATE or DELETE. `where` is the condition of `INSERT … VALUES … WHERE condition`."""
 
     verb: str
-    text: Text
-    where: Text | None = None
+    text: BodySql
+    where: BodySql | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
     """`IF condition { … } ELSE { … }`."""
 
-    condition: Text
+    condition: BodySql
     then: tuple[BodyStatement, ...]
     otherwise: tuple[BodyStatement, ...] = ()
 
@@ -62,7 +62,7 @@ class Branch:
 class Loop:
     """`WHILE condition { … }`."""
 
-    condition: Text
+    condition: BodySql
     body: tuple[BodyStatement, ...]
 
 
@@ -74,9 +74,9 @@ class CreateAggregate(st.Statement):
     """`CREATE [OR REPLACE] [ALGEBRAIC] [WINDOW] AGGREGATE name (parameters): result { … }`."""
 
     name: st.Name
-    parameters: tuple[Field, ...]
-    result: tuple[Field, ...]
-    tables: tuple[Table, ...]
+    parameters: tuple[FieldSyntax, ...]
+    result: tuple[FieldSyntax, ...]
+    tables: tuple[TableSyntax, ...]
     clauses: dict[str, tuple[BodyStatement, ...]]
     sql: str
     window: bool = False
@@ -89,8 +89,8 @@ class CreatePythonAggregate(st.Statement):
     """`CREATE [OR REPLACE] AGGREGATE name(parameters) RETURNS result LANGUAGE PYTHON … AS $$source$$`."""
 
     name: st.Name
-    parameters: tuple[Field, ...]
-    result: tuple[Field, ...]
+    parameters: tuple[FieldSyntax, ...]
+    result: tuple[FieldSyntax, ...]
     code: PythonCode
     sql: str
     replace: bool = False
@@ -107,10 +107,10 @@ class CreatePythonAggregate(st.Statement):
 
 
 #: The definition of an aggregate, in either language.
-Written = CreateAggregate | CreatePythonAggregate
+AggregateSyntax = CreateAggregate | CreatePythonAggregate
 
 
-def create_aggregate(cursor: Cursor, first: str, *, replace: bool = False) -> Written:
+def create_aggregate(cursor: Cursor, first: str, *, replace: bool = False) -> AggregateSyntax:
     """The rest of the statement after the word `first`, which is one of `_KINDS`. A definition that declares the table
     `inwindow` is for windows."""
     kinds = {first}
@@ -120,22 +120,24 @@ def create_aggregate(cursor: Cursor, first: str, *, replace: bool = False) -> Wr
     parameters = _fields(cursor, "parameter")
     if not cursor.accept("RETURNS"):
         cursor.expect(":")
-    result = _fields(cursor, "column") if cursor.peeks("(") else (Field(st.Name(""), _type(cursor)),)
+    result = _fields(cursor, "column") if cursor.peeks("(") else (FieldSyntax(st.Name(""), _type(cursor)),)
     if cursor.accept("LANGUAGE"):
         cursor.expect("PYTHON")
         if kinds != {"AGGREGATE"}:
-            raise name.place.error("an aggregate in Python is neither WINDOW nor ALGEBRAIC", "leave the word out")
+            raise name.place.error(
+                "an aggregate in Python cannot be WINDOW or ALGEBRAIC", "leave out WINDOW and ALGEBRAIC"
+            )
         return CreatePythonAggregate(
             name, parameters, result, python_code(cursor, name.text, "AGGREGATE"), cursor.sql, replace
         )
     cursor.expect("{")
-    tables: list[Table] = []
+    tables: list[TableSyntax] = []
     clauses: dict[str, tuple[BodyStatement, ...]] = {}
     while not cursor.accept("}"):
         if cursor.accept(";"):
             continue
         if cursor.accept("TABLE"):
-            tables.append(Table(cursor.name("table name"), _fields(cursor, "column")))
+            tables.append(TableSyntax(cursor.name("table name"), _fields(cursor, "column")))
         else:
             _add_clauses(cursor, clauses)
     cursor.end()
@@ -155,7 +157,7 @@ def create_aggregate(cursor: Cursor, first: str, *, replace: bool = False) -> Wr
     )
 
 
-def _fields(cursor: Cursor, what: str) -> tuple[Field, ...]:
+def _fields(cursor: Cursor, what: str) -> tuple[FieldSyntax, ...]:
     cursor.expect("(")
     if cursor.accept(")"):
         return ()
@@ -166,9 +168,9 @@ def _fields(cursor: Cursor, what: str) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def _field(cursor: Cursor, what: str) -> Field:
+def _field(cursor: Cursor, what: str) -> FieldSyntax:
     name, *type_ = cursor.until(",", ")")
-    return Field(cursor.name_of(name, f"{what} name"), cursor.text_of(type_) if type_ else None)
+    return FieldSyntax(cursor.name_of(name, f"{what} name"), cursor.text_of(type_) if type_ else None)
 
 
 def _type(cursor: Cursor) -> str:
@@ -221,30 +223,30 @@ def _statement(cursor: Cursor) -> BodyStatement:
 
 
 def _simple(cursor: Cursor, verb: str, tokens: list[Token]) -> Simple:
-    values = next((at for at, token in enumerate(tokens) if mark(token).upper() == "VALUES"), None)
+    values = next((at for at, token in enumerate(tokens) if unquoted_text(token).upper() == "VALUES"), None)
     if verb != "INSERT" or values is None:
         return Simple(verb.lower(), _text(cursor, tokens))
     depth = 0
     for at, token in enumerate(tokens):
-        depth += {"(": 1, ")": -1}.get(mark(token), 0)
-        if at > values and depth == 0 and mark(token).upper() == "WHERE":
+        depth += {"(": 1, ")": -1}.get(unquoted_text(token), 0)
+        if at > values and depth == 0 and unquoted_text(token).upper() == "WHERE":
             return Simple("insert", _text(cursor, tokens[:at]), _text(cursor, tokens[at + 1 :]))
     return Simple("insert", _text(cursor, tokens))
 
 
 def _until(cursor: Cursor, stops: tuple[str, ...]) -> list[Token]:
     depth, taken = 0, list[Token]()
-    while depth or mark(cursor.peek()).upper() not in stops:
+    while depth or unquoted_text(cursor.peek()).upper() not in stops:
         token = cursor.next()
-        depth += {"(": 1, ")": -1}.get(mark(token), 0)
+        depth += {"(": 1, ")": -1}.get(unquoted_text(token), 0)
         taken.append(token)
     return taken
 
 
-def _text(cursor: Cursor, tokens: list[Token]) -> Text:
+def _text(cursor: Cursor, tokens: list[Token]) -> BodySql:
     if not tokens:
         cursor.fail(f'unexpected "{cursor.peek().text}"')
-    return Text(cursor.text_of(tokens), place_of(tokens[0]))
+    return BodySql(cursor.text_of(tokens), place_of(tokens[0]))
 
 
 def _rest(first: str, *, replace: bool) -> Callable[[Cursor, st.Name | None], st.Statement]:

@@ -60,10 +60,12 @@ def check_statement(tokens: Sequence[Token], limits: Limits) -> None:
     first = place_of(tokens[0])
     length = tokens[-1].end + 1 - tokens[0].start
     limits.check("statement_length", length, "the statement has {} characters", first)
-    limits.check("statement_tokens", len(tokens), "the statement has {} words, numbers and signs", first)
+    limits.check("statement_tokens", len(tokens), "the statement has {} tokens", first)
     for token in tokens:
         if token.token_type is TokenType.NUMBER and len(token.text) > _DIGITS:
-            raise place_of(token).error(f"a number has {len(token.text)} digits", f"it may have {_DIGITS}")
+            raise place_of(token).error(
+                f"a number has {len(token.text)} digits", f"a number may have at most {_DIGITS} digits"
+            )
     deepest, token = _nesting(tokens)
     limits.check("statement_nesting", deepest, "the statement is nested {} levels deep", place_of(token))
 
@@ -88,13 +90,13 @@ def _nesting(tokens: Sequence[Token]) -> tuple[int, Token]:
     return deepest, at
 
 
-def bounded(tree: exp.Expr, limits: Limits) -> exp.Expr:
+def within_limits(tree: exp.Expr, limits: Limits) -> exp.Expr:
     """The tree with long chains of AND and OR balanced. Raises SqlError if it exceeds a limit, such as its depth or the
     length of a pattern.
 
     >>> import sqlglot
     >>> chain = sqlglot.parse_one(" OR ".join(f"a = {number}" for number in range(1000)))
-    >>> _depth(chain)[0], _depth(bounded(chain, Limits()))[0]
+    >>> _depth(chain)[0], _depth(within_limits(chain, Limits()))[0]
     (1002, 13)
     """
     balance(tree)

@@ -23,7 +23,7 @@ def place_of(token: Token) -> Place:
     return Place(token.line, max(token.col - (token.end - token.start), 1))
 
 
-def mark(token: Token) -> str:
+def unquoted_text(token: Token) -> str:
     """The text of a token that may be a bracket or a keyword; "" for a quoted token."""
     return "" if token.token_type in _QUOTED else token.text
 
@@ -85,7 +85,7 @@ class Cursor:
         self.accept(DATABASE, ".", PUBLIC, ".") or self.accept(PUBLIC, ".")
         return self.name_of(self.next(), what)
 
-    def last_name(self, what: str, after: tuple[str, ...] = ()) -> Name:
+    def rest_as_name(self, what: str, after: tuple[str, ...] = ()) -> Name:
         """Consumes the rest of the statement: an identifier, which may follow one of the words `after`. If only such a
         word is left, it is the identifier."""
         if self.peek().text.upper() in after and len(self.tokens) - self.at > 1:
@@ -105,9 +105,9 @@ class Cursor:
         """Consumes the tokens before the first of `stops`, which are in upper case, outside brackets. By default `<`
         and `>` are brackets, as in types."""
         depth, taken = 0, []
-        while not (depth == 0 and mark(self.peek()).upper() in stops):
-            depth += (mark(self.peek()) or " ") in opening
-            depth -= (mark(self.peek()) or " ") in closing
+        while not (depth == 0 and unquoted_text(self.peek()).upper() in stops):
+            depth += (unquoted_text(self.peek()) or " ") in opening
+            depth -= (unquoted_text(self.peek()) or " ") in closing
             taken.append(self.next())
         return taken
 

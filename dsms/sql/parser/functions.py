@@ -105,7 +105,7 @@ def _returns(cursor: Cursor, name: st.Name) -> st.ColumnDefinition:
     while not cursor.peeks("LANGUAGE"):
         tokens.append(cursor.next())
     if not tokens:
-        cursor.fail("a type is missing")
+        cursor.fail("RETURNS needs a type")
     return st.ColumnDefinition(st.Name(name.text, place_of(tokens[0])), cursor.text_of(tokens))
 
 
@@ -136,7 +136,7 @@ def python_code(cursor: Cursor, handler: str, what: str) -> PythonCode:
 def _text(cursor: Cursor) -> str:
     token = cursor.next()
     if token.token_type not in _TEXTS:
-        raise place_of(token).error(f'expected a text in quotes, found "{token.text}"')
+        raise place_of(token).error(f'expected a quoted text, found "{token.text}"')
     return token.text
 
 

@@ -39,7 +39,7 @@ def load(cursor: Cursor, _: st.Name | None) -> st.LoadDatabase:
     table = cursor.name("table name")
     cursor.expect("FROM")
     cursor.expect("DATABASE")
-    url = _text(cursor, "database url")
+    url = _text(cursor, "database URL")
     cursor.expect("QUERY")
     query = _text(cursor, "query")
     cursor.end()

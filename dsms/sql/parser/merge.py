@@ -12,8 +12,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dsms.model import statements as st
 from dsms.model.position import error_at
-from dsms.sql.parser.cursor import Cursor, mark, place_of
-from dsms.sql.parser.tables import name_of, table_of, target_of, whole
+from dsms.sql.parser.cursor import Cursor, place_of, unquoted_text
+from dsms.sql.parser.tables import name_of, parse_whole_statement, table_of, target_of
 
 _ROWS: dict[tuple[str, ...], Literal["both", "source", "table"]] = {
     ("MATCHED",): "both",
@@ -30,7 +30,7 @@ def merge(cursor: Cursor, _: st.Name | None) -> st.Merge:
     """`MERGE INTO table [[AS] alias] USING source ON predicate WHEN [NOT] MATCHED [BY SOURCE] [AND predicate] THEN
     UPDATE SET … | DELETE | INSERT [(columns)] VALUES (…) | DO NOTHING …`."""
     heads = list(_checked(cursor))
-    tree = whole(cursor, exp.Merge, ("this", "using", "on", "whens"), ("MERGE", "INTO"))
+    tree = parse_whole_statement(cursor, exp.Merge, ("this", "using", "on", "whens"), ("MERGE", "INTO"))
     whens = tree.args["whens"].expressions
     branches = tuple(_branch(when, _ROWS[head]) for when, head in zip(whens, heads, strict=True))
     _check_reachable(branches, whens)
@@ -46,7 +46,7 @@ def _checked(cursor: Cursor) -> Iterator[tuple[str, ...]]:
         cursor.fail("MERGE needs USING, ON and WHEN", "MERGE INTO table USING source ON predicate WHEN MATCHED THEN …")
     if (extra := parts[0][1][_target_length(parts[0][1]) :]) or not parts[1][1] or not parts[2][1]:
         at = extra[0] if extra else parts[3][1][0]
-        raise place_of(at).error("MERGE INTO table [AS alias] USING source ON predicate is expected")
+        raise place_of(at).error("expected MERGE INTO table [AS alias] USING source ON predicate")
     for _, tokens in parts[3:]:
         yield _head(tokens, cursor)
 
@@ -56,7 +56,7 @@ def _parts(tokens: list[Token]) -> Iterator[tuple[str, list[Token]]]:
     them."""
     word, part, depth = "", list[Token](), 0
     for token in tokens:
-        text = mark(token).upper()
+        text = unquoted_text(token).upper()
         if depth == 0 and text == _NEXT[word]:
             yield word, part
             word, part = text, []
@@ -71,27 +71,27 @@ def _target_length(tokens: list[Token]) -> int:
     length = 1
     while [token.text for token in tokens[length : length + 1]] == ["."]:
         length += 2
-    length += [mark(token).upper() for token in tokens[length : length + 1]] == ["AS"]
+    length += [unquoted_text(token).upper() for token in tokens[length : length + 1]] == ["AS"]
     return min(length + 1, len(tokens))
 
 
 def _head(tokens: list[Token], cursor: Cursor) -> tuple[str, ...]:
     """The words before the condition and THEN. Raises SqlError unless an action follows."""
-    words = [mark(token).upper() for token in tokens]
+    words = [unquoted_text(token).upper() for token in tokens]
     head = tuple(itertools.takewhile(lambda word: word in ("NOT", "MATCHED", "BY", "SOURCE", "TARGET"), words))
     depths = list(itertools.accumulate((word in _OPENS) - (word in _CLOSES) for word in words))
     then = next((at for at, word in enumerate(words) if word == "THEN" and depths[at] == 0), 0)
     between = words[len(head) : then]
     if head not in _ROWS or not then or (between and (between[0] != "AND" or len(between) == 1)):
         cursor.at = cursor.tokens.index(tokens[0]) if tokens else cursor.at
-        cursor.fail("WHEN needs rows and an action", "WHEN [NOT] MATCHED [BY SOURCE] [AND predicate] THEN …")
+        cursor.fail("WHEN needs [NOT] MATCHED and an action", "WHEN [NOT] MATCHED [BY SOURCE] [AND predicate] THEN …")
     _check_action(tokens[then + 1 :], [depth - depths[then] for depth in depths[then + 1 :]], tokens[then])
     return head
 
 
 def _check_action(tokens: list[Token], depths: list[int], then: Token) -> None:
     """Raises SqlError unless the tokens are an action: sqlglot would skip words that it does not expect."""
-    words = [mark(token).upper() for token in tokens]
+    words = [unquoted_text(token).upper() for token in tokens]
     outside = [word for word, depth in zip(words, depths, strict=True) if depth == 0]
     match words[:1]:
         case ["UPDATE"] if words[1:2] == ["SET"] and len(words) > 2 and "WHERE" not in outside:
@@ -129,7 +129,11 @@ def _branch(when: exp.Expr, rows: Literal["both", "source", "table"]) -> st.Merg
 def _check_values(values: exp.Expr) -> None:
     for call in values.find_all(exp.AggFunc, exp.Window):
         if call.find_ancestor(exp.Query) is None:
-            raise error_at(call, "a value of a row that is added cannot be an aggregate", hint="aggregate in USING")
+            raise error_at(
+                call,
+                "an inserted value cannot be an aggregate or a window function",
+                hint="compute it in a query in USING",
+            )
 
 
 def _check_reachable(branches: tuple[st.MergeBranch, ...], whens: list[exp.Expr]) -> None:
@@ -137,5 +141,7 @@ def _check_reachable(branches: tuple[st.MergeBranch, ...], whens: list[exp.Expr]
     taken = set[str]()
     for branch, when in zip(branches, whens, strict=True):
         if branch.rows in taken:
-            raise error_at(when, "no row comes to this WHEN", hint="one without a condition before it takes them all")
+            raise error_at(
+                when, "no row can reach this WHEN", hint="an earlier WHEN without a condition takes all of its rows"
+            )
         taken.update([branch.rows] if branch.condition is None else [])

@@ -1,6 +1,7 @@
 """Parse nodes beyond SQL: windows on streams, synchronised relations, streams of queries.
 
-The subclasses of `Around` wrap an item of FROM, their `this`. An alias written after the node belongs to that item.
+The subclasses of `FromWrapper` wrap an item of FROM, their `this`. An alias written after the node belongs to that
+item.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from sqlglot import exp
 CALLED = "called"
 
 
-class Around(exp.Expression):
+class FromWrapper(exp.Expression):
     """A wrapper of an item of FROM, with the name and alias of that item."""
 
     @property
@@ -33,7 +34,7 @@ class Span(exp.Expression):
     arg_types = {"this": True, "unit": False}
 
 
-class StreamWindow(Around):
+class StreamWindow(FromWrapper):
     """`S [Range 5 Minutes Slide 1 Minute]` (notation cql), `S WINDOW(RANGE 5 MINUTES)` (notation pipes).
 
     `kind` is range, rows or now. Without `size` the window is UNBOUNDED; with `least`, `size` is the greatest of a
@@ -55,20 +56,20 @@ class StreamWindow(Around):
     }
 
 
-class WindowTable(Around):
+class WindowTable(FromWrapper):
     """`TUMBLE(TABLE s, DESCRIPTOR(col), size)` and similar calls: `function` over `column`, with its lengths in
     `expressions`."""
 
     arg_types = {"this": True, "function": True, "column": True, "expressions": True, "partition": False}
 
 
-class SyncRelation(Around):
+class SyncRelation(FromWrapper):
     """`R[Sync](S)`: the relation S at the points of the streams `expressions`."""
 
     arg_types = {"this": True, "expressions": True}
 
 
-class TableFunction(Around):
+class TableFunction(FromWrapper):
     """`NAME(TABLE item PARTITION BY columns, argument, …)`: `function` is the upper-case name; the arguments in
     `expressions` are `Descriptor`s and constants."""
 
@@ -81,7 +82,7 @@ class Descriptor(exp.Expression):
     arg_types = {"expressions": True}
 
 
-class StreamOf(Around):
+class StreamOf(FromWrapper):
     """`Istream(…)`, `Dstream(…)`, `Rstream(…)` of a relation or query; `kind` is the name in lower case.
 
     As the only item of a select list it contains the list in `expressions` until the whole SELECT is parsed.
@@ -90,7 +91,7 @@ class StreamOf(Around):
     arg_types = {"this": False, "kind": True, "expressions": False, "distinct": False}
 
 
-class StreamSample(Around):
+class StreamSample(FromWrapper):
     """`S Sample(10)`: that percentage of a stream."""
 
     arg_types = {"this": True, "percent": True}

@@ -11,7 +11,7 @@ from dsms.model import statements as st
 from dsms.model.limits import NO_LIMITS, Limits
 from dsms.sql.parser import aggregates, queries
 from dsms.sql.parser.bounds import check_script, check_statement
-from dsms.sql.parser.cursor import Cursor, mark
+from dsms.sql.parser.cursor import Cursor, place_of, unquoted_text
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.refused import refuse_other_systems
 from operators.core.errors import SqlError
@@ -56,7 +56,7 @@ def _split(tokens: list[Token]) -> list[list[Token]]:
             parts = [*parts[:-2], [*parts[-2], token]]
             continue
         parts[-1].append(token)
-        if mark(token) in ("{", "}") and (depth or aggregates.begins([t.text.upper() for t in parts[-1][:6]])):
+        if unquoted_text(token) in ("{", "}") and (depth or aggregates.begins([t.text.upper() for t in parts[-1][:6]])):
             depth += 1 if token.text == "{" else -1
             if not depth:
                 parts.append([])
@@ -78,7 +78,8 @@ def _statement(cursor: Cursor, starts: Starts) -> st.Statement:
         if cursor.accept(*words):
             creates = words[0] in ("CREATE", "REGISTER") and words[-1] != "INDEX"
             if creates and cursor.accept("IF", "NOT", "EXISTS"):
-                return _if_not_exists(cursor, starts[words](cursor, label))
+                place = place_of(cursor.tokens[cursor.at - 3])
+                return _if_not_exists(starts[words](cursor, label), place, cursor.sql)
             return starts[words](cursor, label)
     if cursor.peek().text.upper() in ("SELECT", "WITH", "(") or _starts_stream(cursor):
         return queries.select(cursor, label)
@@ -86,10 +87,12 @@ def _statement(cursor: Cursor, starts: Starts) -> st.Statement:
     return cursor.fail(f'"{cursor.peek().text}" does not start a statement', "have: " + ", ".join(choices))
 
 
-def _if_not_exists(cursor: Cursor, statement: st.Statement) -> st.IfNotExists:
+def _if_not_exists(statement: st.Statement, place: st.Place, sql: str) -> st.IfNotExists:
+    """The statement with IF NOT EXISTS, which is at `place` of the text `sql`. Raises SqlError if the statement creates
+    something else than an object that has IF NOT EXISTS."""
     if not isinstance(statement, st.Creation) or statement.name is None:
-        raise SqlError("IF NOT EXISTS is for sources, streams, tables, views and queries")
-    return st.IfNotExists(statement, statement.name, cursor.sql)
+        raise place.error("IF NOT EXISTS is supported only for sources, streams, tables, views and queries")
+    return st.IfNotExists(statement, statement.name, sql)
 
 
 def _starts_stream(cursor: Cursor) -> bool:

@@ -80,7 +80,9 @@ class PatternParser(WindowParser):
         if self._match_text_seq("TO", "NEXT", "ROW"):
             return ["next"]
         if not self._match_text_seq("TO"):
-            self.raise_error("expected AFTER MATCH SKIP PAST LAST ROW, TO NEXT ROW, TO FIRST or TO LAST and a variable")
+            self.raise_error(
+                "expected AFTER MATCH SKIP PAST LAST ROW, TO NEXT ROW, TO FIRST variable or TO LAST variable"
+            )
         side = "last"
         if self._ahead(0) in ("FIRST", "LAST") and not (self._ahead(1) == "PATTERN" and self._ahead(2) == "("):
             side = self._ahead(0).lower()

@@ -7,7 +7,7 @@ from typing import Final
 from sqlglot import exp
 
 from dsms.model.statements import Direction, Estimate, Preference
-from dsms.sql.parser.cursor import Cursor, mark, place_of
+from dsms.sql.parser.cursor import Cursor, place_of, unquoted_text
 from dsms.sql.parser.interval import parse_interval
 
 _DIRECTIONS: Final[dict[str, Direction]] = {"ASC": "asc", "DESC": "desc", "WEIGHTED": "weighted"}
@@ -18,11 +18,11 @@ def split_preference(cursor: Cursor) -> tuple[Cursor, Preference | None]:
     """The statement without its last clause WITH PREFERENCE, and the clause."""
     tokens, depth = cursor.tokens, 0
     for at, token in enumerate(tokens):
-        depth += (mark(token) == "(") - (mark(token) == ")")
+        depth += (unquoted_text(token) == "(") - (unquoted_text(token) == ")")
         if (
             depth == 0
             and at > cursor.at
-            and [mark(each).upper() for each in tokens[at : at + 2]] == ["WITH", "PREFERENCE"]
+            and [unquoted_text(each).upper() for each in tokens[at : at + 2]] == ["WITH", "PREFERENCE"]
         ):
             clause = Cursor(cursor.script, tokens[at:], cursor.limits)
             head = Cursor(cursor.script, tokens[:at], cursor.limits)
@@ -70,12 +70,12 @@ def _estimate(cursor: Cursor) -> Estimate:
     if by_amount:
         factor = place_of(cursor.peek())
         if tuple(map(str.lower, _column(cursor))) != tuple(map(str.lower, column)):
-            raise factor.error("the factor must be the column that is counted")
+            raise factor.error("COUNT(column) can only be multiplied by the same column")
     return Estimate(column[0] or None, column[1], by_amount, place)
 
 
 def _column(cursor: Cursor) -> tuple[str, str]:
-    quoted = not mark(cursor.peek())
+    quoted = not unquoted_text(cursor.peek())
     name = cursor.name("column name")
     if cursor.accept("."):
         return name.text, cursor.name("column name").text

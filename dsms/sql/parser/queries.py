@@ -12,7 +12,7 @@ from dsms.model import statements as st
 from dsms.model.limits import NO_LIMITS, Limits
 from dsms.model.position import error_at
 from dsms.sql.parser import nodes
-from dsms.sql.parser.bounds import bounded
+from dsms.sql.parser.bounds import within_limits
 from dsms.sql.parser.cursor import DATABASE, PUBLIC, Cursor, place_of
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.preference import split_preference
@@ -135,7 +135,7 @@ def _preferring(query: st.ContinuousQuery, preference: st.Preference) -> st.Sele
     windows = query.select.find(nodes.StreamWindow)
     if query.output is not None or windows:
         refused = windows or query.select
-        hint = "let the SELECT run once; continuous queries leave input out by WITH (max_error = …)"
+        hint = "run the SELECT once; a continuous query sheds input by WITH (max_error = …)"
         raise error_at(refused, "WITH PREFERENCE is not supported in a continuous query", hint=hint)
     if sample := query.select.find(nodes.StreamSample, exp.TableSample):
         raise error_at(sample, "a SELECT with a preference cannot read a sample", hint="leave one of them out")
@@ -150,7 +150,7 @@ def parse_query(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
         tree = sqlglot.parse_one(text, read=Dsms)
     except ParseError as error:
         raise _readable(error, text) from error
-    return without_public(bounded(tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree, limits))
+    return without_public(within_limits(tree.this.pop() if isinstance(tree, nodes.WholeQuery) else tree, limits))
 
 
 def selected_expression(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
@@ -163,7 +163,7 @@ def selected_expression(text: str, limits: Limits = NO_LIMITS) -> exp.Expr:
     parts = [part for part, value in tree.args.items() if value]
     listed = tree.expressions if isinstance(tree, exp.Select) and parts == ["expressions"] else []
     if len(listed) != 1 or isinstance(listed[0], exp.Alias):
-        raise error_at(tree, "one expression is expected here, and nothing else")
+        raise error_at(tree, "expected a single expression")
     expression: exp.Expr = tree.expressions[0].pop()
     return expression
 
@@ -191,7 +191,7 @@ def _readable(error: ParseError, text: str) -> SqlError:
         before = text[: len(text) - len(text.lstrip())]
         word = text.split(maxsplit=1)[0] if text.strip() else ""
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        return SqlError(f'a query is expected at "{word}"', line=line, column=column)
+        return SqlError(f'expected a query at "{word}"', line=line, column=column)
     first = error.errors[0]
     # the column is that of the last character of the highlighted word
     width = len(first.get("highlight") or " ")

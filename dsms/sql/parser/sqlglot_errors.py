@@ -35,8 +35,8 @@ def readable_sqlglot_errors() -> Iterator[None]:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         if not _raised_by_sqlglot(error):
             raise
-        log.warning("sqlglot failed at a statement", exc_info=True)
-        raise SqlError("the statement cannot be understood: a part of it has no place there") from error
+        log.warning("sqlglot failed on a statement", exc_info=True)
+        raise SqlError("the statement cannot be understood: a part of it is not allowed where it is written") from error
 
 
 def _raised_by_sqlglot(error: BaseException) -> bool:

@@ -163,7 +163,7 @@ class StreamParser(PatternParser):
         self._advance(2)
         points = self._parse_csv(self._name)
         if not self._match(TokenType.R_BRACKET):
-            self.raise_error("Expected ]")
+            self.raise_error("expected ]")
         return self._synchronised(points, token)
 
     def _subscripted(self, name: str) -> exp.Expr:
@@ -182,7 +182,7 @@ class StreamParser(PatternParser):
         token = self._curr
         name = self._parse_id_var(any_token=False)
         if name is None:
-            self.raise_error("Expected a name")
+            self.raise_error("expected a name")
         return self.expression(exp.Table(this=name), token=token)
 
     def _set_of_items(self, item: exp.Expr) -> exp.Expr:
@@ -219,12 +219,12 @@ class StreamParser(PatternParser):
         token, marked = self._curr, self._ahead(0) == "AS"
         if self._ahead(0) == "GRANULARITY" and self._ahead(1) == "(":
             hint = "over other windows use SLIDE, over relations R[Sync](…)"
-            raise place_of(token).error("GRANULARITY stands behind WINDOW(…), once", hint)
+            raise place_of(token).error("GRANULARITY can only follow WINDOW(…), once", hint)
         alias = super()._parse_table_alias(alias_tokens)
         if alias is not None and not all(map(_names_a_column, alias.args.get("columns") or ())):
             after = "AS" if marked else "an item of FROM"
             hint = "an alias is a name, with names of columns in parentheses: AS w(a, b)"
-            raise place_of(token).error(f'"{token.text}(…)" is not understood behind {after}', hint)
+            raise place_of(token).error(f'"{token.text}(…)" is not allowed after {after}', hint)
         return alias
 
     def _parse_alias(self, this: Any = None, explicit: bool = False) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sqlglot.tokenizer_core import Token
 
 from dsms.model import statements as st
-from dsms.sql.parser.cursor import Cursor, mark, place_of
+from dsms.sql.parser.cursor import Cursor, place_of, unquoted_text
 from dsms.sql.parser.declarations import column, names
 from dsms.sql.parser.queries import selected_expression
 
@@ -27,11 +27,11 @@ _BEGINS = (
 )
 #: Constraints that other databases have, and what to do instead.
 _REFUSED = {
-    "UNIQUE": "PRIMARY KEY is the constraint that keeps values apart",
+    "UNIQUE": "use PRIMARY KEY, the only constraint that keeps values unique",
     "REFERENCES": "leave it out: rows are not checked against other tables",
     "FOREIGN KEY": "leave it out: rows are not checked against other tables",
-    "GENERATED": "a view can compute the column; numbers of rows have to be given by who inserts them",
-    "COLLATE": "text is ordered by code points",
+    "GENERATED": "compute the column in a view; row numbers must be given in the INSERT",
+    "COLLATE": "leave it out: text is ordered by code points",
     "EXCLUDE": "leave it out",
 }
 
@@ -42,7 +42,7 @@ _WIDEST = 100_000
 
 
 @dataclass
-class Elements:
+class TableElements:
     """The elements read so far."""
 
     table: st.Name
@@ -56,7 +56,7 @@ class Elements:
         SqlError."""
         taken = {taken for taken, _ in self.checks}
         if len(taken) >= _MOST_CHECKS:
-            raise self.table.place.error(f"a table has at most {_MOST_CHECKS} checks", "join conditions by AND")
+            raise self.table.place.error(f"a table has at most {_MOST_CHECKS} checks", "combine conditions with AND")
         if name is not None and name.text in taken:
             raise name.place.error(f'two constraints are named "{name.text}"')
         free = (f"{usual}{number or ''}" for number in range(len(taken) + 1))
@@ -74,7 +74,7 @@ class Elements:
         )
 
 
-def read_element(cursor: Cursor, elements: Elements) -> None:
+def read_element(cursor: Cursor, elements: TableElements) -> None:
     """Reads one element: `name type constraints`, `PRIMARY KEY (columns)` or `[CONSTRAINT name] CHECK (predicate)`."""
     if _is_constraint(cursor):
         name = cursor.name("name of the constraint") if cursor.accept("CONSTRAINT") else None
@@ -88,7 +88,7 @@ def read_element(cursor: Cursor, elements: Elements) -> None:
     starts = [*_starts(tokens), len(tokens)]
     called: st.Name | None = None
     for group in (tokens[start:end] for start, end in zip(starts, starts[1:], strict=False)):
-        if mark(group[0]).upper() == "CONSTRAINT":
+        if unquoted_text(group[0]).upper() == "CONSTRAINT":
             if len(group) != 2 or group[-1] is tokens[-1]:
                 raise place_of(group[0]).error("CONSTRAINT needs a name and a condition", "CONSTRAINT name CHECK (…)")
             called = cursor.name_of(group[1], "name of the constraint")
@@ -99,9 +99,9 @@ def read_element(cursor: Cursor, elements: Elements) -> None:
 
 def _is_constraint(cursor: Cursor) -> bool:
     """Whether a constraint of the table comes next, not a column whose name is a word such as `check`."""
-    word = mark(cursor.peek()).upper()
+    word = unquoted_text(cursor.peek()).upper()
     behind = cursor.tokens[cursor.at + 1 : cursor.at + 2]
-    opens = bool(behind) and mark(behind[0]) == "("
+    opens = bool(behind) and unquoted_text(behind[0]) == "("
     return word in ("CONSTRAINT", "PRIMARY KEY", "FOREIGN KEY") or (opens and word in ("CHECK", "UNIQUE", "EXCLUDE"))
 
 
@@ -110,7 +110,7 @@ def _starts(tokens: list[Token]) -> Iterator[int]:
     is a value."""
     depth, before = 0, ""
     for number, token in enumerate(tokens):
-        word = mark(token).upper()
+        word = unquoted_text(token).upper()
         depth -= word in (")", "]", "END")
         begins = word in _BEGINS and not depth and before != "DEFAULT"
         if begins and not (before == "NOT" and word == "NULL"):
@@ -124,9 +124,9 @@ def _expressions(cursor: Cursor) -> list[Token]:
     return cursor.until(",", ")", opening="([", closing=")]")
 
 
-def _of_table(cursor: Cursor, elements: Elements, name: st.Name | None) -> None:
+def _of_table(cursor: Cursor, elements: TableElements, name: st.Name | None) -> None:
     first = cursor.next()
-    word = mark(first).upper()
+    word = unquoted_text(first).upper()
     if word == "PRIMARY KEY":
         cursor.expect("(")
         _add_keys(elements, names(cursor, "key column"), first)
@@ -137,9 +137,11 @@ def _of_table(cursor: Cursor, elements: Elements, name: st.Name | None) -> None:
         _refuse(first)
 
 
-def _of_column(cursor: Cursor, elements: Elements, name: st.Name, group: list[Token], called: st.Name | None) -> None:
+def _of_column(
+    cursor: Cursor, elements: TableElements, name: st.Name, group: list[Token], called: st.Name | None
+) -> None:
     """Adds the constraint of a column that is spelled by the tokens of `group`."""
-    words = [mark(token).upper() for token in group]
+    words = [unquoted_text(token).upper() for token in group]
     if words == ["PRIMARY KEY"]:
         _add_keys(elements, (name,), group[0])
     elif words == ["NOT", "NULL"]:
@@ -155,19 +157,19 @@ def _of_column(cursor: Cursor, elements: Elements, name: st.Name, group: list[To
 
 
 def _condition(cursor: Cursor, tokens: list[Token]) -> st.Written:
-    if tokens and mark(tokens[0]) != "(":
-        raise place_of(tokens[0]).error("a condition in parentheses is expected", "CHECK (column > 0)")
+    if tokens and unquoted_text(tokens[0]) != "(":
+        raise place_of(tokens[0]).error("expected a condition in parentheses", "CHECK (column > 0)")
     return written(cursor, tokens)
 
 
-def _add_keys(elements: Elements, keys: tuple[st.Name, ...], first: Token) -> None:
+def _add_keys(elements: TableElements, keys: tuple[st.Name, ...], first: Token) -> None:
     if elements.keys:
         raise place_of(first).error("a table has only one PRIMARY KEY", "for several columns use PRIMARY KEY (a, b)")
     elements.keys.extend(keys)
 
 
 def _refuse(token: Token) -> None:
-    word = mark(token).upper()
+    word = unquoted_text(token).upper()
     hint = _REFUSED.get(word, "have: NOT NULL, PRIMARY KEY, DEFAULT expression, CHECK (predicate)")
     raise place_of(token).error(f"{token.text.upper()} is not supported in CREATE TABLE", hint)
 

@@ -6,7 +6,7 @@ import unicodedata
 
 from sqlglot import exp
 
-from dsms.sql.binder.relation import refusal
+from dsms.model.position import not_supported
 
 RELATION_OF = ("R", "ℜ")
 
@@ -26,7 +26,7 @@ def name_and_place(table: exp.Table) -> tuple[str, exp.Expr]:
         argument = arguments[0]
         if isinstance(argument, exp.Column) and not argument.table:
             return _digits(argument.name), argument
-    raise refusal(table, f'"{inner.sql()}" in FROM')
+    raise not_supported(table, f'"{inner.sql()}" in FROM')
 
 
 def _digits(name: str) -> str:

@@ -11,7 +11,7 @@ from dsms.model.position import error_at, position_of
 from dsms.sql.parser.cursor import Cursor
 from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.queries import parse_query
-from dsms.sql.parser.table_elements import Elements, read_element
+from dsms.sql.parser.table_elements import TableElements, read_element
 
 _Parsed = TypeVar("_Parsed", bound=exp.Expr)
 #: Clauses of other systems: the name of each, and what to write instead.
@@ -28,7 +28,7 @@ def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable | st.Creat
     """`CREATE TABLE name (column type constraints, …, [PRIMARY KEY (columns)], [CHECK (predicate)])`, or `CREATE TABLE
     name [(PRIMARY KEY (columns))] AS select`."""
     name = cursor.name("table name")
-    read = Elements(name)
+    read = TableElements(name)
     if cursor.accept("AS"):
         return _as_select(cursor, read)
     cursor.expect("(")
@@ -43,19 +43,23 @@ def create_table(cursor: Cursor, _: st.Name | None) -> st.CreateTable | st.Creat
     return st.CreateTable(name, read.not_null(), tuple(read.keys), cursor.sql, defaults, checks)
 
 
-def _as_select(cursor: Cursor, read: Elements) -> st.CreateTableAs:
+def _as_select(cursor: Cursor, read: TableElements) -> st.CreateTableAs:
     if read.checks:
-        cursor.fail("CREATE TABLE AS has no CHECK", "create the table with its columns, then INSERT INTO … SELECT")
+        cursor.fail(
+            "CREATE TABLE AS does not support CHECK", "create the table with its columns, then INSERT INTO … SELECT"
+        )
     text, _ = cursor.rest_without("")
     select = parse_query(text, cursor.limits)
     if not isinstance(select, exp.Query):
-        raise error_at(select, "a query is expected behind AS", hint="CREATE TABLE name AS SELECT …")
+        raise error_at(select, "expected a query after AS", hint="CREATE TABLE name AS SELECT …")
     return st.CreateTableAs(read.table, tuple(read.keys), select, text.strip(), cursor.sql)
 
 
 def insert(cursor: Cursor, _: st.Name | None) -> st.Insert:
     """`INSERT INTO table [(columns)] VALUES … | SELECT … [ON CONFLICT [(keys)] DO NOTHING | DO UPDATE SET …]`."""
-    tree = whole(cursor, exp.Insert, ("this", "expression", "conflict", "returning"), ("INSERT", "INTO"))
+    tree = parse_whole_statement(
+        cursor, exp.Insert, ("this", "expression", "conflict", "returning"), ("INSERT", "INTO")
+    )
     target = tree.this
     columns = tuple(name_of(column) for column in target.expressions) if isinstance(target, exp.Schema) else ()
     table = target.this if isinstance(target, exp.Schema) else target
@@ -68,7 +72,9 @@ def insert(cursor: Cursor, _: st.Name | None) -> st.Insert:
 
 def _conflict(node: exp.Expr) -> st.Conflict:
     if node.args.get("constraint") or node.args.get("duplicate"):
-        raise error_at(node, "a conflict is one of the primary key", hint="ON CONFLICT (key columns) DO …")
+        raise error_at(
+            node, "ON CONFLICT can only name the columns of the primary key", hint="ON CONFLICT (key columns) DO …"
+        )
     keys = tuple(name_of(key) for key in node.args.get("conflict_keys") or ())
     changes = tuple((target_of(change), change.expression) for change in node.expressions)
     where = node.args.get("where")
@@ -79,7 +85,9 @@ def _conflict(node: exp.Expr) -> st.Conflict:
 
 def update(cursor: Cursor, _: st.Name | None) -> st.Update:
     """`UPDATE table [AS alias] SET column = expression, … [FROM items] [WHERE predicate]`."""
-    tree = whole(cursor, exp.Update, ("this", "expressions", "from_", "where", "returning"), ("UPDATE",))
+    tree = parse_whole_statement(
+        cursor, exp.Update, ("this", "expressions", "from_", "where", "returning"), ("UPDATE",)
+    )
     changes = tuple((target_of(change), change.expression) for change in tree.expressions)
     where, source = tree.args.get("where"), tree.args.get("from_")
     sources = (source.this,) if source else ()
@@ -89,7 +97,7 @@ def update(cursor: Cursor, _: st.Name | None) -> st.Update:
 
 def delete(cursor: Cursor, _: st.Name | None) -> st.Delete:
     """`DELETE FROM table [AS alias] [USING items] [WHERE predicate]`."""
-    tree = whole(cursor, exp.Delete, ("this", "using", "where", "returning"), ("DELETE", "FROM"))
+    tree = parse_whole_statement(cursor, exp.Delete, ("this", "using", "where", "returning"), ("DELETE", "FROM"))
     where, sources = tree.args.get("where"), tuple(tree.args.get("using") or ())
     condition, alias = where.this if where else None, tree.this.alias or None
     return st.Delete(table_of(tree.this), condition, cursor.sql, alias, sources, _returning(tree))
@@ -107,10 +115,12 @@ def _returning(tree: exp.Expr) -> tuple[exp.Expr, ...]:
 def truncate(cursor: Cursor, _: st.Name | None) -> st.Delete:
     """`TRUNCATE [TABLE] table`: DELETE of all rows."""
     cursor.accept("TABLE")
-    return st.Delete(cursor.last_name("table"), None, cursor.sql)
+    return st.Delete(cursor.rest_as_name("table"), None, cursor.sql)
 
 
-def whole(cursor: Cursor, kind: type[_Parsed], parts: tuple[str, ...], words: tuple[str, ...]) -> _Parsed:
+def parse_whole_statement(
+    cursor: Cursor, kind: type[_Parsed], parts: tuple[str, ...], words: tuple[str, ...]
+) -> _Parsed:
     """The whole statement as parsed by sqlglot. Raises SqlError for clauses other than `parts`."""
     cursor.at -= len(words)
     tree = parse_query(cursor.rest_without("")[0], cursor.limits)

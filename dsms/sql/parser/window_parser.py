@@ -252,7 +252,7 @@ class WindowParser(PostgresParser):
 
 
 def _innermost(item: exp.Expr) -> exp.Expr:
-    while isinstance(item, nodes.Around):
+    while isinstance(item, nodes.FromWrapper):
         item = item.this
     return item
 

@@ -16,7 +16,7 @@ from dsms.model.properties import walk
 from dsms.optimizer.algebra.conjuncts import conjuncts
 from dsms.optimizer.view_matching.implication import implies
 from dsms.sql.binder.bind import bind
-from dsms.sql.binder.relation import unnoticed
+from dsms.sql.binder.relation import ignore_name
 from dsms.sql.parser.dialect import Dsms
 from operators.expressions import Expression
 from tests.support import duck_engine
@@ -77,7 +77,7 @@ def catalog() -> Catalog:
 
 def bound(text: str) -> tuple[Expression, ...]:
     """The conjuncts of a predicate, as the planner sees them."""
-    node = bind(sqlglot.parse_one(f"SELECT n FROM S WHERE {text}", read=Dsms), catalog(), unnoticed)
+    node = bind(sqlglot.parse_one(f"SELECT n FROM S WHERE {text}", read=Dsms), catalog(), ignore_name)
     (filter_,) = [below for below in walk(node) if isinstance(below, logical.Filter)]
     return conjuncts(filter_.predicate)
 

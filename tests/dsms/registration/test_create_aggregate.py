@@ -84,7 +84,11 @@ def test_queries_older_than_an_aggregate_keep_the_built_in_one() -> None:
         ),
         (
             "CREATE AGGREGATE f(x INT): INT { TABLE t(a INT, b INT); INITIALIZE: { INSERT INTO t VALUES (x); } }",
-            "2 values are needed, not 1",
+            "INSERT needs 2 values, not 1",
+        ),
+        (
+            "CREATE AGGREGATE f(x INT): INT { TABLE t(a INT); INITIALIZE: { INSERT INTO t (A, B) VALUES (x, 1); } }",
+            'line 1, column 82: column "B" not found; have: a',
         ),
         (
             "CREATE AGGREGATE f(x INT): INT { INITIALIZE: { INSERT INTO RETURN VALUES (nothing); } }",

@@ -88,7 +88,10 @@ REFUSED = [
     ("INSERT INTO Last SELECT item FROM Bids", "3 columns but 1 values in a row"),
     ("INSERT INTO Last (item, item) SELECT item, at FROM Bids", 'column "item" is listed twice'),
     ("INSERT INTO Last (item) SELECT item FROM Bids", 'column "price" is NOT NULL and gets no value'),
-    ("INSERT INTO Last (item, price) SELECT item, count(*) FROM R(Bids) GROUP BY item", "rows can leave this result"),
+    (
+        "INSERT INTO Last (item, price) SELECT item, count(*) FROM R(Bids) GROUP BY item",
+        "rows of this query can be deleted later",
+    ),
     ("INSERT INTO Last (item, price) SELECT B.item, L.price FROM Bids [NOW] B, Last L", "is filled by what reads it"),
     (
         "CREATE VIEW V AS SELECT item FROM Last; INSERT INTO Last SELECT item, price, NULL FROM Bids",

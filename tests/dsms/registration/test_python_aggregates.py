@@ -168,13 +168,13 @@ def test_a_session_is_given_a_class() -> None:
     ("sql", "why"),
     [
         (create("Missing"), 'has no class "Missing"; have: Total, Inverse, Rises, Quotient'),
-        (create("Total", words="WINDOW"), "neither WINDOW nor ALGEBRAIC"),
+        (create("Total", words="WINDOW"), "cannot be WINDOW or ALGEBRAIC"),
         ("CREATE AGGREGATE f(x INT): INT LANGUAGE PYTHON", "the aggregate has no source"),
-        ("CREATE AGGREGATE f(x INT): INT LANGUAGE PYTHON AS 'class f('", "is no Python"),
+        ("CREATE AGGREGATE f(x INT): INT LANGUAGE PYTHON AS 'class f('", "is not valid Python"),
         ("CREATE AGGREGATE f(x INT): INT LANGUAGE PYTHON AS 'class f: pass'", 'has no "iterate"'),
         (
             "CREATE AGGREGATE f(x INT): INT LANGUAGE PYTHON AS $$class f:\n def initialize(self, x): 0$$",
-            'the name is "initialise"',
+            'rename the method to "initialise"',
         ),
         (
             "CREATE AGGREGATE f(x INT): NOTHING LANGUAGE PYTHON AS $$class f:\n def iterate(self, x): 0$$",

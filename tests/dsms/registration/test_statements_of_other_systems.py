@@ -76,5 +76,5 @@ def test_if_not_exists_takes_the_name_of_another_kind_as_there(session: LocalSes
 
 
 def test_what_has_no_if_not_exists_says_so(session: LocalSession) -> None:
-    with pytest.raises(SqlError, match="IF NOT EXISTS is for"):
+    with pytest.raises(SqlError, match="line 1, column 18: IF NOT EXISTS is supported only for"):
         session.execute("CREATE AGGREGATE IF NOT EXISTS f(x INT): INT { INITIALIZE: ITERATE: { } }")

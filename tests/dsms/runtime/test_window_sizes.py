@@ -198,7 +198,7 @@ def test_nothing_is_decided_for_queries_without_a_bound() -> None:
             "MAX_ERROR does not go with a window with a range",
         ),
         ("CREATE QUERY Q WITH (memory = 'much') AS SELECT k FROM A [Range Min 1 Max 5]", "memory needs a size"),
-        ("CREATE QUERY Q AS SELECT k FROM A [Range Min 9 Max 5]", "MIN of a window is above its MAX"),
+        ("CREATE QUERY Q AS SELECT k FROM A [Range Min 9 Max 5]", "MIN of the window is greater than its MAX"),
         ("CREATE QUERY Q AS SELECT k FROM A [Range Min 1 Max 5 Slide 2]", "cannot have a SLIDE"),
         ("CREATE QUERY Q AS SELECT k FROM A [Rows Min 1 Max 5]", "write RANGE MIN"),
         ("CREATE QUERY Q AS SELECT k FROM A [Range Min 1]", "expected MAX"),

@@ -16,7 +16,7 @@ from dsms.model.schema import schema
 from dsms.model.statements import ContinuousQuery
 from dsms.registration.statements import parse
 from dsms.sql.binder.bind import bind
-from dsms.sql.binder.relation import unnoticed
+from dsms.sql.binder.relation import ignore_name
 from dsms.sql.parser.nodes import WholeQuery
 from tests.support.fake_environment import apply_all
 from tests.support.plan_reference import relation
@@ -36,7 +36,7 @@ def plan(select: str) -> logical.Node:
     """The bound plan, also of statements without streams, which cannot be registered."""
     (statement,) = parse(f"CREATE STREAMED VIEW V AS {select}")
     assert isinstance(statement, ContinuousQuery)
-    return bind(WholeQuery(this=statement.select), catalog(), unnoticed)
+    return bind(WholeQuery(this=statement.select), catalog(), ignore_name)
 
 
 @cache

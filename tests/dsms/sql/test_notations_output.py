@@ -154,7 +154,7 @@ def test_rstream_where_the_relation_has_points_or_lives_one_instant(query: str, 
 )
 def test_rstream_without_points_says_what_to_add(query: str) -> None:
     message = (
-        r"line 1, column 8: Rstream would give the whole relation at every instant; add \[Now\] to a stream of FROM"
+        r"line 1, column 8: Rstream would return the whole relation at every instant; add \[Now\] to a stream of FROM"
     )
     with pytest.raises(SqlError, match=message):
         register(query)

@@ -209,12 +209,12 @@ def test_refusals(table: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("item_text", "message"),
     [
-        ("S WINDOW(RANGE 5) foo(5 SECONDS)", r'"foo\(…\)" is not understood behind an item of FROM'),
-        ("S [Range 5] foo(5)", r'"foo\(…\)" is not understood behind an item of FROM'),
-        ("S AS x(5 SECONDS)", "is not understood behind AS"),
-        ("S [Range 5] GRANULARITY(5 SECONDS)", r"GRANULARITY stands behind WINDOW\(…\), once"),
-        ("S GRANULARITY(5)", r"GRANULARITY stands behind WINDOW\(…\), once"),
-        ("S WINDOW(RANGE 5) GRANULARITY(5) GRANULARITY(5)", r"GRANULARITY stands behind WINDOW\(…\), once"),
+        ("S WINDOW(RANGE 5) foo(5 SECONDS)", r'"foo\(…\)" is not allowed after an item of FROM'),
+        ("S [Range 5] foo(5)", r'"foo\(…\)" is not allowed after an item of FROM'),
+        ("S AS x(5 SECONDS)", "is not allowed after AS"),
+        ("S [Range 5] GRANULARITY(5 SECONDS)", r"GRANULARITY can only follow WINDOW\(…\), once"),
+        ("S GRANULARITY(5)", r"GRANULARITY can only follow WINDOW\(…\), once"),
+        ("S WINDOW(RANGE 5) GRANULARITY(5) GRANULARITY(5)", r"GRANULARITY can only follow WINDOW\(…\), once"),
         ("S WINDOW(RANGE 5) GRANULARITY(COARSEST 9, FINEST 3)", "a granularity between two bounds is not supported"),
         ("S WINDOW(RANGE 5) GRANULARITY(0)", "GRANULARITY must be positive"),
         ("S WINDOW(RANGE 5) GRANULARITY(5 APPLES)", "APPLES"),
@@ -228,5 +228,5 @@ def test_what_is_not_understood_behind_a_window_is_refused(item_text: str, messa
 def test_granules_may_only_become_coarser() -> None:
     below = "(SELECT Istream(id, a) FROM S WINDOW(RANGE 1) GRANULARITY(4)) AS q WINDOW(RANGE 1) GRANULARITY({})"
     item(below.format(8))
-    with pytest.raises(SqlError, match="the granularity 6 is no multiple of 4"):
+    with pytest.raises(SqlError, match="the granularity 6 is not a multiple of 4"):
         item(below.format(6))

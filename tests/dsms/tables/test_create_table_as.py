@@ -49,8 +49,8 @@ def test_the_table_is_one_of_its_own(session: LocalSession) -> None:
         ("CREATE TABLE T AS SELECT id FROM T", "exists"),
         ("CREATE TABLE C (a INT) AS SELECT id FROM T", "unexpected"),
         ("CREATE TABLE C AS SELECT nothing FROM T", 'column "nothing" not found'),
-        ("CREATE TABLE C AS DELETE FROM T", "a query is expected"),
-        ("CREATE TABLE IF NOT EXISTS C AS SELECT id FROM T", "IF NOT EXISTS is for"),
+        ("CREATE TABLE C AS DELETE FROM T", "expected a query after AS"),
+        ("CREATE TABLE IF NOT EXISTS C AS SELECT id FROM T", "IF NOT EXISTS is supported only for"),
     ],
 )
 def test_what_makes_no_table_is_refused(session: LocalSession, statement: str, message: str) -> None:

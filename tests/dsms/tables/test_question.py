@@ -164,7 +164,7 @@ $$
 def test_what_users_wrote_is_refused_with_the_alternative_even_if_it_hides_a_built_in(sql: str, name: str) -> None:
     session = LocalSession()
     session.execute(TABLES + ";" + WRITTEN_BY_USERS)
-    with pytest.raises(SqlError, match=f'"{name}" is not built in.*CREATE VIEW v AS SELECT {name}'):
+    with pytest.raises(SqlError, match=f'"{name}" is user-defined.*CREATE VIEW v AS SELECT {name}'):
         session.execute(sql)
     assert session.execute("SELECT min(id) AS least FROM Hot") == [{"least": 1}]
 

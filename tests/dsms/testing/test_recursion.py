@@ -144,18 +144,18 @@ REFUSED = {
         "under an outer join",
     "WITH RECURSIVE p AS (SELECT c FROM E UNION SELECT d FROM E WHERE c NOT IN (SELECT c FROM p)) SELECT * FROM p":
         "under NOT IN or NOT EXISTS",
-    "WITH RECURSIVE p AS (SELECT c FROM E UNION SELECT c FROM p ORDER BY c LIMIT 3) SELECT * FROM p": "ORDER BY of a",
+    "WITH RECURSIVE p AS (SELECT c FROM E UNION SELECT c FROM p ORDER BY c LIMIT 3) SELECT * FROM p": "ORDER BY in a",
     "WITH RECURSIVE p AS (SELECT c FROM E UNION SELECT 'a' FROM p) SELECT * FROM p": 'column "c" of "p" has no common',
     "WITH RECURSIVE p AS (SELECT c FROM E UNION SELECT c, c FROM p) SELECT * FROM p": "differ in the number of",
-    "WITH RECURSIVE p AS ((SELECT c FROM E UNION SELECT d FROM p, E) LIMIT 3) SELECT * FROM p": "LIMIT of a recursive",
+    "WITH RECURSIVE p AS ((SELECT c FROM E UNION SELECT d FROM p, E) LIMIT 3) SELECT * FROM p": "LIMIT in a recursive",
     "WITH RECURSIVE r (a) AS (SELECT c FROM E UNION SELECT x.a FROM (WITH RECURSIVE s (a) AS (SELECT a FROM r UNION "
-    "SELECT d FROM s JOIN E ON s.a = E.c) SELECT * FROM s) x) SELECT * FROM r": "within another one cannot read it",
+    "SELECT d FROM s JOIN E ON s.a = E.c) SELECT * FROM s) x) SELECT * FROM r": "a nested recursive query cannot read",
     "WITH RECURSIVE a (x) AS (SELECT x FROM (WITH RECURSIVE b (x) AS (SELECT x FROM (WITH RECURSIVE c (x) AS (SELECT c "
     "FROM E UNION SELECT x FROM c) SELECT x FROM c) q UNION SELECT x FROM b) SELECT x FROM b) r UNION SELECT x FROM a) "
-    "SELECT x FROM a": "within 2 others",
+    "SELECT x FROM a": "nested in 2 others",
     "WITH RECURSIVE p AS (SELECT c FROM E UNION SELECT x0.c FROM "
     + ", ".join(f"(SELECT c FROM p UNION ALL SELECT c FROM p) x{at}" for at in range(7))
-    + ") SELECT * FROM p": "more than 64 joins",
+    + ") SELECT * FROM p": "more than 64 combinations",
     "WITH RECURSIVE p AS (SELECT c, c FROM E UNION SELECT 1, 2 FROM p) SELECT * FROM p":
         'two columns of "p" are named "c"',
 }  # fmt: skip

@@ -38,6 +38,8 @@ from tests.operators.expressions.expression_row import bind
         ("JSON_VALUE(js, '$..a')", "is no JSON path"),
         ("EXTRACT(eon FROM t)", 'part "eon" of a time not found; have: year, '),
         ("t + INTERVAL '1 eon'", 'unknown unit "EON"; have: '),
+        ("FORMAT('%s %d', i)", 'FORMAT does not support "%d"; have: %s, %%'),
+        ("FORMAT('%s %s', i)", "FORMAT has 2 %s for 1 values; give one value for each %s"),
         ("d + b", "does not take (DATE, BOOLEAN)"),
     ],
 )

@@ -227,7 +227,7 @@ REFUSED = {
     "SELECT 1 FROM B b WITH PREFERENCE COUNT(c.auction)": '"c" is ambiguous or not in FROM',
     "SELECT 1 FROM B b WITH PREFERENCE COUNT(b.auction), COUNT(b.channel)": "two estimates",
     "SELECT 1 FROM B b WITH PREFERENCE COUNT(b.channel) * b.channel": "is no number",
-    "SELECT 1 FROM B b WITH PREFERENCE COUNT(b.auction) * b.price": "the factor must be the column",
+    "SELECT 1 FROM B b WITH PREFERENCE COUNT(b.auction) * b.price": "can only be multiplied by the same column",
     "SELECT 1 FROM B WITH PREFERENCE COUNT(auction) FADE FACTOR 2": "above 0 and up to 1",
     "SELECT 1 FROM B WITH PREFERENCE COUNT(auction) BUDGET 2 MONTHS": "is not a length of time",
     "SELECT 1 FROM B WITH PREFERENCE COUNT(auction) LIMIT 3": 'unknown clause "LIMIT"',
@@ -235,7 +235,7 @@ REFUSED = {
     "SELECT price FROM B [Range 5] WITH PREFERENCE COUNT(auction)": "continuous",
     "CREATE SUMMARY s ON B (auction) WITH GRANULARITY 100 AND COLLAPSE(1, 3)": "the rate must be an integer from 2",
     "CREATE SUMMARY s ON B (nothing) WITH GRANULARITY 100 AND COLLAPSE(2, 3)": "nothing",
-    "CREATE SUMMARY s ON BidsByAuction (bucket) WITH GRANULARITY 100 AND COLLAPSE(2, 3)": "takes a stream",
+    "CREATE SUMMARY s ON BidsByAuction (bucket) WITH GRANULARITY 100 AND COLLAPSE(2, 3)": "takes an append-only stream",
 }
 
 

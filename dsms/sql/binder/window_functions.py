@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dsms.model import logical
-from dsms.model.position import error_at
+from dsms.model.position import error_at, not_supported
 from dsms.model.properties import append_only
 from dsms.model.schema import schema
 from dsms.sql.binder.aggregate_calls import AggregateCall, aggregate_call
@@ -20,7 +20,7 @@ from dsms.sql.binder.expression_functions import arguments_of, function_name
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.order_and_limit import sort_key, value_of
 from dsms.sql.binder.predicates import predicate
-from dsms.sql.binder.relation import Context, Relation, refusal
+from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.binder.scope import Scope
 from dsms.sql.binder.window_folds import is_fold, with_folds
 from dsms.sql.binder.window_frame import frame_of
@@ -172,11 +172,11 @@ def _function(window: exp.Window, scope: Scope) -> tuple[str, list[Expression], 
     """The name of a function, its arguments and its constants."""
     inner = _without_treatment(window.this)
     if isinstance(window.this, exp.IgnoreNulls) and function_name(inner) not in _VALUES:
-        raise refusal(window, f"IGNORE NULLS of {function_name(inner)}", f"have: {', '.join(_VALUES)}")
+        raise not_supported(window, f"IGNORE NULLS of {function_name(inner)}", f"have: {', '.join(_VALUES)}")
     if (aggregate := aggregate_call(inner)) is not None and aggregate.function.name in _AGGREGATES:
         if aggregate.distinct or aggregate.order:
             hint = "aggregate in a lateral item: CROSS JOIN LATERAL (SELECT … FROM s WHERE …)"
-            raise refusal(window, "DISTINCT or ORDER BY in a window function", hint)
+            raise not_supported(window, "DISTINCT or ORDER BY in a window function", hint)
         return aggregate.function.name, _filtered(aggregate, scope), ()
     name = function_name(inner)
     if name not in FUNCTIONS:
@@ -187,7 +187,7 @@ def _function(window: exp.Window, scope: Scope) -> tuple[str, list[Expression], 
         raise error_at(window, f'"{name}" needs an argument')
     constants = [_constant(argument, window) for argument in bound[count:]]
     if constants and not (isinstance(constants[0], int) and abs(constants[0]) < _MOST_ROWS):
-        raise error_at(window, f'"{name}" takes a whole number of fewer than {_MOST_ROWS} rows')
+        raise error_at(window, f'"{name}" needs a whole number below {_MOST_ROWS}')
     if name in ("lag", "lead") and len(bound) > 2:
         constants[1] = _value(coerce(bound[2], bound[0].type))
     return name, bound[:count], tuple(constants)

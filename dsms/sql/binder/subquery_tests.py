@@ -18,7 +18,7 @@ OPERATORS: dict[type[exp.Expr], tuple[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Test:
+class SubqueryTest:
     """Whether `values operator row` is TRUE for some row of the query; without an operator, whether the query has a
     row."""
 
@@ -28,25 +28,25 @@ class Test:
     negated: bool = False
 
 
-def test_of(node: exp.Expr) -> Test | None:
+def subquery_test(node: exp.Expr) -> SubqueryTest | None:
     """The test that a node represents; None for every other node.
 
     >>> from sqlglot import parse_one
-    >>> test = test_of(parse_one("x > ALL (SELECT 1)"))
+    >>> test = subquery_test(parse_one("x > ALL (SELECT 1)"))
     >>> test.operator, test.negated
     ('less_or_equal', True)
     """
     if isinstance(node, exp.Exists):
-        return Test(node.this)
+        return SubqueryTest(node.this)
     if isinstance(node, exp.In) and node.args.get("query"):
-        return Test(node.args["query"], _values(node.this), "equal")
+        return SubqueryTest(node.args["query"], _values(node.this), "equal")
     quantified = getattr(node, "expression", None) if type(node) in OPERATORS else None
     if not isinstance(quantified, exp.Any | exp.All) or not isinstance(_query(quantified), exp.Query):
         return None
     operator, opposite = OPERATORS[type(node)]
     if isinstance(quantified, exp.Any):
-        return Test(_query(quantified), _values(node.this), operator)
-    return Test(_query(quantified), _values(node.this), opposite, negated=True)
+        return SubqueryTest(_query(quantified), _values(node.this), operator)
+    return SubqueryTest(_query(quantified), _values(node.this), opposite, negated=True)
 
 
 def _query(node: exp.Expr) -> exp.Expr:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dsms.model.position import not_supported
 from dsms.sql.binder.aggregate_calls import aggregates_in
-from dsms.sql.binder.relation import refusal
 
 #: The nodes of UNNEST and generate_series in a select list.
 _EXPLODING = (exp.Explode, exp.ExplodingGenerateSeries)
@@ -30,16 +30,24 @@ def elements_in_from(query: exp.Select) -> None:
     if not found:
         return
     if len(found) > 1:
-        raise refusal(found[1], "a second UNNEST or generate_series in a select list", "put both into FROM")
+        raise not_supported(found[1], "a second UNNEST or generate_series in a select list", "put both into FROM")
     if query.args.get("group") or any(any(aggregates_in(item)) for item in query.expressions):
-        raise refusal(found[0], "UNNEST or generate_series over groups", "aggregate in a query in FROM")
+        raise not_supported(
+            found[0], "UNNEST or generate_series over groups", "compute the aggregates in a subquery in FROM"
+        )
     (call,) = found
     if query.args.get("qualify") or any(item.find(exp.Window) for item in query.expressions):
-        raise refusal(call, "UNNEST or generate_series beside OVER or QUALIFY", "put either into a query in FROM")
+        raise not_supported(
+            call, "UNNEST or generate_series together with OVER or QUALIFY", "move one of them into a subquery in FROM"
+        )
     if star := next((item for item in query.expressions if item.is_star), None):
-        raise refusal(star, "* beside UNNEST or generate_series", "name the columns, or put UNNEST into FROM")
+        raise not_supported(
+            star,
+            "* together with UNNEST or generate_series in a select list",
+            "name the columns, or put UNNEST into FROM",
+        )
     if call.args.get("expressions"):
-        raise refusal(call, "UNNEST of several arrays", "generate_series over the positions, and a[i]")
+        raise not_supported(call, "UNNEST of several arrays", "use generate_series over the positions, and a[i]")
     name = exp.column(_ELEMENTS, table=_ELEMENTS)
     named = "unnest" if isinstance(call, exp.Explode) else "generate_series"
     call.replace(exp.alias_(name, named) if call.parent is query else name)
@@ -97,7 +105,9 @@ def _aggregated(inner: exp.Query) -> exp.Query:
     if isinstance(inner, exp.Select):
         elements_in_from(inner)
     if isinstance(inner, exp.Select) and (len(inner.expressions) != 1 or inner.expressions[0].is_star):
-        raise refusal(inner, "ARRAY(SELECT …) of other than one column", "SELECT one column, or ROW(a, b)")
+        raise not_supported(
+            inner, "ARRAY(SELECT …) with several columns or *", "select one column, or combine several as ROW(a, b)"
+        )
     plain = isinstance(inner, exp.Select) and not {name for name, part in inner.args.items() if part} - _PLAIN
     if plain and len(inner.expressions) == 1 and not any(aggregates_in(inner.expressions[0])):
         value = inner.expressions[0].unalias()
@@ -109,7 +119,11 @@ def _aggregated(inner: exp.Query) -> exp.Query:
         inner.set("expressions", [exp.ArrayAgg(this=order or value)])
         return inner
     if order := inner.args.get("order"):
-        raise refusal(order, "ORDER BY in ARRAY(SELECT …) beside GROUP BY, DISTINCT or LIMIT", "order it in ARRAY_AGG")
+        raise not_supported(
+            order,
+            "ORDER BY in ARRAY(SELECT …) together with GROUP BY, DISTINCT or LIMIT",
+            "use ARRAY_AGG(x ORDER BY …) over a subquery",
+        )
     alias = exp.TableAlias(this=exp.to_identifier(_ELEMENTS), columns=[exp.to_identifier(_ELEMENTS)])
     value = exp.ArrayAgg(this=exp.column(_ELEMENTS, table=_ELEMENTS))
     return exp.Select(expressions=[value], from_=exp.From(this=exp.Subquery(this=inner, alias=alias)))
