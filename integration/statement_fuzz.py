@@ -174,7 +174,7 @@ def fuzz(cluster: Cluster, statements: int, seed: int) -> Report:
 
 
 def _line(call: Call) -> str:
-    counted = f" ({call.counted_s} and {call.counted_again_s} s count)"
+    counted = f" (counted: {call.counted_s} s and {call.counted_again_s} s)"
     took = f"{call.seconds} s, again {call.again_s} s{counted}" if call.again_s else f"{call.seconds} s"
     return f"{call.number}: {call.status} in {took}: {call.statement!r}\n  {call.answer}"
 

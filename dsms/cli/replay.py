@@ -11,10 +11,14 @@ from dsms.cli.sql import run
 def replay(
     source: Annotated[str, typer.Argument(help="Name of the source.")],
     where: Annotated[
-        str, typer.Option(help="Those only, by their partition, offset, reason, value and late.", metavar="PREDICATE")
+        str,
+        typer.Option(
+            help="Replay only matching records, by partition, offset, reason, value and late.", metavar="PREDICATE"
+        ),
     ] = "",
     value: Annotated[
-        str, typer.Option("--set", help="What their records say from now on, by the same.", metavar="EXPRESSION")
+        str,
+        typer.Option("--set", help="New value of each record, computed from the same columns.", metavar="EXPRESSION"),
     ] = "",
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,

@@ -33,16 +33,14 @@ def sink(  # noqa: PLR0913 (the options of a command line)
         str,
         typer.Argument(
             envvar="DSMS_SINK",
-            help="URL of a database, as SQLAlchemy takes it, for the rows; or a directory, for the changes as Parquet.",
+            help="SQLAlchemy URL of a database, for the rows; or a directory, for the changes as Parquet files.",
         ),
     ],
     table: Annotated[
         str | None, typer.Option(help="Name of the table in the database; by default that of the result.")
     ] = None,
-    every: Annotated[
-        float, typer.Option(min=0.0, help="Seconds between two writes, unless there is much to write.")
-    ] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="End at the present end of the result.")] = False,
+    every: Annotated[float, typer.Option(min=0.0, help="Seconds between two writes; less if many changes wait.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Stop at the present end of the result.")] = False,
     anew: Annotated[
         bool, typer.Option("--anew", help="Empty the table or the directory first, and begin again.")
     ] = False,
@@ -62,7 +60,7 @@ def sink(  # noqa: PLR0913 (the options of a command line)
             if anew:
                 kept.empty()
             after = position_of(kept, keyed=bool(document["key"]))
-            note(f'"{name}" goes on behind {after}' if after else f'"{name}" from its first change')
+            note(f'"{name}" continues after {after}' if after else f'"{name}" starts at its first change')
             _keep(api.changes(name, after, follow=not once), kept, every)
         finally:
             kept.close()
@@ -77,8 +75,8 @@ def position_of(kept: Sink, *, keyed: bool, now: float | None = None) -> str | N
     away_h = ((time.time() if now is None else now) - position.seen) / 3600
     if keyed and away_h > LONGEST_AWAY_H:
         raise UserError(
-            f"the sink was away for {away_h:.0f} hours, and Kafka keeps deletions for {LONGEST_AWAY_H + 1} only",
-            hint="begin again with --anew",
+            f"the sink was stopped for {away_h:.0f} hours, but Kafka keeps deletions for only {LONGEST_AWAY_H + 1}",
+            hint="start again with --anew",
         )
     return position.token
 
@@ -92,7 +90,7 @@ def _sink(known: dict[str, Any], target: str, table: str | None) -> Sink:
 
     if "://" not in target:
         if table is not None:
-            raise UserError("--table is for databases", hint="leave it out")
+            raise UserError("--table is only for databases", hint="leave it out")
         return ParquetSink(Path(target), str(known["name"]))
     columns = [column["name"] for column in known["columns"]], [column["type"] for column in known["columns"]]
     result = SinkResult(str(known["name"]), schema_of(*columns), tuple(known["key"]))

@@ -34,13 +34,13 @@ class Room:
         free, needed = self.free(self.directory), self.reserve * (2 if stopped else 1)
         if free >= needed:
             return None
-        sizes = f"has {written_bytes(free)} free, and the services need {written_bytes(needed)}"
+        sizes = f"has {written_bytes(free)} free, but the services need {written_bytes(needed)}"
         return f'the disk of "{self.directory}" {sizes}'
 
 
 def advice(reserve: int) -> str:
     """What the user can do about too little free space."""
     return (
-        f"free disk space: the services go on by themselves when {written_bytes(2 * reserve)} are free; "
-        "dsms.toml or DSMS_DISK_RESERVE sets another disk_reserve"
+        f"free disk space: the services start again by themselves when {written_bytes(2 * reserve)} are free; "
+        "to change the limit, set disk_reserve in dsms.toml, or DSMS_DISK_RESERVE"
     )

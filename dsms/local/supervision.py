@@ -113,7 +113,7 @@ class Supervision:
         """Stops all services, so that none of them loses what it cannot write, and starts them again when there is
         room. Meanwhile calls of the coordinator are answered with the reason."""
         hint = advice(room.reserve)
-        self.report(f"{lack}; all services stop; {hint}")
+        self.report(f"{lack}; stopping all services; {hint}")
         self.waits(f"{lack}; {hint}")
         self.stop()
         settings = self.settings

@@ -108,7 +108,7 @@ class Leaves:
         scope = Scope(pa.schema([]), rewrite=lambda node: found[node.meta[LEAF]] if LEAF in node.meta else None)
         bound = bind_expression(site.expression, scope)
         if site.condition and str(bound.type) not in ("bool", "null"):
-            raise error_at(site.expression, f"a condition is BOOLEAN, not {type_name(bound.type)}")
+            raise error_at(site.expression, f"a condition must be BOOLEAN, not {type_name(bound.type)}")
         return bound
 
     def stored(self, name: str) -> exp.Expr:

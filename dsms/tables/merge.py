@@ -14,6 +14,7 @@ from dsms.registration.table_targets import check_values, columns_of
 from dsms.tables.effect import Content, Effect, Key, fitting, inserted, key_rows, removed
 from dsms.tables.table_rows import (
     changes_of,
+    check_columns_differ,
     columns_in,
     defaults_of,
     in_order,
@@ -72,9 +73,8 @@ def _query(statement: st.Merge, table: Table, branch: st.MergeBranch, chosen: ex
     named = columns_in(table, statement.alias)
     values = list(map(named, table.keys))
     if branch.action == "update":
+        check_columns_differ(branch.changes, table)
         changes = changes_of(branch.changes, table)
-        if len(changes) < len(branch.changes):
-            raise branch.changes[0][0].place.error("a column is set twice")
         values = [*(changes.get(name, named(name)) for name in table.schema.names), *values]
     if branch.rows == "both":
         pairs = exp.and_(statement.on.copy(), chosen)
@@ -113,7 +113,7 @@ def _check_once(statement: st.Merge, table: Table, keys: list[pa.Table]) -> None
     changed = [key for part in keys for key in key_rows(part)]
     if len(set(changed)) < len(changed):
         raise statement.table.place.error(
-            f'two rows of USING would change one of table "{table.name}"', "say in ON or WHEN which one does"
+            f'two rows of USING would change the same row of table "{table.name}"', "choose one of them in ON or WHEN"
         )
 
 

@@ -101,7 +101,7 @@ def check_only_selects(sql: str) -> None:
     >>> check_only_selects("SELECT 1; DROP TABLE t")
     Traceback (most recent call last):
     ...
-    operators.core.errors.SqlError: line 1, column 1: only one SELECT can be asked here
+    operators.core.errors.SqlError: line 1, column 1: only a single SELECT is allowed here
     """
     with _connection() as database:
         try:
@@ -109,7 +109,7 @@ def check_only_selects(sql: str) -> None:
         except _refusal() as error:
             raise SqlError(str(error).splitlines()[0]) from error
     if kinds != ["SELECT"]:
-        raise SqlError("only one SELECT can be asked here")
+        raise SqlError("only a single SELECT is allowed here")
 
 
 @cache

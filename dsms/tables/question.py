@@ -103,7 +103,7 @@ def _check_reads_only(query: exp.Expr) -> None:
 
 def _plain_name(table: exp.Table) -> str:
     if qualifier := table.args.get("db"):
-        raise error_at(qualifier, f'"{table.sql()}" in FROM: names have no qualifier')
+        raise error_at(qualifier, f'"{table.sql()}" in FROM has a qualifier: write only the name')
     return name_of(table)
 
 

@@ -56,7 +56,7 @@ class Budget:
     def check(self) -> None:
         """Raises TookTooLong when the time is up, and Cancelled when nobody waits."""
         if self.cancelled.is_set():
-            raise Cancelled("the client has gone away")
+            raise Cancelled("the client has disconnected")
         if time.monotonic() > self.until:
             seconds = self.limits.select_seconds
             raise TookTooLong(f"the statement was ended after {seconds} s", hint=_set_by("select_seconds"))

@@ -95,7 +95,7 @@ class SelectPool:
                 with self._lock:
                     self._idle.append(process)
             else:
-                log.info("the process of a one-time statement is ended", pid=process.pid)
+                log.info("killing the process of a failed one-time statement", pid=process.pid)
                 process.kill()
 
     def _taken(self) -> SelectProcess:
@@ -112,4 +112,6 @@ class SelectPool:
 
 def _busy(most: int, waiting: int) -> TooManySelects:
     hint = f'the limits "selects" and "selects_waiting" are set by {SETTING}'
-    return TooManySelects(f"{most} one-time statements run and {waiting} wait: try again later", hint=hint)
+    return TooManySelects(
+        f"too many one-time statements: {most} are running and {waiting} wait; try again later", hint=hint
+    )

@@ -117,7 +117,7 @@ class SelectProcess:
     def _receive(self, most: int, budget: Budget) -> bytearray:
         size = int.from_bytes(self._read(bytearray(8), budget), "big")
         if size > most:
-            raise ExternalError(f"the process of a SELECT sent {size} bytes, more than it may")
+            raise ExternalError(f"the process of a SELECT sent {size} bytes, more than its limit")
         return self._read(bytearray(size), budget)
 
     def _read(self, into: bytearray, budget: Budget) -> bytearray:

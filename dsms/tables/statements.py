@@ -29,6 +29,7 @@ from dsms.tables.merge import merged, selects_of
 from dsms.tables.question import Asked, Question, names_of, question_of
 from dsms.tables.table_rows import (
     changes_of,
+    check_columns_differ,
     columns_in,
     defaults_of,
     in_order,
@@ -147,16 +148,15 @@ def _changed(
 @_effects_of.register
 def _(statement: st.Update, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
     table = table_of(statement.table, catalog)
+    check_columns_differ(statement.changes, table)
     changes = changes_of(statement.changes, table)
-    if len(changes) < len(statement.changes):
-        raise statement.table.place.error("a column is set twice")
     named = columns_in(table, statement.alias)
     values = [changes.get(name, named(name)) for name in table.schema.names]
     matches = rows(question_of(_selected(table, [*values, *map(named, table.keys)], statement), catalog))
     keys = keys_in(table, matches.select(range(len(values), matches.num_columns)))
     if len(set(key_rows(keys))) < keys.num_rows:
         raise statement.table.place.error(
-            f'FROM has several rows for one of table "{table.name}"', "say in WHERE which one gives the new values"
+            f'FROM has several rows for one row of table "{table.name}"', "choose one of them in WHERE"
         )
     return (replaced_rows(table, matches, content),)
 

@@ -268,7 +268,7 @@ class LocalSession:
 
     def _on_rows(self, statement: Any) -> StatementResult:
         if isinstance(statement, Replay):
-            raise UserError("a session of one process replays no dead letters", hint="push the corrected records")
+            raise UserError("a LocalSession cannot replay dead letters", hint="push the corrected records")
         if not isinstance(statement, st.Select):
             return self._write(statement)
         question, relation = question_of(statement.select, self.catalog), as_shown(self._rows, self.catalog)
@@ -286,7 +286,7 @@ class LocalSession:
             return explain_analyze(statement, self.reports(), self.catalog)
         if isinstance(statement, ExplainResult):
             return explain_result(statement, (), self.catalog)
-        raise UserError("there are no executors in a session of one process", hint="it works on a cluster")
+        raise UserError("a LocalSession has no executors", hint="run the statement on a cluster")
 
     def _retire(self) -> None:
         """Drops the former plans of replaced queries whose new plans have published results."""

@@ -21,13 +21,15 @@ _MOST_LETTERS = 20
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the option."""
     group = parser.getgroup("dsms", "unit tests of continuous queries")
-    group.addoption(_OPTION, metavar="N,…", help=f"run tests of {_FIXTURE} once for each number of records a batch")
+    group.addoption(
+        _OPTION, metavar="N,…", help=f"run tests that use {_FIXTURE} once for each number of records per batch"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the mark, and checks the option."""
     _sizes(config)
-    text = f"{_MARK}(partitions=1, batch_records=None): how the session of {_FIXTURE} works; no result depends on it"
+    text = f"{_MARK}(partitions=1, batch_records=None): options of the session of {_FIXTURE}; no result depends on them"
     config.addinivalue_line("markers", text)
 
 

@@ -127,7 +127,7 @@ def _watch_until(moment: float, made: World, journal: Journal) -> None:
 
 def _supervise(made: World, journal: Journal) -> None:
     if ended := made.supervise():
-        journal.write(f"started again, as they had ended by themselves: {', '.join(ended)}")
+        journal.write(f"restarted after they exited: {', '.join(ended)}")
 
 
 def drain(made: World, lives: list[Life], journal: Journal) -> tuple[float, list[str]]:

@@ -89,11 +89,11 @@ def wrong_letters(dead: list[Letter], refused: set[Place]) -> Iterator[str]:
     """Compares the dead letters of the source itself, not of queries, with the records that had to be refused."""
     places = Counter(_place(letter) for letter in dead if "dsms-query" not in dict(letter.headers))
     if twice := [place for place, count in places.items() if count > 1]:
-        yield f"dead letters are there twice: {sorted(twice)[:5]}"
+        yield f"dead letters are duplicated: {sorted(twice)[:5]}"
     if missing := refused - places.keys():
         yield f"{len(missing)} dead letters are missing: {sorted(missing)[:5]}"
     if more := places.keys() - refused:
-        yield f"{len(more)} records are dead letters and should count: {sorted(more)[:5]}"
+        yield f"{len(more)} records are dead letters but should have been accepted: {sorted(more)[:5]}"
 
 
 class Oracle:
@@ -153,7 +153,7 @@ def malformed(log: list[Change]) -> Iterator[str]:
             assert change.value is not None
             rows[change.value] += 1 if change.op == "+" else -1
             if rows[change.value] < 0:
-                yield f"{change} removes what is not there"
+                yield f"{change} removes an absent row"
             continue
         if (change.key, change.ts) in changed:
             yield f"{change} is the second change of its key at that instant"

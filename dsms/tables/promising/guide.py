@@ -55,14 +55,14 @@ def guides_of(
         table = _table(estimate, aliases)
         stream = catalog.find(name_of(table), estimate.place).name
         if stream in guides:
-            raise estimate.place.error(f'PREFERENCE has two estimates of "{stream}"')
+            raise estimate.place.error(f'PREFERENCE has two estimates of stream "{stream}"')
         summary, function = _summary(stream, estimate, catalog, may_read)
         columns = schema_and_keys(catalog.find(stream), catalog)[0]
         kind = stored(columns.field(function.column).type)
         if estimate.by_amount and not (
             pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         ):
-            raise estimate.place.error(f'"{function.column}" is no number, so there is nothing to multiply')
+            raise estimate.place.error(f'"{function.column}" is not numeric, so it cannot be multiplied')
         wanted = _wanted(query, table, function.column, kind)
         guides[stream] = Guide(summary.name, function, columns, estimate.by_amount, wanted, summary.since)
     return guides

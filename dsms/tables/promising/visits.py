@@ -97,8 +97,8 @@ class Promising:
     def _check_replaced(self, now: int | None) -> None:
         for guide in self.guides.values():
             if guide.since is not None and (now is None or now < guide.since):
-                hint = "ask again when the stream has passed it, or without WITH PREFERENCE"
-                raise UserError(f'"{guide.summary}" is what was asked for from instant {guide.since} on', hint=hint)
+                hint = "try again when the stream has passed that instant, or leave out WITH PREFERENCE"
+                raise UserError(f'summary "{guide.summary}" is valid only from instant {guide.since} on', hint=hint)
 
     def _parts(self, relation: Relation, now: int | None, check_size: Callable[[str, int], None]) -> Iterator[_Part]:
         order = Order(self, relation, now, check_size)

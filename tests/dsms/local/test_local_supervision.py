@@ -183,8 +183,8 @@ def test_without_room_all_services_stop_say_why_and_go_on_when_there_is_room():
     stage.supervision.start(lambda: False)
     stage.supervision.watch(lambda: stage.waits[-1:] == [None])
     assert stage.journal[2:] == ["stop second", "stop first", "start first", "start second"]
-    reason = 'the disk of "/data" has 90 bytes free, and the services need 100 bytes'
-    assert stage.waits[0] is not None and stage.waits[0].startswith(f"{reason}; free disk space: the services go on")
+    reason = 'the disk of "/data" has 90 bytes free, but the services need 100 bytes'
+    assert stage.waits[0] is not None and stage.waits[0].startswith(f"{reason}; free disk space: the services start")
     assert answers["/healthz"].status_code == 200
     assert (answers["/readyz"].status_code, "free disk space" in answers["/readyz"].json()["disk"]) == (503, True)
     refused = answers["sql"]

@@ -19,7 +19,7 @@ FAR = [
     "TIMESTAMP '0001-01-01 00:00:00' - INTERVAL '1 second'",
     "CAST(DATE '9999-12-31' + 1 AS DATE)",
 ]
-WHY = 'a value of "x" is out of range; times are of the years 1 to 9999'
+WHY = 'a value of "x" is out of range; times must be in the years 1 to 9999'
 
 
 @pytest.mark.parametrize("far", FAR)

@@ -174,7 +174,10 @@ def test_more_statements_than_places_wait_or_are_refused(pool: SelectPool) -> No
         inside.wait(30)
         waiting = threads.submit(wait)
         assert wait_until(lambda: pool._present == 3, 30)
-        with pytest.raises(TooManySelects, match='2 one-time statements run and 1 wait.*"selects"'), pool.admitted():
+        with (
+            pytest.raises(TooManySelects, match='2 one-time statements are running and 1 wait.*"selects"'),
+            pool.admitted(),
+        ):
             pass
         assert not waiting.done()
         cancelled.set()
