@@ -12,7 +12,7 @@ import typer
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import print_json, print_result
 from operators.core.errors import UserError
-from operators.core.quoting import quoted_text
+from operators.core.quoting import quoted_identifier, quoted_text
 
 function = typer.Typer(no_args_is_help=True, help="Deploy, list or drop functions and aggregates written in Python.")
 #: The date of every file in an archive. It is fixed, so that equal sources have equal hashes.
@@ -90,7 +90,7 @@ def drop(
     Example: dsms function drop score
     """
     kind = "AGGREGATE" if aggregate else "FUNCTION"
-    _execute(f'DROP {kind} "{name}"', output, data_dir, coordinator)
+    _execute(f"DROP {kind} {quoted_identifier(name)}", output, data_dir, coordinator)
 
 
 def packed(source: Path) -> bytes:

@@ -6,6 +6,7 @@ import typer
 
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.sql import run
+from operators.core.quoting import quoted_identifier
 
 
 def replay(
@@ -30,4 +31,4 @@ def replay(
     """
     corrected, chosen = f" SET value = {value}" if value else "", f" WHERE {where}" if where else ""
     with connect(coordinator, data_dir) as api:
-        run(api, f'REPLAY DEAD LETTERS OF "{source}"{corrected}{chosen}', output)
+        run(api, f"REPLAY DEAD LETTERS OF {quoted_identifier(source)}{corrected}{chosen}", output)

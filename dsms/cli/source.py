@@ -22,6 +22,7 @@ from connectors.kafka.topics import earliest, latest, partitions_of
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.output import note
 from operators.core.errors import DsmsError, UserError
+from operators.core.quoting import quoted_identifier
 
 source = typer.Typer(no_args_is_help=True, help="Propose the statements that read a topic.")
 #: Numbers in this range, in a column whose name suggests a time, are read as milliseconds since 1970: 2001 to 2100.
@@ -122,7 +123,7 @@ def proposal(topic: str, samples: Sequence[Sample], name: str | None = None) -> 
     if form == "CSV":
         notes.append("replace the names c1, c2, …: the columns are in the order of the fields")
     declared = ", ".join(_declared(guess, needed=form == "JSON" or guess.name in key) for guess in columns)
-    statement = f'REGISTER SOURCE {_name(name + "_source")} ({declared})\n    FROM "{topic}"'
+    statement = f"REGISTER SOURCE {_name(name + '_source')} ({declared})\n    FROM {quoted_identifier(topic)}"
     of_key = ", ".join(map(_name, key)) or "NULL"
     stream = f"CREATE STREAM {_name(name)} OVER {_name(name + '_source')} KEY {of_key};"
     return Proposal(f"{' '.join([statement, *clauses])};\n{stream}", notes)
@@ -257,4 +258,4 @@ def _declared(guess: Guess, *, needed: bool) -> str:
 
 
 def _name(name: str) -> str:
-    return name if name.isidentifier() and name.isascii() else f'"{name}"'
+    return name if name.isidentifier() and name.isascii() else quoted_identifier(name)

@@ -16,6 +16,7 @@ from dsms.registration.statements import parse
 from dsms.sql.binder.dependencies import calls_in, calls_in_body, names_in
 from dsms.sql.parser.aggregates import CreateAggregate, CreatePythonAggregate, Written
 from operators.core.errors import SqlError, UserError
+from operators.core.quoting import quoted_identifier
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ def _statements(sql: str, objects: list[PlanObject]) -> Iterator[str]:
         if entry.weight != 1.0:
             if not 0.0 < entry.weight < float("inf"):
                 raise UserError(f'"{entry.name}" has the weight {entry.weight}', hint="a weight is a positive number")
-            yield f'ALTER QUERY "{entry.name}" SET (weight = {Decimal(repr(entry.weight)):f})'
+            yield f"ALTER QUERY {quoted_identifier(entry.name)} SET (weight = {Decimal(repr(entry.weight)):f})"
         if entry.paused:
-            yield f'PAUSE QUERY "{entry.name}"'
+            yield f"PAUSE QUERY {quoted_identifier(entry.name)}"
 
 
 def _declaration(sql: str, name: str) -> st.Statement:

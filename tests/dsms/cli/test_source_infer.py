@@ -106,6 +106,13 @@ def test_events_of_debezium() -> None:
     assert source_of(made.sql).format == "debezium"
 
 
+def test_names_with_quotes_are_quoted() -> None:
+    """They are invalid, and the statements say so, instead of ending the names early."""
+    made = proposal('t"u', samples({"id": 1}), 'a"b')
+    assert made.sql.startswith('REGISTER SOURCE "a""b_source" (id BIGINT NOT NULL)\n    FROM "t""u";')
+    assert made.sql.endswith('CREATE STREAM "a""b" OVER "a""b_source" KEY NULL;')
+
+
 def test_lines_of_csv() -> None:
     lines = (b"1,a,2.5,007", b'2,"b, c",,008', b"3,d,4,009")
     made = proposal("trades", [Sample(0, None, line) for line in lines])

@@ -65,6 +65,15 @@ def test_the_order_of_a_document_does_not_matter() -> None:
     assert {entry.name for entry in document(other.catalog).objects} == {entry.name for entry in exported.objects}
 
 
+def test_the_name_of_an_object_is_quoted() -> None:
+    """A name in a document may be any text: it never becomes a part of a statement."""
+    sql = "CREATE QUERY q AS SELECT room FROM S"
+    entry = PlanObject('q"; DROP QUERY "other', "query", sql, weight=2.0, paused=True)
+    quoted = '"q""; DROP QUERY ""other"'
+    statements = imported(Document((entry,)), made().catalog).statements
+    assert statements == (sql, f"ALTER QUERY {quoted} SET (weight = 2.0)", f"PAUSE QUERY {quoted}")
+
+
 def test_a_plan_is_nested_operators_with_attributes() -> None:
     catalog = made().catalog
     root = ElementTree.fromstring(to_xml(document(catalog)))
