@@ -81,12 +81,12 @@ class _History:
         for decision, after in zip(self.decisions, following, strict=True):
             last = None if after is None else after.high
             empty = after is not None and after.offset == decision.offset
-            if not empty and (at is None or self._counts(decision.frontier, last, at)):
+            if not empty and (at is None or self._can_contribute(decision.frontier, last, at)):
                 before = None if after is None else after.offset
                 first = None if decision.frontier == BEGINNING else decision.frontier
                 yield decision.offset, before, self._shown(decision.fraction), first, last
 
-    def _counts(self, first: int, last: int | None, at: int) -> bool:
+    def _can_contribute(self, first: int, last: int | None, at: int) -> bool:
         """Whether a record with an instant from `first` to `last` can contribute to the result at an instant."""
         longest = max((window.most for window in self.windows), default=FOREVER)
         return first <= at and (last is None or at - longest <= last)

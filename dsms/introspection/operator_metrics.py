@@ -137,7 +137,7 @@ METRICS: Mapping[str, Metric] = {
 }
 _SHOWN = sorted(
     ((name, metric.column) for name, metric in METRICS.items() if metric.column is not None),
-    key=lambda shown: shown[1].place,
+    key=lambda shown: shown[1].rank,
 )
 #: The headings of the metrics that SHOW OPERATORS prints.
 HEADINGS: tuple[str, ...] = tuple(column.heading for _, column in _SHOWN)
