@@ -67,11 +67,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report: Any = yield
     session = getattr(item, "funcargs", {}).get(_FIXTURE)
     if report.when == "call" and report.failed and session is not None:
-        letters = [
-            f"{source.name}: {letter}"
+        dead_letters = [
+            f"{source.name}: {dead_letter}"
             for source in session.catalog.sources()
-            for letter in session.dead_letters(source.name)
+            for dead_letter in session.dead_letters(source.name)
         ]
-        if letters:
-            report.sections.append(("dead letters", "\n".join(letters[:_MOST_LETTERS])))
+        if dead_letters:
+            report.sections.append(("dead letters", "\n".join(dead_letters[:_MOST_LETTERS])))
     return report
