@@ -18,15 +18,15 @@ from dsms.tables.effect import (
     Content,
     Effect,
     Key,
-    divided,
     duplicate,
     first_of_keys,
     inserted,
     key_rows,
     removed,
+    split_by_existing,
 )
 from dsms.tables.merge import merged, selects_of
-from dsms.tables.question import Asked, Question, names_of, question_of
+from dsms.tables.question import Question, QuestionWithRows, names_of, question_of
 from dsms.tables.table_rows import (
     changes_of,
     check_columns_differ,
@@ -107,7 +107,7 @@ def _(statement: st.Insert, catalog: Catalog, rows: Rows, content: Content) -> t
     if statement.conflict is None:
         return (inserted(table, given, content, set()),)
     _check_keys(statement.conflict, table)
-    fresh, held = divided(table, given, content)
+    fresh, held = split_by_existing(table, given, content)
     if not statement.conflict.changes:
         return (inserted(table, first_of_keys(table, fresh), content, set()),)
     seen = set[Key]()
@@ -175,7 +175,9 @@ def _(statement: st.Merge, catalog: Catalog, rows: Rows, content: Content) -> tu
     return merged(statement, table, lambda select: rows(question_of(select, catalog)), content)
 
 
-def returned(statement: Write, catalog: Catalog, effects: Iterable[Effect], content: Content) -> Asked | None:
+def returned(
+    statement: Write, catalog: Catalog, effects: Iterable[Effect], content: Content
+) -> QuestionWithRows | None:
     """The query of RETURNING, over the changed rows as they are afterwards (before, for DELETE); None without the
     clause."""
     if not statement.returning:

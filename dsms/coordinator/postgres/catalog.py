@@ -12,7 +12,7 @@ import pyarrow as pa
 from dsms.coordinator.catalog.lookup import ReadableObject
 from dsms.coordinator.postgres.values import Type, type_of
 from dsms.tables.one_time import check_only_selects, type_names
-from dsms.tables.question import Asked
+from dsms.tables.question import QuestionWithRows
 
 _PUBLIC, _PG_CATALOG, _OWNER = 2200, 11, 10
 _FIRST_OID = 16_384
@@ -97,7 +97,7 @@ def _columns_of(item: ReadableObject) -> list[tuple[str, Type, bool]]:
     return [(field.name, type_of(name), field.nullable) for field, name in named]
 
 
-def asked_of_catalog(sql: str, objects: Iterable[ReadableObject]) -> Asked:
+def asked_of_catalog(sql: str, objects: Iterable[ReadableObject]) -> QuestionWithRows:
     """The question of a client about the catalog, as DuckDB is asked it. SqlError for anything but one SELECT: what
     else a text may hold would be there for the questions of others."""
     known, relations = list(objects), dict[str, pa.Table]()
@@ -114,7 +114,7 @@ def asked_of_catalog(sql: str, objects: Iterable[ReadableObject]) -> Asked:
         sql = pattern.sub(by, sql)
     text = _NAMED.sub(renamed, sql)
     check_only_selects(text)
-    return Asked(_DEFINITIONS + text, relations)
+    return QuestionWithRows(_DEFINITIONS + text, relations)
 
 
 def _relation(schema: str, name: str, objects: list[ReadableObject]) -> pa.Table | None:

@@ -27,14 +27,15 @@ from operators.table_functions.summarize import Summarize
 
 @dataclass(frozen=True)
 class Guide:
-    """Leads to the promising tuples of a stream: the name and the operator of a summary of the stream. `wanted` are the
-    constants with which the query compares the summarised column; None without such a condition."""
+    """Leads to the promising tuples of a stream: the name and the operator of a summary of the stream.
+    `searched_values` are the constants with which the query compares the summarised column; None without such a
+    condition."""
 
     summary: str
     function: Summarize
     columns: pa.Schema
     by_amount: bool = False
-    wanted: pl.Series | None = None
+    searched_values: pl.Series | None = None
     #: The instant from which the summary holds, if it has replaced another one.
     since: int | None = None
 

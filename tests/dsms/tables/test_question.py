@@ -12,7 +12,7 @@ import pytest
 
 from dsms.model import statements as st
 from dsms.registration.statements import parse
-from dsms.tables.computed import computed
+from dsms.tables.engine_split import with_engine_calls
 from dsms.tables.one_time import refused
 from dsms.tables.question import question_of
 from dsms.testing import LocalSession
@@ -57,7 +57,9 @@ def test_no_function_of_duckdb_passes_that_the_language_does_not_document(sessio
             try:
                 (statement,) = parse(f"SELECT {call}")
                 assert isinstance(statement, st.Select)
-                asked = computed(question_of(statement.select, session.catalog).over(lambda _: NO_ROWS), refused)
+                asked = with_engine_calls(
+                    question_of(statement.select, session.catalog).over(lambda _: NO_ROWS), refused
+                )
                 called |= set(re.findall(r"(\w+)\"? ?\(", asked.sql.lower()))
             except (SqlError, UserError):
                 continue
