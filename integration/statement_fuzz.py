@@ -174,7 +174,7 @@ def fuzz(cluster: Cluster, statements: int, seed: int) -> Report:
 
 
 def _line(call: Call) -> str:
-    counted = f" ({call.counted_s} and {call.counted_again_s} s count)"
+    counted = f" (counted: {call.counted_s} s and {call.counted_again_s} s)"
     took = f"{call.seconds} s, again {call.again_s} s{counted}" if call.again_s else f"{call.seconds} s"
     return f"{call.number}: {call.status} in {took}: {call.statement!r}\n  {call.answer}"
 
@@ -187,7 +187,7 @@ def _summary(report: Report) -> str:
 
 
 @contextmanager
-def cluster_of_its_own() -> Iterator[Cluster]:
+def own_cluster() -> Iterator[Cluster]:
     """A coordinator with a broker and a Redis, which end with the block."""
     with TemporaryDirectory(prefix="dsms-fuzz-") as name, started(Path(name)) as (kafka, redis_url):
         directory = Path(name) / "cluster"
@@ -204,7 +204,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--report", type=Path, default=REPORT)
     asked = parser.parse_args()
-    with cluster_of_its_own() as cluster:
+    with own_cluster() as cluster:
         report = fuzz(cluster, asked.statements, asked.seed)
     asked.report.write_text(json.dumps(asdict(report), indent=1, sort_keys=True) + "\n")
     for call in [*report.failed, *report.slow]:

@@ -170,7 +170,7 @@ def test_under_which_settings_results_were_made(kafka: str, cluster: Cluster, pa
     """Of a query that is exact, that it is; of one that sheds, which share of the records counted when."""
     page.goto(f"{cluster.url}/console/#/queries/takings")
     page.get_by_text("Quality over time").click()
-    expect(page.get_by_text("at every instant it is the whole query")).to_be_visible(timeout=20_000)
+    expect(page.get_by_text("at every instant its result is that of the whole query")).to_be_visible(timeout=20_000)
     cluster.sql("""CREATE QUERY ranged WITH (memory = '1 KB') AS SELECT STREAMED customer, COUNT(*) AS n
         FROM o [Range Min 20 Max 100000] GROUP BY customer""")
     orders = [(f"customer {at}", at) for at in range(500)]

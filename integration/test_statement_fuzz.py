@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from integration.statement_fuzz import cluster_of_its_own, fuzz
+from integration.statement_fuzz import fuzz, own_cluster
 from integration.statement_grammar import StatementGrammar, corpus
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(900)]
 
 
 def test_no_statement_makes_the_server_fail() -> None:
-    with cluster_of_its_own() as cluster:
+    with own_cluster() as cluster:
         report = fuzz(cluster, 600, seed=11)
         assert not report.failed, report.failed
         assert report.statements == 600 and {"200", "400", "404"} & report.statuses.keys() >= {"200", "400"}

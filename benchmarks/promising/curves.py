@@ -17,7 +17,7 @@ from dsms.model.statements import Direction, Preference
 from dsms.tables.one_time import answer
 from dsms.tables.promising.guide import Guide
 from dsms.tables.promising.visits import Order, Promising
-from dsms.tables.question import Asked, Question
+from dsms.tables.question import Question, QuestionWithRows
 from operators.core.delta import union_all
 from operators.core.frame_ipc import frame_from_ipc, frame_to_ipc
 from operators.core.operator import Move
@@ -128,14 +128,16 @@ def curve(
         count = int(np.searchsorted(tuples, fraction * tuples[-1])) + 1
         return {name: order.visited(name, count)[0] for name in streams}
 
-    found = [_measured(lambda part=part: answer(Asked(sql, given | parted(part)))[1]) for part in fractions]
+    found = [_measured(lambda part=part: answer(QuestionWithRows(sql, given | parted(part)))[1]) for part in fractions]
     return Curve([seconds for seconds, _ in found], [rows for _, rows in found])
 
 
 def _order(streams: Mapping[str, Summarised], sql: str, way: Way) -> Order:
     functions = {name: stream.function for name, stream in streams.items()}
     guides = {
-        name: Guide(name, function, COLUMNS, wanted=way.wanted) for name, function in functions.items() if function
+        name: Guide(name, function, COLUMNS, searched_values=way.wanted)
+        for name, function in functions.items()
+        if function
     }
     preference = Preference(way.direction, (), way.fade)
     question = Question(sql, {name: name for name in streams})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dsms.client import Client
-from dsms.client.calls import Call, check_publishing, make
+from dsms.client.calls import Call, check_publishing, import_document
 from dsms.client.documents import Document
 
 _document = msgspec.json.Decoder(Document).decode
@@ -35,6 +35,6 @@ class ApiClient(Client):
         """Raises ApiError for a topic that only the system writes; an administrator may force it."""
         self._do(check_publishing(topic, force=force))
 
-    def make(self, body: bytes) -> Document:
+    def import_document(self, body: bytes) -> Document:
         """Creates the objects of a document that do not exist yet."""
-        return self._do(make(body))
+        return self._do(import_document(body))

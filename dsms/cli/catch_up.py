@@ -32,7 +32,7 @@ def catch_up(
         wanted = names or [query["name"] for query in api.queries() if not query["paused"]]
         with progress_bars() as bars:
             follow(wanted, api.describe, bars, None if timeout is None else time.monotonic() + timeout)
-        note(f"{', '.join(wanted)}: caught up" if wanted else "no query runs")
+        note(f"{', '.join(wanted)}: caught up" if wanted else "no query is running")
 
 
 def progress_bars() -> Progress:
@@ -66,7 +66,7 @@ def follow(
                 del tasks[name]
         if tasks:
             if deadline is not None and time.monotonic() > deadline:
-                raise ExternalError(f"not caught up in time: {', '.join(tasks)}", retryable=True)
+                raise ExternalError(f"not caught up before the timeout: {', '.join(tasks)}", retryable=True)
             time.sleep(pause_s)
 
 
@@ -75,7 +75,7 @@ def _progress(query: dict[str, Any]) -> dict[str, Any] | None:
     for a query that is paused, halted or failed."""
     state, name = str(query.get("state", "")), query["name"]
     if query.get("kind") not in ("view", "query"):
-        raise UserError(f'"{name}" is a {query.get("kind")}', hint="name views and queries")
+        raise UserError(f'"{name}" is a {query.get("kind")}', hint="give the names of views or queries")
     if state in ("paused", "halted"):
         raise UserError(
             f'"{name}" is {state}', hint="RESUME it" if state == "paused" else "CREATE OR REPLACE or DROP it"

@@ -102,12 +102,14 @@ def verify(
                 count += 1
                 wrong += [f"checkpoint {made.id} of fragment {made.fragment}: {each}" for each in found.verify(made)]
     if id is not None and not count and not wrong:
-        raise UserError(f'there is no checkpoint "{id}" of cluster "{cluster}"', hint="dsms checkpoint list")
+        raise UserError(
+            f'there is no checkpoint "{id}" of cluster "{cluster}"', hint="dsms checkpoint list shows all of them"
+        )
     for line in wrong:
         note(line)
     if wrong:
-        raise UserError(f"{len(wrong)} copies are damaged", hint="the newest sound checkpoint is used in recovery")
-    note(f"{count} checkpoints are sound")
+        raise UserError(f"{len(wrong)} copies are damaged", hint="recovery uses the newest undamaged checkpoint")
+    note(f"{count} checkpoints are undamaged")
 
 
 @checkpoint.command("restore")
@@ -118,16 +120,24 @@ def restore(  # noqa: PLR0913 one parameter an option
     kafka: Annotated[str, typer.Option(envvar="DSMS_KAFKA", help="Kafka's bootstrap address, HOST:PORT.")],
     kafka_properties: Annotated[
         Path | None,
-        typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="File of Kafka client settings, NAME=VALUE a line."),
+        typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="File of Kafka client settings, one NAME=VALUE per line."),
     ] = None,
     cluster: Name = "local",
     id: Annotated[
-        list[str] | None, typer.Option("--id", help="Id of a checkpoint; of each other fragment the newest sound one.")
+        list[str] | None,
+        typer.Option(
+            "--id",
+            help="Id of a checkpoint; other fragments use their newest undamaged one. May be given several times.",
+        ),
     ] = None,
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", help="OLD=NEW: a topic of a source under its name there.")
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            help="OLD=NEW: topic of a source, and its name in the new cluster. May be given several times.",
+        ),
     ] = None,
-    prefix: Annotated[str, typer.Option(help="What the topics of results and dead letters begin with.")] = "",
+    prefix: Annotated[str, typer.Option(help="Prefix of the topics of results and dead letters.")] = "",
 ) -> None:
     """Make a new cluster that continues from the checkpoints of another one, such as a copy of production for a test.
 
@@ -143,14 +153,15 @@ def restore(  # noqa: PLR0913 one parameter an option
 
     if to == cluster:
         raise UserError(
-            "the copy needs another name", hint="executors recover a cluster from its checkpoints themselves"
+            "the new cluster needs a different name than the old one",
+            hint="executors recover a cluster from its checkpoints themselves",
         )
     chosen = tuple(_chosen(found, id or []) for found in _stores(store, cluster))
     naming = Naming(dict(_pair(each) for each in topic or []), prefix)
     order = CopyOrder(chosen, kafka_settings(kafka, kafka_properties, os.environ), to, naming)
     made = copy_cluster(order, ObjectStore(store))
     print_documents([_document(each) for each in made])
-    note(f'start the coordinator and the executors with --cluster {to}, and these with --checkpoints "{store}"')
+    note(f'start coordinator and executors with --cluster {to}, the executors also with --checkpoints "{store}"')
 
 
 def _chosen(store: CheckpointStore, ids: list[str]) -> Checkpoint:
@@ -159,14 +170,14 @@ def _chosen(store: CheckpointStore, ids: list[str]) -> Checkpoint:
     wanted = [each for each in found if each.id in ids] or list(found)
     sound = next((each for each in wanted if not store.verify(each)), None)
     if sound is None:
-        raise UserError("all copies of a checkpoint are needed, and some are damaged", hint="dsms checkpoint verify")
+        raise UserError("each checkpoint of a fragment has damaged copies", hint="dsms checkpoint verify lists them")
     return sound
 
 
 def _pair(text: str) -> tuple[str, str]:
     old, equals, new = text.partition("=")
     if not (old and equals and new):
-        raise UserError(f'--topic is OLD=NEW, not "{text}"')
+        raise UserError(f'--topic takes OLD=NEW, not "{text}"')
     return old, new
 
 

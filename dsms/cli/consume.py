@@ -109,13 +109,16 @@ def limited(follower: Follower, limits: Limits, frontier: Callable[[], int | Non
     A change is in the topic before a frontier above it is reported. So once the frontier has reached `until`, every
     unread change below `until` is before the present ends of the partitions: reading ends there.
     """
-    shown, last_arrival, latest = 0, time.monotonic(), None
+    shown, last_arrival = 0, time.monotonic()
+    latest: int | None = None
     ends: dict[Partition, int] | None = None
     asked = float("-inf")
     for arrival in follower.arrivals():
         now = time.monotonic()
         if isinstance(arrival, Arrival):
-            last_arrival, latest = now, max(arrival.ts or 0, latest or 0)
+            last_arrival = now
+            if arrival.ts is not None:
+                latest = arrival.ts if latest is None else max(arrival.ts, latest)
             if limits.until is None or arrival.ts is None or arrival.ts < limits.until:
                 yield arrival
                 shown += 1

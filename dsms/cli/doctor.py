@@ -17,13 +17,15 @@ UNWELL = 1
 
 
 def doctor(  # noqa: PLR0913 a parameter an option
-    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired without loss.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Repair everything that can be repaired without losing data.")
+    ] = False,
     kafka: Annotated[str | None, typer.Option(envvar="DSMS_KAFKA", help="Kafka's address, HOST:PORT.")] = None,
     redis: Annotated[str | None, typer.Option(envvar="DSMS_REDIS", help="URL of Redis.")] = None,
     cluster: Annotated[str, typer.Option(envvar="DSMS_CLUSTER", help="Name of the cluster.")] = "local",
     kafka_properties: Annotated[
         Path | None,
-        typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="File of Kafka client settings, NAME=VALUE a line."),
+        typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="File of Kafka client settings, one NAME=VALUE per line."),
     ] = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputFormat = "text",
@@ -52,6 +54,6 @@ def doctor(  # noqa: PLR0913 a parameter an option
     elif documents:
         print_documents(documents)
     else:
-        note("all is well")
+        note("no problems found")
     if any(not finding.repaired for finding in findings):
         raise typer.Exit(UNWELL)

@@ -12,7 +12,7 @@ import typer
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.output import print_json, print_result
 from operators.core.errors import UserError
-from operators.core.quoting import quoted_text
+from operators.core.quoting import quoted_identifier, quoted_text
 
 function = typer.Typer(no_args_is_help=True, help="Deploy, list or drop functions and aggregates written in Python.")
 #: The date of every file in an archive. It is fixed, so that equal sources have equal hashes.
@@ -26,15 +26,22 @@ def deploy(  # noqa: PLR0913 one parameter an option
     signature: Annotated[str, typer.Argument(help="Such as 'score(price DOUBLE, n INT) RETURNS DOUBLE'.")],
     handler: Annotated[
         str | None,
-        typer.Option(help="Name in the module, or module:name in a directory; by default the function's name."),
+        typer.Option(
+            help="Name of the function or class: NAME in a module, MODULE:NAME in a directory; "
+            "by default the name in the signature."
+        ),
     ] = None,
     requires: Annotated[
         list[str] | None, typer.Option(help="Distribution that executors must have, such as 'numpy>=1.26'.")
     ] = None,
-    time_limit: Annotated[str, typer.Option(help="How long a call over a batch may take.")] = "10 s",
-    aggregate: Annotated[bool, typer.Option("--aggregate", help="It is the class of an aggregate.")] = False,
-    memory: Annotated[str, typer.Option(help="How much memory its process may use.")] = "512 MB",
-    replace: Annotated[bool, typer.Option("--replace", help="Give a new version to new queries.")] = False,
+    time_limit: Annotated[str, typer.Option(help="Time limit of a call for one batch.")] = "10 s",
+    aggregate: Annotated[
+        bool, typer.Option("--aggregate", help="Create an aggregate, which is a class, instead of a function.")
+    ] = False,
+    memory: Annotated[str, typer.Option(help="Memory limit of the process that runs the function.")] = "512 MB",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace what has the name: new queries use the new version.")
+    ] = False,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
@@ -56,7 +63,9 @@ def deploy(  # noqa: PLR0913 one parameter an option
 
 @function.command("list")
 def list_(
-    aggregates: Annotated[bool, typer.Option("--aggregates", help="Show aggregates, in either language.")] = False,
+    aggregates: Annotated[
+        bool, typer.Option("--aggregates", help="Show aggregates, in SQL and Python, instead of functions.")
+    ] = False,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
@@ -71,7 +80,7 @@ def list_(
 @function.command("drop")
 def drop(
     name: Annotated[str, typer.Argument(help="Name of the function or aggregate.")],
-    aggregate: Annotated[bool, typer.Option("--aggregate", help="It is an aggregate.")] = False,
+    aggregate: Annotated[bool, typer.Option("--aggregate", help="Drop an aggregate instead of a function.")] = False,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
@@ -81,7 +90,7 @@ def drop(
     Example: dsms function drop score
     """
     kind = "AGGREGATE" if aggregate else "FUNCTION"
-    _execute(f'DROP {kind} "{name}"', output, data_dir, coordinator)
+    _execute(f"DROP {kind} {quoted_identifier(name)}", output, data_dir, coordinator)
 
 
 def packed(source: Path) -> bytes:
@@ -90,7 +99,7 @@ def packed(source: Path) -> bytes:
         return source.read_bytes()
     files = sorted(path for path in source.rglob("*.py"))
     if not files:
-        raise UserError(f'there is no module in "{source}"', hint="give a file or a directory with .py files")
+        raise UserError(f'"{source}" has no .py file', hint="give a .py file, or a directory with .py files")
     packed_files = io.BytesIO()
     with zipfile.ZipFile(packed_files, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in files:
@@ -102,7 +111,7 @@ def _name(signature: str) -> str:
     found = _NAME.match(signature)
     if found is None:
         raise UserError(
-            f'"{signature}" is no signature', hint="for example 'score(price DOUBLE, n INT) RETURNS DOUBLE'"
+            f'"{signature}" is not a signature', hint="for example 'score(price DOUBLE, n INT) RETURNS DOUBLE'"
         )
     return found[1]
 

@@ -38,11 +38,11 @@ def dead_letters(
     Example: dsms dead-letters readings --limit 10
     """
     with connect(coordinator, data_dir) as api:
-        letters = api.dead_letters(source, limit)
+        records = api.dead_letters(source, limit)
     if output == "json":
-        for letter in letters:
-            print_json(letter)
-    elif letters:
-        print_documents(letters)
+        for record in records:
+            print_json(record)
+    elif records:
+        print_documents(records)
     else:
         note(f'"{source}" has no dead letters')

@@ -46,7 +46,9 @@ def up(  # noqa: PLR0913 one parameter an option
     without_token: Annotated[
         bool | None,
         typer.Option(
-            "--without-token", help="Let every program on the machine call the coordinator.", show_default=False
+            "--without-token",
+            help="Let every program on this machine call the coordinator without a token.",
+            show_default=False,
         ),
     ] = None,
     attach: Annotated[bool, typer.Option("--attach", help="Run in the foreground until Ctrl-C.")] = False,

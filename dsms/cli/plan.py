@@ -40,7 +40,7 @@ def import_(
     Example: dsms plan import plan.xml
     """
     with connect(coordinator, data_dir) as api:
-        outcome = api.make(_read(file))
+        outcome = api.import_document(_read(file))
     if output == "json":
         print_json(outcome)
     else:

@@ -50,7 +50,9 @@ def publish(  # noqa: PLR0913 (the options of a command line)
     ] = None,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Also to a topic that only the system writes; needs the role administrator."),
+        typer.Option(
+            "--force", help="Publish even to a topic that only the system writes; needs the role administrator."
+        ),
     ] = False,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
@@ -110,7 +112,7 @@ def _lines(source: Document, registry: str, topic: str, encoding: str | None, ke
     form = FORMATS[encoding or source.get("format") or "json"]
     if form.codec is None:
         if key:
-            raise UserError("lines that are sent as they are have no key", hint="leave --key out")
+            raise UserError("--key does not apply to a format whose lines are sent unchanged", hint="leave --key out")
         yield WholeLines()
         return
     codec = form.codec_of(source.get("registry") or registry, topic, ours=source.get("registry") is None)

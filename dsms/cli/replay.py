@@ -6,15 +6,20 @@ import typer
 
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, OutputFormat, connect
 from dsms.cli.sql import run
+from operators.core.quoting import quoted_identifier
 
 
 def replay(
     source: Annotated[str, typer.Argument(help="Name of the source.")],
     where: Annotated[
-        str, typer.Option(help="Those only, by their partition, offset, reason, value and late.", metavar="PREDICATE")
+        str,
+        typer.Option(
+            help="Replay only matching records, by partition, offset, reason, value and late.", metavar="PREDICATE"
+        ),
     ] = "",
     value: Annotated[
-        str, typer.Option("--set", help="What their records say from now on, by the same.", metavar="EXPRESSION")
+        str,
+        typer.Option("--set", help="New value of each record, computed from the same columns.", metavar="EXPRESSION"),
     ] = "",
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
@@ -26,4 +31,4 @@ def replay(
     """
     corrected, chosen = f" SET value = {value}" if value else "", f" WHERE {where}" if where else ""
     with connect(coordinator, data_dir) as api:
-        run(api, f'REPLAY DEAD LETTERS OF "{source}"{corrected}{chosen}', output)
+        run(api, f"REPLAY DEAD LETTERS OF {quoted_identifier(source)}{corrected}{chosen}", output)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST = 10_000
 _SAID_EVERY_S, _IDLE_S = 10.0, 600.0
 #: How long a sink may be stopped: Kafka keeps tombstones of keyed results for a day (`delete.retention.ms`).
-LONGEST_AWAY_H = 23
+MOST_STOPPED_H = 23
 
 
 def sink(  # noqa: PLR0913 (the options of a command line)
@@ -33,18 +33,16 @@ def sink(  # noqa: PLR0913 (the options of a command line)
         str,
         typer.Argument(
             envvar="DSMS_SINK",
-            help="URL of a database, as SQLAlchemy takes it, for the rows; or a directory, for the changes as Parquet.",
+            help="SQLAlchemy URL of a database, for the rows; or a directory, for the changes as Parquet files.",
         ),
     ],
     table: Annotated[
         str | None, typer.Option(help="Name of the table in the database; by default that of the result.")
     ] = None,
-    every: Annotated[
-        float, typer.Option(min=0.0, help="Seconds between two writes, unless there is much to write.")
-    ] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="End at the present end of the result.")] = False,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="Empty the table or the directory first, and begin again.")
+    every: Annotated[float, typer.Option(min=0.0, help="Seconds between two writes; less if many changes wait.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Stop at the present end of the result.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Empty the table or the directory first, and begin again.")
     ] = False,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
@@ -57,28 +55,28 @@ def sink(  # noqa: PLR0913 (the options of a command line)
     """
     with connect(coordinator, data_dir) as api:
         document = api.describe(name)
-        kept = _sink(document, target, table)
+        sink_ = _sink(document, target, table)
         try:
-            if anew:
-                kept.empty()
-            after = position_of(kept, keyed=bool(document["key"]))
-            note(f'"{name}" goes on behind {after}' if after else f'"{name}" from its first change')
-            _keep(api.changes(name, after, follow=not once), kept, every)
+            if restart:
+                sink_.empty()
+            after = position_of(sink_, keyed=bool(document["key"]))
+            note(f'"{name}" continues after {after}' if after else f'"{name}" starts at its first change')
+            _write_changes(api.changes(name, after, follow=not once), sink_, every)
         finally:
-            kept.close()
+            sink_.close()
 
 
-def position_of(kept: Sink, *, keyed: bool, now: float | None = None) -> str | None:
+def position_of(sink_: Sink, *, keyed: bool, now: float | None = None) -> str | None:
     """The token after which a sink continues; None at the beginning. Raises UserError if the sink of a keyed result was
     stopped for so long that Kafka may have removed tombstones of rows that the sink still holds."""
-    position = kept.position()
+    position = sink_.position()
     if position is None:
         return None
-    away_h = ((time.time() if now is None else now) - position.seen) / 3600
-    if keyed and away_h > LONGEST_AWAY_H:
+    stopped_h = ((time.time() if now is None else now) - position.seen) / 3600
+    if keyed and stopped_h > MOST_STOPPED_H:
         raise UserError(
-            f"the sink was away for {away_h:.0f} hours, and Kafka keeps deletions for {LONGEST_AWAY_H + 1} only",
-            hint="begin again with --anew",
+            f"the sink was stopped for {stopped_h:.0f} hours, but Kafka keeps deletions for only {MOST_STOPPED_H + 1}",
+            hint="start again with --restart",
         )
     return position.token
 
@@ -92,23 +90,23 @@ def _sink(known: dict[str, Any], target: str, table: str | None) -> Sink:
 
     if "://" not in target:
         if table is not None:
-            raise UserError("--table is for databases", hint="leave it out")
+            raise UserError("--table is only for databases", hint="leave it out")
         return ParquetSink(Path(target), str(known["name"]))
     columns = [column["name"] for column in known["columns"]], [column["type"] for column in known["columns"]]
     result = SinkResult(str(known["name"]), schema_of(*columns), tuple(known["key"]))
     return DatabaseSink(target, table or result.name, result)
 
 
-def _keep(changes: Changes, kept: Sink, every_s: float) -> None:
+def _write_changes(changes: Changes, sink_: Sink, every_s: float) -> None:
     from connectors.tables.sink import Batch
 
     written, said = 0, time.monotonic()
-    for part in gathered(changes.together(), every_s):
+    for part in batched(changes.batches(), every_s):
         if not part:
-            kept.touch()
+            sink_.touch()
             continue
         batch = Batch([each.op for each in part], [each.ts for each in part], changes.rows_of(part))
-        kept.take(batch, part[-1].token)
+        sink_.take(batch, part[-1].token)
         written += len(part)
         if time.monotonic() - said >= _SAID_EVERY_S:
             said = time.monotonic()
@@ -116,11 +114,11 @@ def _keep(changes: Changes, kept: Sink, every_s: float) -> None:
     note(f"{written} change{'' if written == 1 else 's'} written")
 
 
-def gathered(parts: Iterator[list[Change]], every_s: float, most: int = MOST) -> Iterator[list[Change]]:
+def batched(parts: Iterator[list[Change]], every_s: float, most: int = MOST) -> Iterator[list[Change]]:
     """Merges the parts that arrive within `every_s` seconds into one list, which ends earlier at `most` changes. Yields
     an empty list when no change has arrived for ten minutes.
 
-    >>> list(gathered(iter([[1], [2, 3], [4]]), 60))
+    >>> list(batched(iter([[1], [2, 3], [4]]), 60))
     [[1, 2, 3, 4]]
     """
     waiting: queue.Queue[list[Change] | Exception | None] = queue.Queue(maxsize=100)

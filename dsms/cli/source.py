@@ -22,8 +22,9 @@ from connectors.kafka.topics import earliest, latest, partitions_of
 from dsms.cli.cluster import DEFAULT_DATA_DIR, Coordinator, DataDir, connect, kafka_settings
 from dsms.cli.output import note
 from operators.core.errors import DsmsError, UserError
+from operators.core.quoting import quoted_identifier
 
-source = typer.Typer(no_args_is_help=True, help="Propose how a topic is read.")
+source = typer.Typer(no_args_is_help=True, help="Propose the statements that read a topic.")
 #: Numbers in this range, in a column whose name suggests a time, are read as milliseconds since 1970: 2001 to 2100.
 _MILLISECONDS = range(10**12, 41 * 10**11)
 #: A column that decreases by more milliseconds within a partition is not the time at which records are made.
@@ -34,9 +35,11 @@ _TIMES = ("ts", "time", "at", "date", "when")
 @source.command("infer")
 def infer(
     topic: Annotated[str, typer.Argument(help="Topic to look at.")],
-    records: Annotated[int, typer.Option(min=1, max=100_000, help="Look at so many records of each partition.")] = 1000,
+    records: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Number of records to look at in each partition.")
+    ] = 1000,
     name: Annotated[
-        str | None, typer.Option(help="Name of the source; by default made from that of the topic.")
+        str | None, typer.Option(help="Name of the stream; by default made from the name of the topic.")
     ] = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,
@@ -109,16 +112,18 @@ def proposal(topic: str, samples: Sequence[Sample], name: str | None = None) -> 
     left_out = {guess.name: why for guess in guesses if (why := _unusable(guess, guesses)) is not None}
     columns = [guess for guess in guesses if guess.name not in left_out]
     if not columns:
-        raise UserError(f'no column is known of the records of topic "{topic}"', hint="; ".join(left_out.values()))
+        raise UserError(
+            f'no column can be inferred from the records of topic "{topic}"', hint="; ".join(left_out.values())
+        )
     notes += [f'"{name}" is left out: {why}' for name, why in left_out.items()]
     # a column named TS cannot be declared, but its values can be the instants
     timed = [*columns, *(guess for guess in guesses if guess.name.upper() == "TS" and guess.kind == pa.int64())]
     clauses = [*([f"FORMAT {form}"] if form != "JSON" else []), *_time(form, timed, rows)]
     key = _key(samples, columns)
     if form == "CSV":
-        notes.append("name the columns: they are in the order of the fields")
+        notes.append("replace the names c1, c2, …: the columns are in the order of the fields")
     declared = ", ".join(_declared(guess, needed=form == "JSON" or guess.name in key) for guess in columns)
-    statement = f'REGISTER SOURCE {_name(name + "_source")} ({declared})\n    FROM "{topic}"'
+    statement = f"REGISTER SOURCE {_name(name + '_source')} ({declared})\n    FROM {quoted_identifier(topic)}"
     of_key = ", ".join(map(_name, key)) or "NULL"
     stream = f"CREATE STREAM {_name(name)} OVER {_name(name + '_source')} KEY {of_key};"
     return Proposal(f"{' '.join([statement, *clauses])};\n{stream}", notes)
@@ -131,9 +136,9 @@ def _unusable(guess: Guess, guesses: Sequence[Guess]) -> str | None:
     if guess.name.upper() == "TS" or guess.name.startswith("__"):
         return "the name is reserved"
     if not guess.name.replace("-", "_").isidentifier():
-        return "it is no name of a column"
+        return "it is not a valid column name"
     first = next(other for other in guesses if other.name.lower() == guess.name.lower())
-    return None if first is guess else f'it differs from "{first.name}" in case alone'
+    return None if first is guess else f'it differs from "{first.name}" only in case'
 
 
 _Rows = list[tuple[int, dict[str, Any]]]
@@ -143,18 +148,21 @@ def _rows(samples: Sequence[Sample]) -> tuple[str, _Rows, list[str]]:
     """The format of the records, their rows with partitions, and notes for the user. Raises UserError if none fits."""
     values = [(sample.partition, sample.value) for sample in samples if sample.value is not None]
     if any(value[:1] == b"\0" for _, value in values):
-        hint = "FORMAT AVRO takes the columns of their schema, which GET /schemas/ids/{id} of the registry shows"
-        raise UserError("the records begin as those in Avro do", hint=hint)
+        hint = "use FORMAT AVRO, with the columns of the schema that GET /schemas/ids/{id} of the registry shows"
+        raise UserError("the records look like Avro", hint=hint)
     objects = [(partition, row) for partition, value in values if (row := _object(value)) is not None]
     events = [(partition, row) for partition, event in objects if (row := _changed(event)) is not None]
     others = len(values) - len(objects)
     if events and all(_is_event(event) for _, event in objects):
-        return "DEBEZIUM", events, [f"{others} records are no JSON objects"] if others else []
+        return "DEBEZIUM", events, [f"{others} records are not JSON objects"] if others else []
     if objects:
-        return "JSON", objects, [f"{others} records are no JSON objects"] if others else []
+        return "JSON", objects, [f"{others} records are not JSON objects"] if others else []
     lines = [(partition, _fields(value)) for partition, value in values]
     if not lines or len({len(fields) for _, fields in lines}) > 1:
-        raise UserError("the records are neither JSON objects nor lines of as many values", hint="name their columns")
+        raise UserError(
+            "the records are neither JSON objects nor CSV lines with equally many fields",
+            hint="write REGISTER SOURCE yourself",
+        )
     return "CSV", [(partition, fields) for partition, fields in lines], []
 
 
@@ -187,7 +195,7 @@ def _fields(value: bytes) -> dict[str, Any]:
     try:
         texts = next(csv.reader([value.decode().rstrip("\r\n")], strict=True), [])
     except (csv.Error, UnicodeDecodeError) as error:
-        raise UserError(f"the records are neither JSON objects nor lines of values: {error}") from error
+        raise UserError(f"the records are neither JSON objects nor lines of CSV: {error}") from error
     return {f"c{at}": _number(text) for at, text in enumerate(texts, 1)}
 
 
@@ -250,4 +258,4 @@ def _declared(guess: Guess, *, needed: bool) -> str:
 
 
 def _name(name: str) -> str:
-    return name if name.isidentifier() and name.isascii() else f'"{name}"'
+    return name if name.isidentifier() and name.isascii() else quoted_identifier(name)

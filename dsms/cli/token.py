@@ -9,7 +9,7 @@ from dsms.coordinator.http.access import Access
 from dsms.model.roles import Role
 from dsms.model.tokens import entry, new_token
 
-_PATTERN = "a name, or its beginning and *; may be given several times"
+_PATTERN = "a name, or a prefix and *; may be given several times"
 
 
 def token(  # noqa: PLR0913 a parameter an option
@@ -26,9 +26,9 @@ def token(  # noqa: PLR0913 a parameter an option
     write_topics: Annotated[
         list[str] | None, typer.Option(help=f"Topics that it may write and read: {_PATTERN}.")
     ] = None,
-    calls_per_second: Annotated[float | None, typer.Option(min=0.01, help="Calls that it may make a second.")] = None,
+    calls_per_second: Annotated[float | None, typer.Option(min=0.01, help="Calls per second that it may make.")] = None,
     queries: Annotated[int | None, typer.Option(min=0, help="Queries that it may have.")] = None,
-    streams: Annotated[int | None, typer.Option(min=0, help="Results that it may follow at once.")] = None,
+    streams: Annotated[int | None, typer.Option(min=0, help="Results that it may follow at the same time.")] = None,
 ) -> None:
     """Make an API token.
 

@@ -23,10 +23,12 @@ _SIZES = frozenset({"in Redis", "on disk", "state bytes"})
 
 
 def top(  # noqa: PLR0913 (the options of a command line)
-    sort: Annotated[Sort, typer.Option("--sort", help="What the first queries have most of.")] = "load",
-    rows: Annotated[int, typer.Option("--rows", min=1, help="How many queries are shown.")] = 25,
-    every: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    sort: Annotated[
+        Sort, typer.Option("--sort", help="Order of the queries: the greatest value first, or by name.")
+    ] = "load",
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Number of queries to show.")] = 25,
+    every: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two updates.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Show the present state once, and exit.")] = False,
     output: OutputFormat = "text",
     data_dir: DataDir = DEFAULT_DATA_DIR,
     coordinator: Coordinator = None,

@@ -11,7 +11,7 @@ external start one with "dsms up", or pass --coordinator URL
 
 from dsms.client.asynchronous import AsyncClient
 from dsms.client.blocking import Client
-from dsms.client.documents import Change, Cover, Document, Place, RefusedRecord, Relation, Row, Token
+from dsms.client.documents import Change, Cover, Document, RecordPosition, RefusedRecord, Relation, Row, Token
 from dsms.client.errors import (
     ApiError,
     Forbidden,
@@ -40,7 +40,7 @@ __all__ = [
     "NotCovered",
     "NotFound",
     "OutcomeUnknown",
-    "Place",
+    "RecordPosition",
     "PositionGone",
     "RecordRefused",
     "Refused",

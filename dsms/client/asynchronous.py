@@ -20,14 +20,14 @@ from dsms.client.documents import Change, Cover, Document, Relation, Row, Token
 from dsms.client.errors import Unavailable, error_of, unreachable
 from dsms.client.feed import Feed
 from dsms.client.retrying import (
-    CUT,
+    CONNECTION_ERRORS,
     FEED_TIMEOUT_S,
     STATEMENT_TIMEOUT_S,
-    again,
-    answered,
     connection,
     covered,
+    decoded,
     request,
+    retry_settings,
 )
 from dsms.model.statement_result import StatementResult
 
@@ -156,12 +156,12 @@ class AsyncClient:
             try:
                 async with aclosing(self._connected(feed)) as parts:
                     async for part in parts:
-                        for changes in feed.together(part):
+                        for changes in feed.batches(part):
                             yield changes
                 if not feed.ended:
-                    await asyncio.sleep(feed.lost(self.url, "the connection was closed"))
-            except (*CUT, Unavailable) as error:
-                await asyncio.sleep(feed.lost(self.url, error))
+                    await asyncio.sleep(feed.pause_after(self.url, "the connection was closed"))
+            except (*CONNECTION_ERRORS, Unavailable) as error:
+                await asyncio.sleep(feed.pause_after(self.url, error))
 
     async def _connected(self, feed: Feed) -> AsyncGenerator[bytes, None]:
         timeout = httpx.Timeout(FEED_TIMEOUT_S, connect=5.0)
@@ -172,7 +172,7 @@ class AsyncClient:
                 yield part
 
     async def _do(self, call: Call[T], body: bytes | AsyncIterable[bytes] | None = None) -> T:
-        sending = tenacity.AsyncRetrying(**again(call, self._attempts))
+        sending = tenacity.AsyncRetrying(**retry_settings(call, self._attempts))
         answer: T = await sending(self._once, call, body)
         return answer
 
@@ -180,6 +180,6 @@ class AsyncClient:
         options = request(call) if body is None else {**request(call), "content": body}
         try:
             answer = await self._http.request(**options)
-        except (*CUT, httpx.InvalidURL) as error:
+        except (*CONNECTION_ERRORS, httpx.InvalidURL) as error:
             raise unreachable(self.url, error) from error
-        return answered(call, self.url, answer)
+        return decoded(call, self.url, answer)

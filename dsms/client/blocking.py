@@ -19,14 +19,14 @@ from dsms.client.documents import Change, Cover, Document, Relation, Row, Token
 from dsms.client.errors import Unavailable, error_of, unreachable
 from dsms.client.feed import Feed
 from dsms.client.retrying import (
-    CUT,
+    CONNECTION_ERRORS,
     FEED_TIMEOUT_S,
     STATEMENT_TIMEOUT_S,
-    again,
-    answered,
     connection,
     covered,
+    decoded,
     request,
+    retry_settings,
 )
 from dsms.model.statement_result import StatementResult
 
@@ -154,11 +154,11 @@ class Client:
             try:
                 with closing(self._connected(feed)) as parts:
                     for part in parts:
-                        yield from feed.together(part)
+                        yield from feed.batches(part)
                 if not feed.ended:
-                    time.sleep(feed.lost(self.url, "the connection was closed"))
-            except (*CUT, Unavailable) as error:
-                time.sleep(feed.lost(self.url, error))
+                    time.sleep(feed.pause_after(self.url, "the connection was closed"))
+            except (*CONNECTION_ERRORS, Unavailable) as error:
+                time.sleep(feed.pause_after(self.url, error))
 
     def _connected(self, feed: Feed) -> Generator[bytes, None, None]:
         timeout = httpx.Timeout(FEED_TIMEOUT_S, connect=5.0)
@@ -168,7 +168,7 @@ class Client:
             yield from answer.iter_bytes()
 
     def _do(self, call: Call[T], body: bytes | Iterable[bytes] | None = None) -> T:
-        sending = tenacity.Retrying(**again(call, self._attempts))
+        sending = tenacity.Retrying(**retry_settings(call, self._attempts))
         answer: T = sending(self._once, call, body)
         return answer
 
@@ -176,6 +176,6 @@ class Client:
         options = request(call) if body is None else {**request(call), "content": body}
         try:
             answer = self._http.request(**options)
-        except (*CUT, httpx.InvalidURL) as error:
+        except (*CONNECTION_ERRORS, httpx.InvalidURL) as error:
             raise unreachable(self.url, error) from error
-        return answered(call, self.url, answer)
+        return decoded(call, self.url, answer)

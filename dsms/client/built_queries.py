@@ -37,7 +37,7 @@ def text_of(query: object) -> str:
 
         return str(import_module("ibis").to_sql(query, dialect="postgres"))
     kinds = "text, or a query of SQLAlchemy, sqlglot or Ibis"
-    raise UserError(f"{type(query).__name__} is no query", hint=f"give {kinds}")
+    raise UserError(f"{type(query).__name__} is not a query", hint=f"give {kinds}")
 
 
 def _compiled(query: _SqlAlchemy) -> object:

@@ -98,7 +98,7 @@ def load(table: str, form: str) -> Call[StatementResult]:
     return Call("POST", path, decode, params={"format": form}, headers=_FILE, repeatable=False)
 
 
-def make(document: bytes) -> Call[Document]:
+def import_document(document: bytes) -> Call[Document]:
     """Creates the objects of a plan document that do not exist yet."""
     headers = {"Content-Type": "application/xml"} if document.lstrip().startswith(b"<") else _JSON
     return Call("POST", "/v1/plan", _document, content=document, headers=headers, repeatable=False)

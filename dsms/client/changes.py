@@ -39,7 +39,7 @@ class Changes(Iterator[Change]):
         """Ends following: the connection is closed."""
         self._parts.close()
 
-    def together(self) -> Iterator[list[Change]]:
+    def batches(self) -> Iterator[list[Change]]:
         """The changes as lists, one for each received part. The token of its last change is the position after a
         list."""
         rest, self._rest = self._rest[::-1], []
@@ -59,7 +59,7 @@ class Changes(Iterator[Change]):
         return (polars_frame(*part) for part in self._tables(most))
 
     def _tables(self, most: int) -> Iterator[_TableParts]:
-        for part in self.together():
+        for part in self.batches():
             yield from _tables(part, self._feed, most)
 
 

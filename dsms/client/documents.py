@@ -84,7 +84,7 @@ class Change(msgspec.Struct, frozen=True):
         return self.row if self.row is not None else self.key or {}
 
 
-class Place(msgspec.Struct, frozen=True):
+class RecordPosition(msgspec.Struct, frozen=True):
     """The position of a published record; `token` represents this record alone."""
 
     partition: int
@@ -95,7 +95,7 @@ class Place(msgspec.Struct, frozen=True):
 class Token(msgspec.Struct, frozen=True):
     """The positions of published records, in the order in which they were sent, and the token of all for `wait`."""
 
-    records: list[Place]
+    records: list[RecordPosition]
     token: str | None
 
     def __str__(self) -> str:

@@ -58,19 +58,19 @@ class Feed:
         self.columns: list[str] = []
         self.types: list[str] = []
         self._pause_s, self._waited_s = _FIRST_PAUSE_S, 0.0
-        self._begun = b""
+        self._partial_line = b""
 
     def request(self) -> Call[None]:
         """The request for a new connection."""
-        self._begun = b""
+        self._partial_line = b""
         return calls.changes(self._name, self.token, self._start, follow=self._follow)
 
     def take(self, part: bytes) -> Iterator[Change]:
         """The changes whose lines a part of the body completes; raises ResultDropped when the result was dropped."""
-        *lines, self._begun = (self._begun + part).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + part).split(b"\n")
         return (change for line in lines if line and (change := self._line(line)) is not None)
 
-    def together(self, part: bytes) -> Iterator[list[Change]]:
+    def batches(self, part: bytes) -> Iterator[list[Change]]:
         """The changes of `take` as one list, or nothing if there are none. If the result was dropped, the changes
         before that are given before ResultDropped is raised."""
         changes: list[Change] = []
@@ -84,7 +84,7 @@ class Feed:
         line = msgspec.json.decode(text, type=_Line)
         if line.event is None:
             change = msgspec.json.decode(text, type=Change)
-            self._heard(change.token)
+            self._advanced(change.token)
             return change
         if line.event == "start":
             self.columns, self.types = line.columns, line.types
@@ -92,10 +92,10 @@ class Feed:
             raise ResultDropped(line.message)
         self.ended = line.event == "end" and line.reason == "end"
         if line.reason != "failed":
-            self._heard(line.token)
+            self._advanced(line.token)
         return None
 
-    def lost(self, url: str, reason: object) -> float:
+    def pause_after(self, url: str, reason: object) -> float:
         """The pause before the next connection after one was lost. Raises Unavailable when the pauses exceed
         `patience_s`, and at once for a reason that does not pass."""
         if self._waited_s >= self._patience_s or (isinstance(reason, Unavailable) and not reason.retryable):
@@ -106,6 +106,6 @@ class Feed:
         self._waited_s += pause_s
         return pause_s
 
-    def _heard(self, token: str | None) -> None:
+    def _advanced(self, token: str | None) -> None:
         self.token = token or self.token
         self._pause_s, self._waited_s = _FIRST_PAUSE_S, 0.0

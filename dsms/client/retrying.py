@@ -24,7 +24,7 @@ STATEMENT_TIMEOUT_S = 300.0
 FEED_TIMEOUT_S = 45.0
 _LONGEST_PAUSE_S = 10.0
 #: The connection was lost, or could not be opened.
-CUT = (httpx.TransportError, httpx.StreamError)
+CONNECTION_ERRORS = (httpx.TransportError, httpx.StreamError)
 
 
 def connection(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
@@ -54,25 +54,25 @@ def request(call: Call[Any]) -> dict[str, Any]:
     }
 
 
-def answered(call: Call[T], url: str, answer: httpx.Response) -> T:
+def decoded(call: Call[T], url: str, answer: httpx.Response) -> T:
     """The decoded answer to a call; raises the exception for an error."""
     if not answer.is_success:
         raise error_of(url, answer.status_code, answer.headers, answer.content)
     return call.decode(answer.content)
 
 
-def again(call: Call[Any], attempts: int) -> dict[str, Any]:
+def retry_settings(call: Call[Any], attempts: int) -> dict[str, Any]:
     """The settings of tenacity. A call that may be repeated is sent again after a transient failure. The pause before
     that grows; it is at least as long as the server asks for, up to 30 s."""
     return {
-        "retry": tenacity.retry_if_exception(lambda error: call.repeatable and _passes(error)),
+        "retry": tenacity.retry_if_exception(lambda error: call.repeatable and _is_transient(error)),
         "stop": tenacity.stop_after_attempt(max(attempts, 1)),
         "wait": _pause_s,
         "reraise": True,
     }
 
 
-def _passes(error: BaseException) -> bool:
+def _is_transient(error: BaseException) -> bool:
     return isinstance(error, Unavailable) and error.retryable
 
 

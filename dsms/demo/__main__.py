@@ -33,9 +33,12 @@ INTERRUPTED = 130
 
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the cluster running at the end.")]
 AsLive = Annotated[
-    bool, typer.Option("--live", help="Bids of an auction house that come until Ctrl-C, and the console.")
+    bool,
+    typer.Option(
+        "--live", help="Send bids of an auction house until Ctrl-C, and show the results here and in the console."
+    ),
 ]
-Rate = Annotated[int, typer.Option(min=1, help="How many bids a second the live demo sends.")]
+Rate = Annotated[int, typer.Option(min=1, help="Bids per second of the live demo.")]
 
 
 def main(*, keep: Keep = False, live: AsLive = False, rate: Rate = 100) -> None:

@@ -16,6 +16,7 @@ from dsms.registration.statements import parse
 from dsms.sql.binder.dependencies import calls_in, calls_in_body, names_in
 from dsms.sql.parser.aggregates import AggregateSyntax, CreateAggregate, CreatePythonAggregate
 from operators.core.errors import SqlError, UserError
+from operators.core.quoting import quoted_identifier
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,11 @@ class Import:
     """The statements to run, in order, the names of the objects that they create, and those that exist already."""
 
     statements: tuple[str, ...]
-    made: tuple[str, ...]
-    there: tuple[str, ...]
+    created: tuple[str, ...]
+    existing: tuple[str, ...]
 
 
-def imported(document: Document, catalog: Catalog) -> Import:
+def planned_import(document: Document, catalog: Catalog) -> Import:
     """Plans the import of a document: statements that create its missing objects, each after the objects that it reads.
     Raises UserError if a name belongs to another object. No statement runs here, so a document is imported as a whole
     or refused."""
@@ -35,15 +36,15 @@ def imported(document: Document, catalog: Catalog) -> Import:
     for entry in document.objects:
         texts.setdefault(entry.statement, []).append(entry)
     parsed = {sql: _declaration(sql, objects[0].name) for sql, objects in texts.items()}
-    there = {sql for sql, objects in texts.items() if all(_there(entry, catalog) for entry in objects)}
-    missing = [sql for sql in _in_order(parsed, texts) if sql not in there]
+    existing = {sql for sql, objects in texts.items() if all(_exists(entry, catalog) for entry in objects)}
+    missing = [sql for sql in _in_order(parsed, texts) if sql not in existing]
     statements = [line for sql in missing for line in _statements(sql, texts[sql])]
     names = {sql: [entry.name for entry in objects] for sql, objects in texts.items()}
-    made = tuple(name for sql in missing for name in names[sql])
-    return Import(tuple(statements), made, tuple(name for sql in texts if sql in there for name in names[sql]))
+    created = tuple(name for sql in missing for name in names[sql])
+    return Import(tuple(statements), created, tuple(name for sql in texts if sql in existing for name in names[sql]))
 
 
-def _there(entry: PlanObject, catalog: Catalog) -> bool:
+def _exists(entry: PlanObject, catalog: Catalog) -> bool:
     existing = catalog.get(entry.name)
     if existing is None:
         return any(isinstance(other, Query) and other.sql == entry.statement for other in catalog.objects.values())
@@ -61,9 +62,9 @@ def _statements(sql: str, objects: list[PlanObject]) -> Iterator[str]:
         if entry.weight != 1.0:
             if not 0.0 < entry.weight < float("inf"):
                 raise UserError(f'"{entry.name}" has the weight {entry.weight}', hint="a weight is a positive number")
-            yield f'ALTER QUERY "{entry.name}" SET (weight = {Decimal(repr(entry.weight)):f})'
+            yield f"ALTER QUERY {quoted_identifier(entry.name)} SET (weight = {Decimal(repr(entry.weight)):f})"
         if entry.paused:
-            yield f'PAUSE QUERY "{entry.name}"'
+            yield f"PAUSE QUERY {quoted_identifier(entry.name)}"
 
 
 def _declaration(sql: str, name: str) -> st.Statement:
@@ -79,13 +80,13 @@ def _declaration(sql: str, name: str) -> st.Statement:
 
 
 def _in_order(parsed: dict[str, st.Statement], texts: dict[str, list[PlanObject]]) -> list[str]:
-    made = {entry.name.lower(): sql for sql, objects in texts.items() for entry in objects}
-    below = {
-        sql: {made[name] for name in _reads(statement) or () if name in made} - {sql}
+    created = {entry.name.lower(): sql for sql, objects in texts.items() for entry in objects}
+    dependencies = {
+        sql: {created[name] for name in _reads(statement) or () if name in created} - {sql}
         for sql, statement in parsed.items()
     }
     try:
-        return list(TopologicalSorter(below).static_order())
+        return list(TopologicalSorter(dependencies).static_order())
     except CycleError as error:
         raise UserError("the objects of the document read each other in a cycle") from error
 

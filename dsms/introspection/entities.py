@@ -100,18 +100,18 @@ def entities(report: Report, kind: Kind) -> tuple[Entity, ...]:
     return by_kind[kind]
 
 
-def concerns(entity: Entity, query: str | None) -> bool:
+def belongs_to(entity: Entity, query: str | None) -> bool:
     """Whether an entity belongs to a query, whose name is compared without case; always true for None."""
     return query is None or query.lower() in map(str.lower, entity.queries)
 
 
-def seen(report: Report, may_read: Callable[[str], bool]) -> Report:
+def readable_part(report: Report, may_read: Callable[[str], bool]) -> Report:
     """The report with the entities that belong to a query that may be read, without the names of other queries.
 
     >>> queue = Queue(id="a", fragment="0", lane="0", queries=("mine", "theirs"))
     >>> other = msgspec.structs.replace(queue, queries=("theirs",))
     >>> report = Report(executor="e", fragment="0", at=0.0, queues=(queue, other))
-    >>> [queue.queries for queue in seen(report, lambda name: name == "mine").queues]
+    >>> [queue.queries for queue in readable_part(report, lambda name: name == "mine").queues]
     [('mine',)]
     """
 

@@ -14,7 +14,7 @@ from dsms.physical.lane import Lane, Output
 from dsms.scheduler.work import Measured, Measures
 from operators.constraints.clustered import Clustered
 from operators.constraints.referenced import Referenced
-from operators.core.adherence import Adherence as Kept
+from operators.core.adherence import Adherence as Measurement
 from operators.core.ordering import Ordering, declared_distance
 from operators.expressions.arrow_types import polars_type
 
@@ -92,10 +92,10 @@ class Sampler:
     def constraints(self, lanes: Mapping[str, Lane], waiting: Mapping[str, Waiting]) -> tuple[Adherence, ...]:
         """How far the records that the lanes have read adhere to the constraints of their sources."""
         known = ((lane, waiting[lane_id]) for lane_id, lane in lanes.items() if lane_id in waiting)
-        together = (adherence for lane in lanes.values() for adherence in self._keepers(lane))
-        return (*(adherence for lane, waits in known for adherence in self._kept(lane, waits)), *together)
+        together = (adherence for lane in lanes.values() for adherence in self._by_vertex(lane))
+        return (*(adherence for lane, waits in known for adherence in self._by_partition(lane, waits)), *together)
 
-    def _kept(self, lane: Lane, waits: Waiting) -> Iterator[Adherence]:
+    def _by_partition(self, lane: Lane, waits: Waiting) -> Iterator[Adherence]:
         for (source_id, partition), orders in sorted(waits.orders.items()):
             leaf = lane.leaf(source_id)
             source, names = lane.sources[leaf], _names(lane.by_leaf[leaf])
@@ -115,14 +115,14 @@ class Sampler:
                     violations=order.violations,
                 )
 
-    def _keepers(self, lane: Lane) -> Iterator[Adherence]:
+    def _by_vertex(self, lane: Lane) -> Iterator[Adherence]:
         """The adherence measured by vertices that check a constraint over all partitions of a source."""
         name = self._namer(lane)
         for at, vertex in enumerate(lane.flow.vertices):
             adherences = self.measures.of(lane.id, lane.flow.keys[at]).adherence.values()
             if not adherences or not isinstance(keeper := vertex.operator, Clustered | Referenced):
                 continue
-            worst, violations = reduce(Kept.combined, adherences, Kept())
+            worst, violations = reduce(Measurement.combined, adherences, Measurement())
             yield Adherence(
                 id=name(at),
                 fragment=self.fragment,

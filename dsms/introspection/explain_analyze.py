@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dsms.introspection.entities import Report, concerns, listed
+from dsms.introspection.entities import Report, belongs_to, listed
 from dsms.introspection.metrics import micros, short
 from dsms.introspection.operator_metrics import Operator
 from dsms.introspection.statistics import statistics_of
@@ -53,7 +53,7 @@ def explain_analyze(
     target = catalog.find(statement.name.text, statement.name.place)
     if isinstance(target, Source):
         raise statement.name.place.error(f'"{target.name}" is a source', "ask for a view or query that reads it")
-    operators = [operator for report in reports for operator in report.operators if concerns(operator, target.name)]
+    operators = [operator for report in reports for operator in report.operators if belongs_to(operator, target.name)]
     query = _planned(target, catalog)
     by_id = {operator.id: operator for operator in operators}
     tree = _Tree(target.name, by_id, labels(query), expectations(query, statistics_of(reports), size))

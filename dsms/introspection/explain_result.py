@@ -20,7 +20,10 @@ from operators.windows.ranged_window import RangedWindow
 #: The id of a query, the id of a source with a partition of its topic, and a setting decided for them.
 Logged = tuple[str, tuple[str, int], Decision]
 _COLUMNS = ("source", "partition", "from offset", "before offset", "setting", "from instant", "to instant")
-_EXACT = "nothing of it is adjusted while it runs: at every instant it is the whole query on a prefix of the input"
+_EXACT = (
+    "nothing in it is adjusted while it runs: at every instant its result is that of the whole query over a prefix of "
+    "the input"
+)
 
 
 def explain_result(statement: ExplainResult, logged: Iterable[Logged], catalog: Catalog) -> StatementResult:
@@ -41,7 +44,9 @@ def explain_result(statement: ExplainResult, logged: Iterable[Logged], catalog: 
         for row in _History(history, windows.get(source, ())).rows(statement.at)
     ]
     when = "" if statement.at is None else f" at {statement.at}"
-    message = f'"{target.name}"{when}: {len(rows)} settings' if rows else f'"{target.name}"{when}: nothing was set'
+    message = (
+        f'"{target.name}"{when}: {len(rows)} settings' if rows else f'"{target.name}"{when}: no setting was changed'
+    )
     return StatementResult("EXPLAIN RESULT", message, _COLUMNS, tuple(rows), name=target.name)
 
 
@@ -76,17 +81,17 @@ class _History:
         for decision, after in zip(self.decisions, following, strict=True):
             last = None if after is None else after.high
             empty = after is not None and after.offset == decision.offset
-            if not empty and (at is None or self._counts(decision.frontier, last, at)):
+            if not empty and (at is None or self._can_contribute(decision.frontier, last, at)):
                 before = None if after is None else after.offset
                 first = None if decision.frontier == BEGINNING else decision.frontier
                 yield decision.offset, before, self._shown(decision.fraction), first, last
 
-    def _counts(self, first: int, last: int | None, at: int) -> bool:
+    def _can_contribute(self, first: int, last: int | None, at: int) -> bool:
         """Whether a record with an instant from `first` to `last` can contribute to the result at an instant."""
         longest = max((window.most for window in self.windows), default=FOREVER)
         return first <= at and (last is None or at - longest <= last)
 
     def _shown(self, fraction: float) -> str:
         if not self.windows:
-            return f"{fraction:.0%} of the records count"
+            return f"{fraction:.0%} of the records are used"
         return "window of " + ", ".join(str(window.length(fraction)) for window in self.windows)

@@ -62,7 +62,7 @@ class Column:
     """A column of SHOW OPERATORS: its heading, its rank among the columns of metrics, and how a value is printed."""
 
     heading: str
-    place: int
+    rank: int
     cell: Callable[[Any], object] = cell
 
 

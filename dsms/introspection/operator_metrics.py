@@ -27,7 +27,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
 
     runs: Annotated[
         int,
-        Metric(lambda sample: sample.measured.runs, "", "how often it ran", Column("runs", 1), streamed=True),
+        Metric(lambda sample: sample.measured.runs, "", "how often the operator ran", Column("runs", 1), streamed=True),
     ] = 0
     rows_in: Annotated[
         tuple[int, ...],
@@ -120,7 +120,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
         Metric(
             lambda sample: sample.measured.distinct_keys,
             "keys",
-            "about how many different keys each side of a join holds; none for other operators",
+            "the approximate number of distinct keys on each side of a join; empty for other operators",
         ),
     ] = ()
 
@@ -137,7 +137,7 @@ METRICS: Mapping[str, Metric] = {
 }
 _SHOWN = sorted(
     ((name, metric.column) for name, metric in METRICS.items() if metric.column is not None),
-    key=lambda shown: shown[1].place,
+    key=lambda shown: shown[1].rank,
 )
 #: The headings of the metrics that SHOW OPERATORS prints.
 HEADINGS: tuple[str, ...] = tuple(column.heading for _, column in _SHOWN)

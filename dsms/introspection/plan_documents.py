@@ -23,7 +23,7 @@ from operators.core.errors import UserError
 FORMAT = 1
 _MOST_BYTES = 64 * 1024 * 1024
 #: The characters that XML cannot represent.
-_UNSPEAKABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -107,7 +107,7 @@ def to_xml(document: Document) -> bytes:
             element.set("weight", repr(item.weight))
         if item.paused:
             element.set("paused", "true")
-        Xml.SubElement(element, "statement").text = _UNSPEAKABLE.sub("\ufffd", item.statement)
+        Xml.SubElement(element, "statement").text = _NOT_IN_XML.sub("\ufffd", item.statement)
         if item.plan is not None:
             _add(element, item.plan)
     written: bytes = Xml.tostring(root, "utf-8", xml_declaration=False)
@@ -115,13 +115,13 @@ def to_xml(document: Document) -> bytes:
 
 
 def _add(above: Xml.Element, operator: Operator) -> None:
-    element = Xml.SubElement(above, "operator", kind=operator.operator, does=_UNSPEAKABLE.sub("\ufffd", operator.does))
+    element = Xml.SubElement(above, "operator", kind=operator.operator, does=_NOT_IN_XML.sub("\ufffd", operator.does))
     if operator.key:
         element.set("key", ", ".join(operator.key))
     for column in operator.columns:
         Xml.SubElement(element, "column", name=column.name, type=column.type)
     for name, value in operator.attributes.items():
-        Xml.SubElement(element, "attribute", name=name, value=_UNSPEAKABLE.sub("\ufffd", value))
+        Xml.SubElement(element, "attribute", name=name, value=_NOT_IN_XML.sub("\ufffd", value))
     for below in operator.inputs:
         _add(element, below)
 

@@ -12,7 +12,7 @@ from dsms.introspection.entities import (
     Queue,
     Report,
     Synopsis,
-    concerns,
+    belongs_to,
     entities,
     listed,
 )
@@ -40,7 +40,7 @@ def show(statement: st.ShowEntities, reports: Iterable[Report], catalog: Catalog
 
 def selected(reports: Iterable[Report], kind: Kind, query: str | None = None) -> list[Entity]:
     """The entities of a kind that belong to a query, or all if `query` is None."""
-    return [entity for report in reports for entity in entities(report, kind) if concerns(entity, query)]
+    return [entity for report in reports for entity in entities(report, kind) if belongs_to(entity, query)]
 
 
 @singledispatch

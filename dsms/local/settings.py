@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from dsms.local.disk_reserve import DiskReserve
 from dsms.local.encoding import convert
 from dsms.local.ports import claim_port
-from dsms.local.room import Room
 from dsms.model.sizes import read_bytes
 from operators.core.errors import ConfigError, UserError
 from operators.core.secrets import check_no_secret
@@ -68,10 +68,10 @@ class LocalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Whether only Kafka and Redis are started, without our own programs."""
 
     @property
-    def room(self) -> Room | None:
+    def disk(self) -> DiskReserve | None:
         """The free disk space that the services need; None without a limit. Raises UserError if it is not a size."""
         reserve = read_bytes(self.disk_reserve, "disk_reserve")
-        return None if reserve is None else Room(self.data_dir, reserve)
+        return None if reserve is None else DiskReserve(self.data_dir, reserve)
 
     @property
     def kafka_address(self) -> str:
@@ -113,7 +113,7 @@ def _checked(settings: LocalSettings) -> LocalSettings:
     """Returns the settings. Raises ConfigError if they contain a password, as they appear in the command lines of the
     services, or if the reserve of the disk is not a size."""
     try:
-        _ = settings.room
+        _ = settings.disk
         check_no_secret(settings.registry_url or "", '"registry_url"')
     except UserError as error:
         raise ConfigError(error.message, hint=error.hint) from error

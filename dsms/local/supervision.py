@@ -6,12 +6,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from dsms.local.artifacts import Report
-from dsms.local.notice import answering
+from dsms.local.disk_reserve import DiskReserve, advice
 from dsms.local.process import Cancelled
-from dsms.local.room import Room, advice
 from dsms.local.services import Instance, Service
 from dsms.local.settings import LocalSettings
 from dsms.local.state import ServiceState
+from dsms.local.unavailable import answering_unavailable
 from dsms.local.waiting import wait_until
 from operators.core.errors import DsmsError
 
@@ -80,7 +80,7 @@ class Supervision:
     report: Report
     changed: Callable[[tuple[ServiceState, ...]], None]
     waits: Callable[[str | None], None] = lambda _: None
-    room: Room | None = None
+    disk: DiskReserve | None = None
     _watched: list[Watched] = field(default_factory=list)
 
     def start(self, stopping: Callable[[], bool]) -> None:
@@ -95,8 +95,8 @@ class Supervision:
     def watch(self, stopping: Callable[[], bool]) -> None:
         """Keeps all services running until `stopping` holds."""
         while not stopping():
-            if self.room is not None and (lack := self.room.lack()) is not None:
-                self._wait_for_room(self.room, lack, stopping)
+            if self.disk is not None and (shortage := self.disk.shortage()) is not None:
+                self._wait_for_space(self.disk, shortage, stopping)
             for watched in self._watched:
                 if watched.due() and not stopping():
                     self._restart(watched, stopping)
@@ -109,17 +109,17 @@ class Supervision:
             watched.instance.stop()
             self._publish()
 
-    def _wait_for_room(self, room: Room, lack: str, stopping: Callable[[], bool]) -> None:
+    def _wait_for_space(self, disk: DiskReserve, shortage: str, stopping: Callable[[], bool]) -> None:
         """Stops all services, so that none of them loses what it cannot write, and starts them again when there is
         room. Meanwhile calls of the coordinator are answered with the reason."""
-        hint = advice(room.reserve)
-        self.report(f"{lack}; all services stop; {hint}")
-        self.waits(f"{lack}; {hint}")
+        hint = advice(disk.reserve)
+        self.report(f"{shortage}; stopping all services; {hint}")
+        self.waits(f"{shortage}; {hint}")
         self.stop()
         settings = self.settings
         alone = settings.services_only
-        with nullcontext() if alone else answering(settings.host, settings.http_port, lack, hint):
-            while not stopping() and room.lack(stopped=True) is not None:
+        with nullcontext() if alone else answering_unavailable(settings.host, settings.http_port, shortage, hint):
+            while not stopping() and disk.shortage(stopped=True) is not None:
                 wait_until(stopping, ROOM_PAUSE_S)
         if not stopping():
             self.report("there is room on the disk again")

@@ -19,10 +19,10 @@ import msgspec
 from dsms.local import detach
 from dsms.local.access_token import TOKEN_FILE, made_tokens
 from dsms.local.artifacts import Report
+from dsms.local.disk_reserve import advice
 from dsms.local.encoding import decode, encode
 from dsms.local.prepare import prepare
 from dsms.local.process import Cancelled
-from dsms.local.room import advice
 from dsms.local.services import services
 from dsms.local.settings import LocalSettings
 from dsms.local.state import LocalState, Phase, ServiceState, process_started, read_state, supervisor_alive, write_state
@@ -72,8 +72,8 @@ def run_foreground(settings: LocalSettings, report: Report) -> None:
 
 def _prepare(settings: LocalSettings, report: Report) -> LocalSettings:
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    if (room := settings.room) is not None and (lack := room.lack()) is not None:
-        raise ExternalError(lack, hint=advice(room.reserve))
+    if (disk := settings.disk) is not None and (shortage := disk.shortage()) is not None:
+        raise ExternalError(shortage, hint=advice(disk.reserve))
     prepare(os.environ, report)
     claimed = settings.with_ports()
     if claimed.makes_token:
@@ -131,7 +131,7 @@ def _supervise(settings: LocalSettings, report: Report, wanted: Callable[[], boo
     file = _StateFile(settings)
     with _locked(settings.data_dir), _stop_requests() as stopping:
         heard = file.set_services, file.set_waits
-        supervision = Supervision(settings, os.environ, services(settings), report, *heard, settings.room)
+        supervision = Supervision(settings, os.environ, services(settings), report, *heard, settings.disk)
         file.set_phase("starting")
         try:
             supervision.start(lambda: stopping() or not wanted())

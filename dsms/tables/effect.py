@@ -28,7 +28,7 @@ class Effect:
     #: The number of rows that the statement affects.
     count: int
     #: Whether the rows are inserted, not updated.
-    new: bool = False
+    inserts: bool = False
 
 
 class Content(Protocol):
@@ -49,20 +49,20 @@ def inserted(table: Table, given: pa.Table, content: Content, seen: set[Key]) ->
 
     The law: either the table contains exactly these rows in addition, or UserError is raised and nothing changes.
     """
-    rows = fitting(table, numbered(given) if table.is_bag else given)
+    rows = cast_to_table(table, numbered(given) if table.is_bag else given)
     keys = rows.select(list(table.keys))
     for key, taken in zip(key_rows(keys), content.holds(keys), strict=True):
         if taken or key in seen:
             raise duplicate(table, key)
         seen.add(key)
-    return Effect(rows, keys.slice(0, 0), rows.num_rows, new=True)
+    return Effect(rows, keys.slice(0, 0), rows.num_rows, inserts=True)
 
 
-def divided(table: Table, given: pa.Table, content: Content) -> tuple[pa.Table, pa.Table]:
+def split_by_existing(table: Table, given: pa.Table, content: Content) -> tuple[pa.Table, pa.Table]:
     """Splits rows to insert: those whose keys have no row in the table yet, and those whose keys have one."""
     if table.is_bag:
         return given, given.slice(0, 0)
-    rows = fitting(table, given)
+    rows = cast_to_table(table, given)
     held = pa.array(content.holds(rows.select(list(table.keys))), pa.bool_())
     return rows.filter(pc.invert(held)), rows.filter(held)
 
@@ -78,7 +78,7 @@ def first_of_keys(table: Table, rows: pa.Table) -> pa.Table:
 
 def replaced(table: Table, given: pa.Table, old: pa.Table, content: Content) -> Effect:
     """The effect of replacing the rows with the keys `old`, row by row; a new key must not belong to another row."""
-    rows = fitting(table, given)
+    rows = cast_to_table(table, given)
     keys = rows.select(list(table.keys))
     before, after = set(key_rows(old)), set[Key]()
     for key, taken in zip(key_rows(keys), content.holds(keys), strict=True):
@@ -105,7 +105,7 @@ def numbered(given: pa.Table) -> pa.Table:
     return given.set_column(given.column_names.index(ROW_NUMBER), ROW_NUMBER, pa.array(drawn.astype(np.int64)))
 
 
-def fitting(table: Table, given: pa.Table) -> pa.Table:
+def cast_to_table(table: Table, given: pa.Table) -> pa.Table:
     """The rows cast to the columns' types. Raises UserError if a value does not fit or is NULL in a NOT NULL column."""
     rows = cast_columns(given, table.schema)
     for field in table.schema:

@@ -62,16 +62,16 @@ class EngineCalls:
         bound = _folded(bound)
         return leaves.native(bound) or self._call(bound, leaves)
 
-    def condition(self, bound: Expression, leaves: Leaves, beside: Sequence[str]) -> exp.Expr:
+    def condition(self, bound: Expression, leaves: Leaves, joined_items: Sequence[str]) -> exp.Expr:
         """As `value`, for a condition on rows. A condition that can have a fault is computed as a whole, since one part
         may hide the fault of another, and only for joined rows: its call also takes an operand from each item of
-        `beside`, so that DuckDB cannot evaluate it before the join."""
+        `joined_items`, so that DuckDB cannot evaluate it before the join."""
         parts = list(_parts(bound))
-        if all(map(_total, parts)):
+        if all(map(_never_faults, parts)):
             return exp.and_(*(self._part(part, leaves) for part in parts))
-        joined = [exp.Is(this=exp.column(name, quoted=True), expression=exp.Null()) for name in beside]
+        joined = [exp.Is(this=exp.column(name, quoted=True), expression=exp.Null()) for name in joined_items]
         whole = self._call(bound, leaves, *map(exp.paren, joined))
-        return exp.and_(*(self._part(part, leaves) for part in parts if _total(part) and _compares(part)), whole)
+        return exp.and_(*(self._part(part, leaves) for part in parts if _never_faults(part) and _compares(part)), whole)
 
     def _part(self, bound: Expression, leaves: Leaves) -> exp.Expr:
         if (native := leaves.native(bound)) is not None:
@@ -108,7 +108,7 @@ class Leaves:
         scope = Scope(pa.schema([]), rewrite=lambda node: found[node.meta[LEAF]] if LEAF in node.meta else None)
         bound = bind_expression(site.expression, scope)
         if site.condition and str(bound.type) not in ("bool", "null"):
-            raise error_at(site.expression, f"a condition is BOOLEAN, not {type_name(bound.type)}")
+            raise error_at(site.expression, f"a condition must be BOOLEAN, not {type_name(bound.type)}")
         return bound
 
     def stored(self, name: str) -> exp.Expr:
@@ -116,9 +116,9 @@ class Leaves:
         kind, node = self.types[name], self.nodes[name].copy()
         if stored(kind) != kind:
             return cast_in_duckdb(node, stored(kind))
-        return self._own(name) if kind == pa.int64() and not isinstance(node, exp.Column) else node
+        return self._in_own_type(name) if kind == pa.int64() and not isinstance(node, exp.Column) else node
 
-    def _own(self, name: str) -> exp.Expr:
+    def _in_own_type(self, name: str) -> exp.Expr:
         """A leaf in its type in the language. A sum of integers has a larger type in DuckDB, so it is cast."""
         kind, node = self.types[name], self.nodes[name].copy()
         summed = kind == pa.int64() and not isinstance(node, exp.Column)
@@ -127,7 +127,7 @@ class Leaves:
     def native(self, bound: Expression) -> exp.Expr | None:
         """The expression in DuckDB's SQL, if its value is that of the engine for every row; else None."""
         if isinstance(bound, Column):
-            return self._own(bound.name)
+            return self._in_own_type(bound.name)
         if isinstance(bound, Literal):
             return _literal(bound)
         if bound.function == "widen":
@@ -156,7 +156,7 @@ def _native_call(bound: Call, operands: list[exp.Expr]) -> exp.Expr | None:
     if name in ("is_null", "is_not_null"):
         test = exp.Is(this=exp.paren(operands[0]), expression=exp.Null())
         return exp.paren(test if name == "is_null" else exp.Not(this=test))
-    if name == "in" and all(_alike(argument.type) for argument in bound.arguments):
+    if name == "in" and all(_same_order(argument.type) for argument in bound.arguments):
         return exp.paren(exp.In(this=exp.paren(operands[0]), expressions=operands[1:]))
     return None
 
@@ -166,10 +166,10 @@ def _compares(bound: Expression) -> bool:
     if not isinstance(bound, Call) or bound.function not in _COMPARISONS:
         return False
     left, right = (argument.type for argument in bound.arguments)
-    return left == right and _alike(left)
+    return left == right and _same_order(left)
 
 
-def _alike(type_: pa.DataType) -> bool:
+def _same_order(type_: pa.DataType) -> bool:
     """Whether DuckDB orders the values of a type like the engine."""
     return not pa.types.is_nested(type_) and not pa.types.is_null(type_)
 
@@ -183,7 +183,7 @@ def _parts(bound: Expression) -> Iterator[Expression]:
         yield bound
 
 
-def _total(bound: Expression) -> bool:
+def _never_faults(bound: Expression) -> bool:
     """Whether the expression has a value for every row: it cannot have a fault."""
     return compile_expression(bound).fault is None
 

@@ -34,7 +34,7 @@ def refuse_far_columns(table: pa.Table) -> None:
 
     >>> refuse_far_columns(pa.table({"at": pa.array([10**18], pa.timestamp("us"))}))
     Traceback (most recent call last):
-    operators.core.errors.UserError: a value of "at" is out of range; times are of the years 1 to 9999
+    operators.core.errors.UserError: a value of "at" is out of range; times must be in the years 1 to 9999
     """
     for field, column in zip(table.schema, table.columns, strict=True):
         if not _in_range(column, field.type):
@@ -43,7 +43,7 @@ def refuse_far_columns(table: pa.Table) -> None:
 
 def out_of_range(column: str) -> UserError:
     """The error for a column with a time out of range."""
-    return UserError(f'a value of "{column}" is out of range', hint=f"times are of {YEARS}")
+    return UserError(f'a value of "{column}" is out of range', hint=f"times must be in {YEARS}")
 
 
 def _in_range(column: pa.ChunkedArray[Any], type_: pa.DataType) -> bool:

@@ -53,11 +53,11 @@ def probe(leaves: Mapping[int, Sequence[exp.Expr]]) -> exp.Expr:
     return exp.Anonymous(this=PROBE, expressions=[exp.Struct(expressions=fields)])
 
 
-def probed(refusal: str) -> dict[int, list[pa.DataType]]:
+def types_from_refusal(refusal: str) -> dict[int, list[pa.DataType]]:
     """The types of leaves by site, from DuckDB's refusal of a probe. Raises SqlError for any other refusal, and for a
     type that the language does not have.
 
-    >>> probed('''Binder Error: … argument types 'pi(STRUCT("3.0" HUGEINT, "3.1" VARCHAR[]))'. You …''')
+    >>> types_from_refusal('''Binder Error: … argument types 'pi(STRUCT("3.0" HUGEINT, "3.1" VARCHAR[]))'. You …''')
     {3: [DataType(int64), ListType(list<item: string>)]}
     """
     if (found := _REFUSAL.search(refusal)) is None:

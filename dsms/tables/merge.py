@@ -11,9 +11,10 @@ from sqlglot import exp
 from dsms.model import statements as st
 from dsms.model.objects import Table
 from dsms.registration.table_targets import check_values, columns_of
-from dsms.tables.effect import Content, Effect, Key, fitting, inserted, key_rows, removed
+from dsms.tables.effect import Content, Effect, Key, cast_to_table, inserted, key_rows, removed
 from dsms.tables.table_rows import (
     changes_of,
+    check_columns_differ,
     columns_in,
     defaults_of,
     in_order,
@@ -44,7 +45,7 @@ def merged(
     updates = [matches for branch, matches in found if branch.action == "update"]
     deletes = [keys_in(table, matches) for branch, matches in found if branch.action == "delete"]
     _check_once(statement, table, [*map(partial(_old_keys, table), updates), *deletes])
-    rows_and_keys = [_fitting(table, matches) for matches in updates]
+    rows_and_keys = [_cast_to_table(table, matches) for matches in updates]
     effects = [replaced_rows(table, pa.concat_tables(rows_and_keys), content)] if updates else []
     effects += [removed(table, keys) for keys in deletes]
     seen = {key for effect in effects for key in key_rows(effect.upserts.select(list(table.keys)))}
@@ -72,9 +73,8 @@ def _query(statement: st.Merge, table: Table, branch: st.MergeBranch, chosen: ex
     named = columns_in(table, statement.alias)
     values = list(map(named, table.keys))
     if branch.action == "update":
+        check_columns_differ(branch.changes, table)
         changes = changes_of(branch.changes, table)
-        if len(changes) < len(branch.changes):
-            raise branch.changes[0][0].place.error("a column is set twice")
         values = [*(changes.get(name, named(name)) for name in table.schema.names), *values]
     if branch.rows == "both":
         pairs = exp.and_(statement.on.copy(), chosen)
@@ -113,13 +113,13 @@ def _check_once(statement: st.Merge, table: Table, keys: list[pa.Table]) -> None
     changed = [key for part in keys for key in key_rows(part)]
     if len(set(changed)) < len(changed):
         raise statement.table.place.error(
-            f'two rows of USING would change one of table "{table.name}"', "say in ON or WHEN which one does"
+            f'two rows of USING would change the same row of table "{table.name}"', "choose one of them in ON or WHEN"
         )
 
 
-def _fitting(table: Table, matches: pa.Table) -> pa.Table:
+def _cast_to_table(table: Table, matches: pa.Table) -> pa.Table:
     """The new rows and the old keys in the types of the table, as constants of different branches may have others."""
-    new, old = fitting(table, matches.select(range(len(table.schema)))), _old_keys(table, matches)
+    new, old = cast_to_table(table, matches.select(range(len(table.schema)))), _old_keys(table, matches)
     columns = [*new.columns, *old.columns]
     return pa.table(columns, names=[f"c{at}" for at in range(len(columns))])
 

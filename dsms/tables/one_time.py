@@ -11,9 +11,9 @@ import polars as pl
 import pyarrow as pa
 
 from dsms.model.types import type_sql
-from dsms.tables.computed import computed
+from dsms.tables.engine_split import with_engine_calls
 from dsms.tables.far_times import refuse_far_columns, refuse_far_times, time_columns
-from dsms.tables.question import Asked
+from dsms.tables.question import QuestionWithRows
 from operators import expressions
 from operators.core.distinct_type import stored, stored_schema
 from operators.core.errors import SqlError, UserError
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 Row = tuple[object, ...]
 
 
-def evaluate(asked: Asked) -> pa.Table:
+def evaluate(asked: QuestionWithRows) -> pa.Table:
     """The rows of a question.
 
-    >>> evaluate(Asked("SELECT 1 + 1 AS two", {})).to_pylist()
+    >>> evaluate(QuestionWithRows("SELECT 1 + 1 AS two", {})).to_pylist()
     [{'two': 2}]
     """
     with _answering(asked) as answered:
@@ -36,10 +36,10 @@ def evaluate(asked: Asked) -> pa.Table:
         return rows
 
 
-def answer(asked: Asked) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+def answer(asked: QuestionWithRows) -> tuple[tuple[str, ...], tuple[Row, ...]]:
     """The columns and rows of a question as Python values.
 
-    >>> answer(Asked("SELECT 1 + 1 AS two", {}))
+    >>> answer(QuestionWithRows("SELECT 1 + 1 AS two", {}))
     (('two',), ((2,),))
     """
     with _answering(asked) as answered:
@@ -54,12 +54,12 @@ def casts_of(schema: pa.Schema) -> dict[str, str]:
 
 
 @contextmanager
-def _answering(asked: Asked) -> Iterator[duckdb.DuckDBPyRelation]:
+def _answering(asked: QuestionWithRows) -> Iterator[duckdb.DuckDBPyRelation]:
     """DuckDB's answer to a question. Raises SqlError with DuckDB's reason if it refuses the query."""
     from dsms.tables.database import register
     from dsms.tables.engine_functions import reason_of, registered
 
-    asked = computed(asked, refused)
+    asked = with_engine_calls(asked, refused)
     # functions are removed while an answer may be unread, which DuckDB allows only from another connection
     with _connection() as keeper, registered(keeper, asked.functions), _connection() as database:
         try:
@@ -70,7 +70,7 @@ def _answering(asked: Asked) -> Iterator[duckdb.DuckDBPyRelation]:
             raise SqlError(reason_of(error)) from error
 
 
-def refused(asked: Asked) -> str:
+def refused(asked: QuestionWithRows) -> str:
     """DuckDB's reason for refusing a question."""
     try:
         with _answering(asked):
@@ -101,7 +101,7 @@ def check_only_selects(sql: str) -> None:
     >>> check_only_selects("SELECT 1; DROP TABLE t")
     Traceback (most recent call last):
     ...
-    operators.core.errors.SqlError: line 1, column 1: only one SELECT can be asked here
+    operators.core.errors.SqlError: line 1, column 1: only a single SELECT is allowed here
     """
     with _connection() as database:
         try:
@@ -109,7 +109,7 @@ def check_only_selects(sql: str) -> None:
         except _refusal() as error:
             raise SqlError(str(error).splitlines()[0]) from error
     if kinds != ["SELECT"]:
-        raise SqlError("only one SELECT can be asked here")
+        raise SqlError("only a single SELECT is allowed here")
 
 
 @cache

@@ -29,11 +29,11 @@ class Question:
     given: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
     query: exp.Expr | None = field(default=None, repr=False, compare=False)
 
-    def over(self, relation: Relation) -> Asked:
+    def over(self, relation: Relation) -> QuestionWithRows:
         """The question with the rows of the objects that it reads; each object is read once."""
         rows = {name: relation(name) for name in dict.fromkeys(self.objects.values())}
         read = {**self.given, **{alias: rows[name] for alias, name in self.objects.items()}}
-        return Asked(self.sql, read, self.query)
+        return QuestionWithRows(self.sql, read, self.query)
 
 
 def as_shown(relation: Relation, catalog: Catalog, written: Table | None = None) -> Relation:
@@ -49,10 +49,10 @@ def as_shown(relation: Relation, catalog: Catalog, written: Table | None = None)
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionWithRows:
     """A query, and the relations that it reads by their names in the text.
 
-    If there is a `query`, its expressions are those of the language, and `computed` replaces them by calls of
+    If there is a `query`, its expressions are those of the language, and `with_engine_calls` replaces them by calls of
     `functions`. Otherwise the text is SQL for DuckDB.
     """
 
@@ -103,7 +103,7 @@ def _check_reads_only(query: exp.Expr) -> None:
 
 def _plain_name(table: exp.Table) -> str:
     if qualifier := table.args.get("db"):
-        raise error_at(qualifier, f'"{table.sql()}" in FROM: names have no qualifier')
+        raise error_at(qualifier, f'"{table.sql()}" in FROM has a qualifier: write only the name')
     return name_of(table)
 
 

@@ -10,7 +10,7 @@ from dsms.model.limits import SETTING, Limits
 from operators.core.errors import UserError
 
 
-class OutOfBounds(UserError):
+class LimitExceeded(UserError):
     """A one-time statement exceeds a limit on its memory, its input or its result."""
 
 
@@ -26,13 +26,13 @@ class Cancelled(UserError):
     """No client waits for the answer any more."""
 
 
-def out_of_bounds(limit: str, what: str) -> OutOfBounds:
+def limit_exceeded(limit: str, what: str) -> LimitExceeded:
     """The error for an exceeded limit.
 
-    >>> str(out_of_bounds("select_rows", "the answer has more than 5 rows"))
+    >>> str(limit_exceeded("select_rows", "the answer has more than 5 rows"))
     'the answer has more than 5 rows; the limit "select_rows" is set by DSMS_LIMITS'
     """
-    return OutOfBounds(what, hint=_set_by(limit))
+    return LimitExceeded(what, hint=_set_by(limit))
 
 
 def _set_by(limit: str) -> str:
@@ -56,18 +56,18 @@ class Budget:
     def check(self) -> None:
         """Raises TookTooLong when the time is up, and Cancelled when nobody waits."""
         if self.cancelled.is_set():
-            raise Cancelled("the client has gone away")
+            raise Cancelled("the client has disconnected")
         if time.monotonic() > self.until:
             seconds = self.limits.select_seconds
             raise TookTooLong(f"the statement was ended after {seconds} s", hint=_set_by("select_seconds"))
 
     def check_answer(self, size: int) -> None:
-        """Raises OutOfBounds if the rows of an answer have too many bytes."""
+        """Raises LimitExceeded if the rows of an answer have too many bytes."""
         if size > self.limits.select_result_mb * 1024 * 1024:
-            raise out_of_bounds("select_result_mb", f"the answer has more than {self.limits.select_result_mb} MB")
+            raise limit_exceeded("select_result_mb", f"the answer has more than {self.limits.select_result_mb} MB")
 
     def check_relation(self, name: str, size: int) -> None:
-        """Raises OutOfBounds if the encoded rows of a relation have too many bytes, and the errors of `check`."""
+        """Raises LimitExceeded if the encoded rows of a relation have too many bytes, and the errors of `check`."""
         self.check()
         if size > self.limits.relation_mb * 1024 * 1024:
-            raise out_of_bounds("relation_mb", f'"{name}" has more than {self.limits.relation_mb} MB to read')
+            raise limit_exceeded("relation_mb", f'"{name}" has more than {self.limits.relation_mb} MB to read')

@@ -10,10 +10,10 @@ import pyarrow as pa
 import structlog
 
 from dsms.model.limits import SETTING, Limits
-from dsms.tables.computed import computed
-from dsms.tables.question import Asked
+from dsms.tables.engine_split import with_engine_calls
+from dsms.tables.question import QuestionWithRows
 from dsms.tables.select_budget import Budget, TookTooLong, TooManySelects
-from dsms.tables.select_process import Ended, Form, Reply, SelectProcess
+from dsms.tables.select_process import EndedWhenIdle, Form, Reply, SelectProcess
 from dsms.tables.select_wire import WorkerLimits
 from operators.core.errors import SqlError
 
@@ -28,50 +28,50 @@ class SelectPool:
     def __init__(self, limits: Limits, most: int, niceness: int = 0) -> None:
         self._limits, self._most = limits, most
         self._worker_limits = WorkerLimits(limits.select_memory_mb, niceness)
-        self._places, self._lock = threading.Semaphore(most), threading.Lock()
-        self._present = 0
+        self._slots, self._lock = threading.Semaphore(most), threading.Lock()
+        self._admitted_count = 0
         self._idle: list[SelectProcess] = []
 
     @contextmanager
     def admitted(self, cancelled: threading.Event | None = None) -> Iterator[Budget]:
         """Admits a statement for the block, and gives its budget. Raises TooManySelects if too many run and wait."""
         with self._lock:
-            if self._present >= self._most + self._limits.selects_waiting:
+            if self._admitted_count >= self._most + self._limits.selects_waiting:
                 raise _busy(self._most, self._limits.selects_waiting)
-            self._present += 1
+            self._admitted_count += 1
         try:
             self._wait(Budget.of(self._limits, cancelled))
             try:
                 yield Budget.of(self._limits, cancelled)
             finally:
-                self._places.release()
+                self._slots.release()
         finally:
             with self._lock:
-                self._present -= 1
+                self._admitted_count -= 1
 
     def _wait(self, budget: Budget) -> None:
         """Waits until a statement may run. Raises TooManySelects after the time limit of a statement."""
-        while not self._places.acquire(timeout=0.1):
+        while not self._slots.acquire(timeout=0.1):
             try:
                 budget.check()
             except TookTooLong as error:
                 raise _busy(self._most, self._limits.selects_waiting) from error
 
-    def rows(self, asked: Asked, budget: Budget) -> pa.Table:
+    def rows(self, asked: QuestionWithRows, budget: Budget) -> pa.Table:
         """The rows of a question, for a statement that was admitted."""
         return pa.ipc.open_stream(pa.py_buffer(self.reply(asked, "arrow", budget).rows)).read_all()
 
-    def reply(self, asked: Asked, form: Form, budget: Budget) -> Reply:
+    def reply(self, asked: QuestionWithRows, form: Form, budget: Budget) -> Reply:
         """The answer to a question, for a statement that was admitted."""
-        asked = computed(asked, lambda probing: self._refusal(probing, budget))
+        asked = with_engine_calls(asked, lambda probing: self._refusal(probing, budget))
         for _ in range(_TRIES - 1):
             try:
                 return self._ask(asked, form, budget)
-            except Ended:
+            except EndedWhenIdle:
                 continue  # it has ended itself because it was idle
         return self._ask(asked, form, budget)
 
-    def _refusal(self, asked: Asked, budget: Budget) -> str:
+    def _refusal(self, asked: QuestionWithRows, budget: Budget) -> str:
         """DuckDB's reason for refusing a question."""
         try:
             self.reply(asked, "arrow", budget)
@@ -86,19 +86,19 @@ class SelectPool:
         for process in idle:
             process.kill()
 
-    def _ask(self, asked: Asked, form: Form, budget: Budget) -> Reply:
-        process = self._taken()
+    def _ask(self, asked: QuestionWithRows, form: Form, budget: Budget) -> Reply:
+        process = self._idle_or_new()
         try:
             return process.ask(asked, form, budget)
         finally:
-            if process.sound:
+            if process.reusable:
                 with self._lock:
                     self._idle.append(process)
             else:
-                log.info("the process of a one-time statement is ended", pid=process.pid)
+                log.info("killing the process of a failed one-time statement", pid=process.pid)
                 process.kill()
 
-    def _taken(self) -> SelectProcess:
+    def _idle_or_new(self) -> SelectProcess:
         while True:
             with self._lock:
                 if not self._idle:
@@ -112,4 +112,6 @@ class SelectPool:
 
 def _busy(most: int, waiting: int) -> TooManySelects:
     hint = f'the limits "selects" and "selects_waiting" are set by {SETTING}'
-    return TooManySelects(f"{most} one-time statements run and {waiting} wait: try again later", hint=hint)
+    return TooManySelects(
+        f"too many one-time statements: {most} are running and {waiting} wait; try again later", hint=hint
+    )

@@ -12,9 +12,9 @@ from typing import Any, Literal, NoReturn
 import msgspec
 
 from dsms.tables.one_time import casts_of
-from dsms.tables.question import Asked
-from dsms.tables.select_budget import Budget, out_of_bounds
-from dsms.tables.select_wire import Given, Order, Outcome, WorkerLimits, stream_of
+from dsms.tables.question import QuestionWithRows
+from dsms.tables.select_budget import Budget, limit_exceeded
+from dsms.tables.select_wire import InputRelation, Outcome, Request, WorkerLimits, stream_of
 from operators.core.distinct_type import stored_schema
 from operators.core.errors import ExternalError, SqlError
 
@@ -33,7 +33,7 @@ _ENVIRONMENT = {
 }
 
 
-class Ended(ExternalError):
+class EndedWhenIdle(ExternalError):
     """The process ended itself before it took the question; another process can answer."""
 
 
@@ -66,7 +66,7 @@ class SelectProcess:
             )
         self._channel.settimeout(_LOOK_S)
         #: Whether the process can be asked again: the last question was answered within the memory limit.
-        self.sound = True
+        self.reusable = True
 
     @property
     def pid(self) -> int:
@@ -84,20 +84,22 @@ class SelectProcess:
         self._process.wait()
         self._channel.close()
 
-    def ask(self, asked: Asked, form: Form, budget: Budget) -> Reply:
-        """The answer to a question whose expressions are calls of functions already (see `computed`)."""
-        self.sound = False
+    def ask(self, asked: QuestionWithRows, form: Form, budget: Budget) -> Reply:
+        """The answer to a question whose expressions are calls of functions already (see `with_engine_calls`)."""
+        self.reusable = False
         most = budget.limits.select_result_mb * _MB
         streams = {name: stream_of(rows.cast(stored_schema(rows.schema))) for name, rows in asked.relations.items()}
-        given = [Given(name, casts_of(rows.schema), streams[name].size) for name, rows in asked.relations.items()]
+        given = [
+            InputRelation(name, casts_of(rows.schema), streams[name].size) for name, rows in asked.relations.items()
+        ]
         rows = budget.limits.select_rows if form == "json" else sys.maxsize
-        order = Order(asked.sql, given, form, rows, most, list(asked.functions))
-        for content in (msgspec.msgpack.encode(order), *streams.values()):
+        request = Request(asked.sql, given, form, rows, most, list(asked.functions))
+        for content in (msgspec.msgpack.encode(request), *streams.values()):
             self._send(content, budget)
         outcome = msgspec.msgpack.decode(self._receive(_LONGEST_OUTCOME, budget), type=Outcome)
         # an Arrow stream is a little larger than its rows
         body = self._receive(2 * most + _MB, budget)
-        self.sound = outcome.failed != "memory"
+        self.reusable = outcome.failed != "memory"
         if outcome.failed:
             _refuse(outcome, budget)
         return Reply(tuple(outcome.columns), outcome.rows, body, tuple(outcome.types))
@@ -117,7 +119,7 @@ class SelectProcess:
     def _receive(self, most: int, budget: Budget) -> bytearray:
         size = int.from_bytes(self._read(bytearray(8), budget), "big")
         if size > most:
-            raise ExternalError(f"the process of a SELECT sent {size} bytes, more than it may")
+            raise ExternalError(f"the process of a SELECT sent {size} bytes, more than its limit")
         return self._read(bytearray(size), budget)
 
     def _read(self, into: bytearray, budget: Budget) -> bytearray:
@@ -136,15 +138,15 @@ class SelectProcess:
         return into
 
     def _report_end(self, budget: Budget) -> NoReturn:
-        """Raises Ended if the process ended itself, OutOfBounds if it died."""
+        """Raises EndedWhenIdle if the process ended itself, LimitExceeded if it died."""
         try:
             status = self._process.wait(1.0)
         except subprocess.TimeoutExpired:
             status = None
         if status == 0:
-            raise Ended("the process of a SELECT has ended")
+            raise EndedWhenIdle("the process of a SELECT has ended")
         may_be = f"it may have needed more than {budget.limits.select_memory_mb} MB of memory"
-        raise out_of_bounds(
+        raise limit_exceeded(
             "select_memory_mb", f"the process that answered the statement died ({_how(status)}); {may_be}"
         )
 
@@ -160,7 +162,9 @@ def _refuse(outcome: Outcome, budget: Budget) -> NoReturn:
     if outcome.failed == "sql":
         raise SqlError(outcome.reason)
     if outcome.failed == "memory":
-        raise out_of_bounds("select_memory_mb", f"the statement needs more than {limits.select_memory_mb} MB of memory")
+        raise limit_exceeded(
+            "select_memory_mb", f"the statement needs more than {limits.select_memory_mb} MB of memory"
+        )
     if outcome.failed == "rows":
-        raise out_of_bounds("select_rows", f"the answer has more than {limits.select_rows} rows")
-    raise out_of_bounds("select_result_mb", f"the answer has more than {limits.select_result_mb} MB")
+        raise limit_exceeded("select_rows", f"the answer has more than {limits.select_rows} rows")
+    raise limit_exceeded("select_result_mb", f"the answer has more than {limits.select_result_mb} MB")

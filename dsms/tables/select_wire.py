@@ -1,7 +1,7 @@
 """The messages between the coordinator and a process that answers one-time statements.
 
-Messages are frames: eight bytes of length, then the content. A question is an `Order`, then each of its relations as an
-Arrow stream; an answer is an `Outcome`, then its rows.
+Messages are frames: eight bytes of length, then the content. A question is a `Request`, then each of its relations as
+an Arrow stream; an answer is an `Outcome`, then its rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class WorkerLimits(msgspec.Struct, frozen=True):
     niceness: int = 0
 
 
-class Given(msgspec.Struct, frozen=True):
+class InputRelation(msgspec.Struct, frozen=True):
     """A relation that a question reads: its name, the SQL types of columns that Arrow stores otherwise, its size."""
 
     name: str
@@ -36,11 +36,11 @@ class EngineFunction(msgspec.Struct, frozen=True):
     content: bytes
 
 
-class Order(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True):
     """A query, the relations that follow, the format of the result, and the most rows and bytes that it may have."""
 
     sql: str
-    relations: list[Given]
+    relations: list[InputRelation]
     form: Literal["json", "arrow"]
     rows: int
     bytes: int

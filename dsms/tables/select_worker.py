@@ -24,7 +24,7 @@ import pyarrow as pa
 from dsms.tables.database import connect, register
 from dsms.tables.engine_functions import reason_of, registered, warm_up
 from dsms.tables.far_times import refuse_far_columns, refuse_far_times, time_columns
-from dsms.tables.select_wire import Order, Outcome, WorkerLimits, stream_of
+from dsms.tables.select_wire import Outcome, Request, WorkerLimits, stream_of
 from operators.core.errors import UserError
 
 _IDLE_S = 60.0
@@ -34,7 +34,7 @@ _LARGEST_PART = 16 * _MB
 
 
 class Exceeded(Exception):
-    """The result has more rows or bytes than the order allows."""
+    """The result has more rows or bytes than the request allows."""
 
 
 def _serve(channel: socket.socket, limits: WorkerLimits) -> None:
@@ -42,24 +42,24 @@ def _serve(channel: socket.socket, limits: WorkerLimits) -> None:
     database, base = connect(limits.memory_mb), _data_bytes()
     while True:
         channel.settimeout(_IDLE_S)
-        order = msgspec.msgpack.decode(_received(channel), type=Order)
+        request = msgspec.msgpack.decode(_received(channel), type=Request)
         channel.settimeout(None)
-        read = sum(given.bytes for given in order.relations)
-        _limit_memory(base + limits.memory_mb * _MB + 2 * (read + order.bytes))
-        outcome, rows = _outcome(database, channel, order)
+        read = sum(given.bytes for given in request.relations)
+        _limit_memory(base + limits.memory_mb * _MB + 2 * (read + request.bytes))
+        outcome, rows = _outcome(database, channel, request)
         _send(channel, msgspec.msgpack.encode(outcome))
         _send(channel, rows)
         if outcome.failed == "memory":
             return
 
 
-def _outcome(database: duckdb.DuckDBPyConnection, channel: socket.socket, order: Order) -> tuple[Outcome, Any]:
+def _outcome(database: duckdb.DuckDBPyConnection, channel: socket.socket, request: Request) -> tuple[Outcome, Any]:
     try:
-        streams = [_received(channel) for _ in order.relations]
-        with registered(database, order.functions), database.cursor() as cursor:
-            for given, stream in zip(order.relations, streams, strict=True):
+        streams = [_received(channel) for _ in request.relations]
+        with registered(database, request.functions), database.cursor() as cursor:
+            for given, stream in zip(request.relations, streams, strict=True):
                 register(cursor, given.name, pa.ipc.open_stream(pa.py_buffer(stream)).read_all(), given.casts)
-            return _answered(cursor, order)
+            return _answered(cursor, request)
     except Exceeded as error:
         return Outcome(failed="rows" if str(error) == "rows" else "bytes"), b""
     except (MemoryError, duckdb.OutOfMemoryException) as error:
@@ -74,13 +74,13 @@ def _outcome(database: duckdb.DuckDBPyConnection, channel: socket.socket, order:
         return Outcome(failed=failed, reason=reason_of(error)), b""
 
 
-def _answered(cursor: duckdb.DuckDBPyConnection, order: Order) -> tuple[Outcome, Any]:
-    if order.form == "arrow":
-        table = cursor.sql(order.sql).to_arrow_table()
+def _answered(cursor: duckdb.DuckDBPyConnection, request: Request) -> tuple[Outcome, Any]:
+    if request.form == "arrow":
+        table = cursor.sql(request.sql).to_arrow_table()
         refuse_far_columns(table)
-        _check(order, table.num_rows, table.nbytes)
+        _check(request, table.num_rows, table.nbytes)
         return Outcome(table.column_names, table.num_rows), stream_of(table)
-    cursor.execute(order.sql)
+    cursor.execute(request.sql)
     columns = [column[0] for column in cursor.description or []]
     types = [str(column[1]) for column in cursor.description or []]
     rows, body, times = 0, bytearray(b"["), time_columns(types)
@@ -90,14 +90,14 @@ def _answered(cursor: duckdb.DuckDBPyConnection, order: Order) -> tuple[Outcome,
             body += b"," if rows else b""
             body += msgspec.json.encode(row, enc_hook=str)
             rows += 1
-            _check(order, rows, len(body))
+            _check(request, rows, len(body))
     return Outcome(columns, rows, types=types), body + b"]"
 
 
-def _check(order: Order, rows: int, size: int) -> None:
-    if rows > order.rows:
+def _check(request: Request, rows: int, size: int) -> None:
+    if rows > request.rows:
         raise Exceeded("rows")
-    if size > order.bytes:
+    if size > request.bytes:
         raise Exceeded("bytes")
 
 

@@ -33,14 +33,14 @@ _LARGEST_INTEGER = 2**63 - 1
 @dataclass(frozen=True)
 class Site:
     """An expression with marked leaves. A node replaces it in the query. The operands of that node are the leaves, in
-    which inner sites are replaced too. `names` are those of the leaves. A `condition` selects rows; `beside` names the
-    items of FROM that are joined before it applies.
+    which inner sites are replaced too. `names` are those of the leaves. A `condition` selects rows; `joined_items`
+    names the items of FROM that are joined before it applies.
     """
 
     expression: exp.Expr
     names: tuple[str, ...]
     condition: bool = False
-    beside: tuple[str, ...] = ()
+    joined_items: tuple[str, ...] = ()
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Sites:
     sites: list[Site] = field(default_factory=list)
 
     @property
-    def marked(self) -> list[exp.Expr]:
+    def replacements(self) -> list[exp.Expr]:
         """The nodes that replace sites, inner ones first."""
         return [node for node in self.query.walk(bfs=False) if SITE in node.meta][::-1]
 
@@ -89,9 +89,9 @@ def _descend(node: exp.Expr, keys: frozenset[str], sites: list[Site]) -> None:
         if isinstance(child, _ATOMS):
             continue
         if isinstance(child, _CONDITIONS) and not isinstance(node, exp.Filter):
-            _replace(child.this, given, sites, _beside(node) if isinstance(child, exp.Where) else ())
+            _replace(child.this, given, sites, _joined_items(node) if isinstance(child, exp.Where) else ())
         elif isinstance(node, exp.Join) and child is node.args.get("on"):
-            _replace(child, given, sites, _beside(node.parent, node))
+            _replace(child, given, sites, _joined_items(node.parent, node))
         elif _scalar(child, node) and not (isinstance(node, _CALLS) and child is node.this):
             _replace(child, given, sites)
         else:
@@ -130,7 +130,7 @@ def _scalar(node: exp.Expr, parent: exp.Expr) -> bool:
     return isinstance(node, exp.Condition | exp.JSONValue) and not isinstance(node, exp.UDTF)
 
 
-def _beside(select: exp.Expr | None, last: exp.Join | None = None) -> tuple[str, ...]:
+def _joined_items(select: exp.Expr | None, last: exp.Join | None = None) -> tuple[str, ...]:
     """The names of the items of FROM, up to a join, for whose rows DuckDB may evaluate a condition before the join."""
     if not isinstance(select, exp.Select) or (first := select.args.get("from_")) is None:
         return ()
@@ -146,7 +146,9 @@ def _kept(join: exp.Join) -> bool:
     return str(join.kind).upper() not in ("SEMI", "ANTI")
 
 
-def _replace(node: exp.Expr, keys: frozenset[str], sites: list[Site], beside: tuple[str, ...] | None = None) -> None:
+def _replace(
+    node: exp.Expr, keys: frozenset[str], sites: list[Site], joined_items: tuple[str, ...] | None = None
+) -> None:
     if not _is_computed(node, keys):
         for leaf in _leaves(node, keys):
             _descend(leaf, keys, sites)
@@ -163,7 +165,7 @@ def _replace(node: exp.Expr, keys: frozenset[str], sites: list[Site], beside: tu
     mark = exp.Anonymous(this="SITE", expressions=leaves)
     mark.meta[SITE] = number
     node.replace(exp.alias_(mark, _shown(node), quoted=True, copy=False) if _is_output(node) else mark)
-    sites[number] = Site(node, tuple(_names(leaves)), beside is not None, beside or ())
+    sites[number] = Site(node, tuple(_names(leaves)), joined_items is not None, joined_items or ())
     for leaf in leaves:
         if normal(leaf) in keys:
             _replace(leaf, frozenset(), sites)

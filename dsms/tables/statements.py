@@ -18,17 +18,18 @@ from dsms.tables.effect import (
     Content,
     Effect,
     Key,
-    divided,
     duplicate,
     first_of_keys,
     inserted,
     key_rows,
     removed,
+    split_by_existing,
 )
 from dsms.tables.merge import merged, selects_of
-from dsms.tables.question import Asked, Question, names_of, question_of
+from dsms.tables.question import Question, QuestionWithRows, names_of, question_of
 from dsms.tables.table_rows import (
     changes_of,
+    check_columns_differ,
     columns_in,
     defaults_of,
     in_order,
@@ -106,7 +107,7 @@ def _(statement: st.Insert, catalog: Catalog, rows: Rows, content: Content) -> t
     if statement.conflict is None:
         return (inserted(table, given, content, set()),)
     _check_keys(statement.conflict, table)
-    fresh, held = divided(table, given, content)
+    fresh, held = split_by_existing(table, given, content)
     if not statement.conflict.changes:
         return (inserted(table, first_of_keys(table, fresh), content, set()),)
     seen = set[Key]()
@@ -147,16 +148,15 @@ def _changed(
 @_effects_of.register
 def _(statement: st.Update, catalog: Catalog, rows: Rows, content: Content) -> tuple[Effect, ...]:
     table = table_of(statement.table, catalog)
+    check_columns_differ(statement.changes, table)
     changes = changes_of(statement.changes, table)
-    if len(changes) < len(statement.changes):
-        raise statement.table.place.error("a column is set twice")
     named = columns_in(table, statement.alias)
     values = [changes.get(name, named(name)) for name in table.schema.names]
     matches = rows(question_of(_selected(table, [*values, *map(named, table.keys)], statement), catalog))
     keys = keys_in(table, matches.select(range(len(values), matches.num_columns)))
     if len(set(key_rows(keys))) < keys.num_rows:
         raise statement.table.place.error(
-            f'FROM has several rows for one of table "{table.name}"', "say in WHERE which one gives the new values"
+            f'FROM has several rows for one row of table "{table.name}"', "choose one of them in WHERE"
         )
     return (replaced_rows(table, matches, content),)
 
@@ -175,7 +175,9 @@ def _(statement: st.Merge, catalog: Catalog, rows: Rows, content: Content) -> tu
     return merged(statement, table, lambda select: rows(question_of(select, catalog)), content)
 
 
-def returned(statement: Write, catalog: Catalog, effects: Iterable[Effect], content: Content) -> Asked | None:
+def returned(
+    statement: Write, catalog: Catalog, effects: Iterable[Effect], content: Content
+) -> QuestionWithRows | None:
     """The query of RETURNING, over the changed rows as they are afterwards (before, for DELETE); None without the
     clause."""
     if not statement.returning:

@@ -53,6 +53,16 @@ def changes_of(changes: Iterable[tuple[st.Name, exp.Expr]], table: Table) -> dic
     return {name: or_default(table, name, value) for name, value in named}
 
 
+def check_columns_differ(changes: Iterable[tuple[st.Name, exp.Expr]], table: Table) -> None:
+    """Raises SqlError if SET names a column twice."""
+    seen = set[str]()
+    for name, _ in changes:
+        column = column_of(name, table)
+        if column in seen:
+            raise name.place.error(f'SET names column "{column}" twice')
+        seen.add(column)
+
+
 def replaced_rows(table: Table, matches: pa.Table, content: Content) -> Effect:
     """The effect of replacing rows. Each match is a new row, followed by the key of the old one."""
     width = len(table.schema)

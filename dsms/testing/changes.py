@@ -61,7 +61,7 @@ def _bag(changes: Sequence[Change]) -> list[dict[str, object]]:
         elif places:
             del kept[places.popleft()]
         else:
-            raise InternalError(f"a row is removed that is not there: {row}")
+            raise InternalError(f"a removed row does not exist: {row}")
     return list(kept.values())
 
 

@@ -114,7 +114,7 @@ def as_instant(ts: object) -> int:
         return (known - _BEGINNING_OF_TIME) // timedelta(milliseconds=1)
     if isinstance(ts, int | np.integer) and not isinstance(ts, bool) and abs(int(ts)) < 2**63:
         return int(ts)
-    raise UserError(f"{ts!r} is no instant", hint="give a whole number of 64 bits, a date or a datetime")
+    raise UserError(f"{ts!r} is not an instant", hint="give a whole number of 64 bits, a date or a datetime")
 
 
 def as_records(records: Iterable[object]) -> list[dict[str, object]]:
@@ -122,5 +122,5 @@ def as_records(records: Iterable[object]) -> list[dict[str, object]]:
     pushed = list(records)
     for number, record in enumerate(pushed, 1):
         if not isinstance(record, Mapping):
-            raise UserError(f"record {number} of the push is no dict: {record!r}")
+            raise UserError(f"record {number} of the push is not a dict: {record!r}")
     return [dict(record) for record in pushed if isinstance(record, Mapping)]

@@ -113,7 +113,7 @@ class LocalRuntime:
         self._published = with_replaced_queries(self._published, plan)
         self._revise(self._without_failed(plan), self._revision.manifest)
 
-    def fall_silent(self, silent: Collection[str]) -> bool:
+    def log_due_heartbeats(self, silent: Collection[str]) -> bool:
         """Logs the heartbeats that are due if exactly these sources (by id) are idle, as the planner of a fragment
         does. Returns whether there were any."""
         lanes = self._revision.lanes
@@ -132,7 +132,7 @@ class LocalRuntime:
             self.logs[name].heartbeats += beats.values()
         return bool(due)
 
-    def compiled_like(self, other: LocalRuntime) -> None:
+    def reuse_plans_of(self, other: LocalRuntime) -> None:
         """Reuses the plans and dataflows of another runtime with the same statements, as they depend on nothing
         else."""
         self._like = other.revision
@@ -153,11 +153,11 @@ class LocalRuntime:
         """The result of a query."""
         return self._query_in_lane(query)[0]
 
-    def places(self) -> Iterator[tuple[SourcePartition, Position]]:
+    def positions(self) -> Iterator[tuple[SourcePartition, Position]]:
         """The positions of all lanes."""
         return (place for progress in self._revision.manifest.lanes.values() for place in progress.places.items())
 
-    def places_of(self, query: str) -> Iterator[tuple[SourcePartition, Position]]:
+    def positions_of(self, query: str) -> Iterator[tuple[SourcePartition, Position]]:
         """The positions of the lane of a query in the sources that its result waits for."""
         output, lane, at = self._query_in_lane(query)
         return (place for place in at.places.items() if place[0][0] in lane.ids_read(output))
@@ -175,7 +175,7 @@ class LocalRuntime:
         return replace(plan, queries=running)
 
     def _before(self, plan: FragmentPlan) -> Revision:
-        """The current revision, with the dataflows of the runtime of `compiled_like`."""
+        """The current revision, with the dataflows of the runtime of `reuse_plans_of`."""
         if self._like is None:
             return self._revision
         lanes = {**self._like.lanes, **self._revision.lanes}

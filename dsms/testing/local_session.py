@@ -77,7 +77,7 @@ class LocalSession:
         #: The timestamp of records that are pushed, in milliseconds.
         self.now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         self.runtime = LocalRuntime(partitions, sharing=sharing)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def execute(self, sql: str) -> list[dict[str, object]]:
         """Runs one or more statements; returns the rows of the last one (SELECT, SHOW, EXPLAIN, …) as dicts. The second
@@ -163,17 +163,17 @@ class LocalSession:
         """
         named = sources or [source.name for source in self.catalog.sources()]
         silent = {self._source(name).id for name in named}
-        while self.runtime.fall_silent(silent):
+        while self.runtime.log_due_heartbeats(silent):
             self._work()
             self._advance_tables()
 
     def changes(self, name: str) -> list[Change]:
         """Everything published so far, as (op, row, ts). The row of `-` on a keyed result is its key."""
-        return list(self.runtime.results[self._started(name).id])
+        return list(self.runtime.results[self._output_of(name).id])
 
     def relation(self, name: str, at: int | date | None = None) -> list[dict[str, object]]:
         """The rows of a stream, view or query at an instant below the frontier; by default the last one."""
-        output, instant = self._started(name), None if at is None else as_instant(at)
+        output, instant = self._output_of(name), None if at is None else as_instant(at)
         frontier = self.runtime.frontier(output.id)
         if instant is not None and instant >= frontier:
             raise UserError(
@@ -185,20 +185,20 @@ class LocalSession:
         """The refused records of a source: dicts with `offset`, `reason`, `record` and `query` (None: refused by the
         source)."""
         source_id, name = self._source(source).id, self._source(source).name
-        letters = {
-            (letter.offset, letter.query or "", letter.reason): letter
-            for letter in self.runtime.dead
-            if letter.source == name
+        dead_letters = {
+            (dead_letter.offset, dead_letter.query or "", dead_letter.reason): dead_letter
+            for dead_letter in self.runtime.dead
+            if dead_letter.source == name
         }
         records = self.runtime.logs[source_id].records
         return [
             {
-                "offset": letter.offset,
-                "reason": letter.reason,
-                "record": None if letter.reason.endswith(NO_RECORD) else records[letter.offset],
-                "query": letter.query,
+                "offset": dead_letter.offset,
+                "reason": dead_letter.reason,
+                "record": None if dead_letter.reason.endswith(NO_RECORD) else records[dead_letter.offset],
+                "query": dead_letter.query,
             }
-            for _, letter in sorted(letters.items())
+            for _, dead_letter in sorted(dead_letters.items())
         ]
 
     def explain(self, name: str) -> str:
@@ -208,7 +208,7 @@ class LocalSession:
 
     def key(self, name: str) -> tuple[str, ...]:
         """The key columns of a stream, view or query; empty if its result is a bag."""
-        return self._started(name).keys
+        return self._output_of(name).keys
 
     def running(self) -> Iterable[Stream | Table | Query]:
         """Everything that the session runs: queries, and the streams and tables that they can read."""
@@ -223,7 +223,7 @@ class LocalSession:
 
     def reached(self) -> int:
         """The greatest instant that any log has reached; the next statement about a table takes effect at it."""
-        clocks = [at.clock for _, at in self.runtime.places()]
+        clocks = [at.clock for _, at in self.runtime.positions()]
         return reached(clocks, [beat.time for log in self.runtime.logs.values() for beat in log.heartbeats[-1:]])
 
     def reports(self) -> list[Report]:
@@ -270,7 +270,7 @@ class LocalSession:
 
     def _on_rows(self, statement: Any) -> StatementResult:
         if isinstance(statement, Replay):
-            raise UserError("a session of one process replays no dead letters", hint="push the corrected records")
+            raise UserError("a LocalSession cannot replay dead letters", hint="push the corrected records")
         if not isinstance(statement, st.Select):
             return self._write(statement)
         question, relation = question_of(statement.select, self.catalog), as_shown(self._rows, self.catalog)
@@ -291,8 +291,8 @@ class LocalSession:
         if isinstance(statement, ShowAlarms):
             return shown_alarms(())
         if isinstance(statement, ShowAudit):
-            raise UserError("a session of one process keeps no audit log", hint="a coordinator does")
-        raise UserError("there are no executors in a session of one process", hint="it works on a cluster")
+            raise UserError("a LocalSession keeps no audit log", hint="run the statement on a cluster")
+        raise UserError("a LocalSession has no executors", hint="run the statement on a cluster")
 
     def _retire(self) -> None:
         """Drops the former plans of replaced queries whose new plans have published results."""
@@ -349,22 +349,26 @@ class LocalSession:
     def _work(self) -> None:
         self.runtime.run(self.batch_records)
         self._take_next_plans()
-        if self._passes_late_on():
+        if self._forward_late_records():
             self._work()
 
-    def _passes_late_on(self) -> bool:
+    def _forward_late_records(self) -> bool:
         """Appends records that were refused as late to the sources for late records; returns whether there were any."""
         moved = False
         for source in self.catalog.sources():
             if source.late_of is not None:
                 log, records = self.runtime.logs[source.id].records, self._log_of(source.late_of).records
-                late = [letter.offset for letter in self.runtime.dead if letter.refused_late_by(source.late_of)]
+                late = [
+                    dead_letter.offset
+                    for dead_letter in self.runtime.dead
+                    if dead_letter.refused_late_by(source.late_of)
+                ]
                 fresh = [{**records[offset], "ts": self.reached()} for offset in late[len(log) :]]
                 log.extend(fresh)
                 moved = moved or bool(fresh)
         return moved
 
-    def _started(self, name: str) -> Output:
+    def _output_of(self, name: str) -> Output:
         named = self.catalog.find(name)
         if isinstance(named, Source):
             raise UserError(f'"{named.name}" is a source', hint="ask for a stream, view or query over it")
@@ -374,8 +378,8 @@ class LocalSession:
 
     def _report_failures(self) -> None:
         """Raises the failure of a query once; asking for its result raises it again. The other queries continue."""
-        untold = [query for query in self.runtime.failed if query not in self._told]
-        self._told |= set(untold)
+        untold = [query for query in self.runtime.failed if query not in self._reported]
+        self._reported |= set(untold)
         if untold:
             raise InternalError("; ".join(self.runtime.failed[query] for query in untold))
 

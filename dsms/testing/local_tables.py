@@ -76,7 +76,7 @@ def _effects(statement: Write | Load, catalog: Catalog, relation: Relation, cont
 def _records(effect: Effect, instant: int) -> Records:
     gone = [{**row, INSTANT: instant, OPERATION: "-"} for row in effect.removed.to_pylist()]
     return gone + [
-        {**row, INSTANT: instant, OPERATION: "+" if effect.new else "u"} for row in effect.upserts.to_pylist()
+        {**row, INSTANT: instant, OPERATION: "+" if effect.inserts else "u"} for row in effect.upserts.to_pylist()
     ]
 
 

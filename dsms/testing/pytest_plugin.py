@@ -21,13 +21,15 @@ _MOST_LETTERS = 20
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the option."""
     group = parser.getgroup("dsms", "unit tests of continuous queries")
-    group.addoption(_OPTION, metavar="N,…", help=f"run tests of {_FIXTURE} once for each number of records a batch")
+    group.addoption(
+        _OPTION, metavar="N,…", help=f"run tests that use {_FIXTURE} once for each number of records per batch"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the mark, and checks the option."""
     _sizes(config)
-    text = f"{_MARK}(partitions=1, batch_records=None): how the session of {_FIXTURE} works; no result depends on it"
+    text = f"{_MARK}(partitions=1, batch_records=None): options of the session of {_FIXTURE}; no result depends on them"
     config.addinivalue_line("markers", text)
 
 
@@ -65,11 +67,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report: Any = yield
     session = getattr(item, "funcargs", {}).get(_FIXTURE)
     if report.when == "call" and report.failed and session is not None:
-        letters = [
-            f"{source.name}: {letter}"
+        dead_letters = [
+            f"{source.name}: {dead_letter}"
             for source in session.catalog.sources()
-            for letter in session.dead_letters(source.name)
+            for dead_letter in session.dead_letters(source.name)
         ]
-        if letters:
-            report.sections.append(("dead letters", "\n".join(letters[:_MOST_LETTERS])))
+        if dead_letters:
+            report.sections.append(("dead letters", "\n".join(dead_letters[:_MOST_LETTERS])))
     return report

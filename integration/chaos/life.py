@@ -139,7 +139,7 @@ class Statements:
     kafka: str
     journal: Journal
     lives: list[Life] = field(default_factory=list)
-    given: int = 0
+    executed: int = 0
     failure: Exception | None = None
     _thread: threading.Thread | None = None
     _over: threading.Event = field(default_factory=threading.Event)
@@ -162,18 +162,18 @@ class Statements:
         if self._thread is not None:
             self._thread.join()
 
-    def give(self, step: Step) -> None:
+    def execute(self, step: Step) -> None:
         """Executes one statement, until it succeeds."""
         self.journal.write(f"{step.verb} {step.name}{f' as {step.text}' if step.text else ''}")
         getattr(self, f"_{step.verb}")(step)
-        self.given += 1
+        self.executed += 1
 
     def _run(self, plan: tuple[Step, ...], begun: float) -> None:
         try:
             for step in plan:
                 if self._over.wait(max(begun + step.at_s - time.monotonic(), 0)):
                     return
-                self.give(step)
+                self.execute(step)
         except Exception as error:  # noqa: BLE001 raised by finish()
             self.failure = error
             self.journal.write(f"a statement failed: {error!r}")
@@ -181,7 +181,7 @@ class Statements:
     def _create(self, step: Step) -> None:
         assert step.text is not None
         start = "latest" if step.latest else None
-        self._sure(step.text.create(self._p, step.name, start), lambda: self._document(step.name) is not None)
+        self._until_done(step.text.create(self._p, step.name, start), lambda: self._document(step.name) is not None)
         document = self._known(step.name)
         first = Version(step.text, int(document["start"]) if step.latest else None)
         self.lives.append(Life(step.name, [first], ids=[document["id"]]))
@@ -189,7 +189,7 @@ class Statements:
     def _replace(self, step: Step) -> None:
         text = step.text
         assert text is not None
-        self._sure(
+        self._until_done(
             text.create(self._p, step.name, replacing=True),
             lambda: text.select(self._p) in self._known(step.name)["sql"],
         )
@@ -202,15 +202,15 @@ class Statements:
             life.versions.append(Version(text, since=int(since)))
 
     def _pause(self, step: Step) -> None:
-        self._sure(f"PAUSE QUERY {self._p}{step.name}", lambda: bool(self._known(step.name)["paused"]))
+        self._until_done(f"PAUSE QUERY {self._p}{step.name}", lambda: bool(self._known(step.name)["paused"]))
 
     def _resume(self, step: Step) -> None:
-        self._sure(f"RESUME QUERY {self._p}{step.name}", lambda: not self._known(step.name)["paused"])
+        self._until_done(f"RESUME QUERY {self._p}{step.name}", lambda: not self._known(step.name)["paused"])
 
     def _drop(self, step: Step) -> None:
         life, topic = self._life(step.name), f"dsms.{self._p}{step.name}"
         life.frontier, life.dropped = self._published(topic, life)
-        self._sure(f"DROP QUERY {self._p}{step.name}", lambda: self._document(step.name) is None)
+        self._until_done(f"DROP QUERY {self._p}{step.name}", lambda: self._document(step.name) is None)
 
     def _published(self, topic: str, life: Life) -> tuple[int, list[Change]]:
         """The frontier of a query in its result topic, and at least its results below that. Reading is repeated while
@@ -257,7 +257,7 @@ class Statements:
         assert document is not None, f"query {name} is gone"
         return document
 
-    def _sure(self, sql: str, done: Callable[[], bool]) -> None:
+    def _until_done(self, sql: str, done: Callable[[], bool]) -> None:
         """Repeats a statement until it succeeds, or turns out to have succeeded although its answer was lost."""
         deadline, unknown = time.monotonic() + _DEADLINE_S, False
         while True:

@@ -31,7 +31,7 @@ class Link:
     _cut: bool = False
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
     _chance: Random | None = None
-    _on_their_way: set[asyncio.Task[None]] = field(default_factory=set)
+    _pending_deliveries: set[asyncio.Task[None]] = field(default_factory=set)
 
     def cut(self) -> None:
         """Ends all connections, and each new one at once."""
@@ -108,12 +108,12 @@ class Link:
         if drawn < _DELAYED:
             await asyncio.sleep(after_s)
         elif drawn < _DELAYED + _LATE + _TWICE:
-            task = self._loop.create_task(self._give(request, after_s))
-            self._on_their_way.add(task)
-            task.add_done_callback(self._on_their_way.discard)
+            task = self._loop.create_task(self._deliver(request, after_s))
+            self._pending_deliveries.add(task)
+            task.add_done_callback(self._pending_deliveries.discard)
         return _DELAYED <= drawn < _DELAYED + _LATE
 
-    async def _give(self, request: bytes, after_s: float) -> None:
+    async def _deliver(self, request: bytes, after_s: float) -> None:
         """Delivers a request over a separate connection, and discards the answer."""
         await asyncio.sleep(after_s)
         await self._open.wait()

@@ -62,7 +62,7 @@ def run(seed: int, minutes: float, directory: Path) -> Figures:
         check = Check(made, names, statements.lives, directory, journal, wrong)
         check.run()
     return Figures(
-        seed, minutes, dict(sorted(done.items())), statements.given, len(statements.lives), load.sent, check.changes,
+        seed, minutes, dict(sorted(done.items())), statements.executed, len(statements.lives), load.sent, check.changes,
         check.repeated, check.letters, round(drained_s, 1), unable(), check.wrong,
     )  # fmt: skip
 
@@ -77,14 +77,14 @@ def _disturbed(made: World, load: Load, statements: Statements, journal: Journal
     everything is healed, all records are published and all statements are done."""
     plan = steps(load.seed, seconds)
     for step in plan[: len(SHAPES)]:
-        statements.give(step)
+        statements.execute(step)
     begun = journal.begun = time.monotonic()
     load.start()
     statements.start(plan[len(SHAPES) :], begun)
     try:
         done = Counter(disturb(made, timeline(load.seed, seconds, unable()), journal))
         made.heal_all()
-        journal.say(f"all is healed after {done.total()} disturbances; {statements.given} statements were given")
+        journal.say(f"all is healed after {done.total()} disturbances; {statements.executed} statements were executed")
         load.finish()
         statements.finish()
     except BaseException:
@@ -127,7 +127,7 @@ def _watch_until(moment: float, made: World, journal: Journal) -> None:
 
 def _supervise(made: World, journal: Journal) -> None:
     if ended := made.supervise():
-        journal.write(f"started again, as they had ended by themselves: {', '.join(ended)}")
+        journal.write(f"restarted after they exited: {', '.join(ended)}")
 
 
 def drain(made: World, lives: list[Life], journal: Journal) -> tuple[float, list[str]]:

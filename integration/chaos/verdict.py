@@ -25,7 +25,7 @@ from tests.support.oracle import Advance, Bad, Event, Record, accept
 #: The number of instants at which a relation is compared.
 INSTANTS = 101
 Row = tuple[tuple[str, object], ...]
-Place = tuple[int, int]
+Position = tuple[int, int]
 _COLUMNS = pa.schema([
     ("part", pa.int64()), ("offset", pa.int64()), ("ts", pa.int64()), ("op", pa.string()), ("k", pa.string()),
     ("v", pa.int64()), ("d", pa.int64()),
@@ -37,7 +37,7 @@ class Accepted:
     """The records of a source topic that must be accepted, and the positions of those that must be dead letters."""
 
     rows: list[dict[str, object]] = field(default_factory=list)
-    refused: set[Place] = field(default_factory=set)
+    refused: set[Position] = field(default_factory=set)
 
 
 def accepted(kafka: str, name: str, dead: Iterable[Letter], topic: Topic) -> Accepted:
@@ -52,7 +52,7 @@ def accepted(kafka: str, name: str, dead: Iterable[Letter], topic: Topic) -> Acc
         records = [message for message, event in zip(messages, events, strict=True) if not isinstance(event, Advance)]
         late = {(partition, records[at].offset()) for at in accept(events, SLACK)[1]}
         if topic is QUIET:
-            late |= {_place(letter) for letter in dead if _error(letter).startswith("late")}
+            late |= {_position(letter) for letter in dead if _error(letter).startswith("late")}
         for message, event in zip(messages, events, strict=True):
             place = partition, message.offset()
             if isinstance(event, Bad) or (isinstance(event, Record) and place in late):
@@ -80,20 +80,20 @@ def _error(letter: Letter) -> str:
     return dict(letter.headers)["dsms-error"]
 
 
-def _place(letter: Letter) -> Place:
+def _position(letter: Letter) -> Position:
     headers = dict(letter.headers)
     return int(headers["dsms-partition"]), int(headers["dsms-offset"])
 
 
-def wrong_letters(dead: list[Letter], refused: set[Place]) -> Iterator[str]:
+def wrong_letters(dead: list[Letter], refused: set[Position]) -> Iterator[str]:
     """Compares the dead letters of the source itself, not of queries, with the records that had to be refused."""
-    places = Counter(_place(letter) for letter in dead if "dsms-query" not in dict(letter.headers))
+    places = Counter(_position(letter) for letter in dead if "dsms-query" not in dict(letter.headers))
     if twice := [place for place, count in places.items() if count > 1]:
-        yield f"dead letters are there twice: {sorted(twice)[:5]}"
+        yield f"dead letters are duplicated: {sorted(twice)[:5]}"
     if missing := refused - places.keys():
         yield f"{len(missing)} dead letters are missing: {sorted(missing)[:5]}"
     if more := places.keys() - refused:
-        yield f"{len(more)} records are dead letters and should count: {sorted(more)[:5]}"
+        yield f"{len(more)} records are dead letters but should have been accepted: {sorted(more)[:5]}"
 
 
 class Oracle:
@@ -153,7 +153,7 @@ def malformed(log: list[Change]) -> Iterator[str]:
             assert change.value is not None
             rows[change.value] += 1 if change.op == "+" else -1
             if rows[change.value] < 0:
-                yield f"{change} removes what is not there"
+                yield f"{change} removes an absent row"
             continue
         if (change.key, change.ts) in changed:
             yield f"{change} is the second change of its key at that instant"

@@ -54,5 +54,5 @@ def _from(reference: Document, pod: Document, address: str, api: Api) -> str:
         return field(pod, what["fieldPath"], address)
     if kind == "secretKeyRef":
         return secret_value(api, namespace, what["name"], what["key"]).decode()
-    assert kind == "configMapKeyRef", f"not known here: {kind}"
+    assert kind == "configMapKeyRef", f"not supported: {kind}"
     return api.get(f"/api/v1/namespaces/{namespace}/configmaps/{what['name']}")["data"][what["key"]]

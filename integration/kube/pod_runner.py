@@ -27,7 +27,7 @@ class PodRunner:
         self.address = new_pod_address()
         self.restarts = 0
         self._container = pod["spec"]["containers"][0]
-        assert len(pod["spec"]["containers"]) == 1, "pods of one container are all there is"
+        assert len(pod["spec"]["containers"]) == 1, "only pods with one container are supported"
         assert not pod["spec"].get("initContainers")
         self._process: ManagedProcess | None = None
         self._start_at, self._started_at = 0.0, ""

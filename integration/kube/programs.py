@@ -50,7 +50,7 @@ PROGRAMS = {"etcd": etcd, "helm": helm, "control-plane": control_plane}
 
 def missing_go() -> str:
     """The reason why nothing can be built here; empty if it can."""
-    return "" if shutil.which("go") else 'no "go" found in PATH, which helm and the API server are built with'
+    return "" if shutil.which("go") else 'no "go" found in PATH; it is needed to build helm and the API server'
 
 
 def _built(name: str, how_long: str, build: Callable[[Path], None]) -> Path:

@@ -20,7 +20,7 @@ def fill(volume: Document, directory: Path, pod: Document, api: Api) -> None:
         for source in volume["projected"]["sources"]:
             _project(source, directory, pod, api)
     else:
-        assert {"emptyDir", "persistentVolumeClaim"} & volume.keys(), f"not known here: {volume}"
+        assert {"emptyDir", "persistentVolumeClaim"} & volume.keys(), f"not supported: {volume}"
         directory.chmod(0o1777)
 
 
@@ -31,7 +31,7 @@ def _project(source: Document, directory: Path, pod: Document, api: Api) -> None
     elif kind == "configMap":
         _write(directory, _config(api, pod, what["name"]), what.get("items"), None)
     else:
-        assert kind == "downwardAPI", f"not known here: {kind}"
+        assert kind == "downwardAPI", f"not supported: {kind}"
         for item in what["items"]:
             (directory / item["path"]).write_text(field(pod, item["fieldRef"]["fieldPath"], ""))
 

@@ -64,7 +64,7 @@ def silenced(case: Case, silences: tuple[frozenset[int], ...]) -> Case:
     make all records final that the query reads."""
     session, case = session_in_silence(case, silences)
     query = session.catalog.find("Q").id
-    last = max((at.high for _, at in session.runtime.places_of(query)), default=BEGINNING)
+    last = max((at.high for _, at in session.runtime.positions_of(query)), default=BEGINNING)
     if BEGINNING < last >= (reached := session.runtime.frontier(query)):
         raise Wrong(f"all sources are silent, and the frontier is {reached}, not beyond {last}\n{shown(case)}")
     return case

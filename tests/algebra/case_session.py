@@ -41,7 +41,7 @@ class Session(LocalSession):
             self.execute("; ".join(statements))
             return
         self.catalog = self.like.catalog
-        self.runtime.compiled_like(self.like.runtime)
+        self.runtime.reuse_plans_of(self.like.runtime)
         self.follow_catalog()
 
     def begin(self, statements: Sequence[str]) -> None:

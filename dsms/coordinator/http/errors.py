@@ -15,7 +15,7 @@ from dsms.model.catalog import NotFound
 from dsms.model.limits import SETTING, Limits
 from dsms.model.principal import ANYBODY, Forbidden
 from dsms.model.statement_result import EncodedRows
-from dsms.tables.select_budget import Cancelled, OutOfBounds, TookTooLong, TooManySelects
+from dsms.tables.select_budget import Cancelled, LimitExceeded, TookTooLong, TooManySelects
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
 from operators.core.recursion import too_deep
 
@@ -58,7 +58,7 @@ _STATUS: tuple[tuple[type[DsmsError], int, ErrorKind], ...] = (
     (TooManyStreams, 429, "busy"),
     (TooManySelects, 429, "busy"),
     (TookTooLong, 408, "limit"),
-    (OutOfBounds, 400, "limit"),
+    (LimitExceeded, 400, "limit"),
     (Cancelled, 499, "user"),
     (BeingReplaced, 503, "busy"),
     (Underway, 409, "underway"),

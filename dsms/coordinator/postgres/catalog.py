@@ -12,7 +12,7 @@ import pyarrow as pa
 from dsms.coordinator.catalog.lookup import ReadableObject
 from dsms.coordinator.postgres.values import Type, type_of
 from dsms.tables.one_time import check_only_selects, type_names
-from dsms.tables.question import Asked
+from dsms.tables.question import QuestionWithRows
 
 _PUBLIC, _PG_CATALOG, _OWNER = 2200, 11, 10
 _FIRST_OID = 16_384
@@ -98,7 +98,7 @@ def _columns_of(item: ReadableObject) -> list[tuple[str, Type, bool]]:
     return [(field.name, type_of(name), field.nullable) for field, name in named]
 
 
-def asked_of_catalog(sql: str, objects: Iterable[ReadableObject]) -> Asked:
+def asked_of_catalog(sql: str, objects: Iterable[ReadableObject]) -> QuestionWithRows:
     """A client's query of the catalog, rewritten for DuckDB. Raises SqlError for anything but one SELECT: other
     statements would affect the queries of other clients."""
     known, relations = list(objects), dict[str, pa.Table]()
@@ -115,7 +115,7 @@ def asked_of_catalog(sql: str, objects: Iterable[ReadableObject]) -> Asked:
         sql = pattern.sub(by, sql)
     text = _NAMED.sub(renamed, sql)
     check_only_selects(text)
-    return Asked(_DEFINITIONS + text, relations)
+    return QuestionWithRows(_DEFINITIONS + text, relations)
 
 
 def _relation(schema: str, name: str, objects: list[ReadableObject]) -> pa.Table | None:

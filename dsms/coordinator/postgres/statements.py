@@ -15,8 +15,8 @@ from dsms.coordinator.postgres.values import Type, type_of, type_of_values
 from dsms.model.catalog import NotFound
 from dsms.model.principal import Caller, Forbidden
 from dsms.model.statement_result import StatementResult
-from dsms.tables.question import Asked
-from dsms.tables.select_budget import Cancelled, OutOfBounds, TookTooLong, TooManySelects
+from dsms.tables.question import QuestionWithRows
+from dsms.tables.select_budget import Cancelled, LimitExceeded, TookTooLong, TooManySelects
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
 
 _CATALOG = re.compile(r"\b(pg_catalog\s*\.|information_schema\s*\.|(from|join)\s+pg_\w+)", re.IGNORECASE)
@@ -28,7 +28,7 @@ _CODES: tuple[tuple[type[DsmsError], str], ...] = (
     (Forbidden, "42501"),
     (TookTooLong, "57014"),
     (Cancelled, "57014"),
-    (OutOfBounds, "54000"),
+    (LimitExceeded, "54000"),
     (TooManySelects, "53300"),
     (UserError, "22023"),
     (ExternalError, "57P03"),
@@ -47,7 +47,7 @@ class Executes(Protocol):
         """The streams, views, queries and tables that the caller may read."""
         ...
 
-    def answered(self, asked: Asked, cancelled: threading.Event) -> StatementResult:
+    def answered(self, asked: QuestionWithRows, cancelled: threading.Event) -> StatementResult:
         """DuckDB's answer to a query over the relations that the query comes with."""
         ...
 

@@ -55,7 +55,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_published
 from dsms.registration.object_columns import schema_and_keys, why_unknown
 from dsms.registration.placement import fragments_of
-from dsms.tables.question import Asked
+from dsms.tables.question import QuestionWithRows
 from operators.core.decoding import Broken
 from operators.core.errors import UserError
 from operators.expressions.rendering import type_name
@@ -125,7 +125,7 @@ class Coordinator:
         """The streams, views, queries and tables that the caller may read."""
         return readable_objects(self._catalog(), caller.principal)
 
-    def answered(self, asked: Asked, cancelled: threading.Event) -> StatementResult:
+    def answered(self, asked: QuestionWithRows, cancelled: threading.Event) -> StatementResult:
         """DuckDB's answer to a query over the relations that the query comes with."""
         return self._tables.answered(asked, cancelled)
 

@@ -17,8 +17,8 @@ from dsms.coordinator.audit.audit_rows import audit_rows
 from dsms.coordinator.catalog.lookup import Document, UnknownName, object_named
 from dsms.coordinator.watcher.executors import ExecutorStatuses, living_executors
 from dsms.coordinator.watcher.object_states import States
-from dsms.introspection.document_import import imported
-from dsms.introspection.entities import Kind, Report, concerns, seen
+from dsms.introspection.document_import import planned_import
+from dsms.introspection.entities import Kind, Report, belongs_to, readable_part
 from dsms.introspection.explain_analyze import explain_analyze
 from dsms.introspection.explain_result import Logged, explain_result
 from dsms.introspection.plan_documents import document, read_document, to_xml
@@ -207,13 +207,15 @@ class ControlTables:
         plan = read_document(body)
         for entry in plan.objects:
             self.principal.check_read(entry.name)
-        wanted = imported(plan, self.catalog())
-        self.execute("\n;\n".join(wanted.statements))
-        return {"made": list(wanted.made), "there": list(wanted.there)}
+        planned = planned_import(plan, self.catalog())
+        self.execute("\n;\n".join(planned.statements))
+        return {"made": list(planned.created), "there": list(planned.existing)}
 
     def _reports(self) -> list[Report]:
         reports = last_reports(self.cluster, self.alarms)
-        return [seen(report, self.principal.may_read) for report in reports] if self.principal.restricted else reports
+        if not self.principal.restricted:
+            return reports
+        return [readable_part(report, self.principal.may_read) for report in reports]
 
     def _living(self, id: str) -> ExecutorStatus:
         alive = living_executors(self.cluster, self.alarms)
@@ -271,7 +273,7 @@ _SINGULAR: dict[AnyKind, str] = {
 
 
 def _query_entity(query: Query, state: str, reports: list[Report]) -> Document:
-    operators = [operator for report in reports for operator in report.operators if concerns(operator, query.name)]
+    operators = [operator for report in reports for operator in report.operators if belongs_to(operator, query.name)]
     return {
         "id": query.name,
         "kind": query.kind,

@@ -239,7 +239,7 @@ def _records(table: Table, effect: Effect, instant: int, marked: Headers) -> Ite
     rows = _encoded(table.schema, effect.upserts)
     if rows:
         keys = _encoded(table.key_schema, effect.upserts.select(list(table.keys)))
-        yield Records(table.topic, keys, rows, [at if effect.new else [(OP_HEADER, b"u"), *at]] * len(rows))
+        yield Records(table.topic, keys, rows, [at if effect.inserts else [(OP_HEADER, b"u"), *at]] * len(rows))
 
 
 def _encoded(schema: pa.Schema, rows: pa.Table) -> list[bytes]:

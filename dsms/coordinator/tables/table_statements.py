@@ -32,8 +32,8 @@ from dsms.registration.kinds.insert_stream import check_empty
 from dsms.registration.table_targets import writable
 from dsms.tables.effect import counted
 from dsms.tables.loading import batches_of, rows_of_file
-from dsms.tables.promising.visits import Promising, Seen, promising_of
-from dsms.tables.question import Asked, Question, as_shown, question_of
+from dsms.tables.promising.visits import Coverage, Promising, promising_of
+from dsms.tables.question import Question, QuestionWithRows, as_shown, question_of
 from dsms.tables.select_budget import Budget
 from dsms.tables.select_pool import SelectPool
 from dsms.tables.select_process import Reply
@@ -178,7 +178,7 @@ class TableStatements:
     def _select(self, statement: st.Select, principal: Principal, cancelled: threading.Event) -> StatementResult:
         with self._selects.admitted(cancelled) as budget:
             read = self._snapshot(partial(self._asked, statement, principal), budget)
-            relation, seen = as_shown(read.rows.__getitem__, read.catalog), list[Seen]()
+            relation, seen = as_shown(read.rows.__getitem__, read.catalog), list[Coverage]()
             if isinstance(read.asking, Promising):
                 answer = partial(self._selects.reply, form="json", budget=budget)
                 reply, seen = read.asking.answered(relation, read.instant, answer, check_size=budget.check_relation)
@@ -189,7 +189,7 @@ class TableStatements:
         rows = EncodedRows(reply.rows, reply.count)
         return StatementResult("SELECT", message, reply.columns, rows, tuple(map(str, seen)), types=reply.types)
 
-    def answered(self, asked: Asked, cancelled: threading.Event) -> StatementResult:
+    def answered(self, asked: QuestionWithRows, cancelled: threading.Event) -> StatementResult:
         """DuckDB's answer to a query over the relations that the query comes with."""
         with self._selects.admitted(cancelled) as budget:
             reply = self._selects.reply(asked, "json", budget)
@@ -208,7 +208,7 @@ class TableStatements:
         with self._running:
             catalog = self._catalog()
             question, instant = ask(catalog)
-            apart = question.apart if isinstance(question, Promising) else frozenset()
+            apart = question.read_separately if isinstance(question, Promising) else frozenset()
             relation, names = self._relations.at(instant, catalog, budget, apart), list(question.objects.values())
             tables = {name: relation(name) for name in names if isinstance(catalog.find(name), Table)}
             self._reads.begin()
@@ -226,7 +226,7 @@ class TableStatements:
     def _rows_over_given_relations(self, question: Question) -> pa.Table:
         """The rows of a question over the relations that it comes with."""
         with self._writes.admitted() as budget:
-            return self._writes.rows(Asked(question.sql, dict(question.given)), budget)
+            return self._writes.rows(QuestionWithRows(question.sql, dict(question.given)), budget)
 
 
 @dataclass(frozen=True)

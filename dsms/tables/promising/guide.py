@@ -27,14 +27,15 @@ from operators.table_functions.summarize import Summarize
 
 @dataclass(frozen=True)
 class Guide:
-    """Leads to the promising tuples of a stream: the name and the operator of a summary of the stream. `wanted` are the
-    constants with which the query compares the summarised column; None without such a condition."""
+    """Leads to the promising tuples of a stream: the name and the operator of a summary of the stream.
+    `searched_values` are the constants with which the query compares the summarised column; None without such a
+    condition."""
 
     summary: str
     function: Summarize
     columns: pa.Schema
     by_amount: bool = False
-    wanted: pl.Series | None = None
+    searched_values: pl.Series | None = None
     #: The instant from which the summary holds, if it has replaced another one.
     since: int | None = None
 
@@ -55,14 +56,14 @@ def guides_of(
         table = _table(estimate, aliases)
         stream = catalog.find(name_of(table), estimate.place).name
         if stream in guides:
-            raise estimate.place.error(f'PREFERENCE has two estimates of "{stream}"')
+            raise estimate.place.error(f'PREFERENCE has two estimates of stream "{stream}"')
         summary, function = _summary(stream, estimate, catalog, may_read)
         columns = schema_and_keys(catalog.find(stream), catalog)[0]
         kind = stored(columns.field(function.column).type)
         if estimate.by_amount and not (
             pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         ):
-            raise estimate.place.error(f'"{function.column}" is no number, so there is nothing to multiply')
+            raise estimate.place.error(f'"{function.column}" is not numeric, so it cannot be multiplied')
         wanted = _wanted(query, table, function.column, kind)
         guides[stream] = Guide(summary.name, function, columns, estimate.by_amount, wanted, summary.since)
     return guides

@@ -70,7 +70,7 @@ class Regions:
         np.add.at(summed, self.cells[BUCKET].to_numpy(), self.sketches * weights[:, None, None])
         return summed
 
-    def occurring(self) -> np.ndarray:
+    def mean_frequency(self) -> np.ndarray:
         """How often a value of each region occurs on average: its tuples per value."""
         return np.asarray(self._of(TUPLES) / self._of(VALUES))
 
@@ -78,7 +78,7 @@ class Regions:
         """The mean value of the tuples of each region; 0 where no tuple has one."""
         return np.asarray(np.nan_to_num(self.regions[TOTAL].to_numpy().astype(np.float64)) / self._of(TUPLES))
 
-    def holding(self, hashes: np.ndarray) -> np.ndarray:
+    def fraction_with(self, hashes: np.ndarray) -> np.ndarray:
         """The fraction of each region's tuples that have one of these values, estimated as the fraction in its cell."""
         found, buckets = np.zeros(self.cells.height), self._buckets(hashes)
         for bucket in np.unique(buckets):
@@ -96,7 +96,7 @@ class Regions:
         """The bucket of each value."""
         return ((hashes >> np.uint64(40)) % np.uint64(self.buckets)).astype(np.int64)
 
-    def joining(self, others: np.ndarray) -> np.ndarray:
+    def join_partners(self, others: np.ndarray) -> np.ndarray:
         """For each region: how many tuples of another stream join with a tuple, for each occurrence of its value. It is
         the slope of the line through 0 that best fits the counts of values in both streams. `others` are the other
         stream's sketches by bucket."""
@@ -108,15 +108,15 @@ class Regions:
         """The weight fade^(granularity - 1) of each region."""
         return np.asarray(fade ** (self.regions[GRANULARITY].to_numpy() - 1.0))
 
-    def lots(self) -> np.ndarray:
+    def random_numbers(self) -> np.ndarray:
         """A pseudo-random number in (0, 1] for each region, which is always the same."""
         return 1.0 - random_fractions(key_checksums(self.regions, KEY[1:]), _SALT)
 
-    def tuples(self, places: np.ndarray, check_size: Callable[[int], None]) -> pl.DataFrame:
+    def tuples(self, indices: np.ndarray, check_size: Callable[[int], None]) -> pl.DataFrame:
         """The tuples of at least one region. `check_size` is called with the bytes decoded so far, and raises if they
         are too many: encoded tuples may be hundreds of times smaller."""
         frames, size = list[pl.DataFrame](), 0
-        for content in self.regions[CONTENT].gather(places):
+        for content in self.regions[CONTENT].gather(indices):
             frames.append(frame_from_ipc(content))
             check_size(size := size + int(frames[-1].estimated_size()))
         rows = pl.concat(frames)

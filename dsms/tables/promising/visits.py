@@ -17,7 +17,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.statements import Preference
 from dsms.tables.promising.guide import Guide, guides_of
 from dsms.tables.promising.regions import Regions
-from dsms.tables.question import Asked, Question, Relation
+from dsms.tables.question import Question, QuestionWithRows, Relation
 from operators.core.distinct_type import stored_schema
 from operators.core.errors import UserError
 from operators.summaries.cells import TUPLES
@@ -33,7 +33,7 @@ def _any_size(_: str, __: int) -> None:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Coverage:
     """How much of a stream an answer covers."""
 
     stream: str
@@ -62,7 +62,7 @@ class Promising:
         return {alias: self.guides[name].summary if name in self.guides else name for alias, name in named}
 
     @property
-    def apart(self) -> frozenset[str]:
+    def read_separately(self) -> frozenset[str]:
         """The objects that are each read at their own last instant: the summaries. Their streams are read in parts
         anyway, and a summary cannot be read at an instant before its last change."""
         return frozenset(guide.summary for guide in self.guides.values())
@@ -71,10 +71,10 @@ class Promising:
         self,
         relation: Relation,
         now: int | None,
-        evaluate: Callable[[Asked], Answer],
+        evaluate: Callable[[QuestionWithRows], Answer],
         clock: Callable[[], float] = time.monotonic,
         check_size: Callable[[str, int], None] = _any_size,
-    ) -> tuple[Answer, list[Seen]]:
+    ) -> tuple[Answer, list[Coverage]]:
         """The answer over the largest part of the input that the time budget allows, and the size of that part.
 
         An answer is the result of the whole SELECT over a part of each stream. Each part has about twice the tuples of
@@ -97,8 +97,8 @@ class Promising:
     def _check_replaced(self, now: int | None) -> None:
         for guide in self.guides.values():
             if guide.since is not None and (now is None or now < guide.since):
-                hint = "ask again when the stream has passed it, or without WITH PREFERENCE"
-                raise UserError(f'"{guide.summary}" is what was asked for from instant {guide.since} on', hint=hint)
+                hint = "try again when the stream has passed that instant, or leave out WITH PREFERENCE"
+                raise UserError(f'summary "{guide.summary}" is valid only from instant {guide.since} on', hint=hint)
 
     def _parts(self, relation: Relation, now: int | None, check_size: Callable[[str, int], None]) -> Iterator[_Part]:
         order = Order(self, relation, now, check_size)
@@ -125,8 +125,8 @@ def promising_of(
 
 @dataclass(frozen=True)
 class _Part:
-    asked: Asked
-    seen: list[Seen]
+    asked: QuestionWithRows
+    seen: list[Coverage]
     last: bool
 
 
@@ -177,7 +177,7 @@ class Order:
             most *= _GROWTH
         yield total, True
 
-    def visited(self, name: str, count: int) -> tuple[pa.Table, Seen]:
+    def visited(self, name: str, count: int) -> tuple[pa.Table, Coverage]:
         """The tuples of a stream in the first `count` visits."""
         streams, places, tuples = self._visits
         guide, regions, own = self._promising.guides[name], self._regions[name], streams == self._names.index(name)
@@ -187,7 +187,7 @@ class Order:
         if len(here):
             decoded = regions.tuples(places[here], partial(self._check_size, name))
             rows = decoded.select(shown.names).to_arrow().cast(shown)
-        seen = Seen(name, int(tuples[here].sum()), int(tuples[own].sum()), len(here), int(own.sum()))
+        seen = Coverage(name, int(tuples[here].sum()), int(tuples[own].sum()), len(here), int(own.sum()))
         return rows.cast(guide.columns), seen
 
     def _rank(self, name: str) -> np.ndarray:
@@ -195,18 +195,18 @@ class Order:
         guide, regions, preference = self._promising.guides[name], self._regions[name], self._promising.preference
         faded = regions.faded(preference.fade)
         amounts = regions.amounts() if guide.by_amount else np.ones(len(faded))
-        hashes = None if guide.wanted is None else value_hashes(guide.wanted)
+        hashes = None if guide.searched_values is None else value_hashes(guide.searched_values)
         possible = np.ones(len(faded), bool) if hashes is None else regions.may_hold(hashes)
         if preference.direction == "weighted":
             weights = regions.regions[TUPLES].to_numpy() * np.abs(amounts) * faded
-            ranks = -np.log(regions.lots()) / np.maximum(weights, 1e-300)
+            ranks = -np.log(regions.random_numbers()) / np.maximum(weights, 1e-300)
             return np.where(possible, ranks, np.inf)
         meets = np.ones(len(faded))
         for other, others in self._regions.items():
             if other != name and others.buckets == regions.buckets:
-                meets = meets * regions.joining(others.bucket_sketches(preference.fade))
+                meets = meets * regions.join_partners(others.bucket_sketches(preference.fade))
         if preference.direction == "asc":
-            ranks = regions.occurring() * amounts / faded
+            ranks = regions.mean_frequency() * amounts / faded
             return np.where(possible & (meets > 0), ranks, np.inf)
-        promise = regions.occurring() if hashes is None else regions.holding(hashes)
+        promise = regions.mean_frequency() if hashes is None else regions.fraction_with(hashes)
         return np.asarray(-promise * meets * amounts * faded)

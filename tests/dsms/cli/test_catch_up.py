@@ -51,7 +51,7 @@ def test_it_ends_when_the_last_has_read_what_was_there() -> None:
         (query("a", 3, 1, "failed: division"), '"a" has failed: division'),
         (query("a", 3, 1, "paused"), '"a" is paused; RESUME it'),
         (query("a", 3, 1, "halted"), '"a" is halted; CREATE OR REPLACE or DROP it'),
-        (query("a", None, kind="source"), '"a" is a source; name views and queries'),
+        (query("a", None, kind="source"), '"a" is a source; give the names of views or queries'),
     ],
 )
 def test_one_that_will_not_catch_up_is_named(found: dict[str, Any], message: str) -> None:
@@ -61,5 +61,5 @@ def test_one_that_will_not_catch_up_is_named(found: dict[str, Any], message: str
 
 
 def test_it_gives_up_in_time() -> None:
-    with pytest.raises(ExternalError, match="not caught up in time: a"):
+    with pytest.raises(ExternalError, match="not caught up before the timeout: a"):
         follow(["a", "b"], lambda name: query(name, 10, 1 if name == "a" else 0), Bars(), deadline=0.0)

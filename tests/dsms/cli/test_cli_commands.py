@@ -114,6 +114,11 @@ def test_explain_prints_the_plan_as_it_is(dsms, service):
     assert service.executed[-2:] == ["EXPLAIN hot", "EXPLAIN ANALYZE hot"]
 
 
+def test_replay_quotes_the_name_of_the_source(dsms, service):
+    assert dsms("replay", 'a "b"', "--where", "late")[0] == 0
+    assert service.executed[-1] == 'REPLAY DEAD LETTERS OF "a ""b""" WHERE late'
+
+
 def test_dead_letters(dsms):
     code, out, _ = dsms("dead-letters", "readings", "--format", "json")
     assert (code, json.loads(out)) == (0, {"partition": 0, "offset": 7, "reason": "not JSON", "value": "/3s="})

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from dsms.cli import function as commands
 from dsms.model.statement_result import StatementResult
 from dsms.testing import LocalSession
+from operators.core.errors import SqlError
 
 CLASS = """
 from shares.base import Start
@@ -76,3 +77,8 @@ def test_a_function_of_one_module(session: LocalSession, tmp_path: Path) -> None
     assert "twice" in run("list", "--format", "json")
     run("drop", "twice")
     assert session.execute("SHOW FUNCTIONS") == []
+
+
+def test_a_name_with_a_double_quote_is_one_name(session: LocalSession) -> None:
+    with pytest.raises(SqlError, match='"f" CASCADE" is not a valid function name'):
+        CliRunner().invoke(commands.function, ["drop", 'f" CASCADE'], catch_exceptions=False)

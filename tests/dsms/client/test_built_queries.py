@@ -121,5 +121,5 @@ def rounded(row: tuple[object, ...]) -> list[object]:
 
 
 def test_what_is_no_query_is_refused() -> None:
-    with pytest.raises(UserError, match="int is no query"):
+    with pytest.raises(UserError, match="int is not a query"):
         text_of(3)

@@ -15,7 +15,7 @@ from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.statements.replacements import BeingReplaced
 from dsms.local.waiting import wait_until
 from dsms.model.statement_result import EncodedRows
-from dsms.tables.select_budget import Cancelled, TookTooLong, TooManySelects, out_of_bounds
+from dsms.tables.select_budget import Cancelled, TookTooLong, TooManySelects, limit_exceeded
 from tests.support.fake_service import FakeService
 from tests.support.http_server_thread import serving
 
@@ -69,7 +69,7 @@ def test_a_call_is_cancelled_when_its_client_goes_away(client, service):
     ("error", "status", "kind", "retry"),
     [
         (TookTooLong("too long"), 408, "limit", None),
-        (out_of_bounds("select_rows", "too many rows"), 400, "limit", None),
+        (limit_exceeded("select_rows", "too many rows"), 400, "limit", None),
         (TooManySelects("busy"), 429, "busy", "1"),
         (Cancelled("gone"), 499, "user", None),
     ],

@@ -84,11 +84,11 @@ def test_sizes_and_rates_are_shown_with_their_places(catalog: Catalog) -> None:
     assert [row[2] for row in explained(catalog, "EXPLAIN RESULT Ranged AT 114", logged).rows] == [0, 7]
     assert [row[2] for row in explained(catalog, "EXPLAIN RESULT Ranged AT 116", logged).rows] == [7]
     assert [row[4] for row in explained(catalog, "EXPLAIN RESULT Shed AT 150", logged).rows] == [
-        "100% of the records count",
-        "50% of the records count",
+        "100% of the records are used",
+        "50% of the records are used",
     ]
     assert explained(catalog, "EXPLAIN RESULT Shed AT TIMESTAMP '1970-01-01'", logged).rows[0][3] == 7
-    assert explained(catalog, "EXPLAIN RESULT Ranged", []).message == '"Ranged": nothing was set'
+    assert explained(catalog, "EXPLAIN RESULT Ranged", []).message == '"Ranged": no setting was changed'
 
 
 def test_what_is_never_adjusted_says_so(catalog: Catalog) -> None:

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from dsms.cli.main import run
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.registry.subjects import SchemaRegistry
-from dsms.introspection.document_import import imported
+from dsms.introspection.document_import import planned_import
 from dsms.introspection.plan_documents import Document, PlanObject, document, read_document, to_xml
 from operators.core.errors import UserError
 from tests.dsms.introspection.test_control import ControlService, LocalSession
@@ -61,8 +61,17 @@ def test_an_export_is_imported_once(form: str) -> None:
 def test_the_order_of_a_document_does_not_matter() -> None:
     exported = document(made().catalog)
     other = LocalSession()
-    other.execute(";".join(imported(Document(exported.objects[::-1]), other.catalog).statements))
+    other.execute(";".join(planned_import(Document(exported.objects[::-1]), other.catalog).statements))
     assert {entry.name for entry in document(other.catalog).objects} == {entry.name for entry in exported.objects}
+
+
+def test_the_name_of_an_object_is_quoted() -> None:
+    """A name in a document may be any text: it never becomes a part of a statement."""
+    sql = "CREATE QUERY q AS SELECT room FROM S"
+    entry = PlanObject('q"; DROP QUERY "other', "query", sql, weight=2.0, paused=True)
+    quoted = '"q""; DROP QUERY ""other"'
+    statements = planned_import(Document((entry,)), made().catalog).statements
+    assert statements == (sql, f"ALTER QUERY {quoted} SET (weight = 2.0)", f"PAUSE QUERY {quoted}")
 
 
 def test_a_plan_is_nested_operators_with_attributes() -> None:
@@ -121,7 +130,7 @@ def test_a_statement_that_declares_nothing_refuses_the_document(statement: str, 
 def test_a_cycle_is_refused() -> None:
     views = [PlanObject(a, "view", f"CREATE STREAMED VIEW {a} AS SELECT x FROM {b}") for a, b in ("vw", "wv")]
     with pytest.raises(UserError, match="cycle"):
-        imported(Document(tuple(views)), LocalSession().catalog)
+        planned_import(Document(tuple(views)), LocalSession().catalog)
 
 
 def test_the_command_line(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

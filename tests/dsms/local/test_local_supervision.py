@@ -11,9 +11,9 @@ import httpx
 import msgspec
 import pytest
 
+from dsms.local.disk_reserve import DiskReserve
 from dsms.local.ports import free_port
 from dsms.local.process import Cancelled
-from dsms.local.room import Room
 from dsms.local.services import Service, coordinator_command, executor_command
 from dsms.local.settings import LocalSettings, load_settings
 from dsms.local.state import LocalState, ServiceState, process_started, read_state, supervisor_alive, write_state
@@ -59,7 +59,7 @@ class Stage:
     reported: list[str] = field(default_factory=list)
     published: list[tuple[ServiceState, ...]] = field(default_factory=list)
     waits: list[str | None] = field(default_factory=list)
-    room: Room | None = None
+    disk: DiskReserve | None = None
 
     def __post_init__(self) -> None:
         self.instances = {name: Scripted(name, self.journal) for name in ("first", "second")}
@@ -67,7 +67,7 @@ class Stage:
         settings = msgspec.structs.replace(SETTINGS, http_port=free_port())
         self.address = settings.coordinator_url
         heard = self.reported.append, self.published.append, self.waits.append
-        self.supervision = Supervision(settings, {}, services, *heard, self.room)
+        self.supervision = Supervision(settings, {}, services, *heard, self.disk)
 
 
 def test_starts_in_order_and_stops_in_reverse():
@@ -179,12 +179,12 @@ def test_without_room_all_services_stop_say_why_and_go_on_when_there_is_room():
             free[0] = 200
         return free[0]
 
-    stage = Stage(room=Room(Path("/data"), 100, look))
+    stage = Stage(disk=DiskReserve(Path("/data"), 100, look))
     stage.supervision.start(lambda: False)
     stage.supervision.watch(lambda: stage.waits[-1:] == [None])
     assert stage.journal[2:] == ["stop second", "stop first", "start first", "start second"]
-    reason = 'the disk of "/data" has 90 bytes free, and the services need 100 bytes'
-    assert stage.waits[0] is not None and stage.waits[0].startswith(f"{reason}; free disk space: the services go on")
+    reason = 'the disk of "/data" has 90 bytes free, but the services need 100 bytes'
+    assert stage.waits[0] is not None and stage.waits[0].startswith(f"{reason}; free disk space: the services start")
     assert answers["/healthz"].status_code == 200
     assert (answers["/readyz"].status_code, "free disk space" in answers["/readyz"].json()["disk"]) == (503, True)
     refused = answers["sql"]
@@ -193,7 +193,7 @@ def test_without_room_all_services_stop_say_why_and_go_on_when_there_is_room():
 
 
 def test_a_stop_ends_the_wait_for_room():
-    stage = Stage(room=Room(Path("/data"), 100, lambda _: 0))
+    stage = Stage(disk=DiskReserve(Path("/data"), 100, lambda _: 0))
     stage.supervision.start(lambda: False)
     stage.supervision.watch(lambda: bool(stage.waits))
     assert stage.journal[2:] == ["stop second", "stop first"] and stage.waits[0] is not None

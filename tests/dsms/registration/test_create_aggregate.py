@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsms.introspection.document_import import imported
+from dsms.introspection.document_import import planned_import
 from dsms.introspection.plan_documents import document
 from dsms.testing import LocalSession
 from operators.core.errors import UserError
@@ -147,7 +147,7 @@ def test_a_document_with_aggregates_is_imported_in_the_order_of_their_calls() ->
     )
     made.execute("CREATE VIEW v AS SELECT best(x) AS b FROM R(S)")
     copy = LocalSession()
-    for statement in imported(document(made.catalog), copy.catalog).statements:
+    for statement in planned_import(document(made.catalog), copy.catalog).statements:
         copy.execute(statement)
     assert list(copy.catalog.objects) == list(made.catalog.objects)
     feed(copy, 1, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsms.coordinator.statements.statement_runner import check_roles
-from dsms.introspection.document_import import imported
+from dsms.introspection.document_import import planned_import
 from dsms.introspection.plan_documents import document
 from dsms.model.principal import Forbidden
 from dsms.registration.statements import parse
@@ -127,7 +127,7 @@ def test_show_drop_and_documents() -> None:
     with pytest.raises(DsmsError, match="is used by v"):
         session.execute("DROP AGGREGATE total")
     copy = LocalSession()
-    for sql in imported(document(session.catalog), copy.catalog).statements:
+    for sql in planned_import(document(session.catalog), copy.catalog).statements:
         copy.execute(sql)
     feed(copy, 1, 2)
     assert copy.relation("v") == [{"t": 3}]

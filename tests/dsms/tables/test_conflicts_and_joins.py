@@ -129,7 +129,7 @@ REFUSED = {
     "INSERT INTO t VALUES (1, 2, 'a'), (1, 3, 'b') ON CONFLICT (k) DO UPDATE SET v = 5": "would change a row twice",
     "INSERT INTO t VALUES (1, 2, 'a') ON CONFLICT (k) DO UPDATE SET z = 5": "z",
     "INSERT INTO t VALUES (1, 2, 'a'), (7, 3, 'b') ON CONFLICT (k) DO UPDATE SET k = 7": "duplicate key",
-    "UPDATE t SET v = u.v FROM u WHERE t.k = u.k": "FROM has several rows for one",
+    "UPDATE t SET v = u.v FROM u WHERE t.k = u.k": "FROM has several rows for one row of",
     "UPDATE t SET v = x.v FROM missing x WHERE t.k = x.k": "missing",
     "DELETE FROM t RETURNING (SELECT MAX(v) FROM u)": "a subquery in RETURNING is not supported",
 }

@@ -9,7 +9,7 @@ import pytest
 
 from dsms.model.limits import Limits
 from dsms.tables.one_time import answer, cast_columns, evaluate
-from dsms.tables.question import Asked
+from dsms.tables.question import QuestionWithRows
 from dsms.tables.select_pool import SelectPool
 from dsms.testing import LocalSession
 from operators.core.errors import UserError
@@ -19,7 +19,7 @@ FAR = [
     "TIMESTAMP '0001-01-01 00:00:00' - INTERVAL '1 second'",
     "CAST(DATE '9999-12-31' + 1 AS DATE)",
 ]
-WHY = 'a value of "x" is out of range; times are of the years 1 to 9999'
+WHY = 'a value of "x" is out of range; times must be in the years 1 to 9999'
 
 
 @pytest.mark.parametrize("far", FAR)
@@ -28,7 +28,7 @@ def test_a_select_that_computes_one_is_refused(far: str) -> None:
         LocalSession().execute(f"SELECT {far} AS x")
     for ask in (answer, evaluate):
         with pytest.raises(UserError, match=WHY):
-            ask(Asked(f"SELECT 1 AS k, {far} AS x UNION ALL SELECT 2, NULL", {}))
+            ask(QuestionWithRows(f"SELECT 1 AS k, {far} AS x UNION ALL SELECT 2, NULL", {}))
 
 
 def test_the_process_of_selects_refuses_them_and_goes_on() -> None:
@@ -36,11 +36,13 @@ def test_the_process_of_selects_refuses_them_and_goes_on() -> None:
     try:
         for far in FAR:
             with pool.admitted() as budget, pytest.raises(UserError, match=WHY):
-                pool.reply(Asked(f"SELECT {far} AS x", {}), "json", budget)
+                pool.reply(QuestionWithRows(f"SELECT {far} AS x", {}), "json", budget)
         with pool.admitted() as budget, pytest.raises(UserError, match=WHY):
-            pool.reply(Asked(f"SELECT {FAR[0]} AS x", {}), "arrow", budget)
+            pool.reply(QuestionWithRows(f"SELECT {FAR[0]} AS x", {}), "arrow", budget)
         with pool.admitted() as budget:
-            near = pool.reply(Asked("SELECT TIMESTAMP '9999-12-31 23:59:59.999999' AS x", {}), "json", budget)
+            near = pool.reply(
+                QuestionWithRows("SELECT TIMESTAMP '9999-12-31 23:59:59.999999' AS x", {}), "json", budget
+            )
         assert json.loads(near.rows) == [["9999-12-31T23:59:59.999999"]]
     finally:
         pool.close()

@@ -20,8 +20,8 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.limits import Limits
 from dsms.registration.statements import parse
-from dsms.tables.question import Asked, question_of
-from dsms.tables.select_budget import Cancelled, OutOfBounds, TookTooLong, TooManySelects
+from dsms.tables.question import QuestionWithRows, question_of
+from dsms.tables.select_budget import Cancelled, LimitExceeded, TookTooLong, TooManySelects
 from dsms.tables.select_pool import SelectPool
 from operators.core.distinct_type import DistinctType
 from operators.core.errors import SqlError
@@ -40,7 +40,7 @@ def pool() -> Iterator[SelectPool]:
 
 def ask(pool: SelectPool, sql: str, limits: Limits | None = None, **relations: pa.Table) -> list[list[object]]:
     with pool.admitted() as budget:
-        reply = pool.reply(Asked(sql, relations), "json", budget)
+        reply = pool.reply(QuestionWithRows(sql, relations), "json", budget)
     rows: list[list[object]] = json.loads(reply.rows)
     assert reply.count == len(rows)
     return rows
@@ -79,7 +79,9 @@ def test_columns_of_types_of_ours_are_cast(pool: SelectPool) -> None:
 
 def test_rows_as_arrow(pool: SelectPool) -> None:
     with pool.admitted() as budget:
-        rows = pool.rows(Asked("SELECT a + 1 AS b FROM given", {"given": pa.table({"a": range(1_000)})}), budget)
+        rows = pool.rows(
+            QuestionWithRows("SELECT a + 1 AS b FROM given", {"given": pa.table({"a": range(1_000)})}), budget
+        )
     assert rows.column("b").to_pylist() == list(range(1, 1_001))
 
 
@@ -88,7 +90,7 @@ def test_a_refused_query_leaves_the_process_for_the_next(pool: SelectPool) -> No
     pid = pid_of(pool)
     with pytest.raises(SqlError, match='Referenced column "no" not found'):
         ask(pool, "SELECT no FROM given", given=pa.table({"a": [1]}))
-    with pytest.raises(OutOfBounds, match='more than 100 rows; the limit "select_rows" is set by DSMS_LIMITS'):
+    with pytest.raises(LimitExceeded, match='more than 100 rows; the limit "select_rows" is set by DSMS_LIMITS'):
         ask(pool, "SELECT * FROM given", given=pa.table({"a": range(101)}))
     assert ask(pool, "SELECT 2") == [[2]]
     assert pid_of(pool) == pid
@@ -105,7 +107,7 @@ def test_a_refused_query_leaves_the_process_for_the_next(pool: SelectPool) -> No
     ],
 )
 def test_memory_is_limited(pool: SelectPool, sql: str) -> None:
-    with pytest.raises(OutOfBounds, match="select_memory_mb"):
+    with pytest.raises(LimitExceeded, match="select_memory_mb"):
         ask(pool, sql, given=pa.table({"x": range(100)}))
     assert ask(pool, "SELECT 2") == [[2]]
 
@@ -113,11 +115,11 @@ def test_memory_is_limited(pool: SelectPool, sql: str) -> None:
 def test_the_size_of_an_answer_is_limited() -> None:
     pool = SelectPool(Limits(select_result_mb=1), 1)
     try:
-        with pytest.raises(OutOfBounds, match='more than 1 MB; the limit "select_result_mb" is set by DSMS_LIMITS'):
+        with pytest.raises(LimitExceeded, match='more than 1 MB; the limit "select_result_mb" is set by DSMS_LIMITS'):
             ask(pool, "SELECT repeat('x', 100000) FROM given", given=pa.table({"x": range(100)}))
-        with pool.admitted() as budget, pytest.raises(OutOfBounds, match="select_result_mb"):
+        with pool.admitted() as budget, pytest.raises(LimitExceeded, match="select_result_mb"):
             given = {"given": pa.table({"x": range(100)})}
-            pool.rows(Asked("SELECT repeat('x', 100000) AS x FROM given", given), budget)
+            pool.rows(QuestionWithRows("SELECT repeat('x', 100000) AS x FROM given", given), budget)
     finally:
         pool.close()
 
@@ -141,7 +143,7 @@ def test_a_cancelled_statement_ends_its_process(pool: SelectPool) -> None:
 
     def run() -> None:
         with pool.admitted(cancelled) as budget:
-            pool.reply(Asked(ENDLESS, {}), "json", budget)
+            pool.reply(QuestionWithRows(ENDLESS, {}), "json", budget)
 
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(run)
@@ -173,8 +175,11 @@ def test_more_statements_than_places_wait_or_are_refused(pool: SelectPool) -> No
         holding = [threads.submit(hold) for _ in range(2)]
         inside.wait(30)
         waiting = threads.submit(wait)
-        assert wait_until(lambda: pool._present == 3, 30)
-        with pytest.raises(TooManySelects, match='2 one-time statements run and 1 wait.*"selects"'), pool.admitted():
+        assert wait_until(lambda: pool._admitted_count == 3, 30)
+        with (
+            pytest.raises(TooManySelects, match='2 one-time statements are running and 1 wait.*"selects"'),
+            pool.admitted(),
+        ):
             pass
         assert not waiting.done()
         cancelled.set()
@@ -208,7 +213,7 @@ def test_a_process_that_dies_during_a_statement_is_an_error_and_replaced(pool: S
         assert wait_until(lambda: process.cpu_times().user > before + 0.1, 30), "it has not begun"
         process.kill()
         message = r"the process that answered the statement died \(signal 9\).* MB of memory; .*DSMS_LIMITS"
-        with pytest.raises(OutOfBounds, match=message):
+        with pytest.raises(LimitExceeded, match=message):
             running.result(30)
     assert ask(pool, "SELECT 2") == [[2]]
 
@@ -245,7 +250,7 @@ def test_a_process_ends_with_its_parent(pool: SelectPool) -> None:
     assert wait_until(lambda: not process.alive, 30)
 
 
-def asked_of_language(sql: str, rows: pa.Table) -> Asked:
+def asked_of_language(sql: str, rows: pa.Table) -> QuestionWithRows:
     (statement,) = parse(sql)
     assert isinstance(statement, st.Select)
     return question_of(statement.select, Catalog(), {"t": rows}).over(lambda _: rows)
@@ -259,7 +264,7 @@ def test_the_engine_computes_expressions_in_the_process_and_what_it_had_to_is_fo
             return json.loads(pool.reply(asked_of_language(sql, rows), "json", budget).rows)
 
     assert answered("SELECT LOWER(s), SUM(a + 1) FROM t WHERE a % 50 = 1 GROUP BY LOWER(s)") == [["é", 54]]
-    with pytest.raises(OutOfBounds, match="more than 100 rows"):
+    with pytest.raises(LimitExceeded, match="more than 100 rows"):
         answered("SELECT a + 1 FROM t")
     with pytest.raises(SqlError, match='^line 1, column 1: division by zero in "10 / a"$'):
         answered("SELECT 10 / a FROM t")

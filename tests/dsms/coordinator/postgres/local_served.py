@@ -14,7 +14,7 @@ from dsms.coordinator.postgres.server import PostgresServer, serving
 from dsms.model.principal import Caller
 from dsms.model.statement_result import StatementResult
 from dsms.tables.one_time import evaluate
-from dsms.tables.question import Asked
+from dsms.tables.question import QuestionWithRows
 from dsms.testing import LocalSession
 from operators.core.errors import UserError
 
@@ -56,7 +56,7 @@ class LocalServed:
         """All objects."""
         return readable_objects(self.session.catalog, caller.principal)
 
-    def answered(self, asked: Asked, cancelled: threading.Event) -> StatementResult:
+    def answered(self, asked: QuestionWithRows, cancelled: threading.Event) -> StatementResult:
         """DuckDB's answer in this process."""
         rows = evaluate(asked)
         types = tuple(_TYPES.get(str(field.type), "VARCHAR") for field in rows.schema)

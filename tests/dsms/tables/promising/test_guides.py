@@ -87,7 +87,7 @@ def test_a_summary_that_replaced_another_one_is_not_used_before_its_instant() ->
     made.advance(120)
     made.execute("CREATE OR REPLACE SUMMARY Sm ON U (v) WITH GRANULARITY 10 AND COLLAPSE(4, 3)")
     ask = "SELECT COUNT(*) AS n, MIN(v) AS least FROM U WITH PREFERENCE COUNT(v)"
-    with pytest.raises(UserError, match='"Sm" is what was asked for from instant'):
+    with pytest.raises(UserError, match='summary "Sm" is valid only from instant'):
         made.execute(ask)
     made.advance(130)
     assert made.execute(ask) == [{"n": 20, "least": 100}]

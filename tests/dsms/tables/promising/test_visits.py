@@ -16,7 +16,7 @@ from dsms.model.limits import Limits
 from dsms.model.statements import Select
 from dsms.registration.statements import parse
 from dsms.tables.one_time import answer
-from dsms.tables.promising.visits import Seen, promising_of
+from dsms.tables.promising.visits import Coverage, promising_of
 from dsms.tables.question import question_of
 from dsms.testing import LocalSession
 from operators.core.errors import SqlError
@@ -67,7 +67,7 @@ def many() -> LocalSession:
     return session(bids(20_000, 1), auctions)
 
 
-def promised(made: LocalSession, query: str, clock: Callable[[], float]) -> tuple[list[tuple], dict[str, Seen]]:
+def promised(made: LocalSession, query: str, clock: Callable[[], float]) -> tuple[list[tuple], dict[str, Coverage]]:
     """The answer to a query by some clock, and what of each stream it has seen."""
     (statement,) = parse(query, Limits())
     assert isinstance(statement, Select)

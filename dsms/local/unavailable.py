@@ -16,7 +16,7 @@ _MOST_READ = 1 << 20
 
 
 @contextmanager
-def answering(host: str, port: int, message: str, hint: str) -> Iterator[None]:
+def answering_unavailable(host: str, port: int, message: str, hint: str) -> Iterator[None]:
     """Answers calls of the REST API, in the format of that API, while the block runs: `/healthz` answers 200, `/readyz`
     and all other paths answer 503 with the reason. If another program has taken the port meanwhile, nothing is
     served."""
@@ -24,7 +24,7 @@ def answering(host: str, port: int, message: str, hint: str) -> Iterator[None]:
     with suppress(OSError):
         server = ThreadingHTTPServer((host, port), _handler(message, hint))
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, name="notice", daemon=True).start()
+        threading.Thread(target=server.serve_forever, name="unavailable", daemon=True).start()
     try:
         yield
     finally:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from sqlglot import exp
 
 
-def spelled(query: exp.Expr) -> exp.Expr:
+def with_duckdb_aggregates(query: exp.Expr) -> exp.Expr:
     """The query with the aggregates that DuckDB lacks, or defines otherwise, replaced by DuckDB's own.
 
     >>> import sqlglot
-    >>> spelled(sqlglot.parse_one("SELECT APPROX_COUNT_DISTINCT(b) + 1 FROM t")).sql("duckdb")
+    >>> with_duckdb_aggregates(sqlglot.parse_one("SELECT APPROX_COUNT_DISTINCT(b) + 1 FROM t")).sql("duckdb")
     'SELECT COUNT(DISTINCT b) + 1 FROM t'
     """
     return query.transform(_spelled)

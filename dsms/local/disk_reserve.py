@@ -14,33 +14,33 @@ def free_bytes(directory: Path) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class DiskReserve:
     """The services run while `reserve` bytes are free, so that none of them meets a full disk. Once they are stopped,
     they start again when twice as much is free, so that they do not stop again at once.
 
     >>> free = [300, 90, 150, 200]
-    >>> room = Room(Path("/d"), 100, lambda _: free.pop(0))
-    >>> room.lack() is None, room.lack() is None, room.lack(stopped=True) is None, room.lack(stopped=True) is None
-    (True, False, False, True)
+    >>> disk = DiskReserve(Path("/d"), 100, lambda _: free.pop(0))
+    >>> [disk.shortage(stopped=stopped) is None for stopped in (False, False, True, True)]
+    [True, False, False, True]
     """
 
     directory: Path
     reserve: int
     free: Callable[[Path], int] = free_bytes
 
-    def lack(self, *, stopped: bool = False) -> str | None:
+    def shortage(self, *, stopped: bool = False) -> str | None:
         """Why the services cannot run; None if they can. `stopped` is whether they are stopped already for this
         reason."""
         free, needed = self.free(self.directory), self.reserve * (2 if stopped else 1)
         if free >= needed:
             return None
-        sizes = f"has {written_bytes(free)} free, and the services need {written_bytes(needed)}"
+        sizes = f"has {written_bytes(free)} free, but the services need {written_bytes(needed)}"
         return f'the disk of "{self.directory}" {sizes}'
 
 
 def advice(reserve: int) -> str:
     """What the user can do about too little free space."""
     return (
-        f"free disk space: the services go on by themselves when {written_bytes(2 * reserve)} are free; "
-        "dsms.toml or DSMS_DISK_RESERVE sets another disk_reserve"
+        f"free disk space: the services start again by themselves when {written_bytes(2 * reserve)} are free; "
+        "to change the limit, set disk_reserve in dsms.toml, or DSMS_DISK_RESERVE"
     )
