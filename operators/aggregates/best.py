@@ -45,23 +45,23 @@ BEST: dict[str, AggregateFunction] = {
     "any_value": _entry("any_value", "The first value to arrive that is not NULL.", Best(_first, _argument)),
     "first": _entry(
         "first",
-        "The first value, NULL or not, by ORDER BY and then by (time, order of arrival).",
+        "The first value in the order of ORDER BY, then of time and arrival; it may be NULL.",
         Best(_first, lambda use: ()),
     ),
     "last": _entry(
         "last",
-        "The last value, NULL or not, by ORDER BY and then by (time, order of arrival).",
+        "The last value in the order of ORDER BY, then of time and arrival; it may be NULL.",
         Best(_last, lambda use: ()),
     ),
     "arg_min": _entry(
         "arg_min",
-        "The first argument where the second is least, of rows without NULL; of several the least.",
+        "The first argument of the row with the least second argument; ties: the least. NULL is ignored.",
         Best(lambda use: (SortKey(use.columns[1]), SortKey(use.columns[0])), lambda use: use.columns),
         2,
     ),
     "arg_max": _entry(
         "arg_max",
-        "The first argument where the second is greatest, of rows without NULL; of several the least.",
+        "The first argument of the row with the greatest second argument; ties: the least one. NULL is ignored.",
         Best(lambda use: (SortKey(use.columns[1], descending=True), SortKey(use.columns[0])), lambda use: use.columns),
         2,
     ),

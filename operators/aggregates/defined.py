@@ -41,7 +41,7 @@ def defined_function(definition: Definition) -> AggregateFunction:
 
     count = len(definition.parameters)
     method = Holistic(by_arrival, lambda use: (), evaluate)
-    return AggregateFunction(definition.name, "Defined by a user.", (count, count), rule, method)
+    return AggregateFunction(definition.name, "A user-defined aggregate.", (count, count), rule, method)
 
 
 def _evaluated(definition: Definition, use: Use, rows: pl.DataFrame) -> pl.DataFrame:

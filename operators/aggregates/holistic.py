@@ -136,21 +136,21 @@ HOLISTIC: dict[str, AggregateFunction] = {
     ),
     "percentile_disc": AggregateFunction(
         "percentile_disc",
-        "The first of the sorted values at or behind a fraction of them.",
+        "The first of the sorted values whose position reaches the fraction.",
         (1, 1),
         picked,
         Holistic(_by_value, _argument, _discrete),
     ),
     "approx_percentile": AggregateFunction(
         "approx_percentile",
-        "PERCENTILE_DISC within a relative error, the third argument (0.01).",
+        "PERCENTILE_DISC within a relative error, the third argument (default: 0.01).",
         (1, 1),
         near,
         Holistic(_by_value, _argument, _discrete),
         distinct=False,
     ),
     "mode": AggregateFunction(
-        "mode", "The most frequent value; of several the least.", (1, 1), same, Holistic(_by_value, _argument, _mode)
+        "mode", "The most frequent value; ties: the least one.", (1, 1), same, Holistic(_by_value, _argument, _mode)
     ),
     "bit_and": AggregateFunction(
         "bit_and",
@@ -168,14 +168,14 @@ HOLISTIC: dict[str, AggregateFunction] = {
     ),
     "string_agg": AggregateFunction(
         "string_agg",
-        "The texts, NULL left out, joined by a separator (a comma) in ORDER BY, else in the order of arrival.",
+        "The texts without NULL, joined by a separator (default: comma), in the order of ORDER BY or else of arrival.",
         (1, 1),
         strings,
         Holistic(by_arrival, _argument, _text, _too_long, f"text longer than {LONGEST} bytes"),
     ),
     "array_agg": AggregateFunction(
         "array_agg",
-        "All values, NULL too, as a list in ORDER BY, else in the order of arrival.",
+        "All values, including NULL, as an array in the order of ORDER BY or else of arrival.",
         (1, 1),
         listed,
         Holistic(by_arrival, _whole, _list, _too_long, f"array longer than {LONGEST} bytes"),

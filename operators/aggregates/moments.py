@@ -155,9 +155,15 @@ _REGRESSION: dict[str, tuple[str, Linear]] = {
     "regr_sxx": ("The sum of squares of x - mean x, over pairs (y, x).", _sum_of_products(1, 1)),
     "regr_syy": ("The sum of squares of y - mean y, over pairs (y, x).", _sum_of_products(0, 0)),
     "regr_sxy": ("The sum of (x - mean x) (y - mean y).", _sum_of_products(0, 1)),
-    "regr_slope": ("The slope of the line nearest to pairs (y, x); NaN where x is constant.", Linear(_parts, _slope)),
-    "regr_intercept": ("The y of that line at x = 0; NULL where x is constant.", Linear(_parts, _intercept)),
-    "regr_r2": ("The part of the variance of y that this line explains.", Linear(_parts, _determination)),
+    "regr_slope": (
+        "The slope of the least-squares line through pairs (y, x); NaN if x is constant.",
+        Linear(_parts, _slope),
+    ),
+    "regr_intercept": ("The y of the least-squares line at x = 0; NULL if x is constant.", Linear(_parts, _intercept)),
+    "regr_r2": (
+        "R²: the fraction of the variance of y that the least-squares line explains.",
+        Linear(_parts, _determination),
+    ),
 }
 MOMENTS: dict[str, AggregateFunction] = {
     **{name: _entry(name, summary, 2, method) for name, (summary, method) in _REGRESSION.items()},
@@ -170,7 +176,7 @@ MOMENTS: dict[str, AggregateFunction] = {
     "corr": _entry("corr", "Pearson's correlation; NaN where one side is constant.", 2, Linear(_parts, _correlation)),
     "regr_count": AggregateFunction(
         "regr_count",
-        "How many pairs have no NULL.",
+        "The number of pairs without NULL.",
         (2, 2),
         always(pa.int64()),
         Linear(lambda use: (rows_with(use.columns),), _count),

@@ -73,8 +73,8 @@ class Clustered:
         return records_seen.with_columns(gap.alias(_GAP)).with_columns(broken.alias(_OVER))
 
     def _fault(self) -> pl.Expr:
-        what = f"violates {self.promise}: "
-        why = f" came, of which the last record before is more than {self.within} back"
+        what = f"violates {self.promise}: the value "
+        why = f" came more than {self.within} instants after its last valid record"
         return pl.when(_OVER).then(pl.lit(what) + pl.col(self.column).cast(pl.String) + pl.lit(why))
 
 

@@ -70,6 +70,5 @@ class Referenced:
         return nearest.select(pl.col(FROM) - pl.coalesce(LAST, known)).to_series()
 
     def _fault(self, broken: pl.Series) -> pl.Expr:
-        what = f"violates {self.promise}: "
-        why = f" came, of which there was no record at most {self.within} before"
-        return pl.when(broken).then(pl.lit(what) + pl.col(self.column).cast(pl.String) + pl.lit(why))
+        missing = f"no record of {self.other} at most {self.within} instants earlier has {self.partner} = "
+        return pl.when(broken).then(pl.lit(f"violates {self.promise}: {missing}") + pl.col(self.column).cast(pl.String))

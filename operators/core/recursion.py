@@ -30,7 +30,8 @@ def allow_deep_calls() -> None:
 def too_deep() -> UserError:
     """The error in place of a RecursionError."""
     return UserError(
-        "the statement is nested too deeply", hint='the limits "statement_nesting" and "query_nesting" are set too high'
+        "the statement is nested too deeply",
+        hint='simplify it; the limits "statement_nesting" and "query_nesting" are too high for this process',
     )
 
 
@@ -43,8 +44,8 @@ def bounded_calls(error: Callable[[], DsmsError] = too_deep) -> Iterator[None]:
     ...     endless()
     Traceback (most recent call last):
     ...
-    operators.core.errors.UserError: the statement is nested too deeply; the limits "statement_nesting" and \
-"query_nesting" are set too high
+    operators.core.errors.UserError: the statement is nested too deeply; simplify it; the limits \
+"statement_nesting" and "query_nesting" are too high for this process
     """
     try:
         yield

@@ -52,7 +52,7 @@ def series(name: str, values: Sequence[object], type_: pa.DataType) -> pl.Series
     )
     column = pl.Series(name, values, physical, strict=True)
     if pa.types.is_temporal(type_) and not times_in_range(column, days=pa.types.is_date(type_)):
-        raise UserError(f"an aggregate gives a {type_name(type_)} outside {YEARS}")
+        raise UserError(f"a user-defined aggregate returned a {type_name(type_)} outside {YEARS}")
     return column.cast(polars_type(type_))
 
 

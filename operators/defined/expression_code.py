@@ -120,8 +120,8 @@ class ExpressionCoder:
         if (strict := _STRICT.get(name)) is None:
             have = ", ".join(sorted((*_SPECIAL, *_STRICT, *_COMPARED, "and", "or", "not")))
             raise UserError(
-                f'"{name}" is not supported in the body of an aggregate, in "{to_sql(call)}"',
-                hint=f"compute it in the argument of the call, or use one of: {have}",
+                f'function "{name}" is not supported in the body of an aggregate, in "{to_sql(call)}"',
+                hint=f"compute it outside and pass it as an argument, or use one of: {have}",
             )
         arguments = _as_python_mixes(name, arguments)
         tested, named = self._bound([self.value(argument) for argument in arguments])
@@ -187,7 +187,7 @@ def _literal(value: object, type_: pa.DataType) -> str:
             return repr(value.days * 86_400_000_000 + value.microseconds)
         case date():
             return repr((value - _EPOCH.date()).days)
-    raise UserError(f"{to_sql(Literal(value, type_))} is not supported in the body of an aggregate")
+    raise UserError(f"the constant {to_sql(Literal(value, type_))} is not supported in the body of an aggregate")
 
 
 # --- functions that handle NULL themselves
@@ -369,7 +369,8 @@ def _cast(coder: ExpressionCoder, call: Call, named: list[str]) -> Code:
     if source == target:
         return Code(named[0], False)
     raise UserError(
-        f'"{to_sql(call)}" is not supported in the body of an aggregate', hint="cast in the argument of the call"
+        f'"{to_sql(call)}" is not supported in the body of an aggregate',
+        hint="cast the value outside and pass it as an argument",
     )
 
 

@@ -59,7 +59,7 @@ def chosen(
         assert definition is not None
         if frame is None and definition.blocking:
             raise UserError(
-                f'aggregate "{definition.name}" returns at the end of its input, and a stream has none',
+                f'aggregate "{definition.name}" returns at the end of its input, but a stream has no end',
                 hint="give it a window: OVER (… PRECEDING), S [Range …] or S [Rows …], or read the relation R(S)",
             )
         return FoldCall(name, definition, arguments, "cumulative", definition.blocking)

@@ -210,8 +210,8 @@ def _code(source: str, name: str) -> CodeType:
         _check(tree)
         return compile(tree, f"<aggregate {name}>", "exec")
     except (SyntaxError, RecursionError) as error:
-        message = "the statements are nested too deeply, or a SELECT reads too many tables"
-        raise UserError(message, hint="at most 15 loops, tables and IFs within each other") from error
+        message = f'the statements of aggregate "{name}" are nested too deeply, or a SELECT reads too many tables'
+        raise UserError(message, hint="nest at most 15 loops, tables and IFs in each other") from error
 
 
 def _check(tree: ast.AST) -> None:

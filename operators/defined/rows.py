@@ -62,7 +62,7 @@ class Rows:
     def add(self, number: int, row: Row) -> None:
         """Appends a row with a number above all others."""
         if len(self.rows) >= MOST_ROWS:
-            raise LimitReached(f"a table of a group has more than {MOST_ROWS:,} rows")
+            raise LimitReached(f"a local table has more than {MOST_ROWS:,} rows in one group")
         self.before.setdefault(number, None)
         self._put(number, row)
         self.following = number + 1

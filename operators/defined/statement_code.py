@@ -110,7 +110,7 @@ class StatementCoder:
 
     def _step(self) -> None:
         self.loops = True
-        self.writer.line("if (steps := steps - 1) < 0: raise LimitReached('it takes too many steps')")
+        self.writer.line("if (steps := steps - 1) < 0: raise LimitReached('its loops take too many steps')")
 
     def _insert(self, statement: Insert) -> None:
         if statement.table == RETURN:

@@ -147,7 +147,7 @@ class Match:
 
 
 def _fault() -> str:
-    return f"MATCH_RECOGNIZE gives up after {MOST_STEPS:,} steps at one row: make its conditions or PATTERN narrower"
+    return f"MATCH_RECOGNIZE gave up after {MOST_STEPS:,} steps from one row: make PATTERN or conditions more selective"
 
 
 @dataclass(frozen=True, slots=True)

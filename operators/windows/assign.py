@@ -16,7 +16,7 @@ from operators.state.trace import Trace
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 #: Values beyond this may have windows outside the range of 64 bits.
 _LIMIT = 2**62 - 1
-_OUTSIDE = "the window is outside the range of the column's type"
+_OUTSIDE = "a window of this row is outside the range of the time column's type"
 
 
 @dataclass(frozen=True, slots=True)

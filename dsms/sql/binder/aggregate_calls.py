@@ -94,7 +94,9 @@ def aggregate_call(node: exp.Expr) -> AggregateCall | None:
         aggregate = aggregate_call(node.this)
         return aggregate and _within_group(node, aggregate)
     if (known := node.meta.get(_MARK)) is not None:
-        placeholder = AggregateFunction(written_name(node), "Defined by a user.", (0, 0), lambda *_: None, _NO_METHOD)
+        placeholder = AggregateFunction(
+            written_name(node), "A user-defined aggregate.", (0, 0), lambda *_: None, _NO_METHOD
+        )
         return _between_brackets(node, AggregateCall(placeholder, known=known))
     function = aggregate_function(node)
     if function is None:

@@ -52,11 +52,11 @@ def spans(search: Search, rows: str) -> list[tuple[int, int]]:
 
 
 def pattern_of(text: str) -> Pattern | None:
-    """The pattern, unless it is one that is refused because it also matches no row."""
+    """The pattern, unless it is one that is refused because it can match an empty sequence of rows."""
     try:
         return parse_pattern(text)
     except UserError as error:
-        assert "also matches no row" in error.message
+        assert "can match an empty sequence" in error.message
         return None
 
 
