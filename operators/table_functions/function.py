@@ -86,5 +86,6 @@ class TableFunction(Applicable, Protocol):
 
     @classmethod
     def bound(cls, columns: pa.Schema, arguments: Arguments) -> Self:
-        """The operator of a call over a relation with these columns. Raises UserError if the arguments do not fit."""
+        """The operator of a call over a relation with these columns. Raises UserError if the arguments do not fit; an
+        error without a hint is shown with the syntax of the call."""
         ...

@@ -46,7 +46,7 @@ class Series:
         """Raises UserError unless there are two integer columns and at most one positive integer."""
         bounds, constants = arguments.columns, arguments.constants
         if len(bounds) != 2 or not all(pa.types.is_integer(column.type) for column in bounds):
-            raise UserError("the range needs two integer columns", hint="DESCRIPTOR(low, high)")
+            raise UserError("the range needs two integer columns")
         steps = [literal.value for literal in constants]
         if len(steps) > 1 or not all(isinstance(step, int) and step > 0 for step in steps):
             raise UserError("the step must be one positive integer")
@@ -83,7 +83,7 @@ class Series:
         """The rows with their numbers."""
         low, high = pl.col(self.low).cast(pl.Int64), pl.col(self.high).cast(pl.Int64)
         length = (high.cast(pl.Int128) - low.cast(pl.Int128)) // self.increment + 1
-        too_long = f'more than {MOST_VALUES:,} numbers from "{self.low}" to "{self.high}"'
+        too_long = f'GENERATE_SERIES from "{self.low}" to "{self.high}" has more than {MOST_VALUES:,} numbers'
         faults = delta.frame.select(pl.when(length > MOST_VALUES).then(pl.lit(too_long))).to_series()
         kept, rejected = reject(delta, faults)
         rows = kept.frame.filter((low <= high).fill_null(False))

@@ -54,7 +54,7 @@ def _bound(node: exp.Expr, relation: Relation, context: Context) -> TableFunctio
     try:
         return kind.bound(columns, Arguments((*outer, *partition), described, constants))
     except UserError as error:
-        hint = f"{name}(TABLE relation, {kind.signature})"
+        hint = error.hint or f"write {name}(TABLE relation, {kind.signature})"
         raise error_at(node, f"{name}: {error.message}", hint=hint) from error
 
 
