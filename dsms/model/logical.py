@@ -18,7 +18,7 @@ from operators.recursion.term import Rule
 from operators.relational.members import Roster
 from operators.streams.shed import Value
 from operators.sync.sync_points import Periodic
-from operators.table_functions.function import Applicable
+from operators.table_functions.function import RelationOperator
 from operators.windows.now_filter import NowRange
 
 
@@ -240,7 +240,7 @@ class Apply:
     """An operator applied to a relation, as a table function, which says of itself what there is to know of it."""
 
     input: Node
-    function: Applicable
+    function: RelationOperator
 
 
 @dataclass(frozen=True)

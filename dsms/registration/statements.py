@@ -38,8 +38,8 @@ from dsms.sql.parser.merge import merge
 from dsms.sql.parser.parse import Starts
 from dsms.sql.parser.summaries import create_summary, replace_summary
 from dsms.sql.parser.understood import understood
+from operators.core.call_depth import allow_deep_calls
 from operators.core.errors import UserError
-from operators.core.recursion import allow_deep_calls
 
 #: A new kind of statement is a file in `kinds/` and a line here. Their order is that in which messages list them.
 STATEMENTS: Final = (

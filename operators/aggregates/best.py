@@ -61,7 +61,7 @@ BEST: dict[str, AggregateFunction] = {
     ),
     "arg_max": _entry(
         "arg_max",
-        "The first argument of the row with the greatest second argument; ties: the least one. NULL is ignored.",
+        "The first argument of the row with the greatest second argument; ties: the least. NULL is ignored.",
         Best(lambda use: (SortKey(use.columns[1], descending=True), SortKey(use.columns[0])), lambda use: use.columns),
         2,
     ),

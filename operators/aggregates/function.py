@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from operators.core.errors import UserError
 from operators.core.sort_key import SortKey
-from operators.defined.definition import Definition
 from operators.expressions import type_name
+from operators.user_aggregates.definition import Definition
 
 Types: TypeAlias = tuple[pa.DataType, ...]
 Parameters: TypeAlias = tuple[object, ...]

@@ -150,7 +150,7 @@ HOLISTIC: dict[str, AggregateFunction] = {
         distinct=False,
     ),
     "mode": AggregateFunction(
-        "mode", "The most frequent value; ties: the least one.", (1, 1), same, Holistic(_by_value, _argument, _mode)
+        "mode", "The most frequent value; ties: the least.", (1, 1), same, Holistic(_by_value, _argument, _mode)
     ),
     "bit_and": AggregateFunction(
         "bit_and",

@@ -9,19 +9,19 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
-from operators.aggregates.defined import result_type
+from operators.aggregates.user_defined import result_type
 from operators.core.delta import ORDER, WEIGHT
 from operators.core.sort_key import SortKey
-from operators.defined.columns import series
-from operators.defined.definition import Definition
-from operators.defined.evaluate import Events, run
-from operators.defined.fold_events import Ordered, restarts
-from operators.defined.fold_state import WHOLE, load, state_keys, store, store_tables, table_traces
-from operators.defined.generate import COME, END, LEAVE
 from operators.kernels.cells import CELL, Cells
 from operators.kernels.random_fraction import random_fractions
 from operators.state.accumulators import Accumulators
 from operators.state.trace import Trace
+from operators.user_aggregates.columns import series
+from operators.user_aggregates.definition import Definition
+from operators.user_aggregates.evaluate import Events, run
+from operators.user_aggregates.fold_events import Ordered, restarts
+from operators.user_aggregates.fold_state import WHOLE, load, state_keys, store, store_tables, table_traces
+from operators.user_aggregates.generate import COME, END, LEAVE
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class GroupFold:
         kept = (*keys, self.bound) if self.bound else keys
         loaded = load(heads, keys, [self.definition], held, [tables], frontier)
         cell, ordered = self._events(cells, changes)
-        ordered = restarts(ordered, loaded.count - loaded.first)
+        ordered = restarts(ordered, loaded.arrived - loaded.departed)
         returned = run(self.definition, ordered.events, loaded.groups[0])
         group = cells.group[cell]
         leaves = (ordered.events.code & LEAVE) > 0
-        loaded.count = loaded.count + np.bincount(group[~leaves], minlength=heads.height)
-        loaded.first = loaded.first + np.bincount(group[leaves], minlength=heads.height)
-        gone = loaded.count == loaded.first
+        loaded.arrived = loaded.arrived + np.bincount(group[~leaves], minlength=heads.height)
+        loaded.departed = loaded.departed + np.bincount(group[leaves], minlength=heads.height)
+        gone = loaded.arrived == loaded.departed
         for at in np.flatnonzero(gone).tolist():
             for table in loaded.groups[0].tables[at]:
                 table.clear()
@@ -114,7 +114,7 @@ class GroupFold:
         """The value at every cell: the one returned there or, if no row came or left, that of the cell before."""
         ended = np.unique(touched)
         place = np.searchsorted(ended, at)
-        if self.definition.several:
+        if self.definition.returns_many:
             lists: list[list[object]] = [[] for _ in ended]
             for where, value in zip(place.tolist(), values, strict=True):
                 lists[where].append(value)

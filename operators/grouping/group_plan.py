@@ -10,10 +10,10 @@ import polars as pl
 import pyarrow as pa
 
 from operators.aggregates.aggregate import Aggregate
-from operators.aggregates.defined import folded, function_of
 from operators.aggregates.function import Best, Columns, Holistic, Linear, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
+from operators.aggregates.user_defined import folded, function_of
 from operators.aggregates.values import Filter
 from operators.expressions.arrow_types import floating, polars_type
 from operators.grouping.group_source import Call, Entries, GroupSource, Reads, held_column, part_column

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
-from operators.core.operator import Move, Step, reject
+from operators.core.operator import Move, Step, split_faults
 from operators.core.sort_key import SortKey
 from operators.patterns.conditions import Condition, Conditions, Context
 from operators.patterns.navigation import Navigation
@@ -60,8 +60,8 @@ class Match:
     """
 
     operator_version: ClassVar[int] = 1
-    replaces: ClassVar[bool] = False
-    ends: ClassVar[bool] = False
+    replaces_columns: ClassVar[bool] = False
+    ends_elements: ClassVar[bool] = False
     partition: tuple[str, ...]
     order: tuple[SortKey, ...]
     pattern: Pattern
@@ -114,7 +114,7 @@ class Match:
         line = Timeline.of(ordered, partition_numbers(ordered, self.partition))
         changed = list(_Matches(self, ordered, line).changes())
         every = self._output(ordered, delta.columns, changed, line)
-        output, rejected = reject(*every)
+        output, rejected = split_faults(*every)
         return Step(output, (after,), rejected)
 
     def _output(self, rows: pl.DataFrame, row: list[str], changed: list[Change], line: Any) -> tuple[Delta, pl.Series]:
@@ -122,7 +122,7 @@ class Match:
         elements = rows[[each.found.rows[each.at] for each in changed]] if changed else rows.clear()
         cells = np.array([each.cell for each in changed], np.int64)
         instants, orders = (line.instants[cells], line.orders[cells]) if changed else (cells, cells)
-        faults = pl.Series([_fault() if each.found.undecided else None for each in changed], dtype=pl.String)
+        faults = pl.Series([_fault() if each.found.gave_up else None for each in changed], dtype=pl.String)
         added = []
         for navigation in self.navigations:
             value, outside = navigation.values(rows, [self._looked_at(navigation, each) for each in changed])
@@ -152,13 +152,13 @@ def _fault() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A match: its number, the numbers of its rows, and their variables. `undecided`: no match, but a row at which the
+    """A match: its number, the numbers of its rows, and their variables. `gave_up`: no match, but a row at which the
     search was given up."""
 
     number: int
     rows: tuple[int, ...]
     variables: tuple[str, ...]
-    undecided: bool = False
+    gave_up: bool = False
 
 
 _NOTHING = Found(0, (), ())
@@ -252,12 +252,12 @@ class _Matches:
 
 
 def _found(tried: list[Attempt], present: list[int], kept: int) -> list[Found]:
-    """The matches found by the attempts after the first `kept` ones. Only the last attempt can be undecided."""
+    """The matches found by the attempts after the first `kept` ones. Only the last attempt can have given up."""
     number = sum(attempt.variables is not None for attempt in tried[:kept])
     found = []
     for attempt in tried[kept:]:
-        if attempt.undecided:
-            found.append(Found(0, (present[attempt.start],), ("",), undecided=True))
+        if attempt.gave_up:
+            found.append(Found(0, (present[attempt.start],), ("",), gave_up=True))
         elif attempt.variables is not None:
             number += 1
             rows = tuple(present[attempt.start : attempt.start + len(attempt.variables)])

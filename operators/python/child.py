@@ -27,7 +27,8 @@ import pyarrow as pa
 
 #: The name of a package that is a single module.
 MODULE = "function"
-#: What an event of an aggregate does, as bits, in the order in which it is done; as in `operators.defined.generate`.
+#: What an event of an aggregate does, as bits, in the order in which it is done; as in
+#: `operators.user_aggregates.generate`.
 RESTART, LEAVE, COME, END = 8, 2, 1, 4
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
-from operators.core.operator import FAULT, Move, Step, reject
+from operators.core.operator import FAULT, Move, Step, split_faults
 from operators.core.sort_key import SortKey
 from operators.expressions.arrow_types import polars_type
 from operators.ranking.over_reach import Reach, Touched, reach_of
@@ -94,7 +94,7 @@ class Over:
             pl.Series(ORDER, line.orders[changed.cells], pl.Int64),
         )
         every = _output(elements, [value.gather(changed.examples) for value in values], row)
-        return reject(every, faults.gather(changed.examples))
+        return split_faults(every, faults.gather(changed.examples))
 
     def _touched(self, copies: pl.DataFrame, line: Timeline, reach: Reach) -> Touched:
         return Touched.of(line, copies[WEIGHT].to_numpy(), _places(copies, self.calls[0].order), reach)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
-from operators.core.operator import Move, Step, reject
+from operators.core.operator import Move, Step, split_faults
 from operators.ranking.timeline import Timeline
 from operators.state.copies import (
     BIRTH,
@@ -81,7 +81,7 @@ class Session:
         ends = np.minimum(values, _REACH) + self.gap * unit
         known = in_type(ends, window_type(delta.frame.schema[self.column])).is_not_null() & pl.Series(values < _REACH)
         faults = pl.DataFrame({"fits": known}).select(pl.when(~pl.col("fits")).then(pl.lit(_OUTSIDE))).to_series()
-        return reject(present, faults)
+        return split_faults(present, faults)
 
     def _near_changes(self, copies: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
         """The copies that may be in a session with a change, sorted by value; their values; and the number of the chain

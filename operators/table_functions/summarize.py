@@ -64,9 +64,9 @@ class Summarize:
 
     operator_version: ClassVar[int] = 2
     signature: ClassVar[str] = "DESCRIPTOR(column), granularity, rate, depth [, buckets [, zones]]"
-    replaces: ClassVar[bool] = True
-    ends: ClassVar[bool] = True
-    of_streams: ClassVar[bool] = True
+    replaces_columns: ClassVar[bool] = True
+    ends_elements: ClassVar[bool] = True
+    streams_only: ClassVar[bool] = True
     column: str
     granularities: Granularities
     buckets: int
@@ -156,7 +156,7 @@ class Summarize:
     def _collapsed(self, cells: Trace, fresh: list[Row], frontier: int) -> tuple[list[Row], Trace]:
         """The sums of the cells that are to be merged before a frontier, and the trace of the remaining cells."""
         held = cells.append(_due(fresh), BEGINNING)
-        if not held.runs or all(run.positions[0] >= frontier for run in held.runs):
+        if not held.runs or all(run.sorted_column[0] >= frontier for run in held.runs):
             return [], held
         left, sums = held.delta().frame, list[Row]()
         for granularity in range(1, self.granularities.depth + 1):

@@ -14,8 +14,8 @@ from dsms.model.limits import SETTING, Limits
 from dsms.model.principal import ANYBODY, Forbidden
 from dsms.model.statement_result import EncodedRows
 from dsms.tables.select_budget import Cancelled, OutOfBounds, TookTooLong, TooManySelects
+from operators.core.call_depth import too_deep
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
-from operators.core.recursion import too_deep
 
 RETRY_AFTER_S = 1
 #: The media type of the schema registry's answers.

@@ -24,9 +24,9 @@ def bind_table_function(node: exp.Expr, context: Context) -> Relation:
     """The relation that a table function makes of another: the columns of that, then those that the function adds."""
     relation = bind_relation(node.this, context)
     function = _bound(node, relation, context)
-    if function.of_streams and not properties.append_only(relation.node):
+    if function.streams_only and not properties.append_only(relation.node):
         raise error_at(node, f"{node.args['function']} takes a stream, of which no row is ever retracted")
-    if function.replaces:
+    if function.replaces_columns:
         return _replaced(node, logical.Apply(relation.node, function), context)
     added = {field.name.lower() for field in function.added}
     if taken := [entry for entry in relation.visible if entry.name.lower() in added]:

@@ -77,7 +77,7 @@ def test_what_is_taken_over_is_what_would_be_found(text, same, before, after, to
     pattern = pattern_of(text)
     if pattern is None:
         return
-    search = Search(program_of(pattern), Skip(to), timed=timed)
+    search = Search(program_of(pattern), Skip(to), has_within=timed)
     earlier = search.attempts(len(same + before), holds_in(same + before))
     rows = same + after
     fresh = search.attempts(len(rows), holds_in(rows))

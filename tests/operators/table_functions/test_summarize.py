@@ -213,8 +213,11 @@ def test_granularities_longer_than_all_instants_are_refused(length: int, rate: i
     [
         ("DESCRIPTOR(parts), 10, 2, 2", "use a column of numbers, texts, truth values or times"),
         (f"DESCRIPTOR(v), {2**50}, 2, 12", "use a lower rate or depth"),
-        ("DESCRIPTOR(v), 0, 2, 2", "write SUMMARIZE(TABLE relation, DESCRIPTOR(column), granularity, rate, depth "),
-        ("DESCRIPTOR(v, at), 10, 2, 2", "write SUMMARIZE(TABLE relation, DESCRIPTOR(column), granularity, rate, depth "),
+        ("DESCRIPTOR(v), 0, 2, 2", "write SUMMARIZE(TABLE relation, DESCRIPTOR(column), granularity, rate"),
+        (
+            "DESCRIPTOR(v, at), 10, 2, 2",
+            "write SUMMARIZE(TABLE relation, DESCRIPTOR(column), granularity, rate, depth ",
+        ),
     ],
 )
 def test_a_refused_call_says_what_to_write(arguments: str, hint: str) -> None:

@@ -15,9 +15,9 @@ from dsms.sql.binder.defined_aggregates import Known, Text, definition_of
 from dsms.testing import LocalSession
 from operators.core.delta import BEGINNING, FROM, ORDER, Delta
 from operators.core.operator import Move
-from operators.defined.empty_windows import begins_again
-from operators.defined.fold_plan import FoldCall, Frame, chosen
-from operators.defined.stream_fold import StreamFold
+from operators.user_aggregates.empty_windows import begins_again
+from operators.user_aggregates.fold_plan import FoldCall, Frame, chosen
+from operators.user_aggregates.stream_fold import StreamFold
 from tests.support.strategies import examples
 
 FRAME = Frame("range", 5)

@@ -16,8 +16,8 @@ from dsms.model.catalog import Catalog
 from dsms.sql.binder.defined_aggregates import Known
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import Move
-from operators.defined.fold_plan import Frame, chosen
-from operators.defined.stream_fold import StreamFold
+from operators.user_aggregates.fold_plan import Frame, chosen
+from operators.user_aggregates.stream_fold import StreamFold
 
 Row = tuple[str, int | None, int]
 Result = tuple[str, int | None, int, float | None]

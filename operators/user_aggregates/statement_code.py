@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from operators.defined.conditions import all_of, conjuncts, equal_sides, present
-from operators.defined.definition import (
-    INWINDOW,
-    RETURN,
+from operators.expressions.tree import Column, Expression, Literal, columns
+from operators.user_aggregates.conditions import all_of, conjuncts, equal_sides, present
+from operators.user_aggregates.definition import (
+    RETURN_TABLE,
+    WINDOW_TABLE,
     Definition,
     Delete,
     Fold,
@@ -25,9 +26,8 @@ from operators.defined.definition import (
     query_expressions,
     subqueries_of,
 )
-from operators.defined.expression_code import Code, ExpressionCoder
-from operators.defined.writer import Nulls, Writer
-from operators.expressions.tree import Column, Expression, Literal, columns
+from operators.user_aggregates.expression_code import Code, ExpressionCoder
+from operators.user_aggregates.writer import Nulls, Writer
 
 #: The code of a value that only a statement can change: a parameter, or a column of a table with a single row.
 _LASTING = re.compile(r"[PV]_\w+")
@@ -113,7 +113,7 @@ class StatementCoder:
         self.writer.line("if (steps := steps - 1) < 0: raise LimitReached('its loops take too many steps')")
 
     def _insert(self, statement: Insert) -> None:
-        if statement.table == RETURN:
+        if statement.table == RETURN_TABLE:
             for query in statement.queries:
                 self.query(query, self._returned)
             return
@@ -292,7 +292,7 @@ class StatementCoder:
     @contextmanager
     def _several(self, folds: tuple[Fold, ...]) -> Iterator[None]:
         """Writes a loop over the rows of a definition that may return several rows, if one is among the folds."""
-        several = next((f for f in folds if isinstance(f.function, Definition) and f.function.several), None)
+        several = next((f for f in folds if isinstance(f.function, Definition) and f.function.returns_many), None)
         if several is None:
             yield
             return
@@ -533,7 +533,7 @@ class StatementCoder:
         """Whether an index can find the rows of a scan that satisfy a test."""
         sides = equal_sides(test, f"r{scan.number}:")
         own = {f"r{scan.number}:"}
-        return sides is not None and not (scan.table == INWINDOW or scan.oldest or self._mentions(sides[1], own))
+        return sides is not None and not (scan.table == WINDOW_TABLE or scan.oldest or self._mentions(sides[1], own))
 
     def _reads(self, expressions: Iterator[Expression], scans: tuple[Scan, ...], table: str) -> bool:
         """Whether a table is read by the scans or by subqueries of the expressions."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from operators.defined.expression_code import Code
 from operators.expressions.tree import Call, Column, Expression
+from operators.user_aggregates.expression_code import Code
 
 
 def conjuncts(condition: Expression | None) -> list[Expression]:

@@ -12,12 +12,12 @@ from types import CodeType
 from typing import Any, Final
 
 from operators.core.errors import InternalError, UserError
-from operators.defined.definition import INWINDOW, Definition, Place, Statement
-from operators.defined.expression_code import HELPERS, Code
-from operators.defined.python_events import value_of_rows
-from operators.defined.rows import LimitReached, Rows
-from operators.defined.statement_code import StatementCoder
-from operators.defined.writer import Nulls, Writer
+from operators.user_aggregates.definition import WINDOW_TABLE, Definition, Place, Statement
+from operators.user_aggregates.expression_code import HELPERS, Code
+from operators.user_aggregates.python_events import value_of_rows
+from operators.user_aggregates.rows import LimitReached, Rows
+from operators.user_aggregates.statement_code import StatementCoder
+from operators.user_aggregates.writer import Nulls, Writer
 
 #: What an event does, as bits, in the order of execution: start over, the row leaves, the row comes, TERMINATE runs.
 RESTART, LEAVE, COME, END = 8, 2, 1, 4
@@ -124,7 +124,7 @@ def _load(definition: Definition, writer: Writer) -> None:
     if definition.stored:
         writer.line(f"{''.join(f'T_{table.name}, ' for table in definition.stored)} = tables[at]")
     if definition.reads_window:
-        writer.line(f"T_{INWINDOW} = windows[at]")
+        writer.line(f"T_{WINDOW_TABLE} = windows[at]")
     if definition.variables:
         with writer.block("if live:"):
             writer.line(f"{''.join(f'V_{name}, ' for name, _ in definition.variables)} = state")
@@ -137,7 +137,7 @@ def _event(definition: Definition, writer: Writer, coder: StatementCoder, codes:
             for table in definition.stored:
                 writer.line(f"T_{table.name}.clear()")
             if definition.reads_window:
-                writer.line(f"T_{INWINDOW}.clear()")
+                writer.line(f"T_{WINDOW_TABLE}.clear()")
     if any(code & LEAVE for code in codes):
         with _when(writer, LEAVE, codes):
             _leave(definition, writer, coder)
@@ -158,19 +158,19 @@ def _leave(definition: Definition, writer: Writer, coder: StatementCoder) -> Non
     if not definition.reads_window:
         _clause(definition.expire or (), writer, coder)
         return
-    with writer.block(f"if number in T_{INWINDOW}.rows:"):
+    with writer.block(f"if number in T_{WINDOW_TABLE}.rows:"):
         _clause(definition.expire or (), writer, coder)
         writer.place = None
-        writer.line(f"T_{INWINDOW}.delete(number)")
+        writer.line(f"T_{WINDOW_TABLE}.delete(number)")
 
 
 def _come(definition: Definition, writer: Writer, coder: StatementCoder) -> None:
     if definition.reads_window:
         row = ", ".join(f"P_{at}" for at in range(len(definition.inwindow)))
-        writer.line(f"T_{INWINDOW}.add(number, [{row}, instant])")
+        writer.line(f"T_{WINDOW_TABLE}.add(number, [{row}, instant])")
         writer.line("arrived = number")
         for name, (parameter, _) in zip(definition.inwindow, definition.parameters, strict=True):
-            coder.nulls.assign(INWINDOW, name, coder.names[f"p:{parameter}"])
+            coder.nulls.assign(WINDOW_TABLE, name, coder.names[f"p:{parameter}"])
     with writer.block("if live:"):
         _clause(definition.iterate, writer, coder)
     with writer.block("else:"):
@@ -237,12 +237,12 @@ def _evaluation(definition: Definition) -> Callable[[list[tuple[object, ...]]], 
         made: list[object] = []
         if definition.python is not None:
             made = value_of_rows(definition.python, rows, come=COME, end=END) if rows else []
-            return made if definition.several else made[0] if made else None
+            return made if definition.returns_many else made[0] if made else None
         code = generated(definition, nulls=True, codes=frozenset({COME, COME | END}))
         last = len(rows) - 1
         events = ((at, COME | END if at == last else COME, 0, 0, 0.0, *row) for at, row in enumerate(rows))
         tables = tuple(Rows(code.indexes[table.name]) for table in definition.stored)
         code.run([len(rows)], events, [None], [tables], [], lambda _: None, made.append)
-        return made if definition.several else made[0] if made else None
+        return made if definition.returns_many else made[0] if made else None
 
     return evaluate

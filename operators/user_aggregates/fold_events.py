@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from operators.core.delta import FROM, ORDER
-from operators.defined.evaluate import Events
-from operators.defined.fold_plan import FoldCall, Frame
-from operators.defined.generate import COME, END, LEAVE, RESTART
 from operators.kernels.random_fraction import random_fractions
+from operators.user_aggregates.evaluate import Events
+from operators.user_aggregates.fold_plan import FoldCall, Frame
+from operators.user_aggregates.generate import COME, END, LEAVE, RESTART
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Ordered:
     numbered first, then those that leave."""
 
     events: Events
-    place: np.ndarray
+    row_index: np.ndarray
 
 
 def without_leaving(call: FoldCall, frame: Frame | None, batch: Batch) -> Ordered:
@@ -60,9 +60,9 @@ def without_leaving(call: FoldCall, frame: Frame | None, batch: Batch) -> Ordere
     if call.mode == "tumble":
         assert frame is not None and frame.length is not None
         slot, length = frame.slide or 1, frame.length
-        place = (batch.number - 1) % slot + 1
-        code[place == slot - length + 1] |= RESTART
-        at = np.flatnonzero(place > slot - length)
+        number = (batch.number - 1) % slot + 1
+        code[number == slot - length + 1] |= RESTART
+        at = np.flatnonzero(number > slot - length)
     if call.ends:
         code[batch.shown] |= END
     return Ordered(_events(call, batch, None, at, code[at]), at)
@@ -82,8 +82,8 @@ def with_leaving(call: FoldCall, batch: Batch, leaving: Leaving, trigger: np.nda
     code = np.concatenate([np.full(len(come), COME), np.full(len(leave), LEAVE)])
     if call.ends:
         code[: len(come)][batch.shown] |= END
-    place = np.concatenate([come, trigger])
-    return Ordered(_events(call, batch, leaving, sorting, code[sorting]), place[sorting])
+    row_index = np.concatenate([come, trigger])
+    return Ordered(_events(call, batch, leaving, sorting, code[sorting]), row_index[sorting])
 
 
 def with_expiry(call: FoldCall, batch: Batch, leaving: Leaving) -> Ordered:
@@ -102,38 +102,23 @@ def with_expiry(call: FoldCall, batch: Batch, leaving: Leaving) -> Ordered:
     return Ordered(_events(call, batch, leaving, sorting, code[sorting]), sorting)
 
 
-def _events(call: FoldCall, batch: Batch, leaving: Leaving | None, places: np.ndarray, code: np.ndarray) -> Events:
-    """The events of the rows at the indexes `places`; the rows that come are numbered first, then those that leave."""
+def _events(call: FoldCall, batch: Batch, leaving: Leaving | None, indexes: np.ndarray, code: np.ndarray) -> Events:
+    """The events of the rows at the `indexes`; the rows that come are numbered first, then those that leave."""
     parts = [batch.rows] if leaving is None else [batch.rows, leaving.rows]
     group = [batch.group] if leaving is None else [batch.group, leaving.group]
     number = [batch.number] if leaving is None else [batch.number, leaving.number]
     instant = [batch.instants] if leaving is None else [batch.instants, leaving.instants]
     order = np.concatenate([part[ORDER].to_numpy() for part in parts])
-    arguments = tuple(pl.concat([part[name] for part in parts])[places] for name in call.arguments)
-    sizes = np.bincount(np.concatenate(group)[places], minlength=len(batch.starts))
+    arguments = tuple(pl.concat([part[name] for part in parts])[indexes] for name in call.arguments)
+    sizes = np.bincount(np.concatenate(group)[indexes], minlength=len(batch.starts))
     return Events(
         sizes,
         code,
         arguments,
-        np.concatenate(number)[places],
-        np.concatenate(instant)[places],
-        random_fractions(order, 0)[places],
+        np.concatenate(number)[indexes],
+        np.concatenate(instant)[indexes],
+        random_fractions(order, 0)[indexes],
     )
-
-
-def first_at_least(values: np.ndarray, low: np.ndarray, high: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """For each range [low, high) of sorted values the first index with a value of at least `wanted`; high if none.
-
-    >>> first_at_least(np.array([1, 4, 6]), np.array([0, 1]), np.array([3, 3]), np.array([5, 9])).tolist()
-    [2, 3]
-    """
-    begin, end = low.copy(), high.copy()
-    while len(wide := np.flatnonzero(begin < end)):
-        middle = (begin[wide] + end[wide]) // 2
-        below = values[middle] < wanted[wide]
-        begin[wide] = np.where(below, middle + 1, begin[wide])
-        end[wide] = np.where(below, end[wide], middle)
-    return begin
 
 
 def restarts(ordered: Ordered, alive: np.ndarray) -> Ordered:
@@ -147,10 +132,10 @@ def restarts(ordered: Ordered, alive: np.ndarray) -> Ordered:
     after = running + np.repeat(alive - base, events.sizes)
     code[((code & COME) > 0) & (after == 1)] |= RESTART
     code[after == 0] &= ~END
-    return Ordered(replace(events, code=code), ordered.place)
+    return Ordered(replace(events, code=code), ordered.row_index)
 
 
-def without_moot(ordered: Ordered) -> Ordered:
+def without_unseen(ordered: Ordered) -> Ordered:
     """The events without the rows that leave just before their group starts over: their effect is never seen."""
     events = ordered.events
     code, count = events.code, len(events.code)
@@ -158,12 +143,12 @@ def without_moot(ordered: Ordered) -> Ordered:
         return ordered
     comes = np.where((code & COME) > 0, np.arange(count), count)
     following = np.minimum.accumulate(comes[::-1])[::-1]
-    moot = ((code & LEAVE) > 0) & (np.append(code, 0)[following] & RESTART > 0)
-    kept = np.flatnonzero(~moot)
+    unseen = ((code & LEAVE) > 0) & (np.append(code, 0)[following] & RESTART > 0)
+    kept = np.flatnonzero(~unseen)
     group = np.repeat(np.arange(len(events.sizes)), events.sizes)
     number, instant, random = (
         None if values is None else values[kept] for values in (events.number, events.instant, events.random)
     )
     sizes = np.bincount(group[kept], minlength=len(events.sizes))
     arguments = tuple(values.gather(kept) for values in events.arguments)
-    return Ordered(Events(sizes, code[kept], arguments, number, instant, random), ordered.place[kept])
+    return Ordered(Events(sizes, code[kept], arguments, number, instant, random), ordered.row_index[kept])

@@ -9,11 +9,11 @@ from dsms.sql.binder.defined_aggregates import Text, definition_of
 from operators.core.delta import Delta
 from operators.core.errors import UserError
 from operators.core.operator import Move
-from operators.defined import generate
-from operators.defined.columns import series
-from operators.defined.fold_plan import chosen
-from operators.defined.generate import BodyFailed
-from operators.defined.stream_fold import StreamFold
+from operators.user_aggregates import generate
+from operators.user_aggregates.columns import series
+from operators.user_aggregates.fold_plan import chosen
+from operators.user_aggregates.generate import BodyFailed
+from operators.user_aggregates.stream_fold import StreamFold
 
 HEAD = "CREATE AGGREGATE f(x BIGINT): BIGINT {\n  TABLE t(a BIGINT, s VARCHAR);\n  INITIALIZE: ITERATE: {\n"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from operators.defined.definition import Place
-from operators.defined.expression_code import Code
+from operators.user_aggregates.definition import Place
+from operators.user_aggregates.expression_code import Code
 
 
 @dataclass

@@ -14,7 +14,7 @@ class LimitReached(Exception):
     """A call exceeded its limit of steps, rows or characters of text."""
 
 
-class Several(dict[int, Row]):
+class NumberedRows(dict[int, Row]):
     """Rows by number; iterates over pairs of number and row, in the order of insertion."""
 
     __slots__ = ()
@@ -24,7 +24,7 @@ class Several(dict[int, Row]):
 
 
 #: The entry of an index for a key: one row with its number, or several.
-Found = list[tuple[int, Row]] | Several
+Found = list[tuple[int, Row]] | NumberedRows
 
 
 class Rows:
@@ -41,23 +41,23 @@ class Rows:
     ([(1, ['b', 2])], ())
     """
 
-    __slots__ = ("_indexes", "before", "find", "following", "rows")
+    __slots__ = ("_indexes", "before", "find", "next_number", "rows")
 
     def __init__(self, indexed: Sequence[tuple[int, ...]] = (), rows: Iterable[tuple[int, Row]] = ()) -> None:
         self.rows: dict[int, Row] = {}
         self.before: dict[int, tuple[object, ...] | None] = {}
-        self.following = 0
+        self.next_number = 0
         self._indexes: list[tuple[tuple[int, ...], dict[tuple[object, ...], Found]]] = [
             (columns, {}) for columns in indexed
         ]
         self.find = [index.get for _, index in self._indexes]
         for number, row in rows:
             self._put(number, row)
-            self.following = number + 1
+            self.next_number = number + 1
 
     def insert(self, row: Row) -> None:
         """Appends a row. Raises LimitReached when there are `MOST_ROWS`."""
-        self.add(self.following, row)
+        self.add(self.next_number, row)
 
     def add(self, number: int, row: Row) -> None:
         """Appends a row with a number above all others."""
@@ -65,7 +65,7 @@ class Rows:
             raise LimitReached(f"a local table has more than {MOST_ROWS:,} rows in one group")
         self.before.setdefault(number, None)
         self._put(number, row)
-        self.following = number + 1
+        self.next_number = number + 1
 
     def update(self, number: int, row: Row) -> None:
         """Replaces a row."""
@@ -107,7 +107,7 @@ class Rows:
             if found is None:
                 index[key] = [(number, row)]
             elif isinstance(found, list):  # a new object: a loop may be reading the old one
-                index[key] = Several([*found, (number, row)])
+                index[key] = NumberedRows([*found, (number, row)])
             else:
                 found[number] = row
 

@@ -7,9 +7,9 @@ import datetime
 import polars as pl
 import pyarrow as pa
 
-from operators.defined.generate import COME, END
-from operators.defined.python_events import fold_values, value_of_rows
 from operators.python import Package, PythonClass, register
+from operators.user_aggregates.generate import COME, END
+from operators.user_aggregates.python_events import fold_values, value_of_rows
 
 
 class Span:

@@ -15,18 +15,18 @@ from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.function import AggregateFunction, Folded, Holistic, Parameters, Types, Use
 from operators.aggregates.holistic import RESULT, by_arrival
 from operators.core.delta import WEIGHT
-from operators.defined.columns import series
-from operators.defined.definition import Definition
-from operators.defined.evaluate import Events, empty_groups, run
-from operators.defined.generate import COME, END
 from operators.kernels.cells import CELL
 from operators.kernels.random_fraction import random_fractions
 from operators.state.arrivals import AT, SEQUENCE
+from operators.user_aggregates.columns import series
+from operators.user_aggregates.definition import Definition
+from operators.user_aggregates.evaluate import Events, empty_groups, run
+from operators.user_aggregates.generate import COME, END
 
 
 def result_type(definition: Definition) -> pa.DataType:
     """The type of a group's value: an array of the returned rows if the definition may return any number of them."""
-    return pa.list_(definition.result) if definition.several else definition.result
+    return pa.list_(definition.result) if definition.returns_many else definition.result
 
 
 @lru_cache(maxsize=256)
@@ -66,7 +66,7 @@ def _evaluated(definition: Definition, use: Use, rows: pl.DataFrame) -> pl.DataF
 def _by_group(definition: Definition, at: list[int], values: list[object], starts: np.ndarray) -> pl.Series:
     """The value of each group, from the returned `values` and the indexes `at` of the events that returned them."""
     groups = np.searchsorted(starts, np.array(at, np.int64), side="right") - 1
-    if not definition.several:
+    if not definition.returns_many:
         single: list[object] = [None] * len(starts)
         for group, value in zip(groups.tolist(), values, strict=True):
             single[group] = value

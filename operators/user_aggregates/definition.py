@@ -25,7 +25,7 @@ from operators.expressions.tree import Expression, columns
 from operators.python import PythonClass
 
 #: The table of the rows in the window, and the table that results are inserted into.
-INWINDOW, RETURN = "inwindow", "return"
+WINDOW_TABLE, RETURN_TABLE = "inwindow", "return"
 Clause = Literal["initialize", "iterate", "terminate", "expire"]
 
 
@@ -185,7 +185,7 @@ class Definition:
     def reads_window(self) -> bool:
         """Whether statements read or delete rows of the window other than the one that leaves."""
         plain = [*walk_all((*self.initialize, *self.iterate, *self.terminate)), *walk_all(self.expire or ())]
-        return any(INWINDOW in tables_of(statement, self) for statement in plain)
+        return any(WINDOW_TABLE in tables_of(statement, self) for statement in plain)
 
     @property
     def inverse(self) -> bool:
@@ -206,7 +206,7 @@ class Definition:
         )
 
     @property
-    def several(self) -> bool:
+    def returns_many(self) -> bool:
         """Whether it may return more or fewer than one row at the end."""
         if self.python is not None:
             return not self.python.ends
@@ -235,7 +235,7 @@ class Definition:
     @property
     def stored(self) -> tuple[LocalTable, ...]:
         """The tables that may have any number of rows, except the window."""
-        return tuple(table for table in self.tables if not table.single and table.name != INWINDOW)
+        return tuple(table for table in self.tables if not table.single and table.name != WINDOW_TABLE)
 
     @property
     def variables(self) -> tuple[tuple[str, pa.DataType], ...]:
@@ -264,7 +264,7 @@ def walk_all(statements: tuple[Statement, ...]) -> Iterator[Statement]:
 
 def returns(statement: Statement) -> bool:
     """Whether a statement inserts into RETURN."""
-    return isinstance(statement, Insert) and statement.table == RETURN
+    return isinstance(statement, Insert) and statement.table == RETURN_TABLE
 
 
 def expressions_of(statement: Statement) -> Iterator[Expression]:
@@ -310,5 +310,5 @@ def tables_of(statement: Statement, definition: Definition) -> set[str]:
     scans = [scan for query in queries for scan in query.scans]
     if isinstance(statement, Update | Delete):
         scans.append(statement.scan)
-    inserted = {statement.table} - {RETURN} if isinstance(statement, Insert) else set()
+    inserted = {statement.table} - {RETURN_TABLE} if isinstance(statement, Insert) else set()
     return inserted | {scan.table for scan in scans}

@@ -11,9 +11,9 @@ import pytest
 from dsms.sql.binder.defined_aggregates import Text, definition_of
 from operators.core.delta import Delta
 from operators.core.operator import Move
-from operators.defined.fold_plan import chosen
-from operators.defined.generate import COME, END, generated
-from operators.defined.stream_fold import StreamFold
+from operators.user_aggregates.fold_plan import chosen
+from operators.user_aggregates.generate import COME, END, generated
+from operators.user_aggregates.stream_fold import StreamFold
 
 HEAD = """CREATE AGGREGATE f(x BIGINT): BIGINT {
   TABLE t(a BIGINT, n BIGINT);

@@ -18,9 +18,9 @@ from zlib import crc32
 import pyarrow as pa
 
 from operators.core.errors import UserError
-from operators.defined.rows import LimitReached
 from operators.expressions.rendering import to_sql
 from operators.expressions.tree import Call, Column, Expression, Interval, Literal
+from operators.user_aggregates.rows import LimitReached
 
 #: The most characters of a text that an expression may build.
 MOST_TEXT = 1 << 24
@@ -88,10 +88,10 @@ class ExpressionCoder:
         return f"(not ({code.text}))" if not code.nullable else f"(({code.text}) is False)"
 
     def _compared(self, sign: str, left: Expression, right: Expression) -> str:
-        present, (one, other) = self._bound([self.value(left), self.value(right)])
+        present, (one, other) = self._null_tests([self.value(left), self.value(right)])
         return "(" + " and ".join([*(f"{text} is not None" for text in present), f"{one} {sign} {other}"]) + ")"
 
-    def _bound(self, codes: list[Code]) -> tuple[list[str], list[str]]:
+    def _null_tests(self, codes: list[Code]) -> tuple[list[str], list[str]]:
         """Returns the texts to test for None, which evaluate the operands, and for each operand the text that refers to
         its value after the tests. An operand that can never be None is not tested and keeps its text."""
         tested, named = [], []
@@ -124,7 +124,7 @@ class ExpressionCoder:
                 hint=f"compute it outside and pass it as an argument, or use one of: {have}",
             )
         arguments = _as_python_mixes(name, arguments)
-        tested, named = self._bound([self.value(argument) for argument in arguments])
+        tested, named = self._null_tests([self.value(argument) for argument in arguments])
         made = strict(self, call, named)
         if not tested:
             return made
@@ -262,7 +262,7 @@ def _in(coder: ExpressionCoder, call: Call) -> Code:
     value, *choices = call.arguments
     present = [choice for choice in choices if not (isinstance(choice, Literal) and choice.value is None)]
     texts = ", ".join(coder.value(choice).text for choice in present)
-    tested, (named,) = coder._bound([coder.value(value)])
+    tested, (named,) = coder._null_tests([coder.value(value)])
     found = f"{named} in ({texts},)" if present else "False"
     found = f"({found})" if len(present) == len(choices) else f"(True if {found} else None)"
     nullable = bool(tested) or len(present) < len(choices)

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from operators.defined.definition import INWINDOW, Definition, Delete, Insert, Query, Statement, returns, walk_all
-from operators.defined.fold_plan import FoldCall
 from operators.expressions.tree import Column, Expression
+from operators.user_aggregates.definition import (
+    WINDOW_TABLE,
+    Definition,
+    Delete,
+    Insert,
+    Query,
+    Statement,
+    returns,
+    walk_all,
+)
+from operators.user_aggregates.fold_plan import FoldCall
 
 
 def begins_again(call: FoldCall) -> bool:
@@ -38,7 +47,7 @@ def _alone(definition: Definition) -> tuple[Statement, ...]:
 
 def _kept(statements: tuple[Statement, ...]) -> Iterator[Statement]:
     for statement in statements:
-        if not (isinstance(statement, Delete) and statement.older and statement.scan.table == INWINDOW):
+        if not (isinstance(statement, Delete) and statement.older and statement.scan.table == WINDOW_TABLE):
             yield statement
 
 
@@ -59,7 +68,7 @@ def _parameter(definition: Definition, value: Expression) -> Expression:
     oldest = {
         subquery.name: subquery.query.outputs[0]
         for subquery in definition.subqueries
-        if [(scan.table, scan.oldest) for scan in subquery.query.scans] == [(INWINDOW, True)]
+        if [(scan.table, scan.oldest) for scan in subquery.query.scans] == [(WINDOW_TABLE, True)]
         and subquery.query == Query(subquery.query.scans, subquery.query.outputs)
         and not subquery.exists
     }

@@ -11,17 +11,17 @@ import polars as pl
 import pyarrow as pa
 
 from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
-from operators.defined.columns import listed, series
-from operators.defined.definition import INWINDOW, Definition, LocalTable
-from operators.defined.evaluate import Groups, indexes
-from operators.defined.rows import Rows
 from operators.kernels.equal_join import equal_join
 from operators.state.accumulators import Accumulators
 from operators.state.trace import Trace
+from operators.user_aggregates.columns import listed, series
+from operators.user_aggregates.definition import WINDOW_TABLE, Definition, LocalTable
+from operators.user_aggregates.evaluate import Groups, indexes
+from operators.user_aggregates.rows import Rows
 
 #: Columns: the key of a state without PARTITION BY or GROUP BY; the number of a row in its group; how many rows have
 #: come to a group; how many have left it; the instant of a row in a window.
-WHOLE, NUMBER, COUNT, FIRST, AT = "__whole", "__number", "__count", "__first", "__at"
+WHOLE, NUMBER, ARRIVED, DEPARTED, AT = "__whole", "__number", "__count", "__first", "__at"
 _GROUP, _ROW = "__group", "__row"
 
 
@@ -39,18 +39,18 @@ def tables_of(definition: Definition) -> tuple[LocalTable, ...]:
     """The tables with a trace."""
     if not definition.reads_window:
         return definition.stored
-    window = definition.table(INWINDOW)
+    window = definition.table(WINDOW_TABLE)
     return (*definition.stored, replace(window, columns=(*window.columns, (AT, pa.int64()))))
 
 
 @dataclass
 class Loaded:
-    """The groups of a step: `heads` has their keys, `count` and `first` how many of their rows have come and left so
-    far, and `groups` the states by call."""
+    """The groups of a step: `heads` has their keys, `arrived` and `departed` how many of their rows have arrived and
+    left so far, and `groups` the states by call."""
 
     heads: pl.DataFrame
-    count: np.ndarray
-    first: np.ndarray
+    arrived: np.ndarray
+    departed: np.ndarray
     groups: list[Groups]
 
 
@@ -64,15 +64,15 @@ def load(
 ) -> Loaded:
     """The states of the groups whose keys are in `heads`."""
     known = _known(heads, keys, held)
-    count, first = (
+    arrived, departed = (
         known[name].fill_null(0).to_numpy() if name in known.columns else np.zeros(heads.height, np.int64)
-        for name in (COUNT, FIRST)
+        for name in (ARRIVED, DEPARTED)
     )
     groups = [
         _groups(at, definition, known, keys, own, frontier)
         for at, (definition, own) in enumerate(zip(definitions, traces, strict=True))
     ]
-    return Loaded(heads, count, first, groups)
+    return Loaded(heads, arrived, departed, groups)
 
 
 def _known(heads: pl.DataFrame, keys: tuple[str, ...], held: Accumulators) -> pl.DataFrame:
@@ -103,7 +103,7 @@ def _groups(
     for place, (table, trace) in enumerate(zip(tables_of(definition), traces, strict=True)):
         found, some = _load_rows(table, known.select(_GROUP, *keys), keys, trace, frontier)
         nulls = nulls or some
-        made = windows if table.name == INWINDOW else tables[place]
+        made = windows if table.name == WINDOW_TABLE else tables[place]
         for group, rows in found.items():
             made[group] = Rows(indexed.get(table.name, ()), rows)
     by_group = [tuple(table[group] for table in tables) for group in range(size)]
@@ -140,8 +140,8 @@ def store(
     """
     columns = [
         *loaded.heads.select(keys).get_columns(),
-        pl.Series(COUNT, loaded.count, pl.Int64),
-        pl.Series(FIRST, loaded.first, pl.Int64),
+        pl.Series(ARRIVED, loaded.arrived, pl.Int64),
+        pl.Series(DEPARTED, loaded.departed, pl.Int64),
     ]
     for at, (definition, groups) in enumerate(zip(definitions, loaded.groups, strict=True)):
         columns.append(pl.Series(f"__live{at}", [state is not None for state in groups.states], pl.Boolean))
@@ -160,7 +160,7 @@ def store_tables(
     after = []
     groups = loaded.groups[at]
     for place, (table, trace) in enumerate(zip(tables_of(definition), traces, strict=True)):
-        window = table.name == INWINDOW
+        window = table.name == WINDOW_TABLE
         rows = groups.windows if window else [tables[place] for tables in groups.tables]
         after.append(trace.append(_changed(table, loaded.heads.select(keys), rows, end), end))
     return tuple(after)

@@ -1,4 +1,4 @@
-"""Touches: the changes of B in an as-of join, each with the range of points of A whose partner it may change."""
+"""PartnerChanges: the changes of B in an as-of join, each with the range of points of A whose partner it may change."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _ROW, _UNTIL = "__row", "__until"
 
 
 @dataclass(frozen=True)
-class Touches:
-    """A touch is a pair (key, point) of B with an instant at which its row changes, and the key's state from then on.
+class PartnerChanges:
+    """A partner change is a pair (key, point) of B with an instant at which its row changes, and the key's state from
+    then on.
 
     It concerns the rows of A with that key and a point from `point` to `last`: up to the next row of B that is present
-    before or after the instant. `far` is the point before the next row of B that is present during the whole move or
-    has a touch.
+    before or after the instant. `read_until` is the point before the next row of B that is present during the whole
+    move or changes in it.
     """
 
     questions: Questions
@@ -34,11 +35,11 @@ class Touches:
     state: np.ndarray
     order: np.ndarray
     last: np.ndarray
-    far: np.ndarray
+    read_until: np.ndarray
 
     @staticmethod
-    def of(versions: PointVersions, keys: Sequence[str]) -> Touches:
-        """The touches of the changes of a move."""
+    def of(versions: PointVersions, keys: Sequence[str]) -> PartnerChanges:
+        """The partner changes of a move."""
         rows = versions.rows
         at = rows[FROM].to_numpy()
         starts = np.flatnonzero(versions.opens | np.append(True, at[1:] != at[:-1])[: len(at)])
@@ -52,19 +53,21 @@ class Touches:
         nearest = np.minimum(*next_)
         known = np.append(versions.points, GREATEST)[np.minimum(nearest, len(versions.made))]
         ends = np.minimum(settled, np.where(nearest < len(versions.made), known - 1, GREATEST))
-        return Touches(questions, key, at[starts], state, order, ends, np.minimum(settled, _before_next(key, point)))
+        return PartnerChanges(
+            questions, key, at[starts], state, order, ends, np.minimum(settled, _before_next(key, point))
+        )
 
     @property
     def point(self) -> np.ndarray:
-        """The point of each touch."""
+        """The point of each partner change."""
         return self.questions.points
 
     def near(self, held: RangeTrace) -> pl.DataFrame:
-        """The rows of A before the move that a touch may concern, with KEY, POINT and their multiplicity."""
+        """The rows of A before the move that a partner change may concern, with KEY, POINT and their multiplicity."""
         places = np.flatnonzero(_opens(self.key, self.point))
         if not len(places) or not held.runs:
             return pl.DataFrame()
-        rows = held.within(self.questions[places], self.far[places])
+        rows = held.within(self.questions[places], self.read_until[places])
         owner = pl.Series(KEY, self.key[places][rows[QUESTION].to_numpy()], pl.Int64)
         return rows.drop(QUESTION).with_columns(owner)
 
@@ -82,7 +85,7 @@ def _settled_above(versions: PointVersions, questions: Questions) -> np.ndarray:
 
 
 def _before_next(key: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """For each touch, the point before the next touched point of the same key; GREATEST if there is none."""
+    """For each partner change, the point before the next one of the same key; GREATEST if there is none."""
     last = np.full(len(key), GREATEST)
     place = np.cumsum(_opens(key, point))
     following = np.searchsorted(place, place, side="right")
@@ -93,22 +96,22 @@ def _before_next(key: np.ndarray, point: np.ndarray) -> np.ndarray:
 
 
 def _opens(key: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """For each touch, sorted by (key, point), whether it is the first of its pair."""
+    """For each partner change, sorted by (key, point), whether it is the first of its pair."""
     opens = np.ones(len(key), np.bool_)
     opens[1:] = (key[1:] != key[:-1]) | (point[1:] != point[:-1])
     return opens
 
 
 @dataclass(frozen=True)
-class Lives:
+class Lifespans:
     """Spans of rows of A, sorted by (key, point), in which the multiplicity of a row is constant and not 0."""
 
     rows: pl.DataFrame
     alive: Alive
 
     @staticmethod
-    def of(held: pl.DataFrame, changes: pl.DataFrame, row: Sequence[str], states: KeyStates) -> Lives:
-        """The lives of the rows `held` before the move, under changes. The multiplicity of a row that was present
+    def of(held: pl.DataFrame, changes: pl.DataFrame, row: Sequence[str], states: KeyStates) -> Lifespans:
+        """The lifespans of the rows `held` before the move, under changes. The multiplicity of a row that was present
         before but is not in `held` is off by a constant."""
         names = [*row, KEY, POINT, WEIGHT, FROM]
         events = changes.select(names)
@@ -120,11 +123,11 @@ class Lives:
         until = pl.col(FROM).shift(-1).over(_ROW).fill_null(FOREVER).alias(_UNTIL)
         spans = ordered.with_columns(total, until).filter(pl.col(WEIGHT) != 0).sort(KEY, POINT)
         key, start, end = (spans[name].to_numpy() for name in (KEY, FROM, _UNTIL))
-        return Lives(spans, Alive.of(states.at(key, start), states.at(key, end)))
+        return Lifespans(spans, Alive.of(states.at(key, start), states.at(key, end)))
 
-    def concerned(self, touches: Touches) -> tuple[np.ndarray, np.ndarray]:
-        """All pairs of a touch and a row that it concerns and that is present before it."""
+    def concerned(self, changes: PartnerChanges) -> tuple[np.ndarray, np.ndarray]:
+        """All pairs of a partner change and a row that it concerns and that is present before it."""
         keys, points = self.rows[KEY].to_numpy(), self.rows[POINT].to_numpy()
-        begin, end = np.searchsorted(keys, touches.key), np.searchsorted(keys, touches.key, side="right")
-        low = first_at_least(points, begin, end, touches.point)
-        return self.alive.within(touches.state - 1, low, first_above(points, begin, end, touches.last))
+        begin, end = np.searchsorted(keys, changes.key), np.searchsorted(keys, changes.key, side="right")
+        low = first_at_least(points, begin, end, changes.point)
+        return self.alive.within(changes.state - 1, low, first_above(points, begin, end, changes.last))

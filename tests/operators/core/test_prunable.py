@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.core.delta import FROM, ORDER, Delta, in_time_order
-from operators.core.operator import MEMBER, Move, Narrow
+from operators.core.operator import MEMBER, Move, Prunable
 from operators.expressions import Column, Literal, call
 from operators.relational.filter import Filter
 from operators.relational.members import Members, Roster
@@ -54,13 +54,14 @@ ROWS = st.lists(st.tuples(*[st.integers(0, 5)] * 4), max_size=12)
 @given(rows=ROWS, wanted=st.sets(st.sampled_from("abc")))
 def test_columns_that_are_not_read_change_nothing(name: str, rows: list[tuple[int, ...]], wanted: set[str]) -> None:
     operator, made = OPERATORS[name]
-    assert isinstance(operator, Narrow)
+    assert isinstance(operator, Prunable)
     delta = Delta.of([("+", {"a": a, "b": b, "c": c}, ts) for a, b, c, ts in rows], SCHEMA)
     names = frozenset({*wanted, *made})
     whole, part = (
-        operator.step(input_delta, (), Move(0, 9)) for input_delta in (delta, delta.narrowed(operator.reads(names)))
+        operator.step(input_delta, (), Move(0, 9))
+        for input_delta in (delta, delta.select_columns(operator.reads(names)))
     )
-    assert part.delta.narrowed(names).frame.equals(whole.delta.narrowed(names).frame)
+    assert part.delta.select_columns(names).frame.equals(whole.delta.select_columns(names).frame)
     faults = [None if step.faults is None else step.faults.drop("row").rows() for step in (whole, part)]
     assert faults[0] == faults[1]
 

@@ -8,8 +8,18 @@ from typing import Literal
 import pyarrow as pa
 
 from operators.core.errors import UserError
-from operators.defined.definition import INWINDOW, RETURN, Definition, Fold, Insert, LocalTable, Place, Query, Scan
 from operators.expressions.tree import Column
+from operators.user_aggregates.definition import (
+    RETURN_TABLE,
+    WINDOW_TABLE,
+    Definition,
+    Fold,
+    Insert,
+    LocalTable,
+    Place,
+    Query,
+    Scan,
+)
 
 #: cumulative: rows only come; tumble: each slot of SLIDE starts over; delta: rows come and leave.
 Mode = Literal["cumulative", "tumble", "delta"]
@@ -81,14 +91,14 @@ def over_window(base: Definition) -> Definition:
     columns = tuple((f"value_{at}", type_) for at, (_, type_) in enumerate(base.parameters))
     arguments = tuple(Column(f"r1:{name}", type_) for name, type_ in columns)
     fold = Fold("g2", base, arguments, base.result)
-    query = Query((Scan(1, INWINDOW),), (Column("g2", base.result),), keys=(), folds=(fold,))
+    query = Query((Scan(1, WINDOW_TABLE),), (Column("g2", base.result),), keys=(), folds=(fold,))
     text = f"INSERT INTO RETURN SELECT {base.name}(…) FROM inwindow"
     return Definition(
         base.name,
         base.parameters,
         base.result,
-        (LocalTable(INWINDOW, columns),),
-        terminate=(Insert(RETURN, (query,), Place(1, text)),),
+        (LocalTable(WINDOW_TABLE, columns),),
+        terminate=(Insert(RETURN_TABLE, (query,), Place(1, text)),),
         expire=(),
         window=True,
         inwindow=tuple(name for name, _ in columns),

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from operators.defined.columns import listed, series
 from operators.expressions.arrow_types import polars_type
 from operators.python import PythonClass, fold_events
+from operators.user_aggregates.columns import listed, series
 
 
 def fold_values(

@@ -9,12 +9,12 @@ from typing import cast
 import numpy as np
 import polars as pl
 
-from operators.defined.columns import listed
-from operators.defined.definition import Definition
-from operators.defined.generate import EVERY_CODE, Generated, generated
-from operators.defined.python_events import fold_values
-from operators.defined.rows import Rows
 from operators.python import PythonClass
+from operators.user_aggregates.columns import listed
+from operators.user_aggregates.definition import Definition
+from operators.user_aggregates.generate import EVERY_CODE, Generated, generated
+from operators.user_aggregates.python_events import fold_values
+from operators.user_aggregates.rows import Rows
 
 State = tuple[object, ...] | None
 

@@ -30,8 +30,8 @@ class PairedResults:
     """
 
     operator_version: ClassVar[int] = 1
-    replaces: ClassVar[bool] = False
-    ends: ClassVar[bool] = False
+    replaces_columns: ClassVar[bool] = False
+    ends_elements: ClassVar[bool] = False
     windows: tuple[tuple[str, ...], ...]
     results: tuple[pa.Field[pa.DataType], ...]
 

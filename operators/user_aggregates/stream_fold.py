@@ -14,27 +14,37 @@ from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Del
 from operators.core.operator import Move, State, Step
 from operators.core.run import key_hash
 from operators.core.stored_names import ADDED_LATER
-from operators.defined.columns import series
-from operators.defined.empty_windows import begins_again, leaves_silently
-from operators.defined.evaluate import Returned, run
-from operators.defined.fold_events import (
+from operators.kernels.points import first_at_least
+from operators.state.accumulators import Accumulators
+from operators.state.copies import first_equal
+from operators.state.trace import Trace
+from operators.user_aggregates.columns import series
+from operators.user_aggregates.empty_windows import leaves_silently
+from operators.user_aggregates.evaluate import Returned, run
+from operators.user_aggregates.fold_events import (
     Batch,
     Leaving,
     Ordered,
-    first_at_least,
     restarts,
     with_expiry,
     with_leaving,
     without_leaving,
-    without_moot,
+    without_unseen,
 )
-from operators.defined.fold_plan import FoldCall, Frame
-from operators.defined.fold_state import AT, NUMBER, WHOLE, Loaded, load, state_keys, store, store_tables, table_traces
-from operators.defined.idle_groups import emptied, idle_groups, with_ends
-from operators.defined.rows import Rows
-from operators.state.accumulators import Accumulators
-from operators.state.copies import first_equal
-from operators.state.trace import Trace
+from operators.user_aggregates.fold_plan import FoldCall, Frame
+from operators.user_aggregates.fold_state import (
+    AT,
+    NUMBER,
+    WHOLE,
+    Loaded,
+    load,
+    state_keys,
+    store,
+    store_tables,
+    table_traces,
+)
+from operators.user_aggregates.idle_partitions import IdlePartitions
+from operators.user_aggregates.rows import Rows
 
 _GROUP, _TIES = "__fold_group", "__fold_ties"
 
@@ -54,8 +64,8 @@ class StreamFold:
     rows of local tables in the touched partitions; definitions that read `inwindow` also read its rows.
     """
 
-    replaces: ClassVar[bool] = False
-    ends: ClassVar[bool] = False
+    replaces_columns: ClassVar[bool] = False
+    ends_elements: ClassVar[bool] = False
     group_by: tuple[str, ...]
     calls: tuple[FoldCall, ...]
     frame: Frame | None
@@ -66,7 +76,7 @@ class StreamFold:
     @property
     def operator_version(self) -> int:
         """2 if the ends of windows are kept in a separate trace."""
-        return 1 + int(self._buffers and self._forgets)
+        return 1 + int(self._buffers and self._idle_partitions is not None)
 
     # --- properties for the planner
 
@@ -116,10 +126,9 @@ class StreamFold:
         return plain and self.frame is not None and not self.frame.active
 
     @property
-    def _forgets(self) -> bool:
-        """Whether a partition is dropped from the state when its window is empty."""
-        bounded = self.frame is not None and self.frame.kind == "range" and self.frame.length is not None
-        return bounded and bool(self.group_by) and all(map(begins_again, self.calls))
+    def _idle_partitions(self) -> IdlePartitions | None:
+        """The partitions that are dropped from the state when their window is empty; None if none is."""
+        return IdlePartitions.of(self.group_by, self.calls, self.frame)
 
     def _span(self, move: Move) -> tuple[int, int]:
         """The instants [start, end) of the rows that a move processes; if rows wait, those of slots that end in it."""
@@ -133,7 +142,7 @@ class StreamFold:
         """The groups; rows by number; rows by time (until they expire, or until their slot ends); the ends of windows
         by time, which use the trace of rows by time if no rows are in it; then the tables."""
         tables = [trace for call in self.calls for trace in table_traces(call.definition, self._keys)]
-        times = [Trace("time")] * (2 if self._buffers and self._forgets else 1)
+        times = [Trace("time")] * (2 if self._buffers and self._idle_partitions is not None else 1)
         return (Accumulators(self._keys), Accumulators((*self._keys, NUMBER)), *times, *tables)
 
     # --- the step
@@ -144,7 +153,8 @@ class StreamFold:
         tables = self._split(traces[len(traces) - self._table_count :])
         frame, times[0] = self._due(delta.frame, times[0], move)
         expiring = self._expiring(times[0], move)
-        idle = self._idle(times[-1], held, move)
+        partitions = self._idle_partitions
+        idle = pl.DataFrame() if partitions is None else partitions.due(times[-1], held, *self._span(move))
         if not frame.height and not expiring.height and not idle.height:
             return Step(self._nothing(), (held, numbered, *times, *(trace for own in tables for trace in own)))
         rows, heads, group, expired_group = self._grouped(frame, expiring, idle)
@@ -159,8 +169,10 @@ class StreamFold:
             for call, own, groups in zip(self.calls, ordered, loaded.groups, strict=True)
         ]
         output = self._output(work, ordered, returned)
-        loaded.count = loaded.count + (batch.ends - batch.starts)
-        gone, times[-1] = self._emptied(work, times[-1])
+        loaded.arrived = loaded.arrived + (batch.ends - batch.starts)
+        gone = np.zeros(len(loaded.arrived), np.bool_)
+        if partitions is not None:
+            gone, times[-1] = partitions.drop(batch, loaded, times[-1], *self._span(move))
         numbered = self._without(gone, loaded, numbered, move)
         after = [
             trace
@@ -199,12 +211,6 @@ class StreamFold:
         found = [part.frame for part in timed.between(move.start, move.end)]
         return pl.concat(found) if found else pl.DataFrame()
 
-    def _idle(self, ends: Trace, held: Accumulators, move: Move) -> pl.DataFrame:
-        """The partitions whose window becomes empty by the end of the move if no row comes in it."""
-        if not self._forgets or self.frame is None or self.frame.active:
-            return pl.DataFrame()
-        return idle_groups(ends, held, *self._span(move))
-
     def _grouped(
         self, frame: pl.DataFrame, expiring: pl.DataFrame, idle: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame, np.ndarray, np.ndarray]:
@@ -230,7 +236,7 @@ class StreamFold:
         sizes = np.bincount(group, minlength=count)
         ends = np.cumsum(sizes)
         starts = ends - sizes
-        number = np.arange(len(group)) - starts[group] + loaded.count[group] + 1
+        number = np.arange(len(group)) - starts[group] + loaded.arrived[group] + 1
         return Batch(rows, group, number, starts, ends, self._shown(rows, group, number))
 
     def _shown(self, rows: pl.DataFrame, group: np.ndarray, number: np.ndarray) -> np.ndarray:
@@ -252,7 +258,7 @@ class StreamFold:
             return [without_leaving(call, frame, batch) for call in self.calls], numbered, timed
         if frame.active:
             return self._active(work), numbered, self._waiting(work, timed)
-        alive = loaded.count - loaded.first
+        alive = loaded.arrived - loaded.departed
         stored = self._stored(batch, loaded, numbered) if self._keeps_rows else None
         ordered: list[Ordered] = []
         left: Leaving | None = None
@@ -262,7 +268,7 @@ class StreamFold:
             own = with_leaving(call, batch, leaving, trigger)
             left = left if reads else leaving
             own = restarts(own, alive) if call.ends and not reads else own
-            ordered.append(without_moot(own) if leaves_silently(call.definition) else own)
+            ordered.append(without_unseen(own) if leaves_silently(call.definition) else own)
         if left is not None:
             numbered = self._kept(batch, left, loaded, numbered, work.move)
         return ordered, numbered, timed
@@ -273,22 +279,22 @@ class StreamFold:
         assert self.frame is not None and self.frame.length is not None
         size = batch.ends - batch.starts
         if self.frame.kind == "rows":
-            low = np.maximum(loaded.first, loaded.count - self.frame.length)
-            high = np.minimum(loaded.count, loaded.count + size - self.frame.length)
+            low = np.maximum(loaded.departed, loaded.arrived - self.frame.length)
+            high = np.minimum(loaded.arrived, loaded.arrived + size - self.frame.length)
             return self._numbered(loaded, low, np.where(size > 0, np.maximum(high, low), low), numbered)
         last = np.zeros(len(size), np.int64)
         last[size > 0] = batch.instants[batch.ends[size > 0] - 1]
         parts: list[Leaving] = []
-        low, step = loaded.first.copy(), np.maximum(2 * size, 64)
+        low, step = loaded.departed.copy(), np.maximum(2 * size, 64)
         hungry = size > 0
         while hungry.any():
-            high = np.where(hungry, np.minimum(loaded.count, low + step), low)
+            high = np.where(hungry, np.minimum(loaded.arrived, low + step), low)
             part = self._numbered(loaded, low, high, numbered)
             parts.append(part)
             youngest = np.full(len(size), np.iinfo(np.int64).max)
             found = np.lexsort((part.number, part.group))
             youngest[part.group[found]] = part.instants[found]
-            hungry = hungry & (high < loaded.count) & (youngest + self.frame.length < last)
+            hungry = hungry & (high < loaded.arrived) & (youngest + self.frame.length < last)
             low, step = high, step * 2
         return _joined(parts) if parts else _none(batch.rows)
 
@@ -315,7 +321,7 @@ class StreamFold:
         parts.append(Leaving(batch.rows, batch.group, batch.number, batch.instants))
         every = _joined(parts)
         if self.frame.kind == "rows":
-            trigger = batch.starts[every.group] + (every.number + self.frame.length - loaded.count[every.group] - 1)
+            trigger = batch.starts[every.group] + (every.number + self.frame.length - loaded.arrived[every.group] - 1)
             trigger = np.maximum(trigger, batch.starts[every.group])
         else:
             expiry = every.instants + self.frame.length + 1
@@ -328,12 +334,12 @@ class StreamFold:
         """The rows by number after the step."""
         arguments = self._arguments
         gone = np.bincount(left.group, minlength=len(batch.starts))
-        loaded.first = loaded.first + gone
-        before = batch.number <= loaded.first[batch.group]
+        loaded.departed = loaded.departed + gone
+        before = batch.number <= loaded.departed[batch.group]
         stays = np.flatnonzero(~before)
         rows = batch.rows[stays].select(*self._keys, *arguments, ORDER, pl.col(FROM).alias(AT))
         new = rows.with_columns(pl.Series(NUMBER, batch.number[stays], pl.Int64))
-        was = left.number <= loaded.count[left.group]
+        was = left.number <= loaded.arrived[left.group]
         old = (
             loaded.heads[left.group[was]].select(self._keys).with_columns(pl.Series(NUMBER, left.number[was], pl.Int64))
         )
@@ -364,9 +370,9 @@ class StreamFold:
         """The events of each call, including those of rows that expire."""
         loaded, leavers = work.loaded, work.leavers
         assert leavers is not None
-        alive = loaded.count - loaded.first
+        alive = loaded.arrived - loaded.departed
         ordered = [with_expiry(call, work.batch, leavers) for call in self.calls]
-        loaded.first = loaded.first + np.bincount(leavers.group, minlength=len(alive))
+        loaded.departed = loaded.departed + np.bincount(leavers.group, minlength=len(alive))
         return [restarts(own, alive) if call.ends else own for call, own in zip(self.calls, ordered, strict=True)]
 
     def _waiting(self, work: _Work, timed: Trace) -> Trace:
@@ -384,34 +390,11 @@ class StreamFold:
             timed = timed.append(Delta(rows.select(*self.schema.names, NUMBER, *RESERVED)), work.move.start)
         return timed.forget(work.move.end)
 
-    def _emptied(self, work: _Work, ends: Trace) -> tuple[np.ndarray, Trace]:
-        """Which partitions are dropped (their tables are cleared), and the trace of when other windows become empty."""
-        batch, loaded, frame = work.batch, work.loaded, self.frame
-        gone = np.zeros(len(loaded.count), np.bool_)
-        if not self._forgets or frame is None or frame.length is None:
-            return gone, ends
-        start, end = self._span(work.move)
-        if frame.active:
-            gone = loaded.count == loaded.first
-        else:
-            came = np.flatnonzero(batch.ends > batch.starts)
-            empty = emptied(batch.instants[batch.ends[came] - 1], frame.length)
-            gone = np.ones(len(gone), np.bool_)
-            gone[came] = empty < end
-            stays = came[empty >= end]
-            groups, count = loaded.heads[stays].select(self._keys), loaded.count[stays]
-            ends = with_ends(ends, groups, count, empty[empty >= end], start).forget(end)
-        for at in np.flatnonzero(gone).tolist():
-            for groups_of_call in loaded.groups:
-                for table in (*groups_of_call.tables[at], *groups_of_call.windows[at : at + 1]):
-                    table.clear()
-        return gone, ends
-
     def _without(self, gone: np.ndarray, loaded: Loaded, numbered: Accumulators, move: Move) -> Accumulators:
         """The rows by number without those of the partitions that are dropped."""
         if not gone.any() or not self._keeps_rows:
             return numbered
-        kept = self._numbered(loaded, loaded.first, np.where(gone, loaded.count, loaded.first), numbered).rows
+        kept = self._numbered(loaded, loaded.departed, np.where(gone, loaded.arrived, loaded.departed), numbered).rows
         if not kept.height:
             return numbered
         return numbered.upsert(kept.drop(_GROUP), pl.repeat(True, kept.height, eager=True), move.end)
@@ -428,7 +411,7 @@ class StreamFold:
         shown = np.concatenate([batch.shown, np.ones(0 if leavers is None else len(leavers.group), np.bool_)])
         places, values = _paired(
             [
-                _seen(own.place[np.array(made.at, np.int64)], made.values, shown)
+                _seen(own.row_index[np.array(made.at, np.int64)], made.values, shown)
                 for own, made in zip(ordered, returned, strict=True)
             ]
         )

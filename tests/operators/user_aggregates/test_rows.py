@@ -2,8 +2,8 @@
 
 import pytest
 
-import operators.defined.rows as rows_module
-from operators.defined.rows import LimitReached, Rows
+import operators.user_aggregates.rows as rows_module
+from operators.user_aggregates.rows import LimitReached, Rows
 
 
 def test_an_index_follows_inserts_updates_and_deletes() -> None:
