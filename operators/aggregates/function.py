@@ -74,9 +74,9 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Holistic:
-    """The result is computed from all rows of a group: `evaluate` maps rows to a frame (cell, result).
+    """The result is computed from all rows of a group: `evaluate` maps rows to a frame (phase, result).
 
-    The rows are sorted by cell and then by `order`, and have their multiplicities in `__weight`. `fault` is TRUE for
+    The rows are sorted by phase and then by `order`, and have their multiplicities in `__weight`. `fault` is TRUE for
     results that must not be returned; `problem` is the reason.
     """
 

@@ -15,7 +15,7 @@ from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.function import AggregateFunction, Folded, Holistic, Parameters, Types, Use
 from operators.aggregates.holistic import RESULT, by_arrival
 from operators.core.delta import WEIGHT
-from operators.kernels.cells import CELL
+from operators.kernels.phases import PHASE
 from operators.kernels.random_fraction import random_fractions
 from operators.state.arrivals import AT, SEQUENCE
 from operators.user_aggregates.columns import series
@@ -47,10 +47,10 @@ def defined_function(definition: Definition) -> AggregateFunction:
 def _evaluated(definition: Definition, use: Use, rows: pl.DataFrame) -> pl.DataFrame:
     weights = rows[WEIGHT].to_numpy()
     rows = rows[np.repeat(np.arange(rows.height), weights)] if (weights != 1).any() else rows
-    cell = rows[CELL].to_numpy()
-    starts = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]])[: len(cell)])
-    ends = np.append(starts[1:], len(cell)).astype(np.int64)[: len(starts)]
-    code = np.full(len(cell), COME)
+    phase = rows[PHASE].to_numpy()
+    starts = np.flatnonzero(np.concatenate([[True], phase[1:] != phase[:-1]])[: len(phase)])
+    ends = np.append(starts[1:], len(phase)).astype(np.int64)[: len(starts)]
+    code = np.full(len(phase), COME)
     code[ends - 1] |= END
     events = Events(
         ends - starts,
@@ -60,7 +60,7 @@ def _evaluated(definition: Definition, use: Use, rows: pl.DataFrame) -> pl.DataF
         random=random_fractions(rows[SEQUENCE].to_numpy(), 0),
     )
     returned = run(definition, events, empty_groups(definition, len(starts)))
-    return pl.DataFrame([pl.Series(CELL, cell[starts]), _by_group(definition, returned.at, returned.values, starts)])
+    return pl.DataFrame([pl.Series(PHASE, phase[starts]), _by_group(definition, returned.at, returned.values, starts)])
 
 
 def _by_group(definition: Definition, at: list[int], values: list[object], starts: np.ndarray) -> pl.Series:

@@ -13,7 +13,7 @@ from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Del
 from operators.core.operator import Move, Step
 from operators.core.run import key_hash
 from operators.joins.partner_changes import Lifespans, PartnerChanges
-from operators.kernels.cells import cancel_within_instants
+from operators.kernels.phases import cancel_within_instants
 from operators.kernels.points import LEAST, points_of
 from operators.state.copies import first_equal
 from operators.state.point_versions import KEY, PointVersions

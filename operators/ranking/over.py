@@ -80,7 +80,7 @@ class Over:
         return Step(delta, (after,), faults)
 
     def _changes(self, copies: pl.DataFrame, line: Timeline, row: list[str]) -> tuple[Delta, pl.DataFrame | None]:
-        """The changes of rows with values from cell to cell, and the rows whose values become faults."""
+        """The changes of rows with values from phase to phase, and the rows whose values become faults."""
         reach = reach_of(self.calls)
         seen = _whole(copies, line) if reach is None else self._touched(copies, line, reach)
         values, outside = self._values(copies, seen.run, seen.copy)
@@ -88,10 +88,10 @@ class Over:
         known = pl.DataFrame([copies[ROW].gather(seen.copy), faults.alias(FAULT), *values])
         changed = seen.differences(first_equal(known, known.columns).to_numpy())
         elements = copies[seen.copy[changed.examples]].with_columns(
-            pl.Series(FROM, line.instants[changed.cells], pl.Int64),
+            pl.Series(FROM, line.instants[changed.phases], pl.Int64),
             pl.lit(FOREVER, pl.Int64).alias(TO),
             pl.Series(WEIGHT, changed.weights, pl.Int64),
-            pl.Series(ORDER, line.orders[changed.cells], pl.Int64),
+            pl.Series(ORDER, line.orders[changed.phases], pl.Int64),
         )
         every = _output(elements, [value.gather(changed.examples) for value in values], row)
         return split_faults(every, faults.gather(changed.examples))
@@ -120,7 +120,7 @@ class Over:
 
 @dataclass(frozen=True)
 class _Whole:
-    """Every presence of every copy, where a run is a whole cell; the counterpart of `Touched` without a reach."""
+    """Every presence of every copy, where a run is a whole phase; the counterpart of `Touched` without a reach."""
 
     run: np.ndarray
     copy: np.ndarray
@@ -131,9 +131,9 @@ class _Whole:
 
 
 def _whole(copies: pl.DataFrame, line: Timeline) -> _Whole:
-    cell, copy = line.presences()
+    phase, copy = line.presences()
     counts = copies[WEIGHT].to_numpy()[copy]
-    return _Whole(np.repeat(cell, counts), np.repeat(copy, counts), line)
+    return _Whole(np.repeat(phase, counts), np.repeat(copy, counts), line)
 
 
 def _places(copies: pl.DataFrame, order: tuple[SortKey, ...]) -> np.ndarray:

@@ -209,8 +209,8 @@ class _Come:
     @property
     def causes(self) -> np.ndarray:
         """For each row the greatest order of the rows of its partition and instant."""
-        cells = np.append(_starts(self.member, self.rows[FROM].to_numpy()), self.rows.height)
-        return np.repeat(np.maximum.reduceat(self.rows[ORDER].to_numpy(), cells[:-1]), np.diff(cells))
+        phases = np.append(_starts(self.member, self.rows[FROM].to_numpy()), self.rows.height)
+        return np.repeat(np.maximum.reduceat(self.rows[ORDER].to_numpy(), phases[:-1]), np.diff(phases))
 
 
 def _faults(call: WindowCall, faulty: np.ndarray) -> pl.Series:

@@ -136,7 +136,7 @@ class TopK:
         return best_of_spans(line.starts, line.ends, weights, peers, self._worst(), self.method)
 
     def _changes(self, copies: pl.DataFrame, best: Ranking, line: Timeline, row: list[str]) -> Delta:
-        """The changes from each cell to the next of the ranked rows, or of the rows if the rank is not output."""
+        """The changes from each phase to the next of the ranked rows, or of the rows if the rank is not output."""
         weights, rows = copies[WEIGHT].to_numpy()[best.item], copies[ROW].to_numpy()
         above = best.above
         if self.method == "row_number":
@@ -156,10 +156,10 @@ class TopK:
         changed = line.differences(best.node[entry], codes, amounts)
         elements = copies[item[changed.examples]].select(
             *row,
-            pl.Series(FROM, line.instants[changed.cells], pl.Int64),
+            pl.Series(FROM, line.instants[changed.phases], pl.Int64),
             pl.lit(FOREVER, pl.Int64).alias(TO),
             pl.Series(WEIGHT, changed.weights, pl.Int64),
-            pl.Series(ORDER, line.orders[changed.cells], pl.Int64),
+            pl.Series(ORDER, line.orders[changed.phases], pl.Int64),
         )
         return self._output(elements, row, above[changed.examples] + 1)
 

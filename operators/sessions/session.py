@@ -101,23 +101,23 @@ class Session:
         return ordered.filter(pl.Series(near)).drop(_VALUE), value[near], numbers[chain[near]]
 
     def _changes(self, near: pl.DataFrame, values: np.ndarray, line: Timeline, delta: Delta) -> Delta:
-        """The changes from each cell to the next of the rows with their sessions."""
-        cell, copy = _by_cell(*line.presences(), len(values))
+        """The changes from each phase to the next of the rows with their sessions."""
+        phase, copy = _by_phase(*line.presences(), len(values))
         unit = instants_of(near[self.column].clear())[1]
-        firsts = np.flatnonzero(_opens(cell, values[copy], self.gap * unit))
-        lengths = np.diff(np.append(firsts, len(cell)))
+        firsts = np.flatnonzero(_opens(phase, values[copy], self.gap * unit))
+        lengths = np.diff(np.append(firsts, len(phase)))
         starts = np.repeat(values[copy[firsts]], lengths)
-        lasts = np.repeat(values[copy[np.append(firsts[1:], len(cell))[: len(firsts)] - 1]], lengths)
+        lasts = np.repeat(values[copy[np.append(firsts[1:], len(phase))[: len(firsts)] - 1]], lengths)
         codes = near[ROW].to_numpy()[copy]
         for bound in (starts, lasts):
             known, number = np.unique(bound, return_inverse=True)
             codes = np.unique(codes, return_inverse=True)[1] * len(known) + number
-        changed = line.differences(cell, codes, near[WEIGHT].to_numpy()[copy])
+        changed = line.differences(phase, codes, near[WEIGHT].to_numpy()[copy])
         elements = near[copy[changed.examples]].with_columns(
-            pl.Series(FROM, line.instants[changed.cells], pl.Int64),
+            pl.Series(FROM, line.instants[changed.phases], pl.Int64),
             pl.lit(FOREVER, pl.Int64).alias(TO),
             pl.Series(WEIGHT, changed.weights, pl.Int64),
-            pl.Series(ORDER, line.orders[changed.cells], pl.Int64),
+            pl.Series(ORDER, line.orders[changed.phases], pl.Int64),
         )
         ends = lasts[changed.examples] + self.gap * unit
         return self._output(elements, delta, starts[changed.examples], ends)
@@ -149,8 +149,8 @@ def _opens(group: np.ndarray, value: np.ndarray, gap: int) -> np.ndarray:
     return opens
 
 
-def _by_cell(cell: np.ndarray, copy: np.ndarray, copies: int) -> tuple[np.ndarray, np.ndarray]:
-    """Presences sorted by (cell, copy)."""
+def _by_phase(phase: np.ndarray, copy: np.ndarray, copies: int) -> tuple[np.ndarray, np.ndarray]:
+    """Presences sorted by (phase, copy)."""
     shift = max(int(copies).bit_length(), 1)
-    ordered = np.sort((cell << shift) | copy)
+    ordered = np.sort((phase << shift) | copy)
     return ordered >> shift, ordered & ((1 << shift) - 1)

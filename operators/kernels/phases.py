@@ -1,4 +1,4 @@
-"""Cells: the pairs (group, instant) at which groups change, sorted by group and then by instant."""
+"""Phases: a phase of a group begins at an instant at which the group changes, and lasts until its next change."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ import polars as pl
 from operators.core.delta import FROM, ORDER, WEIGHT, Delta, ascends
 from operators.core.row_differences import all_differ
 
-CELL = "__cell"
-_GROUP, _AT = "__cell_group", "__cell_at"
+PHASE = "__phase"
+_GROUP, _AT = "__phase_group", "__phase_at"
 
 
 @dataclass(frozen=True)
-class Cells:
-    """The changes of a step, each with the number of its cell in CELL, sorted by (cell, order, other columns).
+class Phases:
+    """The changes of a step, each with the number of its phase in PHASE, sorted by (phase, order, other columns).
 
-    >>> Cells.of(Delta.of([("+", {"k": "a"}, 5), ("+", {"k": "b"}, 5), ("-", {"k": "a"}, 6)]).frame, ["k"]).instant
+    Phases are numbered by group and then by instant.
+
+    >>> Phases.of(Delta.of([("+", {"k": "a"}, 5), ("+", {"k": "b"}, 5), ("-", {"k": "a"}, 6)]).frame, ["k"]).instant
     array([5, 6, 5])
     """
 
     rows: pl.DataFrame
     #: A row for each group: the key columns, and the columns that depend on them.
     groups: pl.DataFrame
-    #: For each cell its group, its instant and the greatest order of its changes.
+    #: For each phase its group, its instant and the greatest order of its changes.
     group: np.ndarray
     instant: np.ndarray
     order: np.ndarray
 
     @staticmethod
-    def of(frame: pl.DataFrame, keys: Sequence[str], also: Sequence[str] = ()) -> Cells:
-        """The cells of a frame of elements grouped by `keys`. Rows with the same instant and order are sorted by their
+    def of(frame: pl.DataFrame, keys: Sequence[str], also: Sequence[str] = ()) -> Phases:
+        """The phases of a frame of elements grouped by `keys`. Rows with the same instant and order are sorted by their
         values, so that the result does not depend on the order of rows in the frame.
 
         `also` are columns that depend on the keys; they are kept with the keys in `groups`.
@@ -44,21 +46,21 @@ class Cells:
         at = at[_stable_order(leaders[at])]
         group, instant, order = leaders[at], instants[at], orders[at]
         ordered = frame[_untied(at, group, instant, order, frame, keys)]
-        # A cell opens where the group or the instant differs from the row before:
+        # A phase opens where the group or the instant differs from the row before:
         #   group [a a a b], instant [5 5 6 5] -> opens [1 0 1 1], starts [0 2 3], ends [1 2 3], leads [1 0 1].
         opens = np.concatenate([[True], (group[1:] != group[:-1]) | (instant[1:] != instant[:-1])])[: len(group)]
         starts = np.flatnonzero(opens)
         ends = np.concatenate([starts[1:], [len(group)]]).astype(np.int64) - 1
         members = group[starts]
         leads = np.concatenate([[True], members[1:] != members[:-1]])[: len(members)]
-        cell = pl.Series(CELL, np.cumsum(opens) - 1, pl.Int64)
+        phase = pl.Series(PHASE, np.cumsum(opens) - 1, pl.Int64)
         groups = ordered[starts[leads]].select(*keys, *also)
         last = order[ends[: len(starts)]]
-        return Cells(ordered.with_columns(cell), groups, np.cumsum(leads) - 1, instant[starts], last)
+        return Phases(ordered.with_columns(phase), groups, np.cumsum(leads) - 1, instant[starts], last)
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """How many phases there are."""
         return len(self.group)
 
     @property
@@ -68,17 +70,17 @@ class Cells:
 
     @cached_property
     def leads(self) -> np.ndarray:
-        """For each cell, whether it is the first of its group."""
+        """For each phase, whether it is the first of its group."""
         return np.concatenate([[True], self.group[1:] != self.group[:-1]])[: self.size]
 
     @cached_property
     def first(self) -> np.ndarray:
-        """The first cell of each group."""
+        """The first phase of each group."""
         return np.flatnonzero(self.leads)
 
     @cached_property
     def last(self) -> np.ndarray:
-        """The last cell of each group."""
+        """The last phase of each group."""
         return np.append(self.first[1:], self.size).astype(np.int64)[: len(self.first)] - 1
 
 
