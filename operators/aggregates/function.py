@@ -65,7 +65,7 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class FirstRow:
     """The result is `columns[0]` of the first row by `order` among the rows whose `required` columns are not NULL."""
 
     order: Callable[[Use], tuple[SortKey, ...]]
@@ -102,7 +102,7 @@ class AggregateFunction:
     summary: str
     arguments: tuple[int, int]
     rule: Rule
-    method: Linear | Best | Holistic | Folded
+    method: Linear | FirstRow | Holistic | Folded
     nullable: bool = True
     #: Whether DISTINCT is allowed.
     distinct: bool = True

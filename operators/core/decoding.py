@@ -40,10 +40,14 @@ def decoded(body: bytes, kind: Any, form: Literal["json", "msgpack"] = "json") -
         raise Broken(_reason(error, body)) from error
 
 
-def text_of(data: bytes | None) -> str:
-    """Bytes as text; the empty text for None. Raises Broken if they are not UTF-8."""
+def text_of(data: bytes) -> str:
+    """Bytes as text. Raises Broken if they are not UTF-8.
+
+    >>> text_of(b"a/7")
+    'a/7'
+    """
     try:
-        return (data or b"").decode()
+        return data.decode()
     except UnicodeDecodeError as error:
         raise Broken("not UTF-8") from error
 

@@ -86,8 +86,8 @@ class GroupBy:
 
     def _changes(self, phases: Phases, stages: pl.DataFrame) -> Delta:
         """The changes of result rows. `stages` has the results of each group before the step, then those in each phase
-        (from a change to the next). For phases [a a b] of two groups, the stages are [a b | a a b], `now` is [2 3 4] and
-        `old` is [0 2 1]."""
+        (from a change to the next). For phases [a a b] of two groups, the stages are [a b | a a b], `now` is [2 3 4]
+        and `old` is [0 2 1]."""
         now = np.arange(phases.members, stages.height)
         old = np.where(phases.leads, phases.group, now - 1)
         present = stages[EXISTS].to_numpy()

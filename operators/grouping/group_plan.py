@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.aggregates.aggregate import Aggregate
-from operators.aggregates.function import Best, Columns, Holistic, Linear, Use
+from operators.aggregates.function import Columns, FirstRow, Holistic, Linear, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
 from operators.aggregates.user_defined import folded, function_of
@@ -185,7 +185,7 @@ def _result(call: Call) -> pl.Expr:
         # Rows excluded by a filter add 0, and 0 - 0 is -0 in Polars if one side is constant.
         value = canonical_zero(value) if floating(call.aggregate.type) else value
     else:
-        value = pl.col(held_column(call.number, call.use.columns[0] if isinstance(method, Best) else ""))
+        value = pl.col(held_column(call.number, call.use.columns[0] if isinstance(method, FirstRow) else ""))
     return value.cast(polars_type(call.aggregate.type))
 
 

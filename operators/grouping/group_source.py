@@ -10,7 +10,7 @@ import polars as pl
 
 from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.collected import Collected
-from operators.aggregates.function import Best, Folded, Holistic, Linear, Part, Use
+from operators.aggregates.function import FirstRow, Folded, Holistic, Linear, Part, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
 from operators.aggregates.values import Filter, distinct_changes
@@ -40,7 +40,7 @@ class Call:
 
     number: int
     aggregate: Aggregate
-    method: Linear | Best | Holistic | Folded
+    method: Linear | FirstRow | Holistic | Folded
     use: Use
     source: int
 
@@ -105,7 +105,7 @@ class GroupSource:
     @cached_property
     def best(self) -> tuple[Call, ...]:
         """The aggregates whose result is a column of the best row of a group."""
-        return tuple(call for call in self.calls if isinstance(call.method, Best))
+        return tuple(call for call in self.calls if isinstance(call.method, FirstRow))
 
     @cached_property
     def holistic(self) -> tuple[tuple[Use, Holistic], ...]:
@@ -232,7 +232,7 @@ class GroupSource:
         traces: list[SortedTrace],
         frontier: int,
     ) -> tuple[dict[str, pl.Series], list[State]]:
-        assert isinstance(call.method, Best)
+        assert isinstance(call.method, FirstRow)
         required = call.method.required(call.use)
         rows = rows.filter(pl.all_horizontal(pl.col(required).is_not_null())) if required else rows
         names = {column: held_column(call.number, column) for column in (*call.columns, PRESENT)}
