@@ -27,15 +27,15 @@ from benchmarks.report import Result, write_report
 from dsms.model.catalog import Catalog
 from dsms.sql.binder.defined_aggregates import Known, Text, definition_of
 from operators.aggregates.aggregate import Aggregate
-from operators.aggregates.defined import result_type
+from operators.aggregates.user_defined import result_type
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta, polars_schema
 from operators.core.operator import Move, State
-from operators.defined.definition import Definition
-from operators.defined.evaluate import Events, empty_groups, run
-from operators.defined.fold_plan import FoldCall, Frame, chosen, over_window
-from operators.defined.generate import COME, END, LEAVE
-from operators.defined.stream_fold import StreamFold
 from operators.grouping.group_by import GroupBy
+from operators.user_aggregates.definition import Definition
+from operators.user_aggregates.evaluate import Events, empty_groups, run
+from operators.user_aggregates.fold_plan import FoldCall, Frame, chosen, over_window
+from operators.user_aggregates.generate import COME, END, LEAVE
+from operators.user_aggregates.stream_fold import StreamFold
 
 OUT = Path(__file__).parent / "out" / "esl.json"
 SCHEMA = pa.schema([("x", pa.int64())])
@@ -86,7 +86,7 @@ class Frequency:
     """Approximate frequencies as a Python class: the least of four counters."""
 
     def __init__(self) -> None:
-        from operators.defined.expression_code import HELPERS
+        from operators.user_aggregates.expression_code import HELPERS
 
         self.hashed: Any = HELPERS["hashed"]
         self.counters: list[dict[int, int]] = [{}, {}, {}, {}]

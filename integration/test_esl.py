@@ -136,4 +136,4 @@ def test_a_body_that_never_ends_stops_its_own_query_alone(kafka: str, redis_url:
         cluster.await_frontier(f"dsms.{p}good", 10)
         assert wait_until(lambda: "endless" in cluster.get(f"queries/{p}bad")["state"], 120), cluster.logs()
         state = cluster.get(f"queries/{p}bad")["state"]
-        assert "it takes too many steps" in state and "line 6" in state
+        assert "its loops take too many steps" in state and "line 6" in state

@@ -161,7 +161,7 @@ def test_the_scrub_replaces_a_damaged_file_or_says_that_state_is_lost(
     try:
         assert wait_until(lambda: bool(alarms.all()), 20)
         (alarm,) = alarms.all()
-        assert (alarm.place, "check sum differs" in alarm.reason) == (str(file), True)
+        assert (alarm.place, "checksum differs" in alarm.reason) == (str(file), True)
         if lost:
             with pytest.raises(ExternalError, match='"1/a" is neither in redis nor on this host'):
                 scrubbing.check()

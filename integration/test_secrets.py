@@ -222,7 +222,7 @@ def used_wrongly(given: Given) -> list[str]:
 
 def wait_for_all_waiting(cluster: Cluster, root: str) -> str:
     """What SHOW SOURCES says once each of the three sources waits for its registry."""
-    reasons = ("cannot reach the schema registry", "HTTP status 401", 'there is no secret "none"')
+    reasons = ("cannot reach the schema registry", "HTTP status 401", 'secret "none" not found')
     shown = ""
 
     def waiting() -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from operators.core.recursion import allow_deep_calls
+from operators.core.call_depth import allow_deep_calls
 from tests.support.pool_thread import on_pool_thread
 
 # where the kernel has no Landlock, all but tests/operators/python/test_confinement.py runs

@@ -20,7 +20,7 @@ ORDER = (
     "operators.state",
     "operators.python",
     "operators.expressions",
-    "operators.defined",
+    "operators.user_aggregates",
     "operators.relational",
     "operators.recursion",
     "operators.aggregates",

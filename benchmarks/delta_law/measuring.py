@@ -112,4 +112,4 @@ def _eldest(traces: Traces) -> set[int]:
 
 def _end(run: Run) -> int:
     """Where a run ends in memory, which is the same for what is left of it during a merge."""
-    return int(run.positions.__array_interface__["data"][0]) + run.positions.nbytes
+    return int(run.sorted_column.__array_interface__["data"][0]) + run.sorted_column.nbytes

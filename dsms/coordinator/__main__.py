@@ -33,7 +33,7 @@ from dsms.model.limits import read_limits
 from dsms.model.topic_rules import TopicRules
 from dsms.scheduler.executor_count import Scaling
 from dsms.telemetry.telemetry import Telemetry
-from operators.core.recursion import STACK_BYTES, allow_deep_calls
+from operators.core.call_depth import STACK_BYTES, allow_deep_calls
 from operators.core.secrets import resolved_url
 
 

@@ -24,8 +24,8 @@ from dsms.scheduler.registry import choices, parse_policy
 from dsms.scheduler.tuning import Tuning
 from dsms.spark.scratch import scratch_directory
 from dsms.spark.session import renewed_session, spark_session
+from operators.core.call_depth import STACK_BYTES, allow_deep_calls
 from operators.core.errors import ConfigError
-from operators.core.recursion import STACK_BYTES, allow_deep_calls
 from operators.core.secrets import resolved_url
 from operators.python.sandbox import MODES, SWITCH, mode_of
 

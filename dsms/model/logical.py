@@ -18,7 +18,7 @@ from operators.recursion.term import Rule
 from operators.relational.members import Roster
 from operators.streams.shed import Value
 from operators.sync.sync_points import Periodic
-from operators.table_functions.function import Applicable
+from operators.table_functions.function import RelationOperator
 from operators.windows.now_filter import NowRange
 
 
@@ -244,7 +244,7 @@ class Apply:
     """A table function applied to a relation. `function` itself provides its columns, keys and other properties."""
 
     input: Node
-    function: Applicable
+    function: RelationOperator
 
 
 @dataclass(frozen=True)

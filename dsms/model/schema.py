@@ -162,7 +162,7 @@ def _(node: logical.Unnest) -> pa.Schema:
 
 @_schema.register
 def _(node: logical.Apply) -> pa.Schema:
-    return pa.schema([*(() if node.function.replaces else schema(node.input)), *node.function.added])
+    return pa.schema([*(() if node.function.replaces_columns else schema(node.input)), *node.function.added])
 
 
 @_schema.register(logical.Assign)

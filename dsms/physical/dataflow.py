@@ -16,8 +16,8 @@ import pyarrow as pa
 from dsms.model.fingerprint import fingerprint
 from operators.constraints.forget import Forget
 from operators.core.delta import Delta, polars_schema
-from operators.core.operator import MEMBER, RIGHT_MEMBER, Narrow
-from operators.core.snapshot import Snapshot
+from operators.core.operator import MEMBER, RIGHT_MEMBER, Prunable
+from operators.core.pickled_by_copy import PickledByCopy
 from operators.streams.switch import Switch
 
 
@@ -58,7 +58,7 @@ class Feed:
 
 
 @dataclass(frozen=True)
-class Vertex(Snapshot):
+class Vertex(PickledByCopy):
     """An operator in its position in a dataflow. A leaf has no operator: its output is the elements of the source
     `leaf`.
 
@@ -90,7 +90,7 @@ class Vertex(Snapshot):
 
 
 @dataclass(frozen=True)
-class Dataflow(Snapshot):
+class Dataflow(PickledByCopy):
     """The vertices, in topological order, and the exchanges between them."""
 
     vertices: tuple[Vertex, ...]
@@ -117,7 +117,7 @@ class Dataflow(Snapshot):
                 read[at] = frozenset(vertex.schema.names)
             for feed in vertex.inputs:
                 available = frozenset(self.vertices[feed.vertex].schema.names)
-                reads = vertex.operator.reads(read[at]) if isinstance(vertex.operator, Narrow) else available
+                reads = vertex.operator.reads(read[at]) if isinstance(vertex.operator, Prunable) else available
                 read[feed.vertex] |= reads & available
         return tuple(read)
 

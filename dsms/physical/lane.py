@@ -18,7 +18,7 @@ from dsms.physical.adjustable import Adjustable
 from dsms.physical.dataflow import Dataflow
 from dsms.physical.parts.links import LinkTarget, Share
 from operators.core.delta import origin
-from operators.core.snapshot import Snapshot
+from operators.core.pickled_by_copy import PickledByCopy
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Ending:
 
 
 @dataclass(frozen=True)
-class Lane(Snapshot):
+class Lane(PickledByCopy):
     """Queries that run together as one dataflow. `sources` are the leaves of the dataflow, by number."""
 
     id: str

@@ -38,8 +38,8 @@ from dsms.sql.parser.merge import merge
 from dsms.sql.parser.parse import Starts
 from dsms.sql.parser.sqlglot_errors import readable_sqlglot_errors
 from dsms.sql.parser.summaries import create_summary, replace_summary
+from operators.core.call_depth import allow_deep_calls
 from operators.core.errors import UserError
-from operators.core.recursion import allow_deep_calls
 
 #: To add a kind of statement, add a file in `kinds/` and a line here. Messages list statements in this order.
 STATEMENTS: Final = (

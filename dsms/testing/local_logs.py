@@ -55,7 +55,7 @@ class LogSlices:
             began, at = time.perf_counter_ns(), request.slice
             arrivals = _arrivals(request.source, self.logs[at.source_id], at)
             admitted = _intake(request.source).admit(arrivals, at.clock)
-            admitted = replace(admitted, delta=admitted.delta.narrowed(request.columns))
+            admitted = replace(admitted, delta=admitted.delta.select_columns(request.columns))
             busy_ns = (time.perf_counter_ns() - began) // len(at.lanes)
             passed = admitted.passed_since(at.clock)
             work = Work((at.end - at.start,), len(admitted.delta), busy_ns, instants=passed)

@@ -410,7 +410,7 @@ class _LocalEnvironment(FixedEnvironment):
     def reached(self, sources: Sequence[Source]) -> int | None:
         """The least instant that is after all records read from the sources, and not below their frontiers."""
         ids = {source.id for source in sources}
-        clocks = [at.clock for (source, _), at in self._runtime.places() if source in ids]
+        clocks = [at.clock for (source, _), at in self._runtime.positions() if source in ids]
         instants = [at for clock in clocks for at in (clock.frontier, clock.high + 1) if at > BEGINNING + 1]
         return max(instants, default=None)
 

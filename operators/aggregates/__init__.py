@@ -1,6 +1,6 @@
 """The aggregates: a registry by SQL name."""
 
-from operators.aggregates.best import BEST
+from operators.aggregates.first_row import FIRST_ROW
 from operators.aggregates.function import AggregateFunction
 from operators.aggregates.holistic import HOLISTIC
 from operators.aggregates.linear import LINEAR
@@ -39,7 +39,7 @@ ALIASES: dict[str, str] = {
 AGGREGATES: dict[str, AggregateFunction] = {
     **LINEAR,
     **MOMENTS,
-    **BEST,
+    **FIRST_ROW,
     **HOLISTIC,
 }
 AGGREGATES |= {alias: AGGREGATES[name] for alias, name in ALIASES.items()}

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from operators.core.sort_key import SortKey
 from operators.core.stored_names import ADDED_LATER
-from operators.defined.definition import Definition
+from operators.user_aggregates.definition import Definition
 
 
 @dataclass(frozen=True, slots=True)

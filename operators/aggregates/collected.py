@@ -1,4 +1,4 @@
-"""Collected: evaluates holistic aggregates over all rows of a group at each cell, an instant at which it changes."""
+"""Collected: evaluates holistic aggregates over all rows of a group in each phase, after each change of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from operators.aggregates.holistic import RESULT
 from operators.aggregates.winner import rows_of_groups
 from operators.core.delta import ORDER, WEIGHT
 from operators.expressions.arrow_types import polars_type
-from operators.kernels.cells import CELL, Cells
+from operators.kernels.phases import PHASE, Phases
 from operators.state.lifetimes import Lifetimes
 from operators.state.sorted_trace import SortedTrace
 
@@ -23,23 +23,23 @@ _CHUNK = 4_000_000
 
 @dataclass(frozen=True)
 class Collected:
-    """Reads all rows of a group at each of its changes: the cost is the group's size, summed over its cells.
+    """Reads all rows of a group at each of its changes: the cost is the group's size, summed over its phases.
 
     All aggregates with the same filter share one trace, which holds the `columns` of the group's rows.
     """
 
     columns: tuple[str, ...]
 
-    def at_cells(
-        self, cells: Cells, rows: pl.DataFrame, uses: Sequence[tuple[Use, Holistic]], trace: SortedTrace
+    def at_phases(
+        self, phases: Phases, rows: pl.DataFrame, uses: Sequence[tuple[Use, Holistic]], trace: SortedTrace
     ) -> list[pl.Series]:
-        """The results of each use at every cell. `rows` holds the changes, with their cell in `CELL`."""
-        changes = rows.select(*self.columns, CELL, WEIGHT, ORDER)
-        present = rows_of_groups(cells, trace, np.arange(cells.members)) if trace.runs else changes.clear()
-        lives = Lifetimes.of(cells, present, changes, ())
-        return [self._results(cells, lives, use, method) for use, method in uses]
+        """The results of each use at every phase. `rows` holds the changes, with their phase in `PHASE`."""
+        changes = rows.select(*self.columns, PHASE, WEIGHT, ORDER)
+        present = rows_of_groups(phases, trace, np.arange(phases.members)) if trace.runs else changes.clear()
+        lives = Lifetimes.of(phases, present, changes, ())
+        return [self._results(phases, lives, use, method) for use, method in uses]
 
-    def _results(self, cells: Cells, lives: Lifetimes, use: Use, method: Holistic) -> pl.Series:
+    def _results(self, phases: Phases, lives: Lifetimes, use: Use, method: Holistic) -> pl.Series:
         order, required = method.order(use), method.required(use)
         ranks = lives.rows.with_row_index(RESULT).sort(
             [key.column for key in order] + [RESULT],
@@ -55,22 +55,23 @@ class Collected:
         wanted = lives.rows.select([*dict.fromkeys((*use.columns, *(key.column for key in order)))])
         parts = [
             method.evaluate(
-                use, wanted.select(pl.all().gather(row)).with_columns(pl.Series(CELL, cell), pl.Series(WEIGHT, weight))
+                use,
+                wanted.select(pl.all().gather(row)).with_columns(pl.Series(PHASE, phase), pl.Series(WEIGHT, weight)),
             )
-            for row, cell, weight in _rows_by_cell(lives, rank, counted)
+            for row, phase, weight in _rows_by_phase(lives, rank, counted)
         ]
-        at_all = pl.DataFrame({CELL: np.arange(cells.size)})
+        at_all = pl.DataFrame({PHASE: np.arange(phases.size)})
         if not parts:
-            return pl.repeat(None, cells.size, dtype=polars_type(use.result), eager=True)
-        results = at_all.join(pl.concat(parts), on=CELL, how="left", maintain_order="left")
+            return pl.repeat(None, phases.size, dtype=polars_type(use.result), eager=True)
+        results = at_all.join(pl.concat(parts), on=PHASE, how="left", maintain_order="left")
         return results[RESULT].cast(polars_type(use.result))
 
 
-def _rows_by_cell(
+def _rows_by_phase(
     lives: Lifetimes, rank: np.ndarray, counted: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yields (row, cell, multiplicity) for each cell in which a row is present, sorted by (cell, rank), in chunks of
-    whole cells."""
+    """Yields (row, phase, multiplicity) for each phase in which a row is present, sorted by (phase, rank), in chunks of
+    whole phases."""
     alive = np.flatnonzero((lives.multiplicity > 0) & counted[lives.row])
     if not len(alive):
         return
@@ -79,18 +80,18 @@ def _rows_by_cell(
         start, end = np.maximum(lives.start[by_start], low), np.minimum(lives.end[by_start], high)
         in_band = end > start
         spans, start, lengths = by_start[in_band], start[in_band], (end - start)[in_band]
-        # A span that starts at cell 4 and has the length 3 becomes the cells 4, 5 and 6.
+        # A span that starts at phase 4 and has the length 3 becomes the phases 4, 5 and 6.
         span = np.repeat(np.arange(len(spans)), lengths)
-        cell = np.arange(len(span)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + start[span]
+        phase = np.arange(len(span)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + start[span]
         row = lives.row[spans][span]
-        sorting = np.lexsort((rank[row], cell))
-        yield row[sorting], cell[sorting], lives.multiplicity[spans][span][sorting]
+        sorting = np.lexsort((rank[row], phase))
+        yield row[sorting], phase[sorting], lives.multiplicity[spans][span][sorting]
 
 
 def _bands(starts: np.ndarray, ends: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of cells that have about `_CHUNK` rows each, or are a single cell."""
+    """Ranges of phases that have about `_CHUNK` rows each, or are a single phase."""
     size = int(ends.max())
-    # The inner sum is the number of spans that cover each cell; the outer one adds them up over the cells up to it.
+    # The inner sum is the number of spans that cover each phase; the outer one adds them up over the phases up to it.
     load = np.cumsum(np.cumsum(np.bincount(starts, minlength=size + 1) - np.bincount(ends, minlength=size + 1)))
     edges = np.searchsorted(load, np.arange(_CHUNK, load[-1] + _CHUNK, _CHUNK)) + 1
     bounds = np.unique(np.concatenate([[0], np.minimum(edges, size), [size]]))

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from operators.core.errors import UserError
 from operators.core.sort_key import SortKey
-from operators.defined.definition import Definition
 from operators.expressions import type_name
+from operators.user_aggregates.definition import Definition
 
 Types: TypeAlias = tuple[pa.DataType, ...]
 Parameters: TypeAlias = tuple[object, ...]
@@ -65,7 +65,7 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class FirstRow:
     """The result is `columns[0]` of the first row by `order` among the rows whose `required` columns are not NULL."""
 
     order: Callable[[Use], tuple[SortKey, ...]]
@@ -74,9 +74,9 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Holistic:
-    """The result is computed from all rows of a group: `evaluate` maps rows to a frame (cell, result).
+    """The result is computed from all rows of a group: `evaluate` maps rows to a frame (phase, result).
 
-    The rows are sorted by cell and then by `order`, and have their multiplicities in `__weight`. `fault` is TRUE for
+    The rows are sorted by phase and then by `order`, and have their multiplicities in `__weight`. `fault` is TRUE for
     results that must not be returned; `problem` is the reason.
     """
 
@@ -102,7 +102,7 @@ class AggregateFunction:
     summary: str
     arguments: tuple[int, int]
     rule: Rule
-    method: Linear | Best | Holistic | Folded
+    method: Linear | FirstRow | Holistic | Folded
     nullable: bool = True
     #: Whether DISTINCT is allowed.
     distinct: bool = True

@@ -13,7 +13,7 @@ from operators.core.delta import WEIGHT
 from operators.core.sort_key import SortKey
 from operators.expressions.arrow_types import polars_type, temporal
 from operators.expressions.value_sizes import ELEMENT, LONGEST, size
-from operators.kernels.cells import CELL
+from operators.kernels.phases import PHASE
 from operators.state.arrivals import ARRIVAL
 
 RESULT = "__result"
@@ -39,18 +39,18 @@ def _whole(use: Use) -> tuple[str, ...]:
 
 
 def _counts(rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The cells, the number of values in each, the number of values before each, and the running number of values."""
-    cell = rows[CELL].to_numpy()
-    starts = np.flatnonzero(np.concatenate([[True], cell[1:] != cell[:-1]])[: len(cell)])
+    """The phases, the number of values in each, the number of values before each, and the running number of values."""
+    phase = rows[PHASE].to_numpy()
+    starts = np.flatnonzero(np.concatenate([[True], phase[1:] != phase[:-1]])[: len(phase)])
     running = np.cumsum(rows[WEIGHT].to_numpy())
-    ends = running[np.append(starts[1:], len(cell)).astype(np.int64)[: len(starts)] - 1]
+    ends = running[np.append(starts[1:], len(phase)).astype(np.int64)[: len(starts)] - 1]
     before = np.concatenate([[0], ends])[: len(ends)]
-    return cell[starts], ends - before, before, running
+    return phase[starts], ends - before, before, running
 
 
 def _continuous(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
     """Interpolates between the values at the positions around fraction * (n - 1), counted from 0."""
-    cells, count, before, running = _counts(rows)
+    phases, count, before, running = _counts(rows)
     place = fraction(use.parameters) * (count - 1)
     low, high = (
         np.searchsorted(running, before + rounded.astype(np.int64), side="right")
@@ -65,23 +65,23 @@ def _continuous(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
         between = np.where(np.isfinite(lower) & np.isfinite(upper), lower + (upper - lower) * share, lower + upper)
     result = np.where((low == high) | (lower == upper), lower, between)
     typed = pl.Series(RESULT, result).round().cast(pl.Int64).cast(pl.Datetime("us")) if times else result
-    return pl.DataFrame({CELL: cells, RESULT: typed})
+    return pl.DataFrame({PHASE: phases, RESULT: typed})
 
 
 def _discrete(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
     """The value at the position ceil(fraction * n), counted from 1."""
-    cells, count, before, running = _counts(rows)
+    phases, count, before, running = _counts(rows)
     place = np.maximum(count - np.floor(count - fraction(use.parameters) * count).astype(np.int64), 1) - 1
     chosen = rows[use.columns[0]][np.searchsorted(running, before + place, side="right")]
-    return pl.DataFrame({CELL: cells, RESULT: chosen})
+    return pl.DataFrame({PHASE: phases, RESULT: chosen})
 
 
 def _mode(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
     column = pl.col(use.columns[0]).alias(RESULT)
-    counted = rows.group_by(CELL, column).agg(pl.col(WEIGHT).sum())
-    return counted.sort(CELL, WEIGHT, RESULT, descending=[False, True, False]).unique(
-        CELL, keep="first", maintain_order=True
-    )[[CELL, RESULT]]
+    counted = rows.group_by(PHASE, column).agg(pl.col(WEIGHT).sum())
+    return counted.sort(PHASE, WEIGHT, RESULT, descending=[False, True, False]).unique(
+        PHASE, keep="first", maintain_order=True
+    )[[PHASE, RESULT]]
 
 
 def _repeated(use: Use, rows: pl.DataFrame, collect: Callable[[pl.Expr], pl.Expr], between: int) -> pl.DataFrame:
@@ -89,18 +89,18 @@ def _repeated(use: Use, rows: pl.DataFrame, collect: Callable[[pl.Expr], pl.Expr
     if (weights != 1).any():
         rows = rows[np.repeat(np.arange(rows.height), np.minimum(weights, LONGEST))]
     collected = collect(pl.col(use.columns[0])).alias(RESULT)
-    return _first_of_cells(use, rows, between).group_by(CELL, maintain_order=True).agg(collected)
+    return _first_of_phases(use, rows, between).group_by(PHASE, maintain_order=True).agg(collected)
 
 
-def _first_of_cells(use: Use, rows: pl.DataFrame, between: int) -> pl.DataFrame:
-    """The rows of each cell, cut off after the first row with which the result exceeds the greatest size of a value.
+def _first_of_phases(use: Use, rows: pl.DataFrame, between: int) -> pl.DataFrame:
+    """The rows of each phase, cut off after the first row with which the result exceeds the greatest size of a value.
     Such a result is a fault, and the rows kept are enough to detect it. `between` is the size of a separator."""
     lengths = rows.select(size(pl.col(use.columns[0]), use.types[0]) + between).to_series()
     if (lengths.sum() or 0) <= LONGEST:
         return rows
     before = (lengths.cum_sum() - lengths).alias("before")
-    start = pl.col("before").first().over(CELL)
-    near = pl.DataFrame([rows[CELL], before]).select(pl.col("before") - start <= LONGEST + between)
+    start = pl.col("before").first().over(PHASE)
+    near = pl.DataFrame([rows[PHASE], before]).select(pl.col("before") - start <= LONGEST + between)
     return rows.filter(near.to_series())
 
 
@@ -119,7 +119,7 @@ def _list(use: Use, rows: pl.DataFrame) -> pl.DataFrame:
 
 def _bits(use: Use, rows: pl.DataFrame, combine: Callable[[pl.Expr], pl.Expr]) -> pl.DataFrame:
     dtype = polars_type(use.types[0])
-    return rows.group_by(CELL).agg(combine(pl.col(use.columns[0])).cast(dtype).alias(RESULT))
+    return rows.group_by(PHASE).agg(combine(pl.col(use.columns[0])).cast(dtype).alias(RESULT))
 
 
 _MEDIAN = Holistic(_by_value, _argument, _continuous)
@@ -136,21 +136,21 @@ HOLISTIC: dict[str, AggregateFunction] = {
     ),
     "percentile_disc": AggregateFunction(
         "percentile_disc",
-        "The first of the sorted values at or behind a fraction of them.",
+        "The first of the sorted values whose position reaches the fraction.",
         (1, 1),
         picked,
         Holistic(_by_value, _argument, _discrete),
     ),
     "approx_percentile": AggregateFunction(
         "approx_percentile",
-        "PERCENTILE_DISC within a relative error, the third argument (0.01).",
+        "PERCENTILE_DISC within a relative error, the third argument (default: 0.01).",
         (1, 1),
         near,
         Holistic(_by_value, _argument, _discrete),
         distinct=False,
     ),
     "mode": AggregateFunction(
-        "mode", "The most frequent value; of several the least.", (1, 1), same, Holistic(_by_value, _argument, _mode)
+        "mode", "The most frequent value; ties: the least.", (1, 1), same, Holistic(_by_value, _argument, _mode)
     ),
     "bit_and": AggregateFunction(
         "bit_and",
@@ -168,14 +168,14 @@ HOLISTIC: dict[str, AggregateFunction] = {
     ),
     "string_agg": AggregateFunction(
         "string_agg",
-        "The texts, NULL left out, joined by a separator (a comma) in ORDER BY, else in the order of arrival.",
+        "The texts without NULL, joined by a separator (default: comma), in the order of ORDER BY or else of arrival.",
         (1, 1),
         strings,
         Holistic(by_arrival, _argument, _text, _too_long, f"text longer than {LONGEST} bytes"),
     ),
     "array_agg": AggregateFunction(
         "array_agg",
-        "All values, NULL too, as a list in ORDER BY, else in the order of arrival.",
+        "All values, including NULL, as an array in the order of ORDER BY or else of arrival.",
         (1, 1),
         listed,
         Holistic(by_arrival, _whole, _list, _too_long, f"array longer than {LONGEST} bytes"),

@@ -176,7 +176,7 @@ COUNT = Linear(lambda use: (rows_with(use.columns),), _count)
 LINEAR: dict[str, AggregateFunction] = {
     "count": AggregateFunction(
         "count",
-        "How many rows there are; with arguments: how many have no NULL in them.",
+        "The number of rows; with arguments, the number of rows in which no argument is NULL.",
         (0, 64),
         always(pa.int64()),
         COUNT,
@@ -184,7 +184,7 @@ LINEAR: dict[str, AggregateFunction] = {
     ),
     "approx_count_distinct": AggregateFunction(
         "approx_count_distinct",
-        "How many different values there are; with an error as second argument within it in 95 of 100 cases.",
+        "The number of different values; a second argument is a relative error, kept to in 95 of 100 cases.",
         (1, 1),
         counted_about,
         COUNT,
@@ -193,7 +193,7 @@ LINEAR: dict[str, AggregateFunction] = {
     ),
     "count_if": AggregateFunction(
         "count_if",
-        "For how many rows the condition is TRUE.",
+        "The number of rows for which the condition is TRUE.",
         (1, 1),
         counted_booleans,
         Linear(_truths, lambda use, part: part(f"true({use.columns[0]})")),
@@ -201,17 +201,17 @@ LINEAR: dict[str, AggregateFunction] = {
     ),
     "sum": AggregateFunction(
         "sum",
-        "The sum: exact for integers (a fault outside BIGINT) and decimals; floats are added in the order of time.",
+        "The sum: exact for integers (outside BIGINT a fault) and decimals; floats are added in the order of time.",
         (1, 1),
         summed,
         Linear(_sum_parts, _sum, _too_large, "sum out of range"),
     ),
     "avg": AggregateFunction("avg", "The arithmetic mean.", (1, 1), numbers_to_double, Linear(_sum_parts, _average)),
     "bool_and": AggregateFunction(
-        "bool_and", "Whether all values are TRUE, NULL left out.", (1, 1), booleans, Linear(_truths, _all)
+        "bool_and", "Whether all values are TRUE; NULL is ignored.", (1, 1), booleans, Linear(_truths, _all)
     ),
     "bool_or": AggregateFunction(
-        "bool_or", "Whether any value is TRUE, NULL left out.", (1, 1), booleans, Linear(_truths, _any)
+        "bool_or", "Whether any value is TRUE; NULL is ignored.", (1, 1), booleans, Linear(_truths, _any)
     ),
     "bit_xor": AggregateFunction("bit_xor", "The bitwise exclusive or.", (1, 1), integers, Linear(_xor_parts, _xor)),
 }

@@ -55,8 +55,8 @@ def _parts(use: Use) -> tuple[Part, ...]:
     floats = {_name(use, at): value for at, value in enumerate(kept)}
     floats |= {_name(use, first, second): kept[first] * kept[second] for first, second in pairs}
     wild = pl.any_horizontal([~pl.col(column).cast(pl.Float64).is_finite() for column in use.columns])
-    strange = count_where(present & wild, f"not finite({','.join(use.columns)})")
-    return count, strange, *(Part(name, "float", FLOAT64, value, count.name) for name, value in floats.items())
+    non_finite = count_where(present & wild, f"not finite({','.join(use.columns)})")
+    return count, non_finite, *(Part(name, "float", FLOAT64, value, count.name) for name, value in floats.items())
 
 
 def _count(use: Use, part: Columns) -> pl.Expr:
@@ -71,10 +71,12 @@ def _deviations(use: Use, part: Columns, first: int, second: int) -> pl.Expr:
     count = _count(use, part)
     total = part(_name(use, first, second)) - quotient(part(_name(use, first)) * part(_name(use, second)), count)
     total = total.clip(lower_bound=0.0) if first == second else total
-    return pl.when(_strange(use, part)).then(float("nan")).otherwise(total)
+    return pl.when(_has_non_finite(use, part)).then(float("nan")).otherwise(total)
 
 
-def _spread(ddof: int, finish: Callable[[pl.Expr], pl.Expr]) -> Linear:
+def _dispersion(ddof: int, finish: Callable[[pl.Expr], pl.Expr]) -> Linear:
+    """A variance, a covariance or, with the root as `finish`, a standard deviation."""
+
     def result(use: Use, part: Columns) -> pl.Expr:
         count = _count(use, part)
         last = len(use.columns) - 1
@@ -101,13 +103,13 @@ def _mean(at: int) -> Linear:
             sums = _products(use, at, at)
             return pl.when(count > 0).then(quotient(sums.total(sums.x, part), count * 10.0 ** scale(use.types[at])))
         total = part(_name(use, at))
-        mean = pl.when(_strange(use, part)).then(float("nan")).otherwise(quotient(total, count))
+        mean = pl.when(_has_non_finite(use, part)).then(float("nan")).otherwise(quotient(total, count))
         return pl.when(count > 0).then(mean)
 
     return Linear(_parts, result)
 
 
-def _strange(use: Use, part: Columns) -> pl.Expr:
+def _has_non_finite(use: Use, part: Columns) -> pl.Expr:
     """Whether any float among the pairs is not finite."""
     return part(f"not finite({','.join(use.columns)})") > 0
 
@@ -155,22 +157,30 @@ _REGRESSION: dict[str, tuple[str, Linear]] = {
     "regr_sxx": ("The sum of squares of x - mean x, over pairs (y, x).", _sum_of_products(1, 1)),
     "regr_syy": ("The sum of squares of y - mean y, over pairs (y, x).", _sum_of_products(0, 0)),
     "regr_sxy": ("The sum of (x - mean x) (y - mean y).", _sum_of_products(0, 1)),
-    "regr_slope": ("The slope of the line nearest to pairs (y, x); NaN where x is constant.", Linear(_parts, _slope)),
-    "regr_intercept": ("The y of that line at x = 0; NULL where x is constant.", Linear(_parts, _intercept)),
-    "regr_r2": ("The part of the variance of y that this line explains.", Linear(_parts, _determination)),
+    "regr_slope": (
+        "The slope of the least-squares line through pairs (y, x); NaN if x is constant.",
+        Linear(_parts, _slope),
+    ),
+    "regr_intercept": ("The y of the least-squares line at x = 0; NULL if x is constant.", Linear(_parts, _intercept)),
+    "regr_r2": (
+        "R²: the fraction of the variance of y that the least-squares line explains.",
+        Linear(_parts, _determination),
+    ),
 }
 MOMENTS: dict[str, AggregateFunction] = {
     **{name: _entry(name, summary, 2, method) for name, (summary, method) in _REGRESSION.items()},
-    "var_pop": _entry("var_pop", "The population variance.", 1, _spread(0, _same)),
-    "var_samp": _entry("var_samp", "The sample variance; NULL for one value.", 1, _spread(1, _same)),
-    "stddev_pop": _entry("stddev_pop", "The population standard deviation.", 1, _spread(0, _root)),
-    "stddev_samp": _entry("stddev_samp", "The sample standard deviation; NULL for one value.", 1, _spread(1, _root)),
-    "covar_pop": _entry("covar_pop", "The population covariance of pairs without NULL.", 2, _spread(0, _same)),
-    "covar_samp": _entry("covar_samp", "The sample covariance; NULL for one pair.", 2, _spread(1, _same)),
+    "var_pop": _entry("var_pop", "The population variance.", 1, _dispersion(0, _same)),
+    "var_samp": _entry("var_samp", "The sample variance; NULL for one value.", 1, _dispersion(1, _same)),
+    "stddev_pop": _entry("stddev_pop", "The population standard deviation.", 1, _dispersion(0, _root)),
+    "stddev_samp": _entry(
+        "stddev_samp", "The sample standard deviation; NULL for one value.", 1, _dispersion(1, _root)
+    ),
+    "covar_pop": _entry("covar_pop", "The population covariance of pairs without NULL.", 2, _dispersion(0, _same)),
+    "covar_samp": _entry("covar_samp", "The sample covariance; NULL for one pair.", 2, _dispersion(1, _same)),
     "corr": _entry("corr", "Pearson's correlation; NaN where one side is constant.", 2, Linear(_parts, _correlation)),
     "regr_count": AggregateFunction(
         "regr_count",
-        "How many pairs have no NULL.",
+        "The number of pairs without NULL.",
         (2, 2),
         always(pa.int64()),
         Linear(lambda use: (rows_with(use.columns),), _count),

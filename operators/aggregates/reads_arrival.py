@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from operators.aggregates.aggregate import Aggregate
-from operators.aggregates.defined import function_of
 from operators.aggregates.function import Linear, Use
+from operators.aggregates.user_defined import function_of
 from operators.state.arrivals import AT
 
 

@@ -75,7 +75,7 @@ def fraction(parameters: Parameters) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value <= 1:
-        raise UserError("the fraction of a percentile is a number from 0 to 1")
+        raise UserError("the fraction of a percentile must be a number from 0 to 1")
     return value
 
 
@@ -86,7 +86,7 @@ def error_of(value: object = DEFAULT_ERROR) -> float:
     except ValueError:
         error = math.nan
     if not LEAST_ERROR <= error <= 0.5:
-        raise UserError(f"the error of an approximate aggregate is a number from {LEAST_ERROR} to 0.5")
+        raise UserError(f"the error of an approximate aggregate must be a number from {LEAST_ERROR} to 0.5")
     return error
 
 
@@ -99,7 +99,7 @@ def counted_about(types: Types, parameters: Parameters) -> pa.DataType | None:
 def near(types: Types, parameters: Parameters) -> pa.DataType | None:
     """Numbers only, with a fraction and an error as constants; the result has the type of the argument."""
     if not parameters:
-        raise UserError('"approx_percentile" takes a fraction: approx_percentile(x, 0.9)')
+        raise UserError('"approx_percentile" needs a fraction', hint="for example approx_percentile(x, 0.9)")
     fraction(parameters)
     error_of(*parameters[1:])
     return types[0] if numeric(types[0]) else None

@@ -1,4 +1,4 @@
-"""Running sums: the parts of linear aggregates at every cell of a step, continued from the stored sums."""
+"""Running sums: the parts of linear aggregates at every phase of a step, continued from the stored sums."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ import polars as pl
 
 from operators.aggregates.function import Part
 from operators.core.delta import ORDER, WEIGHT
-from operators.kernels.cells import CELL, Cells
+from operators.kernels.phases import PHASE, Phases
 
 _SEGMENT, _FIRST, _COPIES = "__segment", "__first_of_segment", "__copies"
 
 
 @dataclass(frozen=True)
 class RunningSums:
-    """The sum of each part at every cell: the group's stored sum + Σ value * weight of its rows up to the cell."""
+    """The sum of each part at every phase: the group's stored sum + Σ value * weight of its rows up to the phase."""
 
     parts: tuple[Part, ...]
 
-    def at_cells(self, cells: Cells, rows: pl.DataFrame, stored: pl.DataFrame) -> dict[str, pl.Series]:
-        """The sums by part. `rows` are sorted by cell; `stored` has a row for each group and a column for each part."""
-        at = rows[CELL].to_numpy()
-        ends = np.searchsorted(at, np.arange(cells.size), side="right")
-        begins = np.searchsorted(at, cells.first)[cells.group]
+    def at_phases(self, phases: Phases, rows: pl.DataFrame, stored: pl.DataFrame) -> dict[str, pl.Series]:
+        """The sums by part. `rows` are sorted by phase; `stored` has a row for each group, a column for each part."""
+        at = rows[PHASE].to_numpy()
+        ends = np.searchsorted(at, np.arange(phases.size), side="right")
+        begins = np.searchsorted(at, phases.first)[phases.group]
         added = _with_copies(rows, self._floats).select(self._weighted)
         exact = [part.name for part in self.parts if part.kind == "exact"]
-        sums = _exact(added.select(exact), begins, ends, stored.select(pl.col(exact).gather(cells.group)))
+        sums = _exact(added.select(exact), begins, ends, stored.select(pl.col(exact).gather(phases.group)))
         for part in self.parts:
             if part.kind == "xor":
-                sums[part.name] = _xor(added[part.name], begins, ends, stored[part.name][cells.group])
-        for emptied, names in _by_empty_cells(self._floats, sums):
-            sums |= _sequential_sums(cells, added.select(names), at, emptied, stored.select(names))
+                sums[part.name] = _xor(added[part.name], begins, ends, stored[part.name][phases.group])
+        for emptied, names in _by_empty_phases(self._floats, sums):
+            sums |= _sequential_sums(phases, added.select(names), at, emptied, stored.select(names))
         return sums
 
     @cached_property
@@ -48,11 +48,11 @@ class RunningSums:
 
 
 def _with_copies(rows: pl.DataFrame, floats: Sequence[Part]) -> pl.DataFrame:
-    """Adds a weight column for float sums, one for each filter. Of equal values with the same cell and order, the first
-    gets the weight of all and the others 0. As x + x + x may differ from 3x, the result would otherwise depend on how
-    copies are divided among elements."""
+    """Adds a weight column for float sums, one for each filter. Of equal values with the same phase and order, the
+    first gets the weight of all and the others 0. As x + x + x may differ from 3x, the result would otherwise depend on
+    how copies are divided among elements."""
     filters = dict.fromkeys(part.filter for part in floats)
-    at = [CELL, ORDER]
+    at = [PHASE, ORDER]
     tied = floats and rows.select(pl.all_horizontal(pl.col(at) == pl.col(at).shift(1))).to_series().any()
     if not tied:
         return rows.with_columns(pl.col(WEIGHT).alias(_copies(filter)) for filter in filters)
@@ -80,13 +80,13 @@ def weighted_value(part: Part) -> pl.Expr:
     return value if part.filter is None else pl.when(counts).then(value).otherwise(pl.lit(0, part.dtype))
 
 
-def _by_empty_cells(floats: Sequence[Part], sums: dict[str, pl.Series]) -> Iterable[tuple[np.ndarray, list[str]]]:
-    """Groups the float sums that run out of rows at the same cells: a mask of these cells, and the sums' names."""
+def _by_empty_phases(floats: Sequence[Part], sums: dict[str, pl.Series]) -> Iterable[tuple[np.ndarray, list[str]]]:
+    """Groups the float sums that run out of rows at the same phases: a mask of these phases, and the sums' names."""
     empty = {count: sums[count].to_numpy() == 0 for count in dict.fromkeys(part.counted for part in floats)}
     groups: dict[bytes, tuple[np.ndarray, list[str]]] = {}
     for part in floats:
-        empty_cells = empty[part.counted]
-        groups.setdefault(empty_cells.tobytes(), (empty_cells, []))[1].append(part.name)
+        empty_phases = empty[part.counted]
+        groups.setdefault(empty_phases.tobytes(), (empty_phases, []))[1].append(part.name)
     return groups.values()
 
 
@@ -105,32 +105,32 @@ def _xor(values: pl.Series, begins: np.ndarray, ends: np.ndarray, stored: pl.Ser
 
 
 def _sequential_sums(
-    cells: Cells, values: pl.DataFrame, at: np.ndarray, emptied: np.ndarray, stored: pl.DataFrame
+    phases: Phases, values: pl.DataFrame, at: np.ndarray, emptied: np.ndarray, stored: pl.DataFrame
 ) -> dict[str, pl.Series]:
-    """Float sums in the order of rows. A sum starts from the stored one, and again from 0 after a cell at which no rows
-    are left. A segment is the cells of a group from one such start to the next."""
-    opens = cells.leads | np.concatenate([[False], emptied[:-1]])[: cells.size]
+    """Float sums in the order of rows. A sum starts from the stored one, and again from 0 after a phase in which no
+    rows are left. A segment is the phases of a group from one such start to the next."""
+    opens = phases.leads | np.concatenate([[False], emptied[:-1]])[: phases.size]
     segment = (np.cumsum(opens) - 1)[at]
     first = np.concatenate([[True], segment[1:] != segment[:-1]])[: len(segment)]
-    continued = cells.leads[np.flatnonzero(opens)][segment] if len(segment) else first
+    continued = phases.leads[np.flatnonzero(opens)][segment] if len(segment) else first
     frame = values.with_columns(pl.Series(_SEGMENT, segment), pl.Series(_FIRST, first & continued))
-    before = stored.select(pl.all().gather(cells.group[at]))
+    before = stored.select(pl.all().gather(phases.group[at]))
     begun = frame.with_columns(
         pl.when(_FIRST).then(pl.col(name) + before[name]).otherwise(pl.col(name)).alias(name) for name in values.columns
     )
     running = begun.select(pl.col(values.columns).cum_sum().over(_SEGMENT, mapping_strategy="explode"))
-    last = np.searchsorted(at, np.arange(cells.size), side="right") - 1
+    last = np.searchsorted(at, np.arange(phases.size), side="right") - 1
     has_row = last >= np.searchsorted(at, np.flatnonzero(opens))[np.cumsum(opens) - 1]
-    held = stored.select(pl.all().gather(cells.group))
+    held = stored.select(pl.all().gather(phases.group))
     return {
-        name: _at_cells(running[name].to_numpy(), last, has_row, emptied, held[name].to_numpy())
+        name: _at_phases(running[name].to_numpy(), last, has_row, emptied, held[name].to_numpy())
         for name in values.columns
     }
 
 
-def _at_cells(
+def _at_phases(
     running: np.ndarray, last: np.ndarray, has_row: np.ndarray, emptied: np.ndarray, held: np.ndarray
 ) -> pl.Series:
-    """The running sum at the last row up to each cell; the stored one where the cell's segment has no row yet."""
+    """The running sum at the last row up to each phase; the stored one where the phase's segment has no row yet."""
     kept = running[np.maximum(last, 0)] if len(running) else np.zeros(len(last))
     return pl.Series(np.where(emptied, 0.0, np.where(has_row, kept, held)))

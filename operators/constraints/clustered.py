@@ -10,14 +10,14 @@ import polars as pl
 
 from operators.core.adherence import Adherence
 from operators.core.delta import FROM, Delta
-from operators.core.operator import Move, Step, reject
+from operators.core.operator import Move, Step, split_faults
 from operators.core.run import key_hash
 from operators.state.accumulators import Accumulators
 from operators.state.hash_set import Hashes
 from operators.state.last_seen import LAST, forget_before, instant_before, last_seen, record_last_seen
 from operators.state.promise_counts import record_adherence
 
-_GAP, _OVER = "__gap", "__over"
+_GAP, _REFUSED = "__gap", "__refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,36 +52,36 @@ class Clustered:
     def step(self, delta: Delta, traces: tuple[Accumulators, Hashes, Accumulators], move: Move) -> Step:
         """The records that keep the promise, the others as faults."""
         seen, over, counts = traces
-        judged = self._judged(delta.frame, seen, over)
-        kept, faults = reject(delta, judged.select(self._fault()).to_series(), raw=True)
-        counts, adherence = record_adherence(counts, _adherence(judged))
+        checked = self._checked(delta.frame, seen, over)
+        kept, faults = split_faults(delta, checked.select(self._fault()).to_series(), report_deletions=True)
+        counts, adherence = record_adherence(counts, _adherence(checked))
         live = forget_before(
             record_last_seen(seen, kept.frame.drop_nulls(self.column)), instant_before(move.end, self.within)
         )
         return Step(kept, (live.seen, over.add(live.dropped), counts), faults, adherence)
 
-    def _judged(self, records: pl.DataFrame, seen: Accumulators, over: Hashes) -> pl.DataFrame:
+    def _checked(self, records: pl.DataFrame, seen: Accumulators, over: Hashes) -> pl.DataFrame:
         """The records' values with the distance from the value's previous record and whether the record is refused. If
         a record comes too late, all later records of its value do too."""
         values = records[self.column]
         last = last_seen(seen, values)
         ended = over.has(_hashes(values)) & last.is_null().to_numpy()
-        records_seen = records.select(self.column, FROM).with_columns(last, pl.Series(_OVER, ended))
+        records_seen = records.select(self.column, FROM).with_columns(last)
         gap = pl.col(FROM) - pl.coalesce(pl.col(FROM).shift(1).over(self.column), LAST)
         late = (pl.col(_GAP) > self.within).fill_null(False).cast(pl.Int8).cum_max().over(self.column) > 0
-        broken = (late | pl.col(_OVER)) & pl.col(self.column).is_not_null()
-        return records_seen.with_columns(gap.alias(_GAP)).with_columns(broken.alias(_OVER))
+        refused = (late | pl.Series(ended)) & pl.col(self.column).is_not_null()
+        return records_seen.with_columns(gap.alias(_GAP)).with_columns(refused.alias(_REFUSED))
 
     def _fault(self) -> pl.Expr:
-        what = f"violates {self.promise}: "
-        why = f" came, of which the last record before is more than {self.within} back"
-        return pl.when(_OVER).then(pl.lit(what) + pl.col(self.column).cast(pl.String) + pl.lit(why))
+        what = f"violates {self.promise}: the value "
+        why = f" came more than {self.within} instants after its last valid record"
+        return pl.when(_REFUSED).then(pl.lit(what) + pl.col(self.column).cast(pl.String) + pl.lit(why))
 
 
 def _hashes(values: pl.Series) -> np.ndarray:
     return key_hash(values.to_frame(), [values.name]).to_numpy()
 
 
-def _adherence(judged: pl.DataFrame) -> Adherence:
-    kept = judged.filter(~pl.col(_OVER) & pl.nth(0).is_not_null())[_GAP]
-    return Adherence(int(kept.max() or 0), int(judged[_OVER].sum()))  # type: ignore[arg-type]
+def _adherence(checked: pl.DataFrame) -> Adherence:
+    kept = checked.filter(~pl.col(_REFUSED) & pl.nth(0).is_not_null())[_GAP]
+    return Adherence(int(kept.max() or 0), int(checked[_REFUSED].sum()))  # type: ignore[arg-type]

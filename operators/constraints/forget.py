@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import polars as pl
 
 from operators.constraints.living_values import VALUE
-from operators.constraints.lowest_values import LOW
+from operators.constraints.lowest_values import LOWER_BOUND
 from operators.core.delta import FROM, Delta
 from operators.core.operator import Operator, State, Step
 from operators.core.run import RowTest, Run
@@ -17,25 +17,25 @@ from operators.core.run import RowTest, Run
 
 class Sweep(NamedTuple):
     """Drops from trace number `trace` the rows whose `column` is below the lowest value to come, which is sent by
-    input number `told`."""
+    input number `input`."""
 
     trace: int
     column: str
-    told: int
+    input: int
 
     def unreachable(self, mark: Delta) -> RowTest:
         """The rows to drop. The greatest mark of the input is used, because the lowest value only rises."""
-        low = cast(int, mark.frame[LOW].max())
+        low = cast(int, mark.frame[LOWER_BOUND].max())
         return lambda frame: (frame[self.column].to_physical().cast(pl.Int64) < low).fill_null(False)
 
 
 class Outlived(NamedTuple):
-    """Drops from trace number `trace` the rows whose `column` has a value that cannot come again. Input number `told`
+    """Drops from trace number `trace` the rows whose `column` has a value that cannot come again. Input number `input`
     sends the values that still can; all values of the column have passed the operator that sends them."""
 
     trace: int
     column: str
-    told: int
+    input: int
 
     def unreachable(self, mark: Delta) -> RowTest:
         """The rows to drop by the latest list of living values in the input."""
@@ -57,7 +57,7 @@ class Forget:
     >>> from operators.core.operator import Move
     >>> forget = Forget(Distinct(), (Sweep(0, "a", 1),))
     >>> rows = Delta.of([("+", {"a": a}, 3) for a in (1, 2, 3)])
-    >>> low = Delta(pl.DataFrame({LOW: [3], "__from": [3], "__to": [9], "__weight": [1], "__order": [0]}))
+    >>> low = Delta(pl.DataFrame({LOWER_BOUND: [3], "__from": [3], "__to": [9], "__weight": [1], "__order": [0]}))
     >>> step = forget.step(rows, low, forget.traces(), Move(0, 9))
     >>> len(step.delta), [run.frame["a"].to_list() for run in step.traces[0].runs]
     (3, [[3]])
@@ -70,7 +70,7 @@ class Forget:
     @property
     def own(self) -> int:
         """How many inputs belong to the operator itself."""
-        return min(sweep.told for sweep in self.sweeps)
+        return min(sweep.input for sweep in self.sweeps)
 
     def traces(self) -> tuple[State, ...]:
         """The traces of the operator."""
@@ -82,7 +82,7 @@ class Forget:
         step: Step = self.operator.step(*inputs[: self.own], traces, move)
         after = list(step.traces)
         for sweep in self.sweeps:
-            if len(mark := inputs[sweep.told]):
+            if len(mark := inputs[sweep.input]):
                 after[sweep.trace] = drop_unreachable(after[sweep.trace], sweep.column, sweep.unreachable(mark))
         return replace(step, traces=tuple(after))
 

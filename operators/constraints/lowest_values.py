@@ -12,7 +12,7 @@ from operators.core.operator import Move, Step
 from operators.state.accumulators import Accumulators
 
 #: The column of the result.
-LOW = "__low"
+LOWER_BOUND = "__low"
 _PARTITION = "__partition"
 
 
@@ -35,7 +35,7 @@ class Lowest:
 
     >>> marks = Delta.of([("+", {"c": 5}, 3), ("+", {"c": 7}, 4)])
     >>> lowest = Lowest((Term("c", 1, offset=-1),))
-    >>> lowest.step(marks, lowest.traces(), Move(0, 9)).delta.frame[LOW].to_list()
+    >>> lowest.step(marks, lowest.traces(), Move(0, 9)).delta.frame[LOWER_BOUND].to_list()
     [6]
     """
 
@@ -63,13 +63,13 @@ class Lowest:
 
 
 def _raised(term: Term, marks: Delta, trace: Accumulators) -> Accumulators:
-    value = pl.col(term.column).alias(LOW)
+    value = pl.col(term.column).alias(LOWER_BOUND)
     fresh = marks.frame.select(partition_of().alias(_PARTITION), value).drop_nulls()
     if not fresh.height:
         return trace
     known = trace.lookup(fresh.select(_PARTITION).unique())
     every = pl.concat([fresh, known.select(fresh.columns)]) if known.height else fresh
-    greatest = every.group_by(_PARTITION).agg(pl.col(LOW).max())
+    greatest = every.group_by(_PARTITION).agg(pl.col(LOWER_BOUND).max())
     return trace.upsert(greatest, pl.repeat(False, greatest.height, eager=True), 0)
 
 
@@ -78,11 +78,11 @@ def _least(term: Term, trace: Accumulators) -> int | None:
     greatest = trace.lookup(every)
     if greatest.height < term.partitions:
         return None
-    least = greatest[LOW].min()
+    least = greatest[LOWER_BOUND].min()
     return int(least) + term.offset if isinstance(least, int) else None
 
 
 def _risen(low: int | None, at: int | None) -> Delta:
-    elements = {LOW: low, FROM: at, TO: FOREVER, WEIGHT: 1, ORDER: 0}
+    elements = {LOWER_BOUND: low, FROM: at, TO: FOREVER, WEIGHT: 1, ORDER: 0}
     frame = pl.DataFrame([elements], schema=dict.fromkeys(elements, pl.Int64))
     return Delta(frame if at is not None else frame.clear())

@@ -9,7 +9,7 @@ import polars as pl
 
 from operators.core.adherence import Adherence
 from operators.core.delta import FROM, Delta
-from operators.core.operator import Move, Step, reject
+from operators.core.operator import Move, Step, split_faults
 from operators.state.accumulators import Accumulators
 from operators.state.last_seen import LAST, forget_before, instant_before, last_seen, record_last_seen
 from operators.state.promise_counts import record_adherence
@@ -53,7 +53,9 @@ class Referenced:
         seen, counts = traces
         gaps = self._gaps(records.frame, partners.frame.drop_nulls(self.partner), seen)
         broken = records.frame[self.column].is_not_null() & (gaps > self.within).fill_null(True)
-        kept, faults = reject(records, records.frame.select(self._fault(broken)).to_series(), raw=True)
+        kept, faults = split_faults(
+            records, records.frame.select(self._fault(broken)).to_series(), report_deletions=True
+        )
         worst = int(gaps.filter(~broken).max() or 0)  # type: ignore[arg-type]
         counts, adherence = record_adherence(counts, Adherence(worst, int(broken.sum())))
         live = forget_before(
@@ -70,6 +72,5 @@ class Referenced:
         return nearest.select(pl.col(FROM) - pl.coalesce(LAST, known)).to_series()
 
     def _fault(self, broken: pl.Series) -> pl.Expr:
-        what = f"violates {self.promise}: "
-        why = f" came, of which there was no record at most {self.within} before"
-        return pl.when(broken).then(pl.lit(what) + pl.col(self.column).cast(pl.String) + pl.lit(why))
+        missing = f"no record of {self.other} at most {self.within} instants earlier has {self.partner} = "
+        return pl.when(broken).then(pl.lit(f"violates {self.promise}: {missing}") + pl.col(self.column).cast(pl.String))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 #: The most alarms that are kept; further ones are only counted.
-MOST = 100
+MOST_ALARMS = 100
 _LONGEST_REASON = 300
 
 
@@ -32,7 +32,7 @@ class Alarm(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Alarms:
-    """The alarms of a process, safe for several threads. `tell` is called with each alarm when it is first raised.
+    """The alarms of a process, safe for several threads. `notify` is called with each alarm when it is first raised.
 
     A log may be read several times; each of its records is counted once. A fault in a store is one alarm until it is
     cleared with `clear`.
@@ -44,12 +44,14 @@ class Alarms:
     [(3, 8, 2)]
     """
 
-    def __init__(self, tell: Callable[[Alarm], None] = lambda _: None, clock: Callable[[], float] = time.time) -> None:
-        self._tell, self._clock = tell, clock
+    def __init__(
+        self, notify: Callable[[Alarm], None] = lambda _: None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._notify, self._clock = notify, clock
         self._alarms: dict[tuple[str, int | None, str], Alarm] = {}
         self._lock = threading.Lock()
         #: How many alarms were raised beyond those that are kept.
-        self.more = 0
+        self.dropped = 0
 
     def raise_at(self, place: str, reason: str, partition: int | None = None, offset: int | None = None) -> None:
         """Notes that something at a place is ignored as invalid."""
@@ -57,13 +59,13 @@ class Alarms:
         key = (place, partition, reason)
         with self._lock:
             known = self._alarms.get(key)
-            if known is None and len(self._alarms) >= MOST:
-                self.more += 1
+            if known is None and len(self._alarms) >= MOST_ALARMS:
+                self.dropped += 1
                 return
             raised = _grown(known, offset) or Alarm(place, reason, partition, offset, offset, since=self._clock())
             self._alarms[key] = raised
         if known is None:
-            self._tell(raised)
+            self._notify(raised)
 
     def clear(self, place: str) -> None:
         """Forgets the alarms of a place that is valid again."""
@@ -71,7 +73,7 @@ class Alarms:
             for key in [key for key in self._alarms if key[0] == place]:
                 del self._alarms[key]
 
-    def all(self, most: int = MOST) -> tuple[Alarm, ...]:
+    def all(self, most: int = MOST_ALARMS) -> tuple[Alarm, ...]:
         """All alarms, the oldest first; at most `most` of them, from as many places as possible.
 
         >>> alarms = Alarms()
@@ -99,15 +101,15 @@ def _grown(known: Alarm | None, offset: int | None) -> Alarm | None:
     return msgspec.structs.replace(known, last=offset, count=known.count + 1)
 
 
-def together(parts: Iterable[Iterable[Alarm]]) -> list[Alarm]:
+def merged(parts: Iterable[Iterable[Alarm]]) -> list[Alarm]:
     """The alarms of several processes. Processes that read the same log raise equal alarms, which are merged into one.
 
     >>> one, two = Alarm("t", "not JSON", 0, 3, 3), Alarm("t", "not JSON", 0, 3, 8, count=2)
-    >>> together([[one], [two]]) == [two]
+    >>> merged([[one], [two]]) == [two]
     True
     """
-    merged: dict[tuple[str, int | None, str], Alarm] = {}
+    by_key: dict[tuple[str, int | None, str], Alarm] = {}
     for alarm in (alarm for part in parts for alarm in part):
         key = (alarm.place, alarm.partition, alarm.reason)
-        merged[key] = max(merged.get(key, alarm), alarm, key=lambda each: each.count)
-    return list(merged.values())
+        by_key[key] = max(by_key.get(key, alarm), alarm, key=lambda each: each.count)
+    return list(by_key.values())

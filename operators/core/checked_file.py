@@ -29,7 +29,7 @@ def sealed(content: bytes) -> bytes:
     b'state'
     >>> content_of(b"S" + sealed(b"state")[1:])
     Traceback (most recent call last):
-    operators.core.decoding.Broken: bytes 0 to 5 are not what was written: the check sum differs
+    operators.core.decoding.Broken: bytes 0 to 5 are damaged: the checksum differs
     """
     return content + _sums(memoryview(content))
 
@@ -93,11 +93,11 @@ def content_of(data: bytes | memoryview, *, verify: bool = True) -> memoryview:
     checksums themselves are checked, not the content."""
     view = memoryview(data)
     if not is_sealed(view) or len(view) < _END.size:
-        raise Broken("its end, with the check sums, is not what was written")
+        raise Broken("its end, with the checksums, is damaged")
     size, check, _ = _END.unpack(view[-_END.size :])
     sums = view[size : -_END.size]
     if size > len(view) or len(sums) != 4 * _blocks(size) or crc32(sums, size & 0xFFFFFFFF) != check:
-        raise Broken("its check sums are not what was written")
+        raise Broken("its checksums are damaged")
     content = view[:size]
     if verify:
         _verify(content, sums)
@@ -109,7 +109,7 @@ def _verify(content: memoryview, sums: memoryview) -> None:
         start = block * BLOCK
         part = content[start : start + BLOCK]
         if crc32(part) != wanted:
-            raise Broken(f"bytes {start} to {start + len(part)} are not what was written: the check sum differs")
+            raise Broken(f"bytes {start} to {start + len(part)} are damaged: the checksum differs")
 
 
 def _blocks(size: int) -> int:

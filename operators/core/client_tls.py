@@ -18,7 +18,7 @@ class ClientTls:
 
     >>> ClientTls.of({"DSMS_TLS_CLIENT_CERT": "client.pem"})
     Traceback (most recent call last):
-    operators.core.errors.ConfigError: a certificate and a key belong together; set DSMS_TLS_CLIENT_CERT and ...
+    operators.core.errors.ConfigError: only one of DSMS_TLS_CLIENT_CERT and DSMS_TLS_CLIENT_KEY is set; ...
     """
 
     authority: str | None = None
@@ -27,7 +27,7 @@ class ClientTls:
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
-            raise ConfigError("a certificate and a key belong together", hint=f"set {CERTIFICATE} and {KEY}")
+            raise ConfigError(f"only one of {CERTIFICATE} and {KEY} is set", hint="set both or neither")
 
     @staticmethod
     def of(environ: Mapping[str, str]) -> ClientTls:
@@ -44,5 +44,5 @@ class ClientTls:
                 context.load_cert_chain(self.certificate, self.key)
         except OSError as error:  # ssl.SSLError is a subclass
             files = ", ".join(f'"{file}"' for file in (self.authority, self.certificate, self.key) if file)
-            raise ConfigError(f"cannot use the certificates in {files}: {error}") from error
+            raise ConfigError(f"cannot load the certificates or the key from {files}: {error}") from error
         return context

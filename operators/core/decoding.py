@@ -12,7 +12,7 @@ import msgspec
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 #: An offset, a count or a partition number.
 Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-_PLACE = re.compile(r" \(byte \d+\)|, at position \d+| in position \d+(-\d+)?")
+_LOCATION = re.compile(r" \(byte \d+\)|, at position \d+| in position \d+(-\d+)?")
 _DECODERS: dict[str, Callable[..., Any]] = {"json": msgspec.json.decode, "msgpack": msgspec.msgpack.decode}
 #: The errors that decoders raise, also for text that is not UTF-8 and for documents nested too deeply.
 _FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError, ValueError)
@@ -40,10 +40,14 @@ def decoded(body: bytes, kind: Any, form: Literal["json", "msgpack"] = "json") -
         raise Broken(_reason(error, body)) from error
 
 
-def text_of(data: bytes | None) -> str:
-    """Bytes as text; the empty text for None. Raises Broken if they are not UTF-8."""
+def text_of(data: bytes) -> str:
+    """Bytes as text. Raises Broken if they are not UTF-8.
+
+    >>> text_of(b"a/7")
+    'a/7'
+    """
     try:
-        return (data or b"").decode()
+        return data.decode()
     except UnicodeDecodeError as error:
         raise Broken("not UTF-8") from error
 
@@ -61,4 +65,4 @@ def natural_of(text: str) -> int:
 
 def _reason(error: Exception, body: bytes) -> str:
     """The reason without the location in the document, so that all documents broken in the same way make one alarm."""
-    return _PLACE.sub("", str(error)) if body else "empty"
+    return _LOCATION.sub("", str(error)) if body else "empty"

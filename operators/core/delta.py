@@ -124,10 +124,10 @@ class Delta:
         """A delta without elements whose row has these columns."""
         return Delta(pl.DataFrame(schema={**schema, **dict.fromkeys(RESERVED, pl.Int64())}))
 
-    def narrowed(self, names: Collection[str]) -> Delta:
+    def select_columns(self, names: Collection[str]) -> Delta:
         """The elements with only some columns of the row; names of other columns are ignored.
 
-        >>> Delta.of([("+", {"a": 1, "b": 2}, 5)]).narrowed({"b", "c"}).columns
+        >>> Delta.of([("+", {"a": 1, "b": 2}, 5)]).select_columns({"b", "c"}).columns
         ['b']
         """
         return Delta(self.frame.select(*(name for name in self.columns if name in names), *RESERVED))

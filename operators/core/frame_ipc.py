@@ -72,7 +72,7 @@ def untrusted_frame(blob: bytes) -> pl.DataFrame:
     except pa.ArrowNotImplementedError:  # integers of 128 bits, or bytes that look like an unknown type
         return frame_or_broken(blob)
     except (pa.ArrowException, OSError, MemoryError, ValueError) as error:
-        raise Broken(f"no Arrow stream: {error}") from error
+        raise Broken(f"not a valid Arrow IPC stream: {error}") from error
     return frame_or_broken(blob)
 
 
@@ -81,7 +81,7 @@ def frame_or_broken(blob: bytes) -> pl.DataFrame:
     try:
         return frame_from_ipc(blob)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:
-        raise Broken(f"no Arrow stream: {error}") from error
+        raise Broken(f"not a valid Arrow IPC stream: {error}") from error
 
 
 def map_frame(path: Path, *, stream: bool) -> pl.DataFrame:

@@ -87,7 +87,7 @@ class Operator(Protocol):
 
 
 @runtime_checkable
-class Narrow(Protocol):
+class Prunable(Protocol):
     """A stateless operator through which columns can be pruned. An input column that is neither `wanted` in the output
     nor read may be missing: then the output lacks it too and is the same otherwise. Other operators read all columns.
     """
@@ -105,18 +105,20 @@ def run(operators: Sequence[Operator], delta: Delta, traces: Sequence[tuple[Stat
     return steps
 
 
-def reject(delta: Delta, faults: pl.Series, *, raw: bool = False) -> tuple[Delta, pl.DataFrame | None]:
+def split_faults(
+    delta: Delta, faults: pl.Series, *, report_deletions: bool = False
+) -> tuple[Delta, pl.DataFrame | None]:
     """Splits off the faulty elements: returns the other elements, and the faults in the form of `Step.faults`.
 
     `faults` has a message for each element, NULL if it is sound. A faulty row is dropped whatever its weight, so its
-    retraction is dropped too; the row is reported once, at its insertion. In `raw` records an element of negative
-    weight is a deletion, not a retraction, and is reported as well.
+    retraction is dropped too; the row is reported once, at its insertion. With `report_deletions`, for records
+    whose negative weight is a deletion and not a retraction, deletions are reported as well.
     """
     if faults.null_count() == len(faults):
         return delta, None
     bad = faults.is_not_null()
     shown = [name for name in delta.columns if name != MEMBER]
-    reportable = bad & ((pl.col(WEIGHT) > 0) | raw)
+    reportable = bad & ((pl.col(WEIGHT) > 0) | report_deletions)
     reported = delta.frame.with_columns(faults.alias(FAULT)).filter(reportable)
     reported = reported.with_columns(json_rows(reported, shown).alias(FAULT_ROW))
     member = [MEMBER] if MEMBER in delta.columns else []

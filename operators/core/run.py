@@ -56,14 +56,14 @@ class Run:
     """An immutable part of a trace, sorted by HASH or by `__from` according to `arrangement`.
 
     `name` is set once the run is stored. The first `skipped` rows of the stored run are not part of this one: they were
-    merged into other runs since. `joining`: the run is being merged into the runs before it.
+    merged into other runs since. `merging`: the run is being merged into the runs before it.
     """
 
     frame: pl.DataFrame
     arrangement: Arrangement
     name: str | None = None
     skipped: int = 0
-    joining: bool = False
+    merging: bool = False
 
     @property
     def height(self) -> int:
@@ -71,7 +71,7 @@ class Run:
         return self.frame.height
 
     @cached_property
-    def positions(self) -> np.ndarray:
+    def sorted_column(self) -> np.ndarray:
         """The sorted column, for binary search."""
         return self.frame[HASH if self.arrangement == "key" else FROM].to_numpy()
 
@@ -79,13 +79,13 @@ class Run:
     def distinct(self) -> tuple[np.ndarray, np.ndarray]:
         """For a run by key: its distinct hashes, ascending, and for each element the index of its hash among them."""
         opens = np.ones(self.height, np.bool_)
-        opens[1:] = self.positions[1:] != self.positions[:-1]
-        return self.positions[opens], np.cumsum(opens) - 1
+        opens[1:] = self.sorted_column[1:] != self.sorted_column[:-1]
+        return self.sorted_column[opens], np.cumsum(opens) - 1
 
     @cached_property
     def directory(self) -> HashDirectory | None:
         """The directory of the hashes, if the run is long enough to profit from it."""
-        return HashDirectory.of(self.positions) if self.arrangement == "key" and self.height >= WORTHWHILE else None
+        return HashDirectory.of(self.sorted_column) if self.arrangement == "key" and self.height >= WORTHWHILE else None
 
     @cached_property
     def sample(self) -> pl.DataFrame:
@@ -103,7 +103,7 @@ class Run:
 
     def without(self, dead: RowTest) -> Run:
         """The rows that are not `dead`, as a run that is not stored."""
-        return Run(self.frame.filter(~dead(self.frame)), self.arrangement, joining=self.joining)
+        return Run(self.frame.filter(~dead(self.frame)), self.arrangement, merging=self.merging)
 
     def part(self, low: int, high: int) -> Run:
         """The elements [low, high), without a copy. The part has the run's name if only first elements are missing."""
@@ -111,38 +111,43 @@ class Run:
             return self
         named = self.name if high == self.height else None
         skipped = self.skipped + low if named else 0
-        return Run(self.frame[low:high], self.arrangement, named, skipped, self.joining)
+        return Run(self.frame[low:high], self.arrangement, named, skipped, self.merging)
 
     def slice(self, start: int, end: int) -> pl.DataFrame:
         """The elements whose sorted column lies in [start, end)."""
-        low, high = np.searchsorted(self.positions, [start, end])
+        low, high = np.searchsorted(self.sorted_column, [start, end])
         return self.frame[int(low) : int(high)]
 
     def matches(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For each of the `hashes`, where its elements begin and how many there are; int64 arrays."""
         low, counts = np.zeros(len(hashes), np.int64), np.zeros(len(hashes), np.int64)
         if self.height:  # a part of a large state covers only a range of the hashes
-            inside = np.flatnonzero((hashes >= self.positions[0]) & (hashes <= self.positions[-1]))
+            inside = np.flatnonzero((hashes >= self.sorted_column[0]) & (hashes <= self.sorted_column[-1]))
             low[inside], counts[inside] = self._matches(hashes[inside])
         return low, counts
 
     def _matches(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        low = self.directory.first(hashes) if self.directory else np.searchsorted(self.positions, hashes, side="left")
+        low = (
+            self.directory.first(hashes) if self.directory else np.searchsorted(self.sorted_column, hashes, side="left")
+        )
         counts, several = np.zeros(len(hashes), np.int64), np.arange(len(hashes))
         # Most hashes occur once or twice in a run: probing the next neighbours saves the second search.
         for further in range(_NEIGHBOURS):
             inner = several[low[several] + further < self.height]
-            several = inner[self.positions[low[inner] + further] == hashes[inner]]
+            several = inner[self.sorted_column[low[inner] + further] == hashes[inner]]
             counts[several] += 1
         if len(several):
-            counts[several] = np.searchsorted(self.positions, hashes[several], side="right") - low[several]
+            counts[several] = np.searchsorted(self.sorted_column, hashes[several], side="right") - low[several]
         return low, counts
 
     def within(self, hashes: np.ndarray) -> np.ndarray:
         """The indexes of the elements whose hash is among the ascending, distinct `hashes`."""
         if not self.height:
             return np.zeros(0, np.int64)
-        first, last = np.searchsorted(hashes, self.positions[0]), np.searchsorted(hashes, self.positions[-1], "right")
+        first, last = (
+            np.searchsorted(hashes, self.sorted_column[0]),
+            np.searchsorted(hashes, self.sorted_column[-1], "right"),
+        )
         low, counts = self._matches(hashes[first:last])
         # Ranges [low, low + count) one after the other: low = [4, 0], counts = [2, 1] gives [4, 5, 0].
         return np.repeat(low - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())

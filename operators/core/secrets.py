@@ -64,11 +64,11 @@ def check_no_secret(text: str, what: str) -> None:
     >>> check_no_secret("http://ann:${secret:p}@host", "REGISTRY")
     >>> check_no_secret("http://ann:4711@host", "REGISTRY")
     Traceback (most recent call last):
-    operators.core.errors.UserError: REGISTRY must not hold a password: it would be kept and shown; ...
+    operators.core.errors.UserError: REGISTRY must not contain a password, because it would be stored and shown; ...
     """
     if _holds_password(text):
         hint = "write ${secret:NAME} in its place, and give the value to the coordinator as DSMS_SECRET_NAME"
-        raise UserError(f"{what} must not hold a password: it would be kept and shown", hint=hint)
+        raise UserError(f"{what} must not contain a password, because it would be stored and shown", hint=hint)
 
 
 def from_files(environ: Mapping[str, str], names: Iterable[str] = IN_FILES) -> dict[str, str]:
@@ -98,12 +98,16 @@ def check_arguments(arguments: Iterable[str]) -> None:
 
     >>> check_arguments(["--redis", "redis://:4711@host"])
     Traceback (most recent call last):
-    operators.core.errors.ConfigError: a password is in the command line, which everybody on the machine can read; ...
+    operators.core.errors.ConfigError: the command line contains a password, and everybody on the machine can read ...
     """
     for argument in arguments:
         if _holds_password(argument):
-            hint = "set the variable of the option, as DSMS_REDIS or DSMS_REDIS_FILE, or write ${secret:NAME}"
-            raise ConfigError("a password is in the command line, which everybody on the machine can read", hint=hint)
+            hint = (
+                "set the option's environment variable (such as DSMS_REDIS or DSMS_REDIS_FILE), or write ${secret:NAME}"
+            )
+            raise ConfigError(
+                "the command line contains a password, and everybody on the machine can read it", hint=hint
+            )
 
 
 def secret_file(file: Path) -> str:
@@ -111,7 +115,7 @@ def secret_file(file: Path) -> str:
     try:
         return file.read_text("utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f'the secret in "{file}" cannot be read: {type(error).__name__}') from error
+        raise ConfigError(f'cannot read the secret in "{file}": {type(error).__name__}') from error
 
 
 def _holds_password(text: str) -> bool:
@@ -122,7 +126,7 @@ def _holds_password(text: str) -> bool:
 
 def _value(name: str, environ: Mapping[str, str]) -> str:
     if not _NAME.fullmatch(name):
-        hint = "have: letters, digits, _, - and ."
+        hint = "use letters, digits, _, - and ., and begin with a letter or a digit"
         raise NoSecret(f'"{name}" is not the name of a secret', hint=hint)
     variable = _PREFIX + re.sub(r"[.-]", "_", name).upper()
     if variable in environ:
@@ -132,4 +136,4 @@ def _value(name: str, environ: Mapping[str, str]) -> str:
     if _DIRECTORY in environ and (file := Path(environ[_DIRECTORY], name)).is_file():
         return secret_file(file)
     hint = f"set {variable}, {variable}{_FILE}, or {_DIRECTORY} where it is used: coordinator, executors, clients"
-    raise NoSecret(f'there is no secret "{name}" in this process', hint=hint)
+    raise NoSecret(f'secret "{name}" not found in this process', hint=hint)

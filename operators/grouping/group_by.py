@@ -16,7 +16,7 @@ from operators.core.operator import FAULT, FAULT_ROW, Move, Step
 from operators.expressions.arrow_types import polars_type
 from operators.grouping.group_plan import BOUND, EXISTS, FAULTY, GroupPlan
 from operators.kernels.canonical_zero import with_canonical_zero
-from operators.kernels.cells import Cells, cancel_within_instants
+from operators.kernels.phases import Phases, cancel_within_instants
 from operators.state.accumulators import Accumulators
 from operators.state.sorted_trace import SortedTrace
 from operators.state.trace import Trace
@@ -71,9 +71,9 @@ class GroupBy:
         rows = self._rows(delta, new=new)
         if not rows.height:
             return Step(self._empty(), traces)
-        cells = Cells.of(rows, self.keys, [BOUND] if self.bound else [])
-        stages, after = plan.run(cells, traces, move.end, new=new)
-        return Step(self._changes(cells, stages), after, self._faults(cells, stages))
+        phases = Phases.of(rows, self.keys, [BOUND] if self.bound else [])
+        stages, after = plan.run(phases, traces, move.end, new=new)
+        return Step(self._changes(phases, stages), after, self._faults(phases, stages))
 
     def _rows(self, delta: Delta, *, new: bool) -> pl.DataFrame:
         """The changes, with only the columns needed. If `new`, adds the change of weight 0 with which the group without
@@ -84,35 +84,35 @@ class GroupBy:
             rows = pl.concat([rows, begin], how="diagonal")
         return rows.with_columns(_bound(self.bound, self.schema).alias(BOUND)) if self.bound else rows
 
-    def _changes(self, cells: Cells, stages: pl.DataFrame) -> Delta:
-        """The changes of result rows. `stages` has the results of each group before the step, then those at each cell
-        (group and instant of a change). For cells [a a b] of two groups, the stages are [a b | a a b], `now` is [2 3 4]
+    def _changes(self, phases: Phases, stages: pl.DataFrame) -> Delta:
+        """The changes of result rows. `stages` has the results of each group before the step, then those in each phase
+        (from a change to the next). For phases [a a b] of two groups, the stages are [a b | a a b], `now` is [2 3 4]
         and `old` is [0 2 1]."""
-        now = np.arange(cells.members, stages.height)
-        old = np.where(cells.leads, cells.group, now - 1)
+        now = np.arange(phases.members, stages.height)
+        old = np.where(phases.leads, phases.group, now - 1)
         present = stages[EXISTS].to_numpy()
         results = stages.select(aggregate.name for aggregate in self.aggregates)
         changed = present[old] != present[now]
         earlier = results.select(pl.all().gather(old)).get_columns()
-        for now_column, before_column in zip(results[cells.members :].get_columns(), earlier, strict=True):
+        for now_column, before_column in zip(results[phases.members :].get_columns(), earlier, strict=True):
             changed |= now_column.ne_missing(before_column).to_numpy()
         leaving, entering = np.flatnonzero(changed & present[old]), np.flatnonzero(changed & present[now])
-        cell, stage = np.concatenate([leaving, entering]), np.concatenate([old[leaving], now[entering]])
-        keys = cells.groups.select(self.keys)
-        columns = [*_gathered(keys, cells.group[cell]), *_gathered(results, stage)]
+        phase, stage = np.concatenate([leaving, entering]), np.concatenate([old[leaving], now[entering]])
+        keys = phases.groups.select(self.keys)
+        columns = [*_gathered(keys, phases.group[phase]), *_gathered(results, stage)]
         sides = np.repeat([-1, 1], [len(leaving), len(entering)])
-        return Delta(pl.DataFrame([*columns, *_elements(cells.instant[cell], sides, cells.order[cell])]))
+        return Delta(pl.DataFrame([*columns, *_elements(phases.instant[phase], sides, phases.order[phase])]))
 
-    def _faults(self, cells: Cells, stages: pl.DataFrame) -> pl.DataFrame | None:
+    def _faults(self, phases: Phases, stages: pl.DataFrame) -> pl.DataFrame | None:
         faults = stages[FAULTY]
         if faults.null_count() == len(faults):
             return None
-        now = np.arange(cells.members, stages.height)
-        old = np.where(cells.leads, cells.group, now - 1)
+        now = np.arange(phases.members, stages.height)
+        old = np.where(phases.leads, phases.group, now - 1)
         at = np.flatnonzero(faults[now].is_not_null() & faults[old].is_null())
-        keys = cells.groups.select(pl.all().gather(cells.group[at])).select(self.keys)
+        keys = phases.groups.select(pl.all().gather(phases.group[at])).select(self.keys)
         rows = json_rows(keys, self.keys) if self.keys else ["{}"] * len(at)
-        columns = {FROM: cells.instant[at], ORDER: cells.order[at], FAULT: faults[now[at]], FAULT_ROW: rows}
+        columns = {FROM: phases.instant[at], ORDER: phases.order[at], FAULT: faults[now[at]], FAULT_ROW: rows}
         return pl.DataFrame(columns) if len(at) else None
 
     def _empty(self) -> Delta:

@@ -10,16 +10,16 @@ import polars as pl
 import pyarrow as pa
 
 from operators.aggregates.aggregate import Aggregate
-from operators.aggregates.defined import folded, function_of
-from operators.aggregates.function import Best, Columns, Holistic, Linear, Use
+from operators.aggregates.function import Columns, FirstRow, Holistic, Linear, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
+from operators.aggregates.user_defined import folded, function_of
 from operators.aggregates.values import Filter
 from operators.expressions.arrow_types import floating, polars_type
 from operators.grouping.group_source import Call, Entries, GroupSource, Reads, held_column, part_column
 from operators.kernels.canonical_zero import canonical_zero
-from operators.kernels.cells import Cells
 from operators.kernels.equal_join import equal_join
+from operators.kernels.phases import Phases
 from operators.state.accumulators import Accumulators
 from operators.state.arrivals import AT, SEQUENCE
 from operators.state.sorted_trace import SortedTrace
@@ -82,36 +82,38 @@ class GroupPlan:
         return (Accumulators(self.keys, self.bound), *own)
 
     def run(
-        self, cells: Cells, states: tuple[State, ...], frontier: int, *, new: bool
+        self, phases: Phases, states: tuple[State, ...], frontier: int, *, new: bool
     ) -> tuple[pl.DataFrame, tuple[State, ...]]:
-        """Returns the results of every group before the step, followed by those at every cell, and the states after it.
+        """Returns the results of every group before the step, followed by those in every phase, and the states after.
 
         `new` says that the group without keys begins in this step.
         """
         accumulators, *others = states
         assert isinstance(accumulators, Accumulators)
-        stored = self._stored(cells, accumulators)
-        columns = self._sums.at_cells(cells, cells.rows, stored)
+        stored = self._stored(phases, accumulators)
+        columns = self._sums.at_phases(phases, phases.rows, stored)
         after: list[State] = []
         entries: Entries = {}
         for source in self.sources:
             own, others = others[: len(source.states())], others[len(source.states()) :]
-            values, state = source.run(cells, stored, tuple(own), frontier, entries)
+            values, state = source.run(phases, stored, tuple(own), frontier, entries)
             columns |= values
             after += state
-        at_cells = pl.DataFrame([column.alias(name) for name, column in columns.items()]).select(stored.columns)
-        last = pl.DataFrame([*cells.groups.get_columns(), *at_cells.select(pl.all().gather(cells.last)).get_columns()])
+        at_phases = pl.DataFrame([column.alias(name) for name, column in columns.items()]).select(stored.columns)
+        last = pl.DataFrame(
+            [*phases.groups.get_columns(), *at_phases.select(pl.all().gather(phases.last)).get_columns()]
+        )
         empty = (last[part_column(0, ROWS.name)] == 0) if self.keys else pl.Series([False])
-        results = self.results(pl.concat([stored, at_cells]), new)
+        results = self.results(pl.concat([stored, at_phases]), new)
         return results, (accumulators.upsert(last, empty, frontier), *after)
 
-    def _stored(self, cells: Cells, accumulators: Accumulators) -> pl.DataFrame:
+    def _stored(self, phases: Phases, accumulators: Accumulators) -> pl.DataFrame:
         """The accumulators of every group before the step; if none are stored, the accumulators of an empty group."""
-        stored = accumulators.lookup(cells.groups)
+        stored = accumulators.lookup(phases.groups)
         if not stored.height:
-            return self._zeros.select(pl.all().gather(np.zeros(cells.members, np.int64)))
+            return self._zeros.select(pl.all().gather(np.zeros(phases.members, np.int64)))
         if self.keys:
-            keys = cells.groups.select(self.keys)
+            keys = phases.groups.select(self.keys)
             stored = equal_join(keys, stored, self.keys, "left")
         return stored.select(self._filled)
 
@@ -183,7 +185,7 @@ def _result(call: Call) -> pl.Expr:
         # Rows excluded by a filter add 0, and 0 - 0 is -0 in Polars if one side is constant.
         value = canonical_zero(value) if floating(call.aggregate.type) else value
     else:
-        value = pl.col(held_column(call.number, call.use.columns[0] if isinstance(method, Best) else ""))
+        value = pl.col(held_column(call.number, call.use.columns[0] if isinstance(method, FirstRow) else ""))
     return value.cast(polars_type(call.aggregate.type))
 
 

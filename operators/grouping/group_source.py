@@ -10,7 +10,7 @@ import polars as pl
 
 from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.collected import Collected
-from operators.aggregates.function import Best, Folded, Holistic, Linear, Part, Use
+from operators.aggregates.function import FirstRow, Folded, Holistic, Linear, Part, Use
 from operators.aggregates.linear import rows_with
 from operators.aggregates.running import RunningSums
 from operators.aggregates.values import Filter, distinct_changes
@@ -19,7 +19,7 @@ from operators.core.delta import WEIGHT, Delta
 from operators.core.sort_key import SortKey
 from operators.expressions.arrow_types import polars_type
 from operators.grouping.group_fold import GroupFold
-from operators.kernels.cells import CELL, Cells
+from operators.kernels.phases import PHASE, Phases
 from operators.state.accumulators import Accumulators
 from operators.state.arrivals import AT, SEQUENCE, arrivals, with_arrivals
 from operators.state.sorted_trace import SortedTrace
@@ -40,7 +40,7 @@ class Call:
 
     number: int
     aggregate: Aggregate
-    method: Linear | Best | Holistic | Folded
+    method: Linear | FirstRow | Holistic | Folded
     use: Use
     source: int
 
@@ -105,7 +105,7 @@ class GroupSource:
     @cached_property
     def best(self) -> tuple[Call, ...]:
         """The aggregates whose result is a column of the best row of a group."""
-        return tuple(call for call in self.calls if isinstance(call.method, Best))
+        return tuple(call for call in self.calls if isinstance(call.method, FirstRow))
 
     @cached_property
     def holistic(self) -> tuple[tuple[Use, Holistic], ...]:
@@ -165,9 +165,9 @@ class GroupSource:
                 yield held_column(call.number, ""), (polars_type(call.use.result), None)
 
     def run(
-        self, cells: Cells, stored: pl.DataFrame, states: tuple[State, ...], frontier: int, entries: Entries
+        self, phases: Phases, stored: pl.DataFrame, states: tuple[State, ...], frontier: int, entries: Entries
     ) -> tuple[dict[str, pl.Series], tuple[State, ...]]:
-        """Returns the accumulator columns at every cell, except sums over rows that are not distinct, which the plan
+        """Returns the accumulator columns at every phase, except sums over rows that are not distinct, which the plan
         computes, and the states after the step. The first of the sources that share distinct values adds the changes of
         these to `entries`, for the others."""
         if self.distinct is None and not (self.best or self.holistic or self.folds):
@@ -177,11 +177,11 @@ class GroupSource:
         if self.distinct is not None and self.filters:
             values = remaining.pop(0)
             assert isinstance(values, Accumulators)
-            changes, values = distinct_changes(cells, self.distinct, self.filters, values, frontier)
+            changes, values = distinct_changes(phases, self.distinct, self.filters, values, frontier)
             entries |= {(self.distinct, name): rows for name, rows in zip(self.filters, changes, strict=True)}
             after.append(values)
-        rows = self._rows(cells, entries)
-        columns = self._sums.at_cells(cells, rows, stored) if self.distinct is not None and self.parts else {}
+        rows = self._rows(phases, entries)
+        columns = self._sums.at_phases(phases, rows, stored) if self.distinct is not None and self.parts else {}
         kept_apart = sum(len(fold.states()) for fold in self.folds)
         remaining, folded = remaining[: len(remaining) - kept_apart], remaining[len(remaining) - kept_apart :]
         traces = [state for state in remaining if isinstance(state, SortedTrace)]
@@ -192,56 +192,56 @@ class GroupSource:
                 rows, arrived = self._with_arrivals(rows, traces, frontier)
                 after += arrived
             for call in self.best:
-                best_columns, kept = self._winner(call, cells, rows, stored, traces, frontier)
+                best_columns, kept = self._winner(call, phases, rows, stored, traces, frontier)
                 columns, after = columns | best_columns, after + kept
         if self.holistic:
-            results = Collected(self.collected).at_cells(cells, rows, self.holistic, traces[0])
+            results = Collected(self.collected).at_phases(phases, rows, self.holistic, traces[0])
             numbers = [call.number for call in self.calls if isinstance(call.method, Holistic)]
             columns |= {held_column(number, ""): result for number, result in zip(numbers, results, strict=True)}
-            after.append(append_changes(traces[0], cells, rows.select(*self.collected, CELL, WEIGHT), frontier))
+            after.append(append_changes(traces[0], phases, rows.select(*self.collected, PHASE, WEIGHT), frontier))
         for fold in self.folds:
             own, folded = folded[: len(fold.states())], folded[len(fold.states()) :]
             held = stored[held_column(fold.number, "")]
-            columns[held_column(fold.number, "")], states_after = fold.at_cells(cells, unfolded, held, own, frontier)
+            columns[held_column(fold.number, "")], states_after = fold.at_phases(phases, unfolded, held, own, frontier)
             after += states_after
         return columns, tuple(after)
 
-    def _rows(self, cells: Cells, entries: Entries) -> pl.DataFrame:
+    def _rows(self, phases: Phases, entries: Entries) -> pl.DataFrame:
         """The changes that the aggregates of this source read."""
         if self.distinct is not None:
             return entries[self.distinct, self.filter]
-        return cells.rows if self.filter is None else cells.rows.filter(pl.col(self.filter))
+        return phases.rows if self.filter is None else phases.rows.filter(pl.col(self.filter))
 
     def _with_arrivals(
         self, rows: pl.DataFrame, traces: list[SortedTrace], frontier: int
     ) -> tuple[pl.DataFrame, list[State]]:
-        """The changes with the arrivals of the rows that they insert or retract, sorted by cell, and the new state."""
+        """The changes with the arrivals of the rows that they insert or retract, sorted by phase, and the new state."""
         if self.append_only:
             return with_arrivals(rows, arrivals(self.identity)), []
         present = traces.pop(0)
         arrived = with_arrivals(rows, present)
         kept = [*self.identity, AT, SEQUENCE, WEIGHT, *([self.bound] if self.bound else [])]
-        return arrived.sort(CELL, maintain_order=True), [present.append(Delta(arrived.select(kept)), frontier)]
+        return arrived.sort(PHASE, maintain_order=True), [present.append(Delta(arrived.select(kept)), frontier)]
 
     def _winner(
         self,
         call: Call,
-        cells: Cells,
+        phases: Phases,
         rows: pl.DataFrame,
         stored: pl.DataFrame,
         traces: list[SortedTrace],
         frontier: int,
     ) -> tuple[dict[str, pl.Series], list[State]]:
-        assert isinstance(call.method, Best)
+        assert isinstance(call.method, FirstRow)
         required = call.method.required(call.use)
         rows = rows.filter(pl.all_horizontal(pl.col(required).is_not_null())) if required else rows
         names = {column: held_column(call.number, column) for column in (*call.columns, PRESENT)}
         known = stored.select(pl.col(held).alias(column) for column, held in names.items())
         trace = SortedTrace(self.keys, call.order) if self.append_only else traces.pop(0)
-        winners = Winner(call.order, call.columns).at_cells(cells, rows, known, trace)
+        winners = Winner(call.order, call.columns).at_phases(phases, rows, known, trace)
         after: list[State] = (
             []
             if self.append_only
-            else [append_changes(trace, cells, rows.select(*call.columns, CELL, WEIGHT), frontier)]
+            else [append_changes(trace, phases, rows.select(*call.columns, PHASE, WEIGHT), frontier)]
         )
         return {held: winners[column] for column, held in names.items()}, after

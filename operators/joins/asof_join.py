@@ -12,8 +12,8 @@ import polars as pl
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.core.operator import Move, Step
 from operators.core.run import key_hash
-from operators.joins.asof_touches import Lives, Touches
-from operators.kernels.cells import cancel_within_instants
+from operators.joins.partner_changes import Lifespans, PartnerChanges
+from operators.kernels.phases import cancel_within_instants
 from operators.kernels.points import LEAST, points_of
 from operators.state.copies import first_equal
 from operators.state.point_versions import KEY, PointVersions
@@ -69,9 +69,9 @@ class AsofJoin:
         held_left, held_right = cast(tuple[RangeTrace, RangeTrace], traces)
         alone, lefts, rights = self._changes_by_point(left.consolidate().frame, right.consolidate().frame)
         versions = PointVersions.of(rights, held_right, move.start)
-        touches = Touches.of(versions, self.right_keys)
-        lives = Lives.of(touches.near(held_left), lefts, left.columns, versions.states)
-        pieces, partners = self._pieces(lefts, touches, lives, versions)
+        partner_changes = PartnerChanges.of(versions, self.right_keys)
+        lifespans = Lifespans.of(partner_changes.near(held_left), lefts, left.columns, versions.states)
+        pieces, partners = self._pieces(lefts, partner_changes, lifespans, versions)
         pieces += [(alone, np.full(alone.height, -1))] if self.outer else []
         changes = self._side_by_side(pieces, left.columns, partners.select(right.columns))
         kept = held_left.append(Delta(lefts.drop(KEY)), move.end), versions.kept(move.end)
@@ -95,24 +95,30 @@ class AsofJoin:
         return alone, lefts, rights.drop(_AT).with_columns(numbers[: rights.height])
 
     def _pieces(
-        self, lefts: pl.DataFrame, touches: Touches, lives: Lives, versions: PointVersions
+        self, lefts: pl.DataFrame, partner_changes: PartnerChanges, lifespans: Lifespans, versions: PointVersions
     ) -> tuple[list[_Piece], pl.DataFrame]:
         """Returns the changes of A with their partners, the negated rows of A with the partners that they lose, and
         these rows with the partners that they get; and the frame that holds the partners."""
         own_keys = lefts[KEY].to_numpy()
         states = versions.states.at(own_keys, lefts[FROM].to_numpy())
-        questions = Questions.of(lefts, self.left_keys, lefts[POINT].to_numpy()) + touches.questions + touches.questions
-        keys = np.concatenate([own_keys, touches.key, touches.key])
-        places, partners = versions.nearest(questions, keys, np.concatenate([states, touches.state - 1, touches.state]))
-        own, before, after = np.split(places, [len(states), len(states) + len(touches.key)])
+        questions = (
+            Questions.of(lefts, self.left_keys, lefts[POINT].to_numpy())
+            + partner_changes.questions
+            + partner_changes.questions
+        )
+        keys = np.concatenate([own_keys, partner_changes.key, partner_changes.key])
+        places, partners = versions.nearest(
+            questions, keys, np.concatenate([states, partner_changes.state - 1, partner_changes.state])
+        )
+        own, before, after = np.split(places, [len(states), len(states) + len(partner_changes.key)])
         orders = np.maximum(lefts[ORDER].to_numpy(), versions.orders_of_new(own, lefts[FROM].to_numpy()))
-        touch, row = lives.concerned(touches)
-        rows = lives.rows[row].with_columns(
-            pl.Series(FROM, touches.instant[touch], pl.Int64),
-            pl.Series(ORDER, touches.order[touch], pl.Int64),
+        change, row = lifespans.concerned(partner_changes)
+        rows = lifespans.rows[row].with_columns(
+            pl.Series(FROM, partner_changes.instant[change], pl.Int64),
+            pl.Series(ORDER, partner_changes.order[change], pl.Int64),
         )
         pieces = [(lefts.with_columns(pl.Series(ORDER, orders, pl.Int64)), own)]
-        return [*pieces, (rows.with_columns(-pl.col(WEIGHT)), before[touch]), (rows, after[touch])], partners
+        return [*pieces, (rows.with_columns(-pl.col(WEIGHT)), before[change]), (rows, after[change])], partners
 
     def _side_by_side(self, pieces: Sequence[_Piece], row: Sequence[str], partners: pl.DataFrame) -> pl.DataFrame:
         """The pairs as elements; rows without a partner are padded with NULLs or dropped."""

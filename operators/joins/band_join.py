@@ -9,7 +9,7 @@ import numpy as np
 from operators.core.delta import Delta
 from operators.core.run import Run
 from operators.joins.band_range import Band
-from operators.joins.join import Join, Positions
+from operators.joins.join import Indexes, Join
 from operators.kernels.points import expand_ranges
 from operators.state.range_trace import POINT, RangeTrace, arranged_by_point, range_places
 from operators.state.trace import Trace
@@ -44,10 +44,10 @@ class BandJoin(Join):
         column = self.band.right if right else self.band.left
         return Run(arranged_by_point(*self._with_keys(delta, right=right), column), "key")
 
-    def _places_of_step(self, left: Run, right: Run) -> tuple[Positions, Positions]:
-        return self._places(left, right)
+    def _candidates_of_step(self, left: Run, right: Run) -> tuple[Indexes, Indexes]:
+        return self._candidates(left, right)
 
-    def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
+    def _candidates(self, left: Run, right: Run) -> tuple[Indexes, Indexes]:
         """The indexes of the pairs in the band that have equal hashes. The smaller run is looked up in the larger one,
         which may be state."""
         if left.height <= right.height:
@@ -56,7 +56,7 @@ class BandJoin(Join):
         return at_left, at_right
 
 
-def _in_band(left: Run, right: Run, band: Band) -> tuple[Positions, Positions]:
+def _in_band(left: Run, right: Run, band: Band) -> tuple[Indexes, Indexes]:
     if not left.height:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return expand_ranges(*range_places(right, left.positions, *band.of_right(left.frame[POINT].to_numpy())))
+    return expand_ranges(*range_places(right, left.sorted_column, *band.of_right(left.frame[POINT].to_numpy())))

@@ -10,7 +10,7 @@ import polars as pl
 from operators.core.delta import Delta
 from operators.core.run import Run
 from operators.joins.band_range import Band
-from operators.joins.join import Join, Positions
+from operators.joins.join import Indexes, Join
 from operators.kernels.points import expand_ranges, points_of
 from operators.state.range_trace import POINT, arranged_by_point
 from operators.state.span_trace import SpanTrace, span_places, with_reach
@@ -55,17 +55,17 @@ class IntervalJoin(Join):
         placed = arranged_by_point(frame.drop_nulls(other), keys, column)
         return Run(with_reach(placed, other, falling=not right), "key")
 
-    def _true(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.Series:
+    def _matches(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.Series:
         """For each candidate pair, whether it satisfies the join: range searches also return neighbours that do not."""
         lowest = self.low.of_right(left[POINT].to_numpy())[1]
         reached = self.high.of_right(points_of(left[self.high.left]))[0]
         near = (right[POINT].to_numpy() <= lowest) & (points_of(right[self.high.right]) >= reached)
-        return Join._true(self, left, right) & pl.Series(near)
+        return Join._matches(self, left, right) & pl.Series(near)
 
-    def _places_of_step(self, left: Run, right: Run) -> tuple[Positions, Positions]:
-        return self._places(left, right)
+    def _candidates_of_step(self, left: Run, right: Run) -> tuple[Indexes, Indexes]:
+        return self._candidates(left, right)
 
-    def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
+    def _candidates(self, left: Run, right: Run) -> tuple[Indexes, Indexes]:
         """The indexes of candidate pairs, which have equal hashes. The smaller run is looked up in the larger one,
         which may be state."""
         if not left.height or not right.height:
@@ -73,8 +73,8 @@ class IntervalJoin(Join):
         if left.height <= right.height:
             highs = self.low.of_right(left.frame[POINT].to_numpy())[1]
             reached = self.high.of_right(points_of(left.frame[self.high.left]))[0]
-            return expand_ranges(*span_places(right, left.positions, highs=highs, reach=reached))
+            return expand_ranges(*span_places(right, left.sorted_column, highs=highs, reach=reached))
         lows = self.low.swapped().of_right(right.frame[POINT].to_numpy())[0]
         reached = self.high.swapped().of_right(points_of(right.frame[self.high.right]))[1]
-        at_right, at_left = expand_ranges(*span_places(left, right.positions, lows=lows, reach=reached))
+        at_right, at_left = expand_ranges(*span_places(left, right.sorted_column, lows=lows, reach=reached))
         return at_left, at_right

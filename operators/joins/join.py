@@ -13,7 +13,7 @@ import polars as pl
 from operators.core.delta import FROM, ORDER, RESERVED, TO, WEIGHT, Delta
 from operators.core.operator import Move, Step
 from operators.core.run import HASH, Run, arranged
-from operators.joins.spans import places_together
+from operators.joins.spans import candidates_of_step
 from operators.kernels.cancellation import cancel_retractions
 from operators.kernels.consolidation import add_up
 from operators.state.key_trace import KeyTrace
@@ -26,9 +26,9 @@ from operators.state.trace import Trace
 FEW_PAIRS, PAIRS_AN_ELEMENT = 1_000, 4
 _CAUSE = "__cause"
 _NOT_ROW = (*RESERVED, HASH, POINT, REACH)
-Positions = np.ndarray
+Indexes = np.ndarray
 _Sides = tuple[pl.DataFrame, pl.DataFrame]
-_Search = Callable[[Run, Run], tuple[Positions, Positions]]
+_Search = Callable[[Run, Run], tuple[Indexes, Indexes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,11 @@ class Join:
         new_left, new_right = self._new(left, right=False), self._new(right, right=True)
         pieces = [
             _side_by_side(new_left.frame.clear(), new_right.frame.clear(), new_left.frame.clear()),
-            self._pairs(paired_elements(new_left, held_right.runs, self._places), right_new=False),
-            self._pairs(_swapped(paired_elements(new_right, held_left.runs, self._places_of_right)), left_new=False),
-            self._pairs(paired_elements(new_left, (new_right,), self._places_of_step)),
+            self._pairs(paired_elements(new_left, held_right.runs, self._candidates), right_new=False),
+            self._pairs(
+                _swapped(paired_elements(new_right, held_left.runs, self._candidates_of_right)), left_new=False
+            ),
+            self._pairs(paired_elements(new_left, (new_right,), self._candidates_of_step)),
         ]
         kept = held_left.append(Delta(new_left.frame), move.end), held_right.append(Delta(new_right.frame), move.end)
         return Step(Delta(_net(pl.concat([piece for piece in pieces if piece is not None]))), kept)
@@ -93,17 +95,17 @@ class Join:
         keys = self.right_keys if right else self.left_keys
         return (delta.frame if self.nulls_equal or not keys else delta.frame.drop_nulls(list(keys))), keys
 
-    def _places(self, left: Run, right: Run) -> tuple[Positions, Positions]:
-        """The indexes of candidate pairs in two runs; `_true` decides which of them are joined."""
+    def _candidates(self, left: Run, right: Run) -> tuple[Indexes, Indexes]:
+        """The indexes of candidate pairs in two runs; `_matches` decides which of them are joined."""
         return _equal_hashes(left, right)
 
-    def _places_of_step(self, left: Run, right: Run) -> tuple[Positions, Positions]:
+    def _candidates_of_step(self, left: Run, right: Run) -> tuple[Indexes, Indexes]:
         """The indexes of candidate pairs of elements of one step. If rows have many versions, most of their pairs
         cancel and are not formed."""
         return _equal_hashes(left, right, FEW_PAIRS + PAIRS_AN_ELEMENT * (left.height + right.height))
 
-    def _places_of_right(self, right: Run, left: Run) -> tuple[Positions, Positions]:
-        at_left, at_right = self._places(left, right)
+    def _candidates_of_right(self, right: Run, left: Run) -> tuple[Indexes, Indexes]:
+        at_left, at_right = self._candidates(left, right)
         return at_right, at_left
 
     def _pairs(self, sides: _Sides | None, *, left_new: bool = True, right_new: bool = True) -> pl.DataFrame | None:
@@ -117,10 +119,10 @@ class Join:
         weight = _values(left, WEIGHT) * _values(right, WEIGHT)
         reserved = pl.DataFrame({FROM: start, TO: end, WEIGHT: weight, ORDER: order})
         pairs = _side_by_side(left, right, reserved)
-        true = self._true(left, right) & pl.Series(start < end)
+        true = self._matches(left, right) & pl.Series(start < end)
         return pairs if true.all() else pairs.filter(true)
 
-    def _true(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.Series:
+    def _matches(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.Series:
         """For each candidate pair, which has equal hashes, whether its keys are equal."""
         true = pl.repeat(True, left.height, eager=True, dtype=pl.Boolean)
         for left_key, right_key in zip(self.left_keys, self.right_keys, strict=True):
@@ -163,7 +165,7 @@ def paired_elements(new: Run, others: Sequence[Run], search: _Search) -> _Sides 
     return new.frame[np.concatenate([at_new for at_new, _ in sides])], pl.concat([rows for _, rows in sides])
 
 
-def _equal_hashes(left: Run, right: Run, most: float = math.inf) -> tuple[Positions, Positions]:
+def _equal_hashes(left: Run, right: Run, most: float = math.inf) -> tuple[Indexes, Indexes]:
     """The indexes of the pairs of elements with equal hashes. The smaller run is looked up in the larger one, which may
     be state. If two runs of one step have more than `most` pairs, pairs that cancel each other are left out."""
     if left.height > right.height:
@@ -174,7 +176,7 @@ def _equal_hashes(left: Run, right: Run, most: float = math.inf) -> tuple[Positi
     hashes, which = left.distinct
     low, counts = (column[which] for column in right.matches(hashes))
     if counts.sum() > most:
-        return places_together(left, right)
+        return candidates_of_step(left, right)
     # Left element i pairs with the right elements low[i], low[i] + 1, …: low [4, 0] and counts [2, 1] give
     # at_left [0, 0, 1] and at_right [4, 5, 0].
     at_left = np.repeat(np.arange(left.height), counts)

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
-from operators.core.operator import Move, Step, reject
+from operators.core.operator import Move, Step, split_faults
 from operators.core.sort_key import SortKey
 from operators.patterns.conditions import Condition, Conditions, Context
 from operators.patterns.navigation import Navigation
@@ -60,8 +60,8 @@ class Match:
     """
 
     operator_version: ClassVar[int] = 1
-    replaces: ClassVar[bool] = False
-    ends: ClassVar[bool] = False
+    replaces_columns: ClassVar[bool] = False
+    ends_elements: ClassVar[bool] = False
     partition: tuple[str, ...]
     order: tuple[SortKey, ...]
     pattern: Pattern
@@ -114,15 +114,15 @@ class Match:
         line = Timeline.of(ordered, partition_numbers(ordered, self.partition))
         changed = list(_Matches(self, ordered, line).changes())
         every = self._output(ordered, delta.columns, changed, line)
-        output, rejected = reject(*every)
+        output, rejected = split_faults(*every)
         return Step(output, (after,), rejected)
 
     def _output(self, rows: pl.DataFrame, row: list[str], changed: list[Change], line: Any) -> tuple[Delta, pl.Series]:
         """The changes as elements, and their faults."""
         elements = rows[[each.found.rows[each.at] for each in changed]] if changed else rows.clear()
-        cells = np.array([each.cell for each in changed], np.int64)
-        instants, orders = (line.instants[cells], line.orders[cells]) if changed else (cells, cells)
-        faults = pl.Series([_fault() if each.found.undecided else None for each in changed], dtype=pl.String)
+        phases = np.array([each.phase for each in changed], np.int64)
+        instants, orders = (line.instants[phases], line.orders[phases]) if changed else (phases, phases)
+        faults = pl.Series([_fault() if each.found.gave_up else None for each in changed], dtype=pl.String)
         added = []
         for navigation in self.navigations:
             value, outside = navigation.values(rows, [self._looked_at(navigation, each) for each in changed])
@@ -147,18 +147,18 @@ class Match:
 
 
 def _fault() -> str:
-    return f"MATCH_RECOGNIZE gives up after {MOST_STEPS:,} steps at one row: make its conditions or PATTERN narrower"
+    return f"MATCH_RECOGNIZE gave up after {MOST_STEPS:,} steps from one row: make PATTERN or conditions more selective"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A match: its number, the numbers of its rows, and their variables. `undecided`: no match, but a row at which the
+    """A match: its number, the numbers of its rows, and their variables. `gave_up`: no match, but a row at which the
     search was given up."""
 
     number: int
     rows: tuple[int, ...]
     variables: tuple[str, ...]
-    undecided: bool = False
+    gave_up: bool = False
 
 
 _NOTHING = Found(0, (), ())
@@ -166,9 +166,9 @@ _NOTHING = Found(0, (), ())
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Row `at` of a match, which enters (weight 1) or leaves (-1) the output in a cell, an instant of a partition."""
+    """Row `at` of a match, which enters (weight 1) or leaves (-1) the output when a phase of a partition begins."""
 
-    cell: int
+    phase: int
     weight: int
     found: Found
     at: int
@@ -176,7 +176,7 @@ class Change:
 
 @dataclass(frozen=True)
 class _Matches:
-    """The matches of all cells of a timeline over rows in their order."""
+    """The matches of all phases of a timeline over rows in their order."""
 
     match: Match
     rows: pl.DataFrame
@@ -190,36 +190,36 @@ class _Matches:
         return Search(program_of(self.match.pattern), self.match.skip, local, ahead, self.match.within is not None)
 
     def changes(self) -> Iterator[Change]:
-        """The changes of the output from each cell to the next cell of its group."""
+        """The changes of the output from each phase to the next phase of its group."""
         conditions = Conditions(self.match.conditions, self.rows, self.match.order[0].column, self.match.within)
         conditions.prepare(self._contexts(conditions))
         tried: list[Attempt] = []
         before: list[int] = []
-        for cell, present, same in self._states():
-            first = bool(self.line.before[cell])
+        for phase, present, same in self._states():
+            first = bool(self.line.before[phase])
             fresh = self._search.attempts(len(present), conditions.over(present), [] if first else tried, same)
             if not first:
                 kept = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(tried, fresh, strict=False)))
                 past, now = (_found(*each, kept) for each in ((tried, before), (fresh, present)))
                 for old, new in zip_longest(past, now, fillvalue=_NOTHING):
-                    yield from self._difference(cell, old, new)
+                    yield from self._difference(phase, old, new)
             before, tried = present.copy(), fresh
 
     def _states(self) -> Iterator[tuple[int, list[int], int]]:
-        """For each cell, the rows that are present, and how many of the first ones are the same as in the cell before.
-        The same list is reused and changed for all cells."""
+        """For each phase, the rows that are present, and how many of the first ones are the same as in the one before.
+        The same list is reused and changed for all phases."""
         present: list[int] = []
-        for cell, (entering, leaving) in enumerate(self._moves):
-            if self.line.before[cell]:  # rows left in the list belong to the group before
+        for phase, (entering, leaving) in enumerate(self._moves):
+            if self.line.before[phase]:  # rows left in the list belong to the group before
                 present, leaving = [], []
-            yield cell, present, _moved(present, entering, leaving)
+            yield phase, present, _moved(present, entering, leaving)
 
     def _contexts(self, conditions: Conditions) -> Iterator[Context]:
         """All contexts for which conditions are evaluated: those around the rows that enter or leave."""
         reach = max(map(abs, conditions.offsets), default=0)
-        for cell, present, _ in self._states():
-            entering, leaving = self._moves[cell]
-            if self.line.before[cell]:
+        for phase, present, _ in self._states():
+            entering, leaving = self._moves[phase]
+            if self.line.before[phase]:
                 places = set(range(len(present)))
             else:
                 moved = (bisect_left(present, row) for row in (*entering, *leaving))
@@ -230,13 +230,15 @@ class _Matches:
 
     @cached_property
     def _moves(self) -> list[tuple[list[int], list[int]]]:
-        """The rows that enter and leave at each cell; a row is listed once for each of its copies."""
+        """The rows that enter and leave at each phase; a row is listed once for each of its copies."""
         counts = self.rows[WEIGHT].to_numpy()
         copies = np.repeat(np.arange(len(counts)), counts)
-        enter, leave = (_by_cell(cells[copies], copies, self.line.size) for cells in (self.line.starts, self.line.ends))
+        enter, leave = (
+            _by_phase(phases[copies], copies, self.line.size) for phases in (self.line.starts, self.line.ends)
+        )
         return list(zip(enter, leave, strict=True))
 
-    def _difference(self, cell: int, old: Found, new: Found) -> Iterator[Change]:
+    def _difference(self, phase: int, old: Found, new: Found) -> Iterator[Change]:
         """The rows that leave and enter when a match replaces another: those after the common beginning of both or, if
         only last rows are shown, the last ones."""
         if old == new:
@@ -248,16 +250,16 @@ class _Matches:
             same = same if old.number == new.number else 0
         for weight, found in ((-1, old), (1, new)):
             start = same if self.match.every or not found.rows else len(found.rows) - 1
-            yield from (Change(cell, weight, found, at) for at in range(start, len(found.rows)))
+            yield from (Change(phase, weight, found, at) for at in range(start, len(found.rows)))
 
 
 def _found(tried: list[Attempt], present: list[int], kept: int) -> list[Found]:
-    """The matches found by the attempts after the first `kept` ones. Only the last attempt can be undecided."""
+    """The matches found by the attempts after the first `kept` ones. Only the last attempt can have given up."""
     number = sum(attempt.variables is not None for attempt in tried[:kept])
     found = []
     for attempt in tried[kept:]:
-        if attempt.undecided:
-            found.append(Found(0, (present[attempt.start],), ("",), undecided=True))
+        if attempt.gave_up:
+            found.append(Found(0, (present[attempt.start],), ("",), gave_up=True))
         elif attempt.variables is not None:
             number += 1
             rows = tuple(present[attempt.start : attempt.start + len(attempt.variables)])
@@ -285,8 +287,8 @@ def _moved(present: list[int], entering: Sequence[int], leaving: Sequence[int]) 
     return same
 
 
-def _by_cell(cells: np.ndarray, copies: np.ndarray, size: int) -> list[list[int]]:
-    order = np.argsort(cells, kind="stable")
-    bounds = np.searchsorted(cells[order], np.arange(size + 1))
+def _by_phase(phases: np.ndarray, copies: np.ndarray, size: int) -> list[list[int]]:
+    order = np.argsort(phases, kind="stable")
+    bounds = np.searchsorted(phases[order], np.arange(size + 1))
     listed = copies[order].tolist()
     return [listed[start:end] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]

@@ -81,7 +81,8 @@ def parse_pattern(text: str) -> Pattern:
     if parser.ahead:
         raise UserError(f'unexpected "{parser.ahead}" in PATTERN')
     if can_be_empty(pattern):
-        raise UserError("PATTERN also matches no row at all", hint="let one variable be necessary: A+ instead of A*")
+        hint = "make at least one variable mandatory, for example A+ instead of A*"
+        raise UserError("PATTERN can match an empty sequence of rows", hint=hint)
     program_of(pattern)  # raises if it is too long
     return pattern
 
@@ -152,7 +153,9 @@ def _quantifier(least: int, most: int | None) -> str:
 
 def _compile(pattern: Pattern, steps: list[Instruction]) -> None:
     if len(steps) > MOST_INSTRUCTIONS:
-        raise UserError(f"PATTERN is too long: more than {MOST_INSTRUCTIONS:,} steps with its repetitions written out")
+        raise UserError(
+            f"PATTERN is too long: more than {MOST_INSTRUCTIONS:,} steps after its repetitions are expanded"
+        )
     match pattern:
         case Variable(name):
             steps.append(Instruction("row", name))
@@ -234,14 +237,15 @@ class _Parser:
         while self.ahead not in ("", "|", ")", ","):
             parts.append(self._repeated())
         if not parts:
-            raise UserError("PATTERN has an empty part")
+            raise UserError("PATTERN has an empty alternative or group")
         return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
     def _repeated(self) -> Pattern:
         part = self._primary()
         if (bounds := self._bounds()) is not None:
             if can_be_empty(part):
-                raise UserError("PATTERN repeats a part that also matches no row", hint="write (A)* instead of (A?)*")
+                message = "PATTERN repeats a part that can match an empty sequence of rows"
+                raise UserError(message, hint="write (A)* instead of (A?)*")
             part = Repeat(part, *bounds, reluctant=self._taken("?"))
         return part
 
@@ -257,12 +261,12 @@ class _Parser:
             return self._permuted()
         if token[0].isalpha() or token[0] in '_"':
             return Variable(variable_name(token))
-        hint = "have: variables, ( ), |, *, +, ?, {n,m}, ^, $, PERMUTE(A, B)"
+        hint = "it may contain variables, ( ), |, *, +, ?, {n,m}, ^, $, PERMUTE(A, B)"
         raise UserError(f'unexpected "{token}" in PATTERN' if token else "PATTERN ends too early", hint=hint)
 
     def _permuted(self) -> Pattern:
         if self._permuting:
-            raise UserError("PERMUTE within PERMUTE is not supported")
+            raise UserError("PERMUTE inside PERMUTE is not supported")
         self._permuting = True
         self._expect("(")
         parts = [self.choice()]
@@ -271,7 +275,7 @@ class _Parser:
         self._expect(")")
         self._permuting = False
         if len(parts) > MOST_PERMUTED:
-            raise UserError(f"PERMUTE has {len(parts)} parts, more than {MOST_PERMUTED}")
+            raise UserError(f"PERMUTE has {len(parts)} parts, but at most {MOST_PERMUTED} are allowed")
         return Choice(tuple(Sequence(order) for order in permutations(parts)))
 
     def _bounds(self) -> tuple[int, int | None] | None:
@@ -286,13 +290,15 @@ class _Parser:
             most = self._number() if self.ahead.isdecimal() else None
         self._expect("}")
         if most is not None and not max(least, 1) <= most:
-            raise UserError("the bounds of a repetition in PATTERN do not fit", hint="for example {2,5}")
+            raise UserError(
+                "a repetition in PATTERN has an upper bound of 0 or below its lower bound", hint="for example {2,5}"
+            )
         return least, most
 
     def _number(self) -> int:
         number = int(self._next()[:10])
         if number > MOST_INSTRUCTIONS:
-            raise UserError(f"a repetition in PATTERN is larger than {MOST_INSTRUCTIONS:,}")
+            raise UserError(f"a bound of a repetition in PATTERN exceeds {MOST_INSTRUCTIONS:,}")
         return number
 
     def _taken(self, token: str) -> bool:

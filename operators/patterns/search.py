@@ -25,12 +25,12 @@ class Skip:
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """An attempt to match from row `start` on: the variables of the consecutive rows of the match (None: no match), and
-    the last row that it has looked at. `undecided`: it was given up after `MOST_STEPS`, and the search ends there."""
+    the last row that it has looked at. `gave_up`: it stopped after `MOST_STEPS`, and the search ends there."""
 
     start: int
     variables: tuple[str, ...] | None
     seen: int
-    undecided: bool = False
+    gave_up: bool = False
 
 
 #: The variables of the rows matched so far, as a linked list from the last one: (path before, variable); None if empty.
@@ -47,14 +47,14 @@ Holds = Callable[[str, int, int, Path], bool]
 @dataclass(frozen=True)
 class Search:
     """A search by a program. `local`: no condition depends on other rows of the match, so that no state need be visited
-    twice in an attempt. `timed`: matches are limited in time. If they are not, a state that failed in one attempt fails
-    in all. `ahead` is how many rows after a row its condition reads."""
+    twice in an attempt. `has_within`: WITHIN limits matches in time. Without it, a state that failed in one attempt
+    fails in all. `ahead` is how many rows after a row its condition reads."""
 
     program: Sequence[Instruction]
     skip: Skip = Skip()
     local: bool = True
     ahead: int = 0
-    timed: bool = False
+    has_within: bool = False
 
     def attempts(self, count: int, holds: Holds, before: Sequence[Attempt] = (), same: int = 0) -> list[Attempt]:
         """All attempts in `count` rows, in the order of their first rows. `before` are the attempts in an earlier state
@@ -72,11 +72,11 @@ class Search:
             if attempt.seen + self.ahead >= same:
                 break
             done.append(attempt)
-        start = self._after(done[-1]) if done else 0
+        start = self._next_start(done[-1]) if done else 0
         failed: Failed = {}
-        while start < count and not (done and done[-1].undecided):
+        while start < count and not (done and done[-1].gave_up):
             done.append(self.attempt(start, count, holds, failed))
-            start = self._after(done[-1])
+            start = self._next_start(done[-1])
         return done
 
     def attempt(self, start: int, count: int, holds: Holds, failed: Failed) -> Attempt:
@@ -87,7 +87,7 @@ class Search:
         while open_:
             steps += 1
             if steps > MOST_STEPS and not self.local:
-                return Attempt(start, None, count, undecided=True)
+                return Attempt(start, None, count, gave_up=True)
             number, at, path = open_.pop()
             if self.local and not states.enters(number, at):
                 continue
@@ -101,11 +101,11 @@ class Search:
                     open_.append((number + 1, at + 1, (path, step.variable)))
             else:
                 open_ += ((next_, at, path) for next_ in _without_row(step, number, at, count))
-        if not self.timed:
+        if not self.has_within:
             failed |= dict.fromkeys(states.visited, states.seen)
         return Attempt(start, None, states.seen)
 
-    def _after(self, attempt: Attempt) -> int:
+    def _next_start(self, attempt: Attempt) -> int:
         """The row at which the search continues, at least one after the first row of the match: to skip to the first
         row would never end."""
         start, found = attempt.start, attempt.variables

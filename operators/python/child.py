@@ -28,7 +28,8 @@ import pyarrow as pa
 
 #: The name of a package that is a single module.
 MODULE = "function"
-#: The actions of an event of an aggregate, as bits, in the order of execution; as in `operators.defined.generate`.
+#: The actions of an event of an aggregate, as bits, in the order of execution, as in
+#: `operators.user_aggregates.generate`.
 RESTART, LEAVE, COME, END = 8, 2, 1, 4
 
 

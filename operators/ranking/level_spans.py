@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from operators.kernels.cells import Cells
+from operators.kernels.phases import Phases
 
 #: The rank of a level that is kept in the state although it is not requested.
 OUTSIDE = -1
@@ -21,7 +21,7 @@ OUTSIDE = -1
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of cells: their instants and orders, and for each group its first node, `before` the step, and the end
+    """The nodes of phases: their instants and orders, and for each group its first node, `before` the step, and the end
     of its nodes (`behind` the last one)."""
 
     instant: np.ndarray
@@ -30,13 +30,13 @@ class Nodes:
     behind: np.ndarray
 
     @staticmethod
-    def of(cells: Cells) -> Nodes:
-        """Returns the nodes of cells."""
-        place = np.arange(cells.size) + cells.group + 1
-        groups = np.arange(cells.members)
-        instant, order = np.zeros((2, cells.size + cells.members), np.int64)
-        instant[place], order[place] = cells.instant, cells.order
-        return Nodes(instant, order, cells.first + groups, cells.last + groups + 2)
+    def of(phases: Phases) -> Nodes:
+        """Returns the nodes of phases."""
+        place = np.arange(phases.size) + phases.group + 1
+        groups = np.arange(phases.members)
+        instant, order = np.zeros((2, phases.size + phases.members), np.int64)
+        instant[place], order[place] = phases.instant, phases.order
+        return Nodes(instant, order, phases.first + groups, phases.last + groups + 2)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Standing:
     above: np.ndarray
 
     @staticmethod
-    def of(cells: Cells, group: np.ndarray, level: np.ndarray, node: np.ndarray, above: np.ndarray) -> Standing:
+    def of(phases: Phases, group: np.ndarray, level: np.ndarray, node: np.ndarray, above: np.ndarray) -> Standing:
         """Joins entries (level, node, rank) of adjacent nodes to the longest spans."""
         order = np.lexsort((node, level))
         level, node, above = level[order], node[order], above[order]
@@ -61,7 +61,7 @@ class Standing:
         opens[1:] = (np.diff(level) != 0) | (np.diff(node) != 1) | (np.diff(above) != 0)
         first = np.flatnonzero(opens)
         last = np.append(first[1:], len(level)).astype(np.int64)[: len(first)] - 1
-        return Standing(Nodes.of(cells), group, level[first], node[first], node[last] + 1, above[first])
+        return Standing(Nodes.of(phases), group, level[first], node[first], node[last] + 1, above[first])
 
     @property
     def moves(self) -> np.ndarray:
@@ -120,12 +120,12 @@ class RowSpans:
         rows: pl.DataFrame,
         same: np.ndarray,
         level: np.ndarray,
-        cell: np.ndarray,
+        phase: np.ndarray,
         weight: np.ndarray,
     ) -> RowSpans:
         """Returns the spans of rows that change in cells; cell -1 is the state before the step."""
         nodes, group = standing.nodes, standing.group[level]
-        node = np.where(cell < 0, nodes.before[group], cell + group + 1)
+        node = np.where(phase < 0, nodes.before[group], phase + group + 1)
         order = np.lexsort((node, same))
         same, level, node, weight = same[order], level[order], node[order], weight[order]
         opens = np.diff(same, prepend=-1) != 0

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
-from operators.core.operator import FAULT, Move, Step, reject
+from operators.core.operator import FAULT, Move, Step, split_faults
 from operators.core.sort_key import SortKey
 from operators.expressions.arrow_types import polars_type
 from operators.ranking.over_reach import Reach, Touched, reach_of
@@ -82,7 +82,7 @@ class Over:
         return Step(delta, (after,), faults)
 
     def _changes(self, copies: pl.DataFrame, line: Timeline, row: list[str]) -> tuple[Delta, pl.DataFrame | None]:
-        """Returns the changes of rows and their values from cell to cell, and the rows whose values become faults."""
+        """Returns the changes of rows and their values from phase to phase, and the rows whose values become faults."""
         reach = reach_of(self.calls)
         seen = _whole(copies, line) if reach is None else self._touched(copies, line, reach)
         values, outside = self._values(copies, seen.run, seen.copy)
@@ -90,13 +90,13 @@ class Over:
         known = pl.DataFrame([copies[ROW].gather(seen.copy), faults.alias(FAULT), *values])
         changed = seen.differences(first_equal(known, known.columns).to_numpy())
         elements = copies[seen.copy[changed.examples]].with_columns(
-            pl.Series(FROM, line.instants[changed.cells], pl.Int64),
+            pl.Series(FROM, line.instants[changed.phases], pl.Int64),
             pl.lit(FOREVER, pl.Int64).alias(TO),
             pl.Series(WEIGHT, changed.weights, pl.Int64),
-            pl.Series(ORDER, line.orders[changed.cells], pl.Int64),
+            pl.Series(ORDER, line.orders[changed.phases], pl.Int64),
         )
         every = _output(elements, [value.gather(changed.examples) for value in values], row)
-        return reject(every, faults.gather(changed.examples))
+        return split_faults(every, faults.gather(changed.examples))
 
     def _touched(self, copies: pl.DataFrame, line: Timeline, reach: Reach) -> Touched:
         return Touched.of(line, copies[WEIGHT].to_numpy(), _places(copies, self.calls[0].order), reach)
@@ -134,9 +134,9 @@ class _Whole:
 
 
 def _whole(copies: pl.DataFrame, line: Timeline) -> _Whole:
-    cell, copy = line.presences()
+    phase, copy = line.presences()
     counts = copies[WEIGHT].to_numpy()[copy]
-    return _Whole(np.repeat(cell, counts), np.repeat(copy, counts), line)
+    return _Whole(np.repeat(phase, counts), np.repeat(copy, counts), line)
 
 
 def _places(copies: pl.DataFrame, order: tuple[SortKey, ...]) -> np.ndarray:

@@ -54,7 +54,7 @@ class Touched:
     in the next cell if it is `before` a change. If a copy is present in both cells, both presences are here or neither.
     """
 
-    cell: np.ndarray
+    phase: np.ndarray
     copy: np.ndarray
     run: np.ndarray
     after: np.ndarray
@@ -68,22 +68,22 @@ class Touched:
         `preceding` rows after it. To evaluate these, the rows within their own reach are needed as well.
         """
         preceding, following = reach
-        cell, copy = line.presences()
-        cell, copy = np.repeat(cell, weights[copy]), np.repeat(copy, weights[copy])
-        sorting = np.argsort((cell << len(places).bit_length()) | places[copy], kind="stable")
-        firsts = np.concatenate([[0], np.cumsum(np.bincount(cell, minlength=line.size))])
-        enters = (cell == line.starts[copy]) & ~line.before[cell]
-        leaves = (cell == line.ends[copy] - 1) & ~np.append(line.before[1:], True)[cell]
-        after = _near_flagged(enters, cell, sorting, firsts, (following, preceding))
-        before = _near_flagged(leaves, cell, sorting, firsts, (following, preceding))
-        later = np.flatnonzero(cell > line.starts[copy])
+        phase, copy = line.presences()
+        phase, copy = np.repeat(phase, weights[copy]), np.repeat(copy, weights[copy])
+        sorting = np.argsort((phase << len(places).bit_length()) | places[copy], kind="stable")
+        firsts = np.concatenate([[0], np.cumsum(np.bincount(phase, minlength=line.size))])
+        enters = (phase == line.starts[copy]) & ~line.before[phase]
+        leaves = (phase == line.ends[copy] - 1) & ~np.append(line.before[1:], True)[phase]
+        after = _near_flagged(enters, phase, sorting, firsts, (following, preceding))
+        before = _near_flagged(leaves, phase, sorting, firsts, (following, preceding))
+        later = np.flatnonzero(phase > line.starts[copy])
         earlier = later - weights[copy[later]]
         after[later] = before[earlier] = after[later] | before[earlier]
-        wanted = _near_flagged(after | before, cell, sorting, firsts, reach)[sorting]
+        wanted = _near_flagged(after | before, phase, sorting, firsts, reach)[sorting]
         kept, at = sorting[wanted], np.flatnonzero(wanted)
         opens = np.diff(at, prepend=-2) != 1
-        opens[1:] |= cell[kept[1:]] != cell[kept[:-1]]
-        return Touched(cell[kept], copy[kept], np.cumsum(opens), after[kept], before[kept])
+        opens[1:] |= phase[kept[1:]] != phase[kept[:-1]]
+        return Touched(phase[kept], copy[kept], np.cumsum(opens), after[kept], before[kept])
 
     def differences(self, codes: np.ndarray) -> Differences:
         """Returns the changes from each cell to the next, where `codes` identify the values of presences: presences
@@ -96,30 +96,30 @@ class Touched:
         """
         enter, leave = np.flatnonzero(self.after), np.flatnonzero(self.before)
         example = np.concatenate([enter, leave])
-        cell = np.concatenate([self.cell[enter], self.cell[leave] + 1])
+        phase = np.concatenate([self.phase[enter], self.phase[leave] + 1])
         weight = np.repeat([1, -1], [len(enter), len(leave)])
-        listed = pl.DataFrame({"cell": cell, "code": codes[example], "weight": weight, "example": example})
-        summed = listed.group_by("cell", "code", maintain_order=True).agg(
+        listed = pl.DataFrame({"phase": phase, "code": codes[example], "weight": weight, "example": example})
+        summed = listed.group_by("phase", "code", maintain_order=True).agg(
             pl.col("weight").sum(), pl.col("example").first()
         )
         changed = summed.filter(pl.col("weight") != 0)
-        return Differences(*(changed[name].to_numpy() for name in ("cell", "weight", "example")))
+        return Differences(*(changed[name].to_numpy() for name in ("phase", "weight", "example")))
 
 
 def _near_flagged(
-    flags: np.ndarray, cell: np.ndarray, sorting: np.ndarray, firsts: np.ndarray, reach: Reach
+    flags: np.ndarray, phase: np.ndarray, sorting: np.ndarray, firsts: np.ndarray, reach: Reach
 ) -> np.ndarray:
-    """Returns, for each presence, whether it is near a flagged one of its cell: from `reach[0]` positions before it to
+    """Returns, for each presence, whether it is near a flagged one of its phase: from `reach[0]` positions before it to
     `reach[1]` after it in the order `sorting`. `firsts` has the position of each cell's first presence in this order.
     """
     at = np.flatnonzero(flags[sorting])
-    cells = cell[sorting[at]]
+    cells = phase[sorting[at]]
     # Each flagged position covers [low, high), cut at its cell's ends. A position is covered if more ranges began than
     # ended: low [0 1] and high [2 4] give the running sums [1 2 1 1 0].
     low = np.maximum(at - reach[0], firsts[cells])
     high = np.minimum(at + reach[1] + 1, firsts[cells + 1])
-    size = len(cell) + 1
+    size = len(phase) + 1
     near = np.cumsum(np.bincount(low, minlength=size) - np.bincount(high, minlength=size))[:-1] > 0
-    flagged = np.empty(len(cell), np.bool_)
+    flagged = np.empty(len(phase), np.bool_)
     flagged[sorting] = near
     return flagged

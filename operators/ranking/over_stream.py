@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
-from operators.core.operator import FAULT, Move, Step, reject
+from operators.core.operator import FAULT, Move, Step, split_faults
 from operators.core.run import key_hash
 from operators.expressions.arrow_types import polars_type
 from operators.kernels.equal_join import equal_join
@@ -100,7 +100,7 @@ class OverStream:
         outside = [_faults(call, made[call.name][1]) for call in self.calls]
         faults = pl.select(pl.coalesce(*outside)).to_series().alias(FAULT)
         elements = come.rows.with_columns(pl.lit(1, pl.Int64).alias(WEIGHT), pl.Series(ORDER, come.causes))
-        result, rejected = reject(self._output(elements, values, delta.columns), faults)
+        result, rejected = split_faults(self._output(elements, values, delta.columns), faults)
         totals = pl.DataFrame(
             [*come.heads.get_columns()[: len(self.partition)], pl.Series(_COUNT, come.total, pl.Int64), *kept]
         )
@@ -209,8 +209,8 @@ class _Come:
     @property
     def causes(self) -> np.ndarray:
         """For each row, the greatest order of the rows of its partition and instant."""
-        cells = np.append(_starts(self.member, self.rows[FROM].to_numpy()), self.rows.height)
-        return np.repeat(np.maximum.reduceat(self.rows[ORDER].to_numpy(), cells[:-1]), np.diff(cells))
+        phases = np.append(_starts(self.member, self.rows[FROM].to_numpy()), self.rows.height)
+        return np.repeat(np.maximum.reduceat(self.rows[ORDER].to_numpy(), phases[:-1]), np.diff(phases))
 
 
 def _faults(call: WindowCall, faulty: np.ndarray) -> pl.Series:

@@ -12,8 +12,8 @@ import polars as pl
 from operators.core.delta import FOREVER, FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import Move
 from operators.core.sort_key import SortKey
-from operators.kernels.cells import CELL, Cells
 from operators.kernels.equal_join import equal_join
+from operators.kernels.phases import PHASE, Phases
 from operators.kernels.range_minimum import best_of_ranges
 from operators.ranking.best_of_spans import Method, best_of_spans
 from operators.ranking.level_spans import OUTSIDE, Changed, RowSpans, Standing
@@ -64,45 +64,45 @@ class RankedLevels:
         """Returns the rows that enter and leave at the instants of the net `changes`, and the state after the move."""
         rows, levels = state[0], cast(SortedTrace, state[1])
         needed = changes.select(*self.columns, FROM, WEIGHT, ORDER).with_row_index(_PLACE)
-        cells = Cells.of(needed, self.partition)
-        lives = Lifetimes.of(cells, self._stored_levels(cells, levels), self._of_levels(cells), self.keys)
-        standing = self._standing(cells, lives)
-        held_rows = self._held_rows(cells, lives, standing, rows, move)
-        own = self._own(cells, lives, standing)
+        phases = Phases.of(needed, self.partition)
+        lives = Lifetimes.of(phases, self._stored_levels(phases, levels), self._of_levels(phases), self.keys)
+        standing = self._standing(phases, lives)
+        held_rows = self._held_rows(phases, lives, standing, rows, move)
+        own = self._own(phases, lives, standing)
         spans = RowSpans.of(standing, *self._events(changes, own, held_rows))
         kept = rows.append(Delta(self._kept_rows(changes, own, held_rows, standing, move)), move.end)
-        ranks = levels.append(Delta(self._kept_levels(cells, lives, standing, move)), move.end)
+        ranks = levels.append(Delta(self._kept_levels(phases, lives, standing, move)), move.end)
         return spans.during(standing), (kept, cast(Trace, ranks))
 
-    def _of_levels(self, cells: Cells) -> pl.DataFrame:
-        return cells.rows.select(*(key.column for key in self.keys), CELL, WEIGHT, ORDER)
+    def _of_levels(self, phases: Phases) -> pl.DataFrame:
+        return phases.rows.select(*(key.column for key in self.keys), PHASE, WEIGHT, ORDER)
 
-    def _stored_levels(self, cells: Cells, levels: SortedTrace) -> pl.DataFrame:
+    def _stored_levels(self, phases: Phases, levels: SortedTrace) -> pl.DataFrame:
         """Returns the levels before the step that may get a rank below `worst`, with their numbers of rows."""
         if not levels.runs:
-            return self._of_levels(cells).clear()
-        weights = cells.rows[WEIGHT].to_numpy()
-        leaving = np.bincount(cells.group[cells.rows[CELL].to_numpy()], np.maximum(-weights, 0), cells.members)
+            return self._of_levels(phases).clear()
+        weights = phases.rows[WEIGHT].to_numpy()
+        leaving = np.bincount(phases.group[phases.rows[PHASE].to_numpy()], np.maximum(-weights, 0), phases.members)
         wanted = None if self.append_only else pl.Series(leaving.astype(np.int64) + self.worst)
-        groups = cells.groups.select(self.partition)
+        groups = phases.groups.select(self.partition)
         best = levels.best(groups, wanted, copies=self.method == "rank")
         if not self.partition:
             return best.with_columns(pl.lit(0, pl.Int64).alias(GROUP))
-        numbered = groups.with_columns(pl.Series(GROUP, np.arange(cells.members), pl.Int64))
+        numbered = groups.with_columns(pl.Series(GROUP, np.arange(phases.members), pl.Int64))
         return equal_join(best, numbered, self.partition, "inner")
 
-    def _standing(self, cells: Cells, lives: Lifetimes) -> Standing:
+    def _standing(self, phases: Phases, lives: Lifetimes) -> Standing:
         """Returns the spans in which levels are requested or must be kept."""
         group = lives.rows[GROUP].to_numpy()
         had, alive = np.flatnonzero(lives.before > 0), lives.multiplicity > 0
-        befores, shift = cells.first[group[had]] + group[had], group[lives.row[alive]] + 1
+        befores, shift = phases.first[group[had]] + group[had], group[lives.row[alive]] + 1
         starts = np.concatenate([befores, lives.start[alive] + shift])
         ends = np.concatenate([befores + 1, lives.end[alive] + shift])
         level = np.concatenate([had, lives.row[alive]])
         if self.worst == 1:
-            best = best_of_ranges(starts, ends, level, cells.size + cells.members)
+            best = best_of_ranges(starts, ends, level, phases.size + phases.members)
             node = np.flatnonzero(best >= 0)
-            return Standing.of(cells, group, best[node], node, np.zeros(len(node), np.int64))
+            return Standing.of(phases, group, best[node], node, np.zeros(len(node), np.int64))
         weights = np.concatenate([lives.before[had], lives.multiplicity[alive]])
         by_rank = np.argsort(level, kind="stable")
         starts, ends, weights, peers = (values[by_rank] for values in (starts, ends, weights, level))
@@ -110,30 +110,30 @@ class RankedLevels:
         asked = ranking.above >= self.offset
         above = np.where(asked, ranking.above if self.ranked else 0, OUTSIDE)
         held = np.flatnonzero(asked | self.append_only)
-        return Standing.of(cells, group, peers[ranking.item[held]], ranking.node[held], above[held])
+        return Standing.of(phases, group, peers[ranking.item[held]], ranking.node[held], above[held])
 
-    def _levels(self, cells: Cells, lives: Lifetimes, chosen: np.ndarray) -> pl.DataFrame:
+    def _levels(self, phases: Phases, lives: Lifetimes, chosen: np.ndarray) -> pl.DataFrame:
         """Returns levels with their columns and their numbers in `_LEVEL`."""
         levels = lives.rows[chosen]
-        own = cells.groups.select(self.partition)[levels[GROUP].to_numpy()].get_columns() if self.partition else []
+        own = phases.groups.select(self.partition)[levels[GROUP].to_numpy()].get_columns() if self.partition else []
         return levels.with_columns(*own, pl.Series(_LEVEL, chosen, pl.Int64))
 
-    def _held_rows(self, cells: Cells, lives: Lifetimes, standing: Standing, rows: Trace, move: Move) -> pl.DataFrame:
+    def _held_rows(self, phases: Phases, lives: Lifetimes, standing: Standing, rows: Trace, move: Move) -> pl.DataFrame:
         """Returns the rows, before the step, of levels that enter, leave or change their rank, with their level."""
         chosen = np.unique(standing.level[standing.moves])
         chosen = chosen[lives.before[chosen] > 0]
         if not len(chosen) or not rows.runs:
             return pl.DataFrame()
-        levels = self._levels(cells, lives, chosen).select(*self.columns, _LEVEL)
+        levels = self._levels(phases, lives, chosen).select(*self.columns, _LEVEL)
         return equal_join(rows.lookup(levels, move.start).frame, levels, self.columns, "inner")
 
-    def _own(self, cells: Cells, lives: Lifetimes, standing: Standing) -> pl.DataFrame:
-        """Returns the changes in levels that have a span: the index of each change, its cell, weight and level."""
-        levels = self._levels(cells, lives, np.unique(standing.level))
+    def _own(self, phases: Phases, lives: Lifetimes, standing: Standing) -> pl.DataFrame:
+        """Returns the changes in levels that have a span: the index of each change, its phase, weight and level."""
+        levels = self._levels(phases, lives, np.unique(standing.level))
         same = [GROUP, *(key.column for key in self.keys)]
-        groups = pl.Series(GROUP, cells.group[cells.rows[CELL].to_numpy()], pl.Int64)
-        changes = cells.rows.with_columns(groups).select(*same, _PLACE, CELL, WEIGHT)
-        return equal_join(changes, levels.select(*same, _LEVEL), same, "inner").select(_PLACE, CELL, WEIGHT, _LEVEL)
+        groups = pl.Series(GROUP, phases.group[phases.rows[PHASE].to_numpy()], pl.Int64)
+        changes = phases.rows.with_columns(groups).select(*same, _PLACE, PHASE, WEIGHT)
+        return equal_join(changes, levels.select(*same, _LEVEL), same, "inner").select(_PLACE, PHASE, WEIGHT, _LEVEL)
 
     def _events(
         self, changes: pl.DataFrame, own: pl.DataFrame, held_rows: pl.DataFrame
@@ -142,14 +142,14 @@ class RankedLevels:
         weights."""
         row = [name for name in changes.columns if name not in (FROM, WEIGHT, ORDER)]
         moved = changes[own[_PLACE].to_numpy()].select(row)
-        parts = [own.select(CELL, WEIGHT, _LEVEL)]
+        parts = [own.select(PHASE, WEIGHT, _LEVEL)]
         if held_rows.height:
             moved = pl.concat([moved, held_rows.select(row)])
-            parts.append(held_rows.select(pl.lit(-1, pl.Int64).alias(CELL), WEIGHT, _LEVEL))
+            parts.append(held_rows.select(pl.lit(-1, pl.Int64).alias(PHASE), WEIGHT, _LEVEL))
         events = pl.concat(parts)
         same = first_equal(moved, row).to_numpy()
-        level, cell, weight = (events[name].to_numpy() for name in (_LEVEL, CELL, WEIGHT))
-        return moved, same, level, cell, weight
+        level, phase, weight = (events[name].to_numpy() for name in (_LEVEL, PHASE, WEIGHT))
+        return moved, same, level, phase, weight
 
     def _kept_rows(
         self, changes: pl.DataFrame, own: pl.DataFrame, held_rows: pl.DataFrame, standing: Standing, move: Move
@@ -165,14 +165,14 @@ class RankedLevels:
             parts.append(leaving.select(*row, -pl.col(WEIGHT)))
         return _stamped(pl.concat(parts), move)
 
-    def _kept_levels(self, cells: Cells, lives: Lifetimes, standing: Standing, move: Move) -> pl.DataFrame:
+    def _kept_levels(self, phases: Phases, lives: Lifetimes, standing: Standing, move: Move) -> pl.DataFrame:
         """Returns the changes of the levels' numbers of rows in a step."""
         if not self.append_only:
-            return _stamped(cells.rows.select(*self.columns, WEIGHT), move)
+            return _stamped(phases.rows.select(*self.columns, WEIGHT), move)
         last = np.flatnonzero(np.diff(lives.row, append=-1))
         every = lives.row[last]
         after = np.where(standing.at_end(every), lives.multiplicity[last], 0)
-        levels = self._levels(cells, lives, every).select(self.columns)
+        levels = self._levels(phases, lives, every).select(self.columns)
         added = levels.with_columns(pl.Series(WEIGHT, after - lives.before[every], pl.Int64))
         return _stamped(added.filter(pl.col(WEIGHT) != 0), move)
 

@@ -13,10 +13,10 @@ from operators.state.copies import ARRIVAL, BIRTH, DEATH, DEPARTURE, HELD
 
 @dataclass(frozen=True)
 class Timeline:
-    """Consecutively numbered cells: for each group one before the step and one for each instant at which it changes.
+    """Consecutively numbered phases: for each group one before the step and one for each instant at which it changes.
 
-    Copy i is present in the cells `starts[i] ≤ cell < ends[i]`. `instants` and `orders` have the instant and the
-    greatest order of the changes at each cell; `before` marks the cells before the step.
+    Copy i is present in the cells `starts[i] ≤ phase < ends[i]`. `instants` and `orders` have the instant and the
+    greatest order of the changes at each phase; `before` marks the cells before the step.
     """
 
     starts: np.ndarray
@@ -37,19 +37,19 @@ class Timeline:
         """
         births, deaths = copies[BIRTH].to_numpy(), copies[DEATH].to_numpy()
         moments, ranked = np.unique(np.concatenate([[HELD], births, deaths, [FOREVER]]), return_inverse=True)
-        # A cell has the code group · size + (rank of its instant): with the moments HELD, 3, 5, FOREVER, group 1 has
-        # the codes 4 (before the step), 5 and 6. Only codes at which the group changes become cells.
+        # A phase has the code group · size + (rank of its instant): with the moments HELD, 3, 5, FOREVER, group 1 has
+        # the codes 4 (before the step), 5 and 6. Only codes at which the group changes become phases.
         size = len(moments)
         born, died = ranked[1 : len(births) + 1], ranked[len(births) + 1 : -1]
         # A held copy starts at its group's first code; a copy that stays ends before the next group's first code.
         starts, ends = groups * size + born, groups * size + died
         wanted = np.concatenate([groups * size, starts, ends[deaths < FOREVER]])
-        cells = _distinct(wanted)
-        instants = moments[cells % size]
-        orders = np.zeros(len(cells), np.int64)
-        before = cells % size == 0
+        phases = _distinct(wanted)
+        instants = moments[phases % size]
+        orders = np.zeros(len(phases), np.int64)
+        before = phases % size == 0
         enter, leave = births > HELD, deaths < FOREVER
-        first, end = np.searchsorted(cells, starts), np.searchsorted(cells, ends)
+        first, end = np.searchsorted(phases, starts), np.searchsorted(phases, ends)
         caused = np.concatenate([first[enter], end[leave]])
         by = np.concatenate([copies[ARRIVAL].to_numpy()[enter], copies[DEPARTURE].to_numpy()[leave]])
         orders[caused] = np.iinfo(np.int64).min
@@ -62,38 +62,38 @@ class Timeline:
         return len(self.instants)
 
     def presences(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns all pairs (cell, copy) where the copy is present in the cell, as two arrays, copy after copy."""
+        """Returns all pairs (phase, copy) where the copy is present in the phase, as two arrays, copy after copy."""
         lengths = self.ends - self.starts
         copy = np.repeat(np.arange(len(lengths)), lengths)
-        # starts [1 4] and lengths [2 3] give the cells [1 2 | 4 5 6].
-        cell = np.arange(len(copy)) + np.repeat(self.starts - (np.cumsum(lengths) - lengths), lengths)
-        return cell, copy
+        # starts [1 4] and lengths [2 3] give the phases [1 2 | 4 5 6].
+        phase = np.arange(len(copy)) + np.repeat(self.starts - (np.cumsum(lengths) - lengths), lengths)
+        return phase, copy
 
-    def differences(self, cells: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Differences:
-        """Returns the changes from each cell to the next of its group, where cells contain codes ≥ 0 with weights.
+    def differences(self, phases: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Differences:
+        """Returns the changes from each cell to the next of its group, where phases contain codes ≥ 0 with weights.
 
-        A code occurs in the cells of a single group only.
+        A code occurs in the phases of a single group only.
 
         >>> none, before = np.array([]), np.array([True, False, False])
         >>> line = Timeline(none, none, np.array([0, 3, 5]), np.zeros(3), before)
         >>> changed = line.differences(np.array([0, 1, 1]), np.array([7, 7, 8]), np.array([1, 1, 1]))
-        >>> [part.tolist() for part in (changed.cells, changed.weights, changed.examples)]
+        >>> [part.tolist() for part in (changed.phases, changed.weights, changed.examples)]
         [[1, 2, 2], [1, -1, -1], [2, 1, 2]]
         """
-        if not len(cells):
-            return Differences(cells, weights, cells)
-        order, starts = _sorted_pairs(codes, cells, self.size)
+        if not len(phases):
+            return Differences(phases, weights, phases)
+        order, starts = _sorted_pairs(codes, phases, self.size)
         example = order[starts]
-        code, cell = codes[example], cells[example]
+        code, phase = codes[example], phases[example]
         weight = np.add.reduceat(weights[order], starts)
-        follows = np.zeros(len(cell), np.bool_)
-        follows[1:] = (code[1:] == code[:-1]) & (cell[1:] == cell[:-1] + 1)
+        follows = np.zeros(len(phase), np.bool_)
+        follows[1:] = (code[1:] == code[:-1]) & (phase[1:] == phase[:-1] + 1)
         risen = weight - np.where(follows, np.concatenate([[0], weight[:-1]]), 0)
-        enters = ~self.before[cell] & (risen != 0)
+        enters = ~self.before[phase] & (risen != 0)
         last = np.append(self.before[1:], True)
-        leaves = ~np.append(follows[1:], False) & ~last[cell]
+        leaves = ~np.append(follows[1:], False) & ~last[phase]
         return Differences(
-            np.concatenate([cell[enters], cell[leaves] + 1]),
+            np.concatenate([phase[enters], phase[leaves] + 1]),
             np.concatenate([risen[enters], -weight[leaves]]),
             np.concatenate([example[enters], example[leaves]]),
         )
@@ -103,16 +103,16 @@ class Timeline:
 class Differences:
     """Changes: the cell of each change, its weight, and the index of an entry that is an example of what changes."""
 
-    cells: np.ndarray
+    phases: np.ndarray
     weights: np.ndarray
     examples: np.ndarray
 
 
-def _sorted_pairs(codes: np.ndarray, cells: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the indices that sort entries by (code, cell), and where equal entries begin in that order."""
+def _sorted_pairs(codes: np.ndarray, phases: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the indices that sort entries by (code, phase), and where equal entries begin in that order."""
     if int(codes.max()) >= 2**62 // max(size, 1):
         codes = np.unique(codes, return_inverse=True)[1]
-    pairs = codes * size + cells
+    pairs = codes * size + phases
     order = np.argsort(pairs)
     ordered = pairs[order]
     return order, np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))

@@ -159,10 +159,10 @@ class TopK:
         changed = line.differences(best.node[entry], codes, amounts)
         elements = copies[item[changed.examples]].select(
             *row,
-            pl.Series(FROM, line.instants[changed.cells], pl.Int64),
+            pl.Series(FROM, line.instants[changed.phases], pl.Int64),
             pl.lit(FOREVER, pl.Int64).alias(TO),
             pl.Series(WEIGHT, changed.weights, pl.Int64),
-            pl.Series(ORDER, line.orders[changed.cells], pl.Int64),
+            pl.Series(ORDER, line.orders[changed.phases], pl.Int64),
         )
         return self._output(elements, row, above[changed.examples] + 1)
 

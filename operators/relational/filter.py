@@ -8,7 +8,7 @@ from typing import ClassVar
 import polars as pl
 
 from operators.core.delta import Delta
-from operators.core.operator import Move, Step, reject
+from operators.core.operator import Move, Step, split_faults
 from operators.expressions import Expression, columns, evaluate
 from operators.state.trace import Trace
 
@@ -34,4 +34,4 @@ class Filter:
         """The elements whose predicate is TRUE."""
         values, faults = evaluate(delta.frame, {_KEEP: self.predicate})
         kept = delta.frame.filter(values[_KEEP].cast(pl.Boolean))
-        return Step(Delta(kept), (), reject(delta, faults)[1])
+        return Step(Delta(kept), (), split_faults(delta, faults)[1])

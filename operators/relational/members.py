@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from operators.core.delta import RESERVED, Delta
 from operators.core.operator import MEMBER, Move, Step
-from operators.core.snapshot import Snapshot
+from operators.core.pickled_by_copy import PickledByCopy
 from operators.expressions import MIRRORED, Call, Column, Expression, columns, evaluate
 from operators.expressions.arrow_types import polars_type
 from operators.relational.constant_index import ConstantIndex, constant_index
@@ -34,7 +34,7 @@ class Roster:
 
 
 @dataclass(frozen=True)
-class Members(Snapshot):
+class Members(PickledByCopy):
     """σ for many members m (queries of a family) at once: outputs each row once for every m for which the predicate
     with m's constants is TRUE, with m in `__member`. If rows already have a member (`known`), the predicate is
     evaluated for this member only.

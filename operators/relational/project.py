@@ -8,7 +8,7 @@ from typing import ClassVar
 import polars as pl
 
 from operators.core.delta import RESERVED, Delta
-from operators.core.operator import Move, Step, reject
+from operators.core.operator import Move, Step, split_faults
 from operators.expressions import Expression, columns, evaluate
 from operators.state.trace import Trace
 
@@ -31,7 +31,7 @@ class Project:
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The elements with their rows replaced by the values of the expressions."""
         values, faults = evaluate(delta.frame, dict(self.outputs))
-        fine, rejected = reject(delta, faults)
+        fine, rejected = split_faults(delta, faults)
         if rejected is not None:
             values = values.filter(faults.is_null())
         reserved = [fine.frame[name] for name in RESERVED]

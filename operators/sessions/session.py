@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from operators.core.delta import FOREVER, FROM, ORDER, RESERVED, TO, WEIGHT, Delta
-from operators.core.operator import Move, Step, reject
+from operators.core.operator import Move, Step, split_faults
 from operators.ranking.timeline import Timeline
 from operators.state.copies import (
     BIRTH,
@@ -82,7 +82,7 @@ class Session:
         ends = np.minimum(values, _REACH) + self.gap * unit
         known = in_type(ends, window_type(delta.frame.schema[self.column])).is_not_null() & pl.Series(values < _REACH)
         faults = pl.DataFrame({"fits": known}).select(pl.when(~pl.col("fits")).then(pl.lit(_OUTSIDE))).to_series()
-        return reject(present, faults)
+        return split_faults(present, faults)
 
     def _near_changes(self, copies: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
         """Returns the copies that may be in a session with a change, sorted by value; their values; and the number of
@@ -103,23 +103,23 @@ class Session:
         return ordered.filter(pl.Series(near)).drop(_VALUE), value[near], numbers[chain[near]]
 
     def _changes(self, near: pl.DataFrame, values: np.ndarray, line: Timeline, delta: Delta) -> Delta:
-        """Returns the changes of the rows with their sessions from each cell to the next."""
-        cell, copy = _by_cell(*line.presences(), len(values))
+        """Returns the changes of the rows with their sessions from each phase to the next."""
+        phase, copy = _by_phase(*line.presences(), len(values))
         unit = instants_of(near[self.column].clear())[1]
-        firsts = np.flatnonzero(_opens(cell, values[copy], self.gap * unit))
-        lengths = np.diff(np.append(firsts, len(cell)))
+        firsts = np.flatnonzero(_opens(phase, values[copy], self.gap * unit))
+        lengths = np.diff(np.append(firsts, len(phase)))
         starts = np.repeat(values[copy[firsts]], lengths)
-        lasts = np.repeat(values[copy[np.append(firsts[1:], len(cell))[: len(firsts)] - 1]], lengths)
+        lasts = np.repeat(values[copy[np.append(firsts[1:], len(phase))[: len(firsts)] - 1]], lengths)
         codes = near[ROW].to_numpy()[copy]
         for bound in (starts, lasts):
             known, number = np.unique(bound, return_inverse=True)
             codes = np.unique(codes, return_inverse=True)[1] * len(known) + number
-        changed = line.differences(cell, codes, near[WEIGHT].to_numpy()[copy])
+        changed = line.differences(phase, codes, near[WEIGHT].to_numpy()[copy])
         elements = near[copy[changed.examples]].with_columns(
-            pl.Series(FROM, line.instants[changed.cells], pl.Int64),
+            pl.Series(FROM, line.instants[changed.phases], pl.Int64),
             pl.lit(FOREVER, pl.Int64).alias(TO),
             pl.Series(WEIGHT, changed.weights, pl.Int64),
-            pl.Series(ORDER, line.orders[changed.cells], pl.Int64),
+            pl.Series(ORDER, line.orders[changed.phases], pl.Int64),
         )
         ends = lasts[changed.examples] + self.gap * unit
         return self._output(elements, delta, starts[changed.examples], ends)
@@ -151,8 +151,8 @@ def _opens(group: np.ndarray, value: np.ndarray, gap: int) -> np.ndarray:
     return opens
 
 
-def _by_cell(cell: np.ndarray, copy: np.ndarray, copies: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sorts presences by (cell, copy)."""
+def _by_phase(phase: np.ndarray, copy: np.ndarray, copies: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sorts presences by (phase, copy)."""
     shift = max(int(copies).bit_length(), 1)
-    ordered = np.sort((cell << shift) | copy)
+    ordered = np.sort((phase << shift) | copy)
     return ordered >> shift, ordered & ((1 << shift) - 1)

@@ -17,7 +17,7 @@ from operators.core.operator import FAULT, FAULT_ROW, Move, Step
 from operators.expressions.arrow_types import polars_type
 from operators.grouping.group_plan import EXISTS, FAULTY, GroupPlan
 from operators.kernels.canonical_zero import with_canonical_zero
-from operators.kernels.cells import CELL, Cells
+from operators.kernels.phases import PHASE, Phases
 from operators.sessions.session import Session
 from operators.sessions.session_line import BEFORE, NEVER, Parts, SessionLine, Version
 from operators.sessions.session_sums import GOES, VALUE, SessionSums
@@ -72,14 +72,14 @@ class SessionGroup:
             return Step(self._empty(), traces, rejected)
         sums = _sums(self)
         rows = self._valued(changes)
-        cells = Cells.of(sums.by_value(rows, self.session.partition), self.session.partition)
-        lines = self._lines(cells, traces, move)
+        phases = Phases.of(sums.by_value(rows, self.session.partition), self.session.partition)
+        lines = self._lines(phases, traces, move)
         goes = np.array([line.points is not None for line in lines])
-        for cell, low, high, *parts in sums.by_span(cells, self._gap, goes).iter_rows():
-            lines[cells.group[cell]].change(cell, low, high, tuple(parts))
-        output, faults = self._changes(cells, lines)
+        for phase, low, high, *parts in sums.by_span(phases, self._gap, goes).iter_rows():
+            lines[phases.group[phase]].change(phase, low, high, tuple(parts))
+        output, faults = self._changes(phases, lines)
         every = [part for part in (rejected, faults) if part is not None]
-        return Step(output, self._after(cells, lines, rows, traces, move), pl.concat(every) if every else None)
+        return Step(output, self._after(phases, lines, rows, traces, move), pl.concat(every) if every else None)
 
     def _valued(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Returns rows with the value of their column as an integer, and its bucket. A bucket is as wide as the gap, so
@@ -96,22 +96,24 @@ class SessionGroup:
     def _empty_column(self) -> pl.Series:
         return pl.Series([], dtype=polars_type(self.schema.field(self.session.column).type))
 
-    def _lines(self, cells: Cells, traces: tuple[State, ...], move: Move) -> list[SessionLine]:
+    def _lines(self, phases: Phases, traces: tuple[State, ...], move: Move) -> list[SessionLine]:
         """Returns, for each partition that changes, its sessions near the changes."""
-        sums, held = _sums(self), self._nearby_sessions(cells, cast(SessionTrace, traces[0]))
-        sessions: list[list[Version]] = [[] for _ in range(cells.members)]
+        sums, held = _sums(self), self._nearby_sessions(phases, cast(SessionTrace, traces[0]))
+        sessions: list[list[Version]] = [[] for _ in range(phases.members)]
         for group, low, high, *parts in held.select(ASKED, LOW, HIGH, *sums.names).iter_rows():
             sessions[group].append(Version(low, high, tuple(parts)))
-        points = [None] * cells.members if self.append_only else self._points(cells, held, cast(Trace, traces[1]), move)
+        points = (
+            [None] * phases.members if self.append_only else self._points(phases, held, cast(Trace, traces[1]), move)
+        )
         how = self._gap, sums.plus, sums.minus
         return [SessionLine(*how, own, at) for own, at in zip(sessions, points, strict=True)]
 
-    def _nearby_sessions(self, cells: Cells, sessions: SessionTrace) -> pl.DataFrame:
+    def _nearby_sessions(self, phases: Phases, sessions: SessionTrace) -> pl.DataFrame:
         """Returns the sessions to which changes may belong or that they may connect, sorted by partition and value."""
         if not sessions.runs:
             types = {name: pl.Int64() for name in (ASKED, LOW, HIGH)}
             return pl.DataFrame(schema=types | dict.fromkeys(_sums(self).names, pl.Int64()))
-        group, value = cells.group[cells.rows[CELL].to_numpy()], cells.rows[VALUE].to_numpy()
+        group, value = phases.group[phases.rows[PHASE].to_numpy()], phases.rows[VALUE].to_numpy()
         order = np.lexsort((value, group))
         group, value = group[order], value[order]
         opens = np.ones(len(group), np.bool_)
@@ -120,7 +122,7 @@ class SessionGroup:
         last = np.append(first[1:], len(group)) - 1
         asked = pl.DataFrame(
             [
-                *_of_groups(cells, group[first], self.session.partition),
+                *_of_groups(phases, group[first], self.session.partition),
                 pl.Series(LOW, value[first] - self._gap),
                 pl.Series(HIGH, value[last] + self._gap),
                 pl.Series(ASKED, group[first]),
@@ -128,10 +130,10 @@ class SessionGroup:
         )
         return sessions.meeting(asked).unique([ASKED, LOW]).sort(ASKED, LOW)
 
-    def _points(self, cells: Cells, held: pl.DataFrame, rows: Trace, move: Move) -> list[dict[int, Parts] | None]:
+    def _points(self, phases: Phases, held: pl.DataFrame, rows: Trace, move: Move) -> list[dict[int, Parts] | None]:
         """Returns, for each partition, the sums at every value of its sessions; None if no row of it is retracted."""
-        goes = np.zeros(cells.members, np.bool_)
-        goes[cells.group[cells.rows.filter(GOES)[CELL].to_numpy()]] = True
+        goes = np.zeros(phases.members, np.bool_)
+        goes[phases.group[phases.rows.filter(GOES)[PHASE].to_numpy()]] = True
         points: list[dict[int, Parts] | None] = [{} if goes_here else None for goes_here in goes]
         opened = held.filter(pl.Series(goes[held[ASKED].to_numpy()]))
         if not opened.height or not rows.runs:
@@ -139,7 +141,7 @@ class SessionGroup:
         width = max(self._gap, 1)
         stretches = pl.int_ranges(pl.col(LOW) // width, pl.col(HIGH) // width + 1).alias(_BUCKET)
         spans = opened.select(ASKED, LOW, HIGH, stretches).explode(_BUCKET)
-        own = _of_groups(cells, spans[ASKED].to_numpy(), self.session.partition)
+        own = _of_groups(phases, spans[ASKED].to_numpy(), self.session.partition)
         asked = pl.DataFrame([*own, *spans.get_columns()])
         near = self._valued(rows.lookup(asked.select(rows.keys).unique(), move.start).frame)
         rows_of_sessions = near.join(asked, on=list(rows.keys), how="inner", nulls_equal=True)
@@ -150,10 +152,10 @@ class SessionGroup:
             cast(dict[int, Parts], points[group])[value] = tuple(parts)
         return points
 
-    def _changes(self, cells: Cells, lines: list[SessionLine]) -> tuple[Delta, pl.DataFrame | None]:
-        """Returns the changes of the result rows of sessions at each cell, and the faults that begin.
+    def _changes(self, phases: Phases, lines: list[SessionLine]) -> tuple[Delta, pl.DataFrame | None]:
+        """Returns the changes of the result rows of sessions at each phase, and the faults that begin.
 
-        A version of a session that begins at a cell replaces the version of the same key that ends at this cell, if
+        A version of a session that begins at a phase replaces the version of the same key that ends at this phase, if
         there is one. If both have the same row, the row does not change.
         """
         sums = _sums(self)
@@ -175,19 +177,19 @@ class SessionGroup:
             same &= column.gather(old).eq_missing(column.gather(begun)).to_numpy()
         retracted = ended[~np.isin(ended, old[same])]
         retracted, inserted = retracted[present[retracted]], begun[~same & present[begun]]
-        version, cell = np.concatenate([retracted, inserted]), np.concatenate([died[retracted], born[inserted]])
-        keys = self._keys(cells, group[version], low[version], high[version])
+        version, phase = np.concatenate([retracted, inserted]), np.concatenate([died[retracted], born[inserted]])
+        keys = self._keys(phases, group[version], low[version], high[version])
         values = results[version].select(names).get_columns()
         weight = np.repeat([-1, 1], [len(retracted), len(inserted)])
         elements = pl.DataFrame([*keys, *values]).with_columns(
-            pl.Series(FROM, cells.instant[cell], pl.Int64),
+            pl.Series(FROM, phases.instant[phase], pl.Int64),
             pl.lit(FOREVER, pl.Int64).alias(TO),
             pl.Series(WEIGHT, weight, pl.Int64),
-            pl.Series(ORDER, cells.order[cell], pl.Int64),
+            pl.Series(ORDER, phases.order[phase], pl.Int64),
         )
         failed = begun[faulty[begun] & ~((old >= 0) & faulty[old])]
-        failing = self._keys(cells, group[failed], low[failed], high[failed])
-        return Delta(elements), _faults(cells, failing, born[failed], results[FAULTY].gather(failed))
+        failing = self._keys(phases, group[failed], low[failed], high[failed])
+        return Delta(elements), _faults(phases, failing, born[failed], results[FAULTY].gather(failed))
 
     def _before(
         self, ended: np.ndarray, begun: np.ndarray, versions: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -205,15 +207,15 @@ class SessionGroup:
         matched = right.join(left.with_columns(pl.Series(_AT, ended)), on=names, how="left", maintain_order="left")
         return matched[_AT].fill_null(-1).to_numpy()
 
-    def _keys(self, cells: Cells, group: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[pl.Series]:
+    def _keys(self, phases: Phases, group: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[pl.Series]:
         """Returns the key columns of sessions."""
         type_ = window_type(polars_type(self.schema.field(self.session.column).type))
-        known = {column.name: column for column in _of_groups(cells, group, self.session.partition)}
+        known = {column.name: column for column in _of_groups(phases, group, self.session.partition)}
         known |= {WINDOW_START: in_type(low, type_), WINDOW_END: in_type(high + self._gap, type_)}
         return [known[own].alias(name) for name, own in self.keys]
 
     def _after(
-        self, cells: Cells, lines: list[SessionLine], rows: pl.DataFrame, traces: tuple[State, ...], move: Move
+        self, phases: Phases, lines: list[SessionLine], rows: pl.DataFrame, traces: tuple[State, ...], move: Move
     ) -> tuple[State, ...]:
         """Returns the state with the sessions after the step, and with the changes of the rows."""
         kept = [
@@ -233,7 +235,7 @@ class SessionGroup:
         groups = np.array([group for group, _, _ in kept], np.int64)
         frame = pl.DataFrame(
             [
-                *_of_groups(cells, groups, self.session.partition),
+                *_of_groups(phases, groups, self.session.partition),
                 pl.Series(LOW, [version.low for _, version, _ in kept], pl.Int64),
                 pl.Series(HIGH, [version.high for _, version, _ in kept], pl.Int64),
                 *sums.columns([version.parts for _, version, _ in kept]).get_columns(),
@@ -280,15 +282,15 @@ def supported(aggregates: tuple[Aggregate, ...], schema: pa.Schema) -> bool:
     )
 
 
-def _of_groups(cells: Cells, groups: np.ndarray, partition: tuple[str, ...]) -> list[pl.Series]:
-    return cells.groups.select(pl.col(partition).gather(groups)).get_columns() if partition else []
+def _of_groups(phases: Phases, groups: np.ndarray, partition: tuple[str, ...]) -> list[pl.Series]:
+    return phases.groups.select(pl.col(partition).gather(groups)).get_columns() if partition else []
 
 
-def _faults(cells: Cells, keys: list[pl.Series], cell: np.ndarray, why: pl.Series) -> pl.DataFrame | None:
-    if not len(cell):
+def _faults(phases: Phases, keys: list[pl.Series], phase: np.ndarray, why: pl.Series) -> pl.DataFrame | None:
+    if not len(phase):
         return None
-    rows = json_rows(pl.DataFrame(keys), [key.name for key in keys]) if keys else ["{}"] * len(cell)
-    return pl.DataFrame({FROM: cells.instant[cell], ORDER: cells.order[cell], FAULT: why, FAULT_ROW: rows})
+    rows = json_rows(pl.DataFrame(keys), [key.name for key in keys]) if keys else ["{}"] * len(phase)
+    return pl.DataFrame({FROM: phases.instant[phase], ORDER: phases.order[phase], FAULT: why, FAULT_ROW: rows})
 
 
 @lru_cache(maxsize=1024)

@@ -36,8 +36,8 @@ class SessionLine:
 
     >>> plus, minus = lambda x, y: (x[0] + y[0],), lambda x, y: (x[0] - y[0],)
     >>> line = SessionLine(5, plus, minus, [], {})
-    >>> for cell, (value, rows) in enumerate([(0, 1), (10, 1), (5, 2), (5, -2)]):
-    ...     line.change(cell, value, value, (rows,))
+    >>> for phase, (value, rows) in enumerate([(0, 1), (10, 1), (5, 2), (5, -2)]):
+    ...     line.change(phase, value, value, (rows,))
     >>> [(each.low, each.high, *each.parts, each.born, each.died) for each in line.made if each.existed]
     [(0, 0, 1, 0, 2), (10, 10, 1, 1, 2), (0, 10, 4, 2, 3), (0, 0, 1, 3, -1), (10, 10, 1, 3, -1)]
     """
@@ -58,39 +58,39 @@ class SessionLine:
         self._lows = [session.low for session in self.sessions]
         self._values = sorted(self.points or ())
 
-    def change(self, cell: int, low: int, high: int, parts: Parts) -> None:
-        """Adds the sums of changes in a cell whose values span `low` to `high` without a gap; if there are `points`,
-        the changes have a single value. Cells must come in order; the changes of a cell may come in any order."""
+    def change(self, phase: int, low: int, high: int, parts: Parts) -> None:
+        """Adds the sums of changes in a phase whose values span `low` to `high` without a gap; if there are `points`,
+        the changes have a single value. Phases must come in order; the changes of a phase may come in any order."""
         if self.points is None:
-            self._absorb(cell, low, high, parts)
+            self._absorb(phase, low, high, parts)
         else:
             assert low == high
-            self._change_at(cell, low, parts, self.points)
+            self._change_at(phase, low, parts, self.points)
 
-    def _change_at(self, cell: int, value: int, parts: Parts, points: dict[int, Parts]) -> None:
+    def _change_at(self, phase: int, value: int, parts: Parts, points: dict[int, Parts]) -> None:
         held = points.get(value)
         after = parts if held is None else self.plus(held, parts)
         if after[0]:
             points[value] = after
             if held is None:
                 insort(self._values, value)
-            self._absorb(cell, value, value, parts)
+            self._absorb(phase, value, value, parts)
         elif held is not None:
             del points[value]
-            self._release(cell, value, parts)
+            self._release(phase, value, parts)
 
-    def _absorb(self, cell: int, low: int, high: int, parts: Parts) -> None:
+    def _absorb(self, phase: int, low: int, high: int, parts: Parts) -> None:
         """Adds values to the session that contains or is near them, merging the sessions that they connect."""
         end = bisect_right(self._lows, high + self.gap)
         start = end
         while start and self.sessions[start - 1].high >= low - self.gap:
             start -= 1
         if start == end:
-            self._put(start, end, [Version(low, high, parts, cell)])
+            self._put(start, end, [Version(low, high, parts, phase)])
             return
-        session = self._own(cell, start)
+        session = self._own(phase, start)
         for other in self.sessions[start + 1 : end]:
-            other.died = cell
+            other.died = phase
             session.high, session.parts = other.high, self.plus(session.parts, other.parts)
         session.low, session.high = min(session.low, low), max(session.high, high)
         session.parts = self.plus(session.parts, parts)
@@ -98,24 +98,24 @@ class SessionLine:
         if end - start > 1:
             del self._lows[start + 1 : end], self.sessions[start + 1 : end]
 
-    def _release(self, cell: int, value: int, parts: Parts) -> None:
+    def _release(self, phase: int, value: int, parts: Parts) -> None:
         """Removes a value from its session, which may shrink, split or vanish."""
         at, place = bisect_right(self._lows, value) - 1, bisect_left(self._values, value)
         del self._values[place]
-        session = self._own(cell, at)
+        session = self._own(phase, at)
         session.parts = self.plus(session.parts, parts)
         first, last = bisect_left(self._values, session.low), bisect_right(self._values, session.high)
         if first == last:
-            session.died = cell
+            session.died = phase
             self._put(at, at + 1, [])
         elif first < place < last and self._values[place] - self._values[place - 1] > self.gap:
-            session.died = cell
-            self._put(at, at + 1, self._halves(cell, session.parts, (first, place, last)))
+            session.died = phase
+            self._put(at, at + 1, self._halves(phase, session.parts, (first, place, last)))
         else:
             session.low, session.high = self._values[first], self._values[last - 1]
             self._lows[at] = session.low
 
-    def _halves(self, cell: int, parts: Parts, places: tuple[int, int, int]) -> list[Version]:
+    def _halves(self, phase: int, parts: Parts, places: tuple[int, int, int]) -> list[Version]:
         first, middle, last = places
         small = (first, middle) if middle - first <= last - middle else (middle, last)
         summed = self._summed(self._values[slice(*small)])
@@ -123,8 +123,8 @@ class SessionLine:
         left, right = (summed, rest) if small[0] == first else (rest, summed)
         values = self._values
         return [
-            Version(values[first], values[middle - 1], left, cell),
-            Version(values[middle], values[last - 1], right, cell),
+            Version(values[first], values[middle - 1], left, phase),
+            Version(values[middle], values[last - 1], right, phase),
         ]
 
     def _summed(self, values: Sequence[int]) -> Parts:
@@ -134,13 +134,13 @@ class SessionLine:
             total = self.plus(total, self.points[value])
         return total
 
-    def _own(self, cell: int, at: int) -> Version:
-        """Returns the session at an index as a version that begins at this cell, and ends the version before it."""
+    def _own(self, phase: int, at: int) -> Version:
+        """Returns the session at an index as a version that begins at this phase, and ends the version before it."""
         session = self.sessions[at]
-        if session.born == cell:
+        if session.born == phase:
             return session
-        session.died = cell
-        version = Version(session.low, session.high, session.parts, cell)
+        session.died = phase
+        version = Version(session.low, session.high, session.parts, phase)
         self.sessions[at] = version
         self.made.append(version)
         return version

@@ -14,7 +14,7 @@ from operators.aggregates.function import Part
 from operators.aggregates.running import weighted_value
 from operators.core.delta import FROM, ORDER, WEIGHT
 from operators.grouping.group_plan import GroupPlan
-from operators.kernels.cells import CELL, Cells
+from operators.kernels.phases import PHASE, Phases
 from operators.sessions.session_line import Parts
 from operators.sessions.session_trace import HIGH, LOW
 
@@ -67,16 +67,16 @@ class SessionSums:
             pl.col(WEIGHT).sum(), pl.col(ORDER).max(), *self._added, (pl.col(WEIGHT) < 0).any().alias(GOES)
         )
 
-    def by_span(self, cells: Cells, gap: int, single: np.ndarray) -> pl.DataFrame:
-        """Returns the sums of the changes of each cell over spans of values without a gap, from `LOW` to `HIGH`; in
-        cells of groups that are `single`, over each value."""
-        values = cells.rows.select(CELL, VALUE, *self.names).sort(CELL, VALUE)
-        cell, value = values[CELL].to_numpy(), values[VALUE].to_numpy()
-        opens = single[cells.group[cell]]
-        opens[1:] |= (cell[1:] != cell[:-1]) | (value[1:] - gap > value[:-1])
+    def by_span(self, phases: Phases, gap: int, single: np.ndarray) -> pl.DataFrame:
+        """Returns the sums of the changes of each phase over spans of values without a gap, from `LOW` to `HIGH`; in
+        phases of groups that are `single`, over each value."""
+        values = phases.rows.select(PHASE, VALUE, *self.names).sort(PHASE, VALUE)
+        phase, value = values[PHASE].to_numpy(), values[VALUE].to_numpy()
+        opens = single[phases.group[phase]]
+        opens[1:] |= (phase[1:] != phase[:-1]) | (value[1:] - gap > value[:-1])
         spans = values.group_by(pl.Series(_SPAN, np.cumsum(opens)), maintain_order=True)
         bounds = pl.col(VALUE).first().alias(LOW), pl.col(VALUE).last().alias(HIGH)
-        return spans.agg(pl.col(CELL).first(), *bounds, *self._added).drop(_SPAN)
+        return spans.agg(pl.col(PHASE).first(), *bounds, *self._added).drop(_SPAN)
 
     @property
     def _added(self) -> list[pl.Expr]:

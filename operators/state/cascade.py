@@ -74,16 +74,16 @@ def without_tombstones(stack: Sequence[Run], column: str) -> tuple[Run, ...]:
     """Returns the runs. A new run loses the rows where `column` is TRUE if no older run has rows in its range."""
     kept, greatest = list[Run](), -1
     for run in stack:
-        eldest = run.name is None and not run.joining and greatest < run.positions[0]
-        greatest = max(greatest, int(run.positions[-1]))
+        eldest = run.name is None and not run.merging and greatest < run.sorted_column[0]
+        greatest = max(greatest, int(run.sorted_column[-1]))
         kept.append(run.without(lambda frame: frame[column]) if eldest and run.frame[column].any() else run)
     return tuple(run for run in kept if run.height)
 
 
 def _joining(runs: Sequence[Run]) -> tuple[int, int]:
     """Returns the first range [begin, end) of runs that are being merged into the runs before them."""
-    begin = next((at for at, run in enumerate(runs) if run.joining and at), len(runs))
-    return begin, next((at for at in range(begin, len(runs)) if not runs[at].joining), len(runs))
+    begin = next((at for at, run in enumerate(runs) if run.merging and at), len(runs))
+    return begin, next((at for at in range(begin, len(runs)) if not runs[at].merging), len(runs))
 
 
 def _levels(runs: Sequence[Run]) -> list[list[Run]]:
@@ -99,7 +99,7 @@ def _levels(runs: Sequence[Run]) -> list[list[Run]]:
 
 def _follows(before: Run, run: Run) -> bool:
     """Whether a large run continues where another one ends. Small runs must merge even if they do not overlap."""
-    return min(before.height, run.height) >= PIECE // 4 and before.positions[-1] < run.positions[0]
+    return min(before.height, run.height) >= PIECE // 4 and before.sorted_column[-1] < run.sorted_column[0]
 
 
 def _merged(runs: Sequence[Run], merge: Merge, pieces: int) -> list[Run]:
@@ -120,17 +120,17 @@ def _advanced(target: Sequence[Run], due: Sequence[Run], merge: Merge, pieces: i
     """Returns the runs of a level and the younger runs that merge into it, after some pieces of the merge."""
     done: list[Run] = []
     for _ in range(pieces):
-        least = min((run.positions[0] for run in due), default=None)
-        before = [run for run in target if least is None or run.positions[-1] < least]
+        least = min((run.sorted_column[0] for run in due), default=None)
+        before = [run for run in target if least is None or run.sorted_column[-1] < least]
         done, target = [*done, *before], target[len(before) :]
         if len(target) + len(due) < 2:  # no overlapping runs are left
-            return [*done, *target, *(replace(run, joining=False) for run in due)]
+            return [*done, *target, *(replace(run, merging=False) for run in due)]
         end = _end([*target, *due])
         heads = [head for run in (*target, *due) if (head := run.part(0, _place(run, end))).height]
-        merged = replace(merge(heads), joining=False)
+        merged = replace(merge(heads), merging=False)
         done += [merged] if merged.height else []
         target, due = _tails(target, end), _tails(due, end)
-    return [*done, *target, *(replace(run, joining=True) for run in due)]
+    return [*done, *target, *(replace(run, merging=True) for run in due)]
 
 
 def _tails(runs: Sequence[Run], end: int | None) -> list[Run]:
@@ -138,7 +138,7 @@ def _tails(runs: Sequence[Run], end: int | None) -> list[Run]:
 
 
 def _place(run: Run, end: int | None) -> int:
-    return run.height if end is None else int(np.searchsorted(run.positions, run.positions.dtype.type(end)))
+    return run.height if end is None else int(np.searchsorted(run.sorted_column, run.sorted_column.dtype.type(end)))
 
 
 def _end(runs: Sequence[Run]) -> int | None:
@@ -146,7 +146,7 @@ def _end(runs: Sequence[Run]) -> int | None:
     have any rows; None if the runs have at most `PIECE` rows in total."""
     if sum(run.height for run in runs) <= PIECE:
         return None
-    least, greatest = (int(pick(run.positions[at] for run in runs)) for pick, at in ((min, 0), (max, -1)))
+    least, greatest = (int(pick(run.sorted_column[at] for run in runs)) for pick, at in ((min, 0), (max, -1)))
     low, high = least + 1, greatest + 1
     while low < high:
         middle = (low + high + 1) // 2

@@ -31,8 +31,8 @@ class Hashes:
         """Whether each of the uint64 hashes, in any order, is in the set: O(log |set|) each."""
         present = np.zeros(len(hashes), np.bool_)
         for run in self.runs:
-            at = np.minimum(np.searchsorted(run.positions, hashes), run.height - 1)
-            present |= run.positions[at] == hashes
+            at = np.minimum(np.searchsorted(run.sorted_column, hashes), run.height - 1)
+            present |= run.sorted_column[at] == hashes
         return present
 
     def add(self, hashes: np.ndarray) -> Hashes:
@@ -47,4 +47,4 @@ def _run(hashes: np.ndarray) -> Run:
 
 
 def _merged(runs: Sequence[Run]) -> Run:
-    return _run(np.concatenate([run.positions for run in runs]))
+    return _run(np.concatenate([run.sorted_column for run in runs]))

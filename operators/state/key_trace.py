@@ -38,7 +38,7 @@ class KeyTrace(Trace):
         """
         if not self.runs:
             return 0.0
-        hashes = max(self.runs, key=lambda run: run.height).positions
+        hashes = max(self.runs, key=lambda run: run.height).sorted_column
         least = hashes[:_LEAST_HASHES]
         found = float(np.count_nonzero(least[1:] != least[:-1]) + 1)
         return found if len(least) == len(hashes) else found * 2.0**64 / (float(least[-1]) + 1)

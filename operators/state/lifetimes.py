@@ -10,7 +10,7 @@ import polars as pl
 
 from operators.core.delta import ORDER, WEIGHT
 from operators.core.sort_key import SortKey
-from operators.kernels.cells import CELL, Cells
+from operators.kernels.phases import PHASE, Phases
 from operators.state.sorted_trace import same_as_before
 
 GROUP = "__group"
@@ -18,12 +18,12 @@ GROUP = "__group"
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """Spans of constant multiplicity: row `row[i]` of `rows` has `multiplicity[i]` in the cells
-    `start[i] ≤ cell < end[i]`.
+    """Spans of constant multiplicity: row `row[i]` of `rows` has `multiplicity[i]` in the phases
+    `start[i] ≤ phase < end[i]`.
 
-    A cell is a group at an instant at which it changes. `rows` are distinct and sorted by (group, the given order, the
+    A phase is a group at an instant at which it changes. `rows` are distinct and sorted by (group, the given order, the
     other columns), so that the index of a row is its rank. `before` has the multiplicity of each row before its group's
-    first cell, `order` the greatest order of the changes at the start of each span.
+    first phase, `order` the greatest order of the changes at the start of each span.
     """
 
     rows: pl.DataFrame
@@ -35,17 +35,17 @@ class Lifetimes:
     order: np.ndarray
 
     @staticmethod
-    def of(cells: Cells, held: pl.DataFrame, changes: pl.DataFrame, order: Sequence[SortKey]) -> Lifetimes:
-        """Returns the spans of rows `held` before the step (with `GROUP`, `WEIGHT`) after `changes` (with `CELL`)."""
-        columns = [name for name in changes.columns if name not in (CELL, WEIGHT, ORDER)]
-        groups = pl.Series(GROUP, cells.group[changes[CELL].to_numpy()], pl.Int64)
-        frames = [changes.select(*columns, CELL, WEIGHT, ORDER).with_columns(groups)]
+    def of(phases: Phases, held: pl.DataFrame, changes: pl.DataFrame, order: Sequence[SortKey]) -> Lifetimes:
+        """Returns the spans of rows `held` before the step (with `GROUP`, `WEIGHT`) after `changes` (with `PHASE`)."""
+        columns = [name for name in changes.columns if name not in (PHASE, WEIGHT, ORDER)]
+        groups = pl.Series(GROUP, phases.group[changes[PHASE].to_numpy()], pl.Int64)
+        frames = [changes.select(*columns, PHASE, WEIGHT, ORDER).with_columns(groups)]
         if held.height:
-            starts = pl.Series(CELL, cells.first[held[GROUP].to_numpy()], pl.Int64)
+            starts = pl.Series(PHASE, phases.first[held[GROUP].to_numpy()], pl.Int64)
             none = pl.lit(np.iinfo(np.int64).min, pl.Int64).alias(ORDER)
             frames.append(held.select(*columns, WEIGHT, GROUP).with_columns(starts, none).select(frames[0].columns))
         ordered = _sorted(pl.concat(frames), columns, order)
-        return _spans(cells, ordered, [GROUP, *columns])
+        return _spans(phases, ordered, [GROUP, *columns])
 
 
 def _sorted(frame: pl.DataFrame, columns: list[str], order: Sequence[SortKey]) -> pl.DataFrame:
@@ -53,33 +53,33 @@ def _sorted(frame: pl.DataFrame, columns: list[str], order: Sequence[SortKey]) -
     first = dict.fromkeys(key.column for key in order)
     keys = [by_column.get(name, SortKey(name)) for name in (*first, *sorted(set(columns) - set(first)))]
     return frame.sort(
-        [GROUP, *(key.column for key in keys), CELL],
+        [GROUP, *(key.column for key in keys), PHASE],
         descending=[False, *(key.descending for key in keys), False],
         nulls_last=[False, *(key.nulls_last for key in keys), False],
     )
 
 
-def _spans(cells: Cells, ordered: pl.DataFrame, columns: list[str]) -> Lifetimes:
-    """Returns the spans of changes sorted by (row, cell): one from each cell at which a row changes to its next such
-    cell.
+def _spans(phases: Phases, ordered: pl.DataFrame, columns: list[str]) -> Lifetimes:
+    """Returns the spans of changes sorted by (row, phase): one from each phase at which a row changes to its next such
+    phase.
 
-    Changes of row r in the cells 0, 0 and 2 with the weights 1, 1 and -1, where the group's last cell is 3, give the
+    Changes of row r in the phases 0, 0 and 2 with the weights 1, 1 and -1, where the group's last phase is 3, give the
     spans [0, 2) of multiplicity 2 and [2, 4) of multiplicity 1.
     """
     opens = ~same_as_before(ordered, columns)
-    cell, weight = ordered[CELL].to_numpy(), ordered[WEIGHT].to_numpy()
-    starts = np.flatnonzero(opens | np.concatenate([[True], cell[1:] != cell[:-1]])[: len(cell)])
+    phase, weight = ordered[PHASE].to_numpy(), ordered[WEIGHT].to_numpy()
+    starts = np.flatnonzero(opens | np.concatenate([[True], phase[1:] != phase[:-1]])[: len(phase)])
     firsts = np.flatnonzero(opens)
     row = np.cumsum(opens)[starts] - 1
     running = np.cumsum(weight)
-    ends = np.append(starts[1:], len(cell)).astype(np.int64)[: len(starts)] - 1
+    ends = np.append(starts[1:], len(phase)).astype(np.int64)[: len(starts)] - 1
     base = np.concatenate([[0], running])[firsts] if len(firsts) else running
     orders = ordered[ORDER].to_numpy()
     old = orders == np.iinfo(np.int64).min
     before = np.add.reduceat(np.where(old, weight, 0), firsts) if len(firsts) else np.zeros(0, np.int64)
-    spans = cell[starts]
+    spans = phase[starts]
     follows = np.append(row[1:] == row[:-1], False)[: len(row)]
-    until = np.where(follows, np.append(spans[1:], 0)[: len(row)], cells.last[ordered[GROUP].to_numpy()[starts]] + 1)
+    until = np.where(follows, np.append(spans[1:], 0)[: len(row)], phases.last[ordered[GROUP].to_numpy()[starts]] + 1)
     greatest = np.maximum.reduceat(orders, starts) if len(starts) else orders
-    rows = ordered[firsts].drop(CELL, WEIGHT, ORDER)
+    rows = ordered[firsts].drop(PHASE, WEIGHT, ORDER)
     return Lifetimes(rows, before, row, spans, until, running[ends] - base[row], greatest)

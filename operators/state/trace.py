@@ -83,10 +83,10 @@ class Trace:
         return replace(self, runs=tuple(run for run in kept if run.height))
 
     def _without_past(self, run: Run, frontier: int) -> Run:
-        past = int(np.searchsorted(run.positions, frontier))
+        past = int(np.searchsorted(run.sorted_column, frontier))
         if 2 * past < run.height:
             return run
-        return Run(run.frame[np.arange(past, run.height)], "time", joining=run.joining)
+        return Run(run.frame[np.arange(past, run.height)], "time", merging=run.merging)
 
     def delta(self) -> Delta:
         """Returns all elements as one delta; a frame without columns if there are none."""
@@ -125,7 +125,7 @@ class Trace:
         return rewritten(
             self.runs,
             lambda frame: self._dead_rows(frame, frontier),
-            lambda run: Run(self._alive(run.frame, frontier), "key", joining=run.joining),
+            lambda run: Run(self._alive(run.frame, frontier), "key", merging=run.merging),
         )
 
 

@@ -26,8 +26,8 @@ class OnceAnInstant:
     """
 
     operator_version: ClassVar[int] = 1
-    replaces: ClassVar[bool] = False
-    ends: ClassVar[bool] = False
+    replaces_columns: ClassVar[bool] = False
+    ends_elements: ClassVar[bool] = False
     columns: tuple[str, ...]
 
     @property

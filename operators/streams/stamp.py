@@ -8,7 +8,7 @@ from typing import ClassVar
 import polars as pl
 
 from operators.core.delta import FROM, ORDER, RESERVED, WEIGHT, Delta
-from operators.core.operator import Move, Step, reject
+from operators.core.operator import Move, Step, split_faults
 from operators.core.stored_names import ADDED_LATER
 from operators.state.trace import Trace
 from operators.streams.tagger import TS
@@ -42,6 +42,6 @@ class Stamp:
         if (delta.frame[WEIGHT] < 0).any():
             deletion = pl.when(pl.col(WEIGHT) < 0).then(pl.lit(_NO_KEY)).alias(WEIGHT)
             unsigned = Delta(delta.frame.with_columns(pl.col(WEIGHT).abs()))
-            fine, rejected = reject(unsigned, delta.frame.select(deletion).to_series())
+            fine, rejected = split_faults(unsigned, delta.frame.select(deletion).to_series())
         number = [pl.col(ORDER).alias(RECORD)] if self.numbered else []
         return Step(Delta(fine.frame.select(*fine.columns, pl.col(FROM).alias(TS), *number, *RESERVED)), (), rejected)

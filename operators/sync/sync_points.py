@@ -29,7 +29,7 @@ class Periodic:
     def __post_init__(self) -> None:
         assert self.period > 0
         if self.period > _LONGEST_PERIOD:
-            raise UserError(f"the period {self.period} is too long", hint=f"it is at most {_LONGEST_PERIOD}")
+            raise UserError(f"the period {self.period} is too long", hint=f"use at most {_LONGEST_PERIOD}")
         assert self.residues == tuple(sorted({residue % self.period for residue in self.residues})) != ()
 
     def __and__(self, other: Periodic) -> Periodic:
@@ -99,8 +99,8 @@ class Periodic:
         points = sum(period // part.period * len(part.residues) for part in (self, other))
         if points > _MOST_POINTS:
             raise UserError(
-                f"periods {self.period} and {other.period} have {points} points together before they repeat",
-                hint=f"at most {_MOST_POINTS} are kept; use periods with a common factor",
+                f"periods {self.period} and {other.period} together have {points} points before they repeat",
+                hint=f"at most {_MOST_POINTS} are allowed; use periods with a large common factor",
             )
         return self._spread(period), other._spread(period), period
 

@@ -29,7 +29,7 @@ class Arguments:
     constants: tuple[Literal, ...] = ()
 
 
-class Applicable(Protocol):
+class RelationOperator(Protocol):
     """An operator (see `operators.core.operator.Operator`) that knows its schema and how its input is partitioned."""
 
     @property
@@ -44,10 +44,10 @@ class Applicable(Protocol):
         ...
 
     #: Whether the columns that it adds are all of its output.
-    replaces: ClassVar[bool]
+    replaces_columns: ClassVar[bool]
     #: Whether it gives elements an end. If not, output elements have no end or, if the operator is stateless, that of
     #: their input.
-    ends: ClassVar[bool]
+    ends_elements: ClassVar[bool]
 
     @property
     def added(self) -> Sequence[pa.Field[Any]]:
@@ -76,15 +76,16 @@ class Applicable(Protocol):
         ...
 
 
-class TableFunction(Applicable, Protocol):
+class TableFunction(RelationOperator, Protocol):
     """An applicable operator that queries call by name."""
 
     #: The syntax of its arguments, for error messages: `DESCRIPTOR(low, high) [, step]`.
     signature: ClassVar[str]
     #: Whether it takes only streams, relations that never retract a row.
-    of_streams: ClassVar[bool]
+    streams_only: ClassVar[bool]
 
     @classmethod
     def bound(cls, columns: pa.Schema, arguments: Arguments) -> Self:
-        """The operator of a call over a relation with these columns. Raises UserError if the arguments do not fit."""
+        """The operator of a call over a relation with these columns. Raises UserError if the arguments do not fit; an
+        error without a hint is shown with the syntax of the call."""
         ...

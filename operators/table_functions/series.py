@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from operators.core.delta import RESERVED, Delta
 from operators.core.errors import UserError
-from operators.core.operator import Move, Step, reject
+from operators.core.operator import Move, Step, split_faults
 from operators.state.trace import Trace
 from operators.table_functions.function import Arguments
 
@@ -32,10 +32,10 @@ class Series:
     """
 
     operator_version: ClassVar[int] = 1
-    replaces: ClassVar[bool] = False
-    ends: ClassVar[bool] = False
+    replaces_columns: ClassVar[bool] = False
+    ends_elements: ClassVar[bool] = False
     signature: ClassVar[str] = "DESCRIPTOR(low, high) [, step]"
-    of_streams: ClassVar[bool] = False
+    streams_only: ClassVar[bool] = False
     low: str
     high: str
     increment: int = 1
@@ -46,7 +46,7 @@ class Series:
         """Raises UserError unless there are two integer columns and at most one positive integer."""
         bounds, constants = arguments.columns, arguments.constants
         if len(bounds) != 2 or not all(pa.types.is_integer(column.type) for column in bounds):
-            raise UserError("the range needs two integer columns", hint="DESCRIPTOR(low, high)")
+            raise UserError("the range needs two integer columns")
         steps = [literal.value for literal in constants]
         if len(steps) > 1 or not all(isinstance(step, int) and step > 0 for step in steps):
             raise UserError("the step must be one positive integer")
@@ -83,9 +83,9 @@ class Series:
         """The rows with their numbers."""
         low, high = pl.col(self.low).cast(pl.Int64), pl.col(self.high).cast(pl.Int64)
         length = (high.cast(pl.Int128) - low.cast(pl.Int128)) // self.increment + 1
-        too_long = f'more than {MOST_VALUES:,} numbers from "{self.low}" to "{self.high}"'
+        too_long = f'GENERATE_SERIES from "{self.low}" to "{self.high}" has more than {MOST_VALUES:,} numbers'
         faults = delta.frame.select(pl.when(length > MOST_VALUES).then(pl.lit(too_long))).to_series()
-        kept, rejected = reject(delta, faults)
+        kept, rejected = split_faults(delta, faults)
         rows = kept.frame.filter((low <= high).fill_null(False))
         # ranges start from 0, because the end of a range, one past its last number, might exceed the range of BIGINT
         offsets = pl.int_ranges(0, ((high - low) // self.increment + 1), dtype=pl.Int64)

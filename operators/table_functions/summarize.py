@@ -64,9 +64,9 @@ class Summarize:
 
     operator_version: ClassVar[int] = 2
     signature: ClassVar[str] = "DESCRIPTOR(column), granularity, rate, depth [, buckets [, zones]]"
-    replaces: ClassVar[bool] = True
-    ends: ClassVar[bool] = True
-    of_streams: ClassVar[bool] = True
+    replaces_columns: ClassVar[bool] = True
+    ends_elements: ClassVar[bool] = True
+    streams_only: ClassVar[bool] = True
     column: str
     granularities: Granularities
     buckets: int
@@ -77,23 +77,25 @@ class Summarize:
     def bound(cls, columns: pa.Schema, arguments: Arguments) -> Self:
         """The operator of a call. Raises UserError unless it has one column and three to five numbers in range."""
         if len(arguments.columns) != 1 or arguments.partition:
-            raise UserError("it needs one column, and has no PARTITION BY", hint="DESCRIPTOR(column)")
+            raise UserError("one column is required, and PARTITION BY is not supported")
         kind = stored(arguments.columns[0].type)
         if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_null(kind):
             raise UserError(
-                f'"{arguments.columns[0].name}" has no values that could be counted', hint="numbers, texts, times"
+                f'column "{arguments.columns[0].name}" has a type that cannot be summarised',
+                hint="use a column of numbers, texts, truth values or times",
             )
         given = [_instants(literal.value) for literal in arguments.constants]
         values = [*given, *(each.default for each in _PARAMETERS[len(given) :])]
         if len(values) > len(_PARAMETERS):
-            raise UserError("it has more constants than it knows")
+            raise UserError("there are too many constants")
         for parameter, value in zip(_PARAMETERS, values, strict=True):
             if not isinstance(value, int) or not parameter.least <= value <= parameter.most:
                 raise UserError(f"{parameter.name} must be an integer from {parameter.least} to {parameter.most}")
         length, rate, depth, buckets, zones = (int(str(value)) for value in values)
         if length * rate ** (depth - 1) > _LONGEST:
             raise UserError(
-                "the last granularity would be longer than all instants", hint="COLLAPSE with a lower rate or depth"
+                "the zones of the last granularity would be longer than the range of instants",
+                hint="use a lower rate or depth",
             )
         return cls(arguments.columns[0].name, Granularities(length, rate, depth, zones), buckets)
 
@@ -154,7 +156,7 @@ class Summarize:
     def _collapsed(self, cells: Trace, fresh: list[Row], frontier: int) -> tuple[list[Row], Trace]:
         """The sums of the cells that are to be merged before a frontier, and the trace of the remaining cells."""
         held = cells.append(_due(fresh), BEGINNING)
-        if not held.runs or all(run.positions[0] >= frontier for run in held.runs):
+        if not held.runs or all(run.sorted_column[0] >= frontier for run in held.runs):
             return [], held
         left, sums = held.delta().frame, list[Row]()
         for granularity in range(1, self.granularities.depth + 1):
@@ -173,7 +175,7 @@ def _instants(value: object) -> object:
     if not isinstance(value, Interval):
         return value
     if value.months or value.microseconds % 1_000:
-        raise UserError("the granularity must be a number of instants, or an interval of whole milliseconds")
+        raise UserError("the granularity must be an integer, or an interval of whole milliseconds without months")
     return value.days * 86_400_000 + value.microseconds // 1_000
 
 

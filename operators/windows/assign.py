@@ -10,13 +10,13 @@ import polars as pl
 
 from operators.core.calendar_range import microseconds_in_range
 from operators.core.delta import RESERVED, Delta
-from operators.core.operator import Move, Step, reject
+from operators.core.operator import Move, Step, split_faults
 from operators.state.trace import Trace
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 #: Values beyond this may have windows outside the range of 64 bits.
 _LIMIT = 2**62 - 1
-_OUTSIDE = "the window is outside the range of the column's type"
+_OUTSIDE = "a window of this row is outside the range of the time column's type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Assign:
         assigned = pl.concat([present.frame[rows], bounds], how="horizontal").filter(pl.Series(~outside[rows]))
         faults = pl.DataFrame({"outside": outside}).select(pl.when("outside").then(pl.lit(_OUTSIDE))).to_series()
         columns = [*delta.columns, WINDOW_START, WINDOW_END, *RESERVED]
-        return Step(Delta(assigned.select(columns)), (), reject(present, faults)[1])
+        return Step(Delta(assigned.select(columns)), (), split_faults(present, faults)[1])
 
     def _windows(self, values: np.ndarray, unit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The index of each row once for each of its windows, and the starts and ends of these windows."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 import polars as pl
 
 from operators.core.delta import FROM, TO, Delta
-from operators.core.operator import Move, Step, reject
+from operators.core.operator import Move, Step, split_faults
 from operators.expressions import Expression, columns, evaluate
 from operators.state.trace import Trace
 
@@ -54,7 +54,7 @@ class NowFilter:
     def step(self, delta: Delta, traces: tuple[Trace, ...], move: Move) -> Step:
         """The pieces of the elements."""
         values, faults = evaluate(delta.frame, self._expressions())
-        fine, rejected = reject(delta, faults)
+        fine, rejected = split_faults(delta, faults)
         known = values.filter(faults.is_null()) if rejected is not None else values
         elements = fine.frame.select(FROM, TO).with_row_index(_ELEMENT)
         bounded = pl.concat([elements, known], how="horizontal") if known.width else elements

@@ -32,10 +32,10 @@ class RangedWindow:
     """
 
     operator_version: ClassVar[int] = 1
-    #: The properties for the planner, as in `operators.table_functions.function.Applicable`.
+    #: The properties for the planner, as in `operators.table_functions.function.RelationOperator`.
     partition: ClassVar[tuple[str, ...] | None] = None
-    replaces: ClassVar[bool] = False
-    ends: ClassVar[bool] = True
+    replaces_columns: ClassVar[bool] = False
+    ends_elements: ClassVar[bool] = True
     added: ClassVar[Sequence[pa.Field[Any]]] = ()
     append_only: ClassVar[bool] = False
     query: str

@@ -92,6 +92,14 @@ def test_any_record_is_an_entry_or_broken(decode: Callable[[Entry], object], key
         assert str(error)
 
 
+@pytest.mark.parametrize("decode", DECODERS)
+@pytest.mark.parametrize("value", [None, b"{}", b"[1, 2]"])
+def test_a_record_without_a_key_is_broken(decode: Callable[[Entry], object], value: bytes | None) -> None:
+    """`Entry.key` is empty then, and no decoder takes the empty name for one."""
+    with pytest.raises(Broken, match="key|deleted"):
+        decode(Entry(b"", value, 0, 0))
+
+
 @given(VALUES)
 def test_any_document_is_a_value_or_broken(body: bytes | None) -> None:
     readers: list[Callable[[bytes], object]] = [

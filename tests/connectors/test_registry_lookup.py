@@ -171,7 +171,7 @@ def test_a_secret_of_the_url_is_looked_up_where_it_is_used(registry: Registry, m
     registry.answers = [(200, {"schema": json.dumps(SCHEMA)})]
     schema_lookup(registry.url.replace("://", "://me:${secret:p}@"), ours=False)(7)
     assert registry.asked == [("GET", "/schemas/ids/7", "me:a/b@c:d", None)]
-    with pytest.raises(ExternalError, match='there is no secret "q"'):
+    with pytest.raises(ExternalError, match='secret "q" not found'):
         schema_lookup(registry.url.replace("://", "://me:${secret:q}@"), ours=False)(7)
 
 

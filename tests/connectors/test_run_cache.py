@@ -74,7 +74,7 @@ def test_a_check_finds_what_changed_without_a_write(tmp_path: Path) -> None:
         opened.write(content)
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert cache.check("1/a") is None and not file.exists()
-    assert heard == [("1/a", "bytes 2097152 to 3145728 are not what was written: the check sum differs")]
+    assert heard == [("1/a", "bytes 2097152 to 3145728 are damaged: the checksum differs")]
 
 
 @pytest.mark.parametrize("name", FRAMES)

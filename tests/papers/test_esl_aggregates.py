@@ -38,7 +38,7 @@ def test_examples_4_and_8_the_recent_average(session: LocalSession) -> None:
 
 def test_example_7_is_for_relations(session: LocalSession) -> None:
     session.execute(paper.EXAMPLE_7)
-    with pytest.raises(UserError, match="returns at the end of its input, and a stream has none"):
+    with pytest.raises(UserError, match="returns at the end of its input, but a stream has no end"):
         session.execute("SELECT sellerID, avg(price) FROM OpenAuction GROUP BY sellerID")
     session.execute("CREATE VIEW v AS SELECT sellerID, avg(price) AS p FROM R(OpenAuction) GROUP BY sellerID")
     push(session)

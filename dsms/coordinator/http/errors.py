@@ -16,8 +16,8 @@ from dsms.model.limits import SETTING, Limits
 from dsms.model.principal import ANYBODY, Forbidden
 from dsms.model.statement_result import EncodedRows
 from dsms.tables.select_budget import Cancelled, LimitExceeded, TookTooLong, TooManySelects
+from operators.core.call_depth import too_deep
 from operators.core.errors import DsmsError, ExternalError, SqlError, UserError
-from operators.core.recursion import too_deep
 
 #: The kinds of errors, by which clients tell them apart; docs/api.md lists what each one means.
 ErrorKind = Literal[

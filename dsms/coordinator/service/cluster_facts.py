@@ -23,7 +23,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
 from dsms.physical.cost.estimate import Statistics
 from dsms.scheduler.leases import ExecutorStatus, read_assignments
-from operators.core.alarms import Alarm, Alarms, together
+from operators.core.alarms import Alarm, Alarms, merged
 from operators.core.decoding import Broken
 from operators.core.errors import ExternalError
 
@@ -111,4 +111,4 @@ def _document(status: ExecutorStatus) -> Document:
 
 def alarm_documents(parts: Iterable[Iterable[Alarm]]) -> list[Document]:
     """The alarms of several processes, as the HTTP interface serves them."""
-    return [msgspec.to_builtins(alarm) for alarm in together(parts)]
+    return [msgspec.to_builtins(alarm) for alarm in merged(parts)]

@@ -33,7 +33,7 @@ from dsms.registration.kinds.show_alarms import ShowAlarms, shown_alarms
 from dsms.registration.kinds.show_audit import ShowAudit
 from dsms.scheduler.leases import ExecutorStatus
 from dsms.scheduler.tuning import BATCHES, Tuning, read_option, read_tuning
-from operators.core.alarms import Alarm, Alarms, together
+from operators.core.alarms import Alarm, Alarms, merged
 from operators.core.decoding import Broken, decoded
 from operators.core.errors import InternalError
 from operators.core.quoting import quoted_identifier, quoted_text
@@ -135,7 +135,7 @@ class ControlTables:
         if self.principal.restricted:
             return []
         noticed = [status.alarms for status in living_executors(self.cluster, self.alarms).values()]
-        return together([self.alarms.all(), *noticed])
+        return merged([self.alarms.all(), *noticed])
 
     def _altered(self, statement: st.AlterExecutor) -> StatementResult:
         wanted = {clause.name: read_option(clause.name, clause.words[0]) for clause in statement.clauses}

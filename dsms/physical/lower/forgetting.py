@@ -13,7 +13,7 @@ from dsms.physical.builder import Builder, Port
 from dsms.physical.column_bounds import Bounds, Life, LowerBound
 from operators.constraints.forget import Forget, Outlived, Sweep
 from operators.constraints.living_values import VALUE, Living
-from operators.constraints.lowest_values import LOW, Lowest, Term
+from operators.constraints.lowest_values import LOWER_BOUND, Lowest, Term
 from operators.expressions import Column
 from operators.relational.project import Project
 
@@ -21,7 +21,7 @@ from operators.relational.project import Project
 Limit = frozenset[LowerBound] | Life
 #: A trace by number, one of its columns, and a limit of the values with which this column is looked up.
 Limited = tuple[int, str, Limit]
-_SCHEMA = pa.schema([pa.field(LOW, pa.int64(), nullable=False)])
+_SCHEMA = pa.schema([pa.field(LOWER_BOUND, pa.int64(), nullable=False)])
 
 
 def forgetting(

@@ -106,8 +106,8 @@ def _(node: logical.Apply, builder: Builder) -> Port:
     below, function, columns = lower(node.input, builder), node.function, schema(node)
     if function.partition is None:
         applied = stateless(function, below, columns, builder)
-        return replace(applied, ends=applied.ends or function.ends)
-    return replace(stateful(function, below, function.partition, columns, builder), ends=function.ends)
+        return replace(applied, ends=applied.ends or function.ends_elements)
+    return replace(stateful(function, below, function.partition, columns, builder), ends=function.ends_elements)
 
 
 @lowering.register

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from dsms.physical.lane import Lane
+from operators.core.call_depth import allow_deep_calls
 from operators.core.checked_file import content_of, sealed
 from operators.core.decoding import Broken
 from operators.core.errors import ExternalError
-from operators.core.recursion import allow_deep_calls
 
 
 @dataclass(frozen=True, eq=False)

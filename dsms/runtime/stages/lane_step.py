@@ -52,7 +52,7 @@ def read_stage(
     """Runs the source stage over elements of one source: stateless operators, which do not depend on the frontier.
     `marks` are the lower bounds of its ordered columns; `settings` are those of adjustable operators, by query.
     Elements from a link already have the source in their order; others get it here."""
-    read = delta.narrowed(lane.columns_read(leaf))
+    read = delta.select_columns(lane.columns_read(leaf))
     if isinstance(lane.sources[leaf], Link):
         return _Running(lane, 0, 0, {leaf: read}, {}, leaf=leaf).step()
     arrived = {leaf: _placed(read, leaf)} | ({marks_of(leaf): _placed(marks, leaf)} if marks is not None else {})

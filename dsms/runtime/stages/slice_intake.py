@@ -74,7 +74,7 @@ class SliceIntake:
         heartbeats, self._heartbeats = self._heartbeats[:count], self._heartbeats[count:]
         arrivals = arrivals_of(self._source, self._partition, piece, heartbeats, self._skipped)
         part = self._intake.admit(arrivals, self._clock)
-        self._parts.append(replace(part, delta=part.delta.narrowed(self._columns)))
+        self._parts.append(replace(part, delta=part.delta.select_columns(self._columns)))
         self._passed += part.passed_since(self._clock)
         self._clock = part.clock
         self._records += len(piece)

@@ -62,7 +62,7 @@ def name_runs(lane: Lane, state: Mapping[int, tuple[State, ...]], prefix: str) -
 def _name(run: Run, name: str, fresh: dict[str, pl.DataFrame]) -> str:
     if run.name is None:
         fresh[name] = run.frame
-    part = f"@{run.skipped}{'+' * run.joining}" if run.skipped or run.joining else ""
+    part = f"@{run.skipped}{'+' * run.merging}" if run.skipped or run.merging else ""
     return (run.name or name) + part
 
 

@@ -20,9 +20,9 @@ from dsms.sql.parser.dialect import Dsms
 from dsms.sql.parser.nodes import WholeQuery
 from dsms.sql.parser.table_names import name_of
 from operators.core.errors import SqlError, UserError
-from operators.defined import definition as defined
-from operators.defined.generate import EVERY_CODE, generated
 from operators.expressions import Call, Column, Expression, Literal, cast, coerce, type_name
+from operators.user_aggregates import definition as defined
+from operators.user_aggregates.generate import EVERY_CODE, generated
 
 #: Finds the definition of a base aggregate that a body calls, for arguments of some types.
 Resolver = Callable[[str, tuple[pa.DataType, ...]], defined.Definition | None]
@@ -135,7 +135,7 @@ class _BodyBinder:
         for table in self.written.tables:
             self._add_table(table)
         clauses = {name: self._clause(name, body) for name, body in self.written.clauses.items()}
-        window = self.tables.get(defined.INWINDOW)
+        window = self.tables.get(defined.WINDOW_TABLE)
         bound = defined.Definition(
             self.written.name.text.lower(),
             self.parameters,
@@ -170,14 +170,14 @@ class _BodyBinder:
 
     def _add_table(self, table: syntax.TableSyntax) -> None:
         name = table.name.text.lower()
-        if name in self.tables or name == defined.RETURN:
+        if name in self.tables or name == defined.RETURN_TABLE:
             raise table.name.place.error(f'table "{table.name.text}" is declared twice')
         columns = [
             (column.name.text.lower(), self._column_type(table, at, column)) for at, column in enumerate(table.columns)
         ]
         if len({column for column, _ in columns}) < len(columns):
             raise table.name.place.error(f'table "{table.name.text}" has two columns with the same name')
-        if name == defined.INWINDOW and [type_ for _, type_ in columns] != [type_ for _, type_ in self.parameters]:
+        if name == defined.WINDOW_TABLE and [type_ for _, type_ in columns] != [type_ for _, type_ in self.parameters]:
             hint = "declare one column for each parameter, in the same order and with the same types, under any names"
             raise table.name.place.error("the columns of inwindow differ from the parameters", hint)
         self.tables[name] = defined.LocalTable(name, tuple(columns))
@@ -185,7 +185,7 @@ class _BodyBinder:
     def _column_type(self, table: syntax.TableSyntax, at: int, column: syntax.FieldSyntax) -> pa.DataType:
         if column.type is not None:
             return _written_type(column, self.parameters)
-        if table.name.text.lower() != defined.INWINDOW or at >= len(self.parameters):
+        if table.name.text.lower() != defined.WINDOW_TABLE or at >= len(self.parameters):
             raise column.name.place.error(f'column "{column.name.text}" needs a type')
         return self.parameters[at][1]
 
@@ -244,14 +244,14 @@ class _BodyBinder:
 
     def _targets(self, name: str, table: exp.Expr) -> tuple[tuple[str, pa.DataType], ...]:
         """The columns of the table that INSERT names; for RETURN, the columns of the result."""
-        if name == defined.RETURN:
+        if name == defined.RETURN_TABLE:
             result = result_type(self.written, self.parameters)
             return (
                 tuple((field_.name, field_.type) for field_ in result)
                 if pa.types.is_struct(result)
                 else (("", result),)
             )
-        if name == defined.INWINDOW:
+        if name == defined.WINDOW_TABLE:
             raise error_at(table, "rows cannot be inserted into inwindow", hint="the system inserts each arriving row")
         return self._table(table).columns
 
@@ -279,7 +279,7 @@ class _BodyBinder:
 
     def _update(self, tree: exp.Update, statement: syntax.Simple) -> defined.Statement:
         table, binder = self._table(tree.this), self._binder()
-        if table.name == defined.INWINDOW:
+        if table.name == defined.WINDOW_TABLE:
             raise error_at(
                 tree.this, "rows of inwindow cannot be updated", hint="use DELETE: rows of inwindow can only be deleted"
             )
@@ -302,7 +302,7 @@ class _BodyBinder:
         scan = binder.scan(table.name)
         scope = binder.scope((binder.entries(scan, tree.this.alias or table.name),))
         where = self._where(tree, binder, scope)
-        older = table.name == defined.INWINDOW and self.clause != "expire" and self._met_by_each(where, scan)
+        older = table.name == defined.WINDOW_TABLE and self.clause != "expire" and self._met_by_each(where, scan)
         return defined.Delete(scan, where, older, _place(statement.text))
 
     def _where(self, tree: exp.Expr, binder: QueryBinder, scope: Scope) -> Expression | None:
@@ -327,7 +327,7 @@ class _BodyBinder:
         bare = value.arguments[0] if isinstance(value, Call) and value.function == "widen" else value
         prefix = f"r{scan.number}:"
         if isinstance(bare, Column) and bare.name.startswith(prefix):
-            names = [name for name, _ in self.tables[defined.INWINDOW].columns]
+            names = [name for name, _ in self.tables[defined.WINDOW_TABLE].columns]
             name, type_ = self.parameters[names.index(bare.name.removeprefix(prefix))]
             return Column(f"p:{name}", type_)
         return bare
@@ -393,7 +393,7 @@ def _parsed(text: syntax.BodySql) -> exp.Expr:
 
 def _always_one_row(table: str, bound: defined.Definition) -> bool:
     """Whether a table has exactly one row from its first use in INITIALIZE on."""
-    if table == defined.INWINDOW:
+    if table == defined.WINDOW_TABLE:
         return False
     every = [
         *defined.walk_all(bound.iterate),

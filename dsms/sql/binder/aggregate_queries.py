@@ -15,8 +15,8 @@ from dsms.sql.binder.scope import Entry, Scope
 from dsms.sql.parser.table_names import name_of
 from operators.aggregates import AGGREGATES
 from operators.core.errors import UserError
-from operators.defined import definition as defined
 from operators.expressions import Call, Column, Expression, Literal, call, cast, columns
+from operators.user_aggregates import definition as defined
 
 _BUILT_IN = ("sum", "count", "avg", "min", "max")
 _REFUSED = ("distinct", "windows", "qualify", "laterals", "offset", "with_", "sample")
@@ -107,7 +107,7 @@ class QueryBinder:
         return Call("hash", tuple(arguments), pa.int64(), any(argument.nullable for argument in arguments))
 
     def _oldest(self, node: exp.Expr, column: str | None) -> Expression:
-        window = self.tables.get(defined.INWINDOW)
+        window = self.tables.get(defined.WINDOW_TABLE)
         names = [name for name, _ in self.parameters if window is None] or [
             name for name, _ in (window.columns if window else ())
         ]
@@ -121,7 +121,7 @@ class QueryBinder:
         name, type_ = self.parameters[at]
         if self.leaving is not None:
             return Column(f"p:{name}", type_)
-        scan = defined.Scan(next(self.numbers), defined.INWINDOW, oldest=True)
+        scan = defined.Scan(next(self.numbers), defined.WINDOW_TABLE, oldest=True)
         return self._added(defined.Query((scan,), (Column(f"r{scan.number}:{names[at]}", type_),)), exists=False)
 
     def _subquery(self, node: exp.Expr, query: exp.Expr, levels: tuple[Entries, ...], *, exists: bool) -> Expression:

@@ -17,7 +17,7 @@ from dsms.sql.binder.python_aggregates import bind_python_aggregate
 from dsms.sql.parser import aggregates as syntax
 from dsms.sql.parser.parse import parse
 from operators.core.errors import InternalError
-from operators.defined.definition import Definition
+from operators.user_aggregates.definition import Definition
 
 #: The library's aggregates that are also built-in functions of GROUP BY.
 BUILT_IN: Final = frozenset({"sum", "count", "avg", "min", "max"})

@@ -25,10 +25,10 @@ from dsms.sql.binder.predicates import predicate
 from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.binder.scope import Rewrite, Scope
 from operators.aggregates.aggregate import Aggregate
-from operators.aggregates.defined import result_type
+from operators.aggregates.user_defined import result_type
 from operators.core.errors import SqlError, UserError
-from operators.defined.definition import Definition
 from operators.expressions import Column, Expression, Literal, call, cast, column, to_sql
+from operators.user_aggregates.definition import Definition
 
 
 @dataclass
@@ -86,7 +86,7 @@ def grouped(relation: Relation, groups: GroupingSets, nodes: Sequence[exp.Expr],
 
 
 def _check_several(aggregates: tuple[Aggregate, ...], groups: GroupingSets, nodes: Sequence[exp.Expr]) -> None:
-    several = [aggregate for aggregate in aggregates if aggregate.definition and aggregate.definition.several]
+    several = [aggregate for aggregate in aggregates if aggregate.definition and aggregate.definition.returns_many]
     if len(several) > 1 or (several and not groups.plain):
         name = several[0].definition.name if several[0].definition else ""
         cause = f'aggregate "{name}" may return several rows'
@@ -99,7 +99,7 @@ def _unnested(
 ) -> tuple[logical.Node, dict[int, Expression]]:
     """The groups; if an aggregate may return several rows, a group is repeated for each of these."""
     for aggregate in aggregates:
-        if aggregate.definition is not None and aggregate.definition.several:
+        if aggregate.definition is not None and aggregate.definition.returns_many:
             row = Column(f"{aggregate.name}_row", aggregate.definition.result, True)
             plan = logical.Unnest(plan, aggregate.name, row.name)
             known = {

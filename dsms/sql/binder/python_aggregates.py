@@ -13,10 +13,10 @@ from dsms.model import statements as st
 from dsms.sql.binder.aggregate_bodies import parameter_types, result_type
 from dsms.sql.binder.python_functions import limits_of, package_from
 from dsms.sql.parser.aggregates import CreatePythonAggregate
-from operators.defined.definition import Definition, python_definition
 from operators.python import Package, PythonClass
 from operators.python.child import MODULE, sources_of
 from operators.python.registered import registered
+from operators.user_aggregates.definition import Definition, python_definition
 
 METHODS: Final = ("initialise", "iterate", "terminate", "expire", "iterate_arrays", "expire_arrays")
 _HINT: Final = "the class needs the method iterate(self, …); initialise, terminate and expire are optional"

@@ -17,9 +17,9 @@ from dsms.sql.binder.grouping_sets import GroupingSets
 from dsms.sql.binder.relation import Context, Relation
 from dsms.sql.parser import nodes
 from operators.core.errors import UserError
-from operators.defined.fold_plan import FoldCall, chosen
-from operators.defined.stream_fold import StreamFold
 from operators.expressions import Column, Expression
+from operators.user_aggregates.fold_plan import FoldCall, chosen
+from operators.user_aggregates.stream_fold import StreamFold
 
 
 def stream_groups(

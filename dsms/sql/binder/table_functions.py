@@ -24,11 +24,11 @@ def bind_table_function(node: exp.Expr, context: Context) -> Relation:
     """The relation that a table function makes of another: the columns of that, then those that the function adds."""
     relation = bind_relation(node.this, context)
     function = _bound(node, relation, context)
-    if function.of_streams and not properties.append_only(relation.node):
+    if function.streams_only and not properties.append_only(relation.node):
         raise error_at(
             node, f"{node.args['function']} takes an append-only stream, but rows of this relation can be deleted"
         )
-    if function.replaces:
+    if function.replaces_columns:
         return _replaced(node, logical.Apply(relation.node, function), context)
     added = {field.name.lower() for field in function.added}
     if taken := [entry for entry in relation.visible if entry.name.lower() in added]:
@@ -56,7 +56,7 @@ def _bound(node: exp.Expr, relation: Relation, context: Context) -> TableFunctio
     try:
         return kind.bound(columns, Arguments((*outer, *partition), described, constants))
     except UserError as error:
-        hint = f"{name}(TABLE relation, {kind.signature})"
+        hint = error.hint or f"write {name}(TABLE relation, {kind.signature})"
         raise error_at(node, f"{name}: {error.message}", hint=hint) from error
 
 

@@ -25,12 +25,12 @@ from dsms.sql.binder.scope import Scope
 from dsms.sql.binder.window_lengths import instants_of, is_bare, positive, rows_of
 from dsms.sql.parser.nodes import Span
 from operators.core.errors import UserError
-from operators.defined.definition import Definition
-from operators.defined.fold_plan import FoldCall, Frame, chosen
-from operators.defined.paired_results import PairedResults
-from operators.defined.stream_fold import StreamFold
 from operators.expressions import Column, Expression, Literal, call, cast
 from operators.streams.tagger import TS
+from operators.user_aggregates.definition import Definition
+from operators.user_aggregates.fold_plan import FoldCall, Frame, chosen
+from operators.user_aggregates.paired_results import PairedResults
+from operators.user_aggregates.stream_fold import StreamFold
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from traceback import walk_tb
 import structlog
 from sqlglot.errors import SqlglotError
 
+from operators.core.call_depth import bounded_calls
 from operators.core.errors import SqlError, UserError
-from operators.core.recursion import bounded_calls
 
 log = structlog.get_logger()
 

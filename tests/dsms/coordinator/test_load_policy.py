@@ -27,7 +27,7 @@ def test_a_coordinator_reads_only_what_it_was_started_for(tmp_path: Path) -> Non
 
 def test_the_password_of_a_database_is_a_reference() -> None:
     allowed = LoadPolicy(databases=True)
-    with pytest.raises(UserError, match="must not hold a password") as refused:
+    with pytest.raises(UserError, match="must not contain a password") as refused:
         allowed.checked(LoadDatabase(Name("t"), "postgresql://ann:pw4711@host/x", "SELECT 1"))
     assert "pw4711" not in str(refused.value)
     load = LoadDatabase(Name("t"), "postgresql://ann:${secret:db}@host/x", "SELECT 1")

@@ -50,7 +50,7 @@ def test_result_clauses() -> None:
 
 
 def test_a_password_in_a_registry_is_refused_and_not_repeated() -> None:
-    with pytest.raises(SqlError, match="REGISTRY must not hold a password") as refused:
+    with pytest.raises(SqlError, match="REGISTRY must not contain a password") as refused:
         source_settings([Clause("registry", ("http://ann:pw4711@host",), Place(2, 5))])
     assert "pw4711" not in str(refused.value) and (refused.value.line, refused.value.column) == (2, 5)
     settings, _ = source_settings([Clause("registry", ("http://ann:${secret:p}@host",), Place())])

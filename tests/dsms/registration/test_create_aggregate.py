@@ -125,7 +125,7 @@ def test_what_is_wrong_is_said_when_an_aggregate_is_created(definition: str, pro
 def test_a_blocking_aggregate_needs_a_relation_or_a_window() -> None:
     made = session()
     made.execute(DOUBLED.format(words="", factor=1))
-    with pytest.raises(UserError, match="returns at the end of its input, and a stream has none"):
+    with pytest.raises(UserError, match="returns at the end of its input, but a stream has no end"):
         made.execute("CREATE VIEW v AS SELECT k, total(x) AS t FROM S GROUP BY k")
     made.execute("CREATE VIEW w AS SELECT k, total(x) AS t FROM S [Range 1] GROUP BY k")
     made.execute("CREATE STREAM o AS SELECT k, total(x) AS t OVER (PARTITION BY k ROWS 1 PRECEDING) FROM S")

@@ -63,10 +63,10 @@ def test_texts_of_dead_letters_and_descriptions() -> None:
     session = pushed((ORDERS + PAID).format(type="BIGINT"), O=[(1, 0), (1, 4)], P=[(7, 5)])
     (order,), (paid,) = (session.dead_letters(source)[:1] for source in "OP")
     assert order["reason"] == (
-        "violates CLUSTERED BY id WITHIN 3: 1 came, of which the last record before is more than 3 back"
+        "violates CLUSTERED BY id WITHIN 3: the value 1 came more than 3 instants after its last valid record"
     )
     assert paid["reason"] == (
-        "violates of REFERENCES O (id) WITHIN 5: 7 came, of which there was no record at most 5 before"
+        "violates of REFERENCES O (id) WITHIN 5: no record of O at most 5 instants earlier has id = 7"
     )
     (described,) = session.run("DESCRIBE P")
     assert described.message == 'source "P": registered, of REFERENCES O (id) WITHIN 5'

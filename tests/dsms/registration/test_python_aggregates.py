@@ -100,7 +100,7 @@ def test_without_terminate_over_a_stream_and_with_it_refused() -> None:
     session.execute("CREATE STREAM V AS SELECT rises(x) AS t FROM S")
     feed(session, 4, 3, 5, 5, 9)
     assert shown(session, "V") == [5, 9]
-    with pytest.raises(SqlError, match='aggregate "total" returns at the end of its input, and a stream has none'):
+    with pytest.raises(SqlError, match='aggregate "total" returns at the end of its input, but a stream has no end'):
         session.execute("CREATE STREAM W AS SELECT total(x) AS t FROM S")
 
 

@@ -177,7 +177,7 @@ def test_a_pattern_that_would_grow_when_it_is_compiled_is_refused(pattern: str) 
             "CREATE VIEW p AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 1000000007) = 0; CREATE VIEW o AS "
             "SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, 998244353) = 0;"
             "CREATE VIEW b AS SELECT Timepoint FROM R(p) UNION SELECT Timepoint FROM R(o)",
-            "points together",
+            "points before they repeat",
         ),
         ("CREATE VIEW b AS SELECT Timepoint FROM R(clockStr) WHERE mod(Timepoint, " + "9" * 30 + ") = 0", "too long"),
     ],

@@ -180,7 +180,7 @@ def test_many_values_are_counted_within_the_error_in_a_state_of_fixed_size() -> 
         ),
         ("weight = 1", "approx_percentile(DISTINCT v, 0.5) AS n FROM A", "does not take DISTINCT"),
         ("weight = 1", "approx_count_distinct(ARRAY[v], 0.1) AS n FROM A", "does not take"),
-        ("weight = 1", "approx_percentile(v) AS n FROM A", "takes a fraction"),
+        ("weight = 1", "approx_percentile(v) AS n FROM A", "needs a fraction"),
         ("weight = 1", "approx_percentile(u, 0.5) AS n FROM A", "does not take"),
         ("weight = 1", "approx_count_distinct(v, 2) AS n FROM A", "a number from 0.001 to 0.5"),
         ("weight = 1", "approx_count_distinct(v, u) AS n FROM A", "must be a constant"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.core.alarms import MOST, Alarm, Alarms
+from operators.core.alarms import MOST_ALARMS, Alarm, Alarms
 from operators.core.decoding import Broken, Int64, Natural, decoded, natural_of, text_of
 from operators.core.frame_ipc import frame_to_ipc, untrusted_frame
 
@@ -35,9 +35,9 @@ def test_what_is_mended_is_forgotten() -> None:
 
 def test_places_beyond_the_most_are_only_counted() -> None:
     alarms = Alarms()
-    for number in range(MOST + 7):
+    for number in range(MOST_ALARMS + 7):
         alarms.raise_at(f"key {number}", "empty" * 1000)
-    assert len(alarms.all()) == MOST and alarms.more == 7
+    assert len(alarms.all()) == MOST_ALARMS and alarms.dropped == 7
     assert max(len(alarm.reason) for alarm in alarms.all()) == 300
 
 

@@ -23,8 +23,8 @@ def test_matches_of_hashes_in_any_order(held: list[int], asked: list[int]) -> No
 
 
 def test_a_part_keeps_the_name_if_only_its_first_rows_lack() -> None:
-    run = Run(pl.DataFrame({HASH: pl.Series([1, 2, 3, 4], dtype=pl.UInt64)}), "key", "1/a", joining=True)
+    run = Run(pl.DataFrame({HASH: pl.Series([1, 2, 3, 4], dtype=pl.UInt64)}), "key", "1/a", merging=True)
     tail = run.part(1, 4).part(1, 3)
-    assert (tail.name, tail.skipped, tail.joining, tail.frame[HASH].to_list()) == ("1/a", 2, True, [3, 4])
+    assert (tail.name, tail.skipped, tail.merging, tail.frame[HASH].to_list()) == ("1/a", 2, True, [3, 4])
     head = run.part(0, 2)
-    assert (head.name, head.skipped, head.joining, head.frame[HASH].to_list()) == (None, 0, True, [1, 2])
+    assert (head.name, head.skipped, head.merging, head.frame[HASH].to_list()) == (None, 0, True, [1, 2])

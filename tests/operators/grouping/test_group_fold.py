@@ -12,11 +12,11 @@ from dsms.model.catalog import Catalog
 from dsms.sql.binder.defined_aggregates import Known, Text, definition_of
 from operators.aggregates import AGGREGATES
 from operators.aggregates.aggregate import Aggregate
-from operators.aggregates.defined import folded, result_type
+from operators.aggregates.user_defined import folded, result_type
 from operators.core.delta import BEGINNING, FROM, WEIGHT, Delta
 from operators.core.operator import Move
-from operators.defined.definition import Definition
 from operators.grouping.group_by import GroupBy
+from operators.user_aggregates.definition import Definition
 
 SCHEMA = pa.schema([("k", pa.string()), ("x", pa.int64())])
 #: Sums of squares of small whole numbers are exact, so both ways to compute a variance give the same.

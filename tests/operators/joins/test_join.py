@@ -19,7 +19,7 @@ from operators.core.run import Run, arranged
 from operators.joins.band_join import BandJoin
 from operators.joins.band_range import Band
 from operators.joins.join import Join
-from operators.joins.spans import places_together
+from operators.joins.spans import candidates_of_step
 from tests.operators.join_histories import CUTS, END, check_laws, delta_of, intervals, run_through
 from tests.support.strategies import examples
 
@@ -222,7 +222,7 @@ def versions(name: str, count: int, first: int) -> pl.DataFrame:
 
 def test_versions_of_two_rows_have_as_many_pairs_as_there_are_versions() -> None:
     left, right = Run(versions("a", 300, 0), "key"), Run(versions("b", 300, 1), "key")
-    at_left, at_right = places_together(left, right)
+    at_left, at_right = candidates_of_step(left, right)
     assert len(at_left) == len(at_right) == 2 * (2 * 300 - 1) - 1
     join = Join(("a",), ("b",))
     step = join.step(Delta(left.frame), Delta(right.frame), join.traces(), Move(0, 1_000))
@@ -236,7 +236,7 @@ def test_rows_of_windows_are_paired_with_those_that_are_there_at_the_same_time()
         for name in ("a", "b")
     )
     runs = Run(arranged(left, ("a",)), "key"), Run(arranged(right, ("b",)), "key")
-    at_left, at_right = places_together(*runs)
+    at_left, at_right = candidates_of_step(*runs)
     begins = (runs[0].frame[FROM].to_numpy()[at_left], runs[1].frame[FROM].to_numpy()[at_right])
     assert len(at_left) == 300 + 2 * (299 + 298)
     assert set(np.abs(begins[0] - begins[1]).tolist()) == {0, 1, 2}

@@ -52,11 +52,11 @@ def spans(search: Search, rows: str) -> list[tuple[int, int]]:
 
 
 def pattern_of(text: str) -> Pattern | None:
-    """The pattern, unless it is one that is refused because it also matches no row."""
+    """The pattern, unless it is one that is refused because it can match an empty sequence of rows."""
     try:
         return parse_pattern(text)
     except UserError as error:
-        assert "also matches no row" in error.message
+        assert "can match an empty sequence" in error.message
         return None
 
 
@@ -77,7 +77,7 @@ def test_what_is_taken_over_is_what_would_be_found(text, same, before, after, to
     pattern = pattern_of(text)
     if pattern is None:
         return
-    search = Search(program_of(pattern), Skip(to), timed=timed)
+    search = Search(program_of(pattern), Skip(to), has_within=timed)
     earlier = search.attempts(len(same + before), holds_in(same + before))
     rows = same + after
     fresh = search.attempts(len(rows), holds_in(rows))

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators.aggregates.aggregate import Aggregate
-from operators.aggregates.defined import folded, result_type
+from operators.aggregates.user_defined import folded, result_type
 from operators.core.errors import UserError
-from operators.defined.definition import python_definition
-from operators.defined.generate import COME, END, LEAVE, RESTART
 from operators.python import Limits, PythonClass, fold_events, package_of
 from operators.python.sandbox import sandbox_of
+from operators.user_aggregates.definition import python_definition
+from operators.user_aggregates.generate import COME, END, LEAVE, RESTART
 from tests.operators.grouping.test_group_fold import built_in, changes_of, histories, written
 
 SOURCE = """

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from operators.core.errors import UserError
-from operators.defined.generate import COME
 from operators.python import PythonClass, fold_events, package_of
 from operators.python.sandbox import _UNREADABLE, _values, sandbox_of
+from operators.user_aggregates.generate import COME
 from tests.operators.python.test_confinement import called, function
 
 SAY = """

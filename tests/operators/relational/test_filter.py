@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.core.delta import Delta
-from operators.core.operator import FAULT, FAULT_ROW, Move, reject
+from operators.core.operator import FAULT, FAULT_ROW, Move, split_faults
 from operators.expressions import Column, Literal, call
 from operators.relational.filter import Filter
 from operators.streams.tagger import TS, Tagger
@@ -46,6 +46,6 @@ def test_a_row_in_fault_is_left_out_with_its_retraction_and_reported_once() -> N
 
 def test_no_fault_no_report() -> None:
     delta = records_delta([("a", 1, 2, 1)])
-    fine, reported = reject(delta, delta.frame.select(fault=None).to_series().cast(str))
+    fine, reported = split_faults(delta, delta.frame.select(fault=None).to_series().cast(str))
     assert fine is delta
     assert reported is None

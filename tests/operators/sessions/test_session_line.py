@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from operators.sessions.session_line import SessionLine
 
 GAP = 3
-#: By cell the values at which a row comes.
+#: By phase the values at which a row comes.
 CELLS = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=8, unique=True), max_size=6)
 
 
@@ -23,13 +23,13 @@ def versions(session_line: SessionLine) -> list[tuple[int, ...]]:
 
 
 @given(CELLS)
-def test_a_span_is_its_values(cells: list[list[int]]) -> None:
+def test_a_span_is_its_values(phases: list[list[int]]) -> None:
     by_value, by_span = line(), line()
-    for cell, values in enumerate(cells):
+    for phase, values in enumerate(phases):
         ascending = sorted(values)
         for value in values:
-            by_value.change(cell, value, value, (1,))
+            by_value.change(phase, value, value, (1,))
         edges = [0, *(at for at, (a, b) in enumerate(pairwise(ascending), 1) if b - a > GAP), len(values)]
         for start, end in pairwise(edges):
-            by_span.change(cell, ascending[start], ascending[end - 1], (end - start,))
+            by_span.change(phase, ascending[start], ascending[end - 1], (end - start,))
     assert versions(by_span) == versions(by_value)

@@ -49,7 +49,7 @@ def test_lookup_finds_the_last_row_of_each_key_that_is_present(batches, keys) ->
 @given(BATCHES)
 def test_runs_are_sorted_shrink_and_hold_a_key_once(batches) -> None:
     state, present = fill(Accumulators(("k", "f")), batches)
-    assert all((run.positions[1:] >= run.positions[:-1]).all() for run in state.runs)
+    assert all((run.sorted_column[1:] >= run.sorted_column[:-1]).all() for run in state.runs)
     assert all(not run.frame.select("k", "f").is_duplicated().any() for run in state.runs)
     heights = [run.height for run in state.runs]
     assert all(elder >= MERGE_RATIO * younger for elder, younger in zip(heights[1:], heights[2:], strict=False))
@@ -98,7 +98,7 @@ def test_runs_that_did_not_change_stay_the_same_objects() -> None:
 def test_colliding_hashes_do_not_mix_keys() -> None:
     def run(rows) -> Run:
         frame = pl.DataFrame(rows, schema={"k": pl.String, "n": pl.Int64}, orient="row")
-        same = Accumulators(("k",)).upsert(pl.DataFrame({"k": ["a"]}), pl.Series([False]), 0).runs[0].positions[0]
+        same = Accumulators(("k",)).upsert(pl.DataFrame({"k": ["a"]}), pl.Series([False]), 0).runs[0].sorted_column[0]
         return Run(frame.with_columns(pl.lit(False).alias("__gone"), pl.lit(same, pl.UInt64).alias(HASH)), "key")
 
     state = Accumulators(("k",), None, (run([("a", 1), ("b", 2), ("c", 3)]), run([("b", 4)])))

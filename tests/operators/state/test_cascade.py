@@ -99,7 +99,7 @@ def test_a_step_that_adds_nothing_merges_nothing(monkeypatch: pytest.MonkeyPatch
     for added in (40, 30, 16):
         state.add(random.Random(added).sample(range(1_000), added))
     before = state.stack
-    assert any(run.joining for run in before)
+    assert any(run.merging for run in before)
     state.add([])
     assert (state.stack, state.merged) == (before, 0)
 
@@ -118,7 +118,7 @@ def test_a_stored_run_keeps_its_name_while_it_is_merged(monkeypatch: pytest.Monk
     elder, younger, step = (pl.DataFrame({FROM: list(column)}) for column in values)
     runs = [Run(elder, "time", "1/0.0.0"), Run(younger, "time", "2/0.0.0"), Run(step, "time")]
     stack = cascade(runs, lambda due: Run(pl.concat([run.frame for run in due]).sort(FROM), "time"))
-    parts = [(run.name, run.skipped, run.joining) for run in stack]
+    parts = [(run.name, run.skipped, run.merging) for run in stack]
     assert parts == [(None, 0, False), ("1/0.0.0", 5, False), ("2/0.0.0", 3, True), (None, 0, True)]
     assert [run.frame[FROM].to_list() for run in stack] == [
         [0, 0, 1, 2, 2, 3, 4, 4], list(range(5, 40)), list(range(6, 60, 2)), list(range(100, 116))

@@ -66,7 +66,7 @@ def test_runs_shrink_geometrically_and_are_sorted(batches) -> None:
         filled, _, _ = fill(trace, batches)
         heights = [run.height for run in filled.runs]
         assert all(elder >= MERGE_RATIO * younger for elder, younger in zip(heights, heights[1:], strict=False))
-        assert all((run.positions[1:] >= run.positions[:-1]).all() for run in filled.runs)
+        assert all((run.sorted_column[1:] >= run.sorted_column[:-1]).all() for run in filled.runs)
 
 
 @given(BATCHES, st.integers(0, 6), st.integers(0, 6))

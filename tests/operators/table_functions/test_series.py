@@ -63,7 +63,9 @@ def test_a_range_that_is_too_long_is_a_fault_of_its_row() -> None:
     step = Series("low", "high").step(rows, (), Move(0, 9))
     assert len(step.delta) == 0
     assert step.faults is not None
-    assert step.faults["fault"].to_list() == ['more than 1,000,000 numbers from "low" to "high"'] * 2
+    assert (
+        step.faults["fault"].to_list() == ['GENERATE_SERIES from "low" to "high" has more than 1,000,000 numbers'] * 2
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsms.testing import LocalSession
 from operators.core.delta import Delta, union_all
 from operators.core.errors import UserError
 from operators.core.frame_ipc import frame_from_ipc
@@ -203,5 +204,26 @@ def test_zeros_of_both_signs_are_one_value_however_the_stream_is_cut() -> None:
 def test_granularities_longer_than_all_instants_are_refused(length: int, rate: int, depth: int) -> None:
     column = Column("v", pa.int64())
     constants = tuple(Literal(value, pa.int64()) for value in (length, rate, depth))
-    with pytest.raises(UserError, match="longer than all instants"):
+    with pytest.raises(UserError, match="longer than the range of instants"):
         Summarize.bound(pa.schema([("v", pa.int64())]), Arguments((), (column,), constants))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ("DESCRIPTOR(parts), 10, 2, 2", "use a column of numbers, texts, truth values or times"),
+        (f"DESCRIPTOR(v), {2**50}, 2, 12", "use a lower rate or depth"),
+        ("DESCRIPTOR(v), 0, 2, 2", "write SUMMARIZE(TABLE relation, DESCRIPTOR(column), granularity, rate"),
+        (
+            "DESCRIPTOR(v, at), 10, 2, 2",
+            "write SUMMARIZE(TABLE relation, DESCRIPTOR(column), granularity, rate, depth ",
+        ),
+    ],
+)
+def test_a_refused_call_says_what_to_write(arguments: str, hint: str) -> None:
+    """The hint of the function or, if it has none, its syntax."""
+    session = LocalSession()
+    session.execute("CREATE STREAM S (v BIGINT, parts BIGINT[], at BIGINT) ORDER BY at")
+    with pytest.raises(UserError) as refused:
+        session.execute(f"CREATE VIEW V AS SELECT * FROM SUMMARIZE(TABLE S, {arguments})")
+    assert refused.value.hint.startswith(hint)
