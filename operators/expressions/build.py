@@ -84,5 +84,5 @@ def _literal_value(literal: Literal, target: pa.DataType) -> object:
     source = pl.lit(literal.value, dtype=polars_type(literal.type))
     value = pl.select(converted(source, literal.type, target)).item() if convertible(literal.type, target) else None
     if value is None:
-        raise UserError(f"{to_sql(literal)} is no {type_name(target)}")
+        raise UserError(f"{to_sql(literal)} is not a valid {type_name(target)}")
     return value

@@ -70,7 +70,9 @@ def _compiled(expression: Expression, longest: int, compile_: Callable[[Expressi
         return Compiled(_literal(expression))
     if isinstance(expression, DefinedCall):
         # `evaluate` replaces such calls by columns first. Other callers only ask whether a fault is possible.
-        return Compiled(pl.lit(None, polars_type(expression.type)), pl.lit(f'"{expression.function}" is not computed'))
+        return Compiled(
+            pl.lit(None, polars_type(expression.type)), pl.lit(f'"{expression.function}" is computed elsewhere')
+        )
     arguments, build = list(map(compile_, expression.arguments)), FUNCTIONS[expression.function].evaluate
     constant = not columns(expression)
     if constant and expression.function in GROWTH:

@@ -304,7 +304,7 @@ def _check_frame(sizes: pl.Series, height: int) -> None:
 
 
 def _problem(call: Call, longest: int) -> str:
-    costly, result = "text too long for so costly a pattern", call.type
+    costly, result = "text too long for a pattern this expensive", call.type
     if GROWTH[call.function] is _compiled:
         long = (
             "" if isinstance(call.arguments[1], Literal) else f"pattern longer than {longest // _COMPILED} bytes, or "

@@ -81,7 +81,9 @@ def _told(function: PythonFunction, batch: pa.RecordBatch, failed: FunctionFaile
         except FunctionFailed as error:
             failed = error
     row = _row(batch)
-    where = f"at the row {row}" if batch.num_rows == 1 else f"in {batch.num_rows} rows, the first of which is {row}"
+    where = (
+        f"at the row {row}" if batch.num_rows == 1 else f"in a batch of {batch.num_rows} rows that starts with {row}"
+    )
     return UserError(f'function "{function.name}" failed {where}: {failed.message}')
 
 

@@ -190,7 +190,7 @@ class Folding:
         """Returns a value in the declared type. Raises TypeError or ValueError if it does not have this type."""
         self.at = at
         if isinstance(value, float) and pa.types.is_integer(self._result) and not value.is_integer():
-            raise ValueError(f"it returned {value!r}, which is no whole number")
+            raise ValueError(f"it returned {value!r}, which is not a whole number")
         return pa.scalar(value, type=self._result).as_py()
 
 

@@ -68,7 +68,7 @@ class OverStream:
     def _back(self) -> int:
         """On how many rows before a row its values depend."""
         back = rows_back(self.calls)
-        assert back is not None, "the calls reach back only"
+        assert back is not None, "a call reads rows after the current one"
         return back
 
     @property
@@ -214,7 +214,7 @@ class _Come:
 
 
 def _faults(call: WindowCall, faulty: np.ndarray) -> pl.Series:
-    text = pl.lit(f'"{call.function}" is outside the range of its type')
+    text = pl.lit(f'the value of "{call.function}" is outside the range of its type')
     return pl.DataFrame({FAULT: faulty}).select(pl.when(FAULT).then(text)).to_series()
 
 

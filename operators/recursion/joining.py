@@ -60,8 +60,8 @@ def refuse_too_many(parts: Sequence[pl.DataFrame], name: str, most: int) -> None
     at_once = pl.concat([part.select(places) for part in parts]).group_by(places).len()
     if at_once.filter(pl.col("len") > most).height:
         raise UserError(
-            f"WITH RECURSIVE {name} derives more than {MOST_PAIRS:,} rows at once",
-            hint="bound it by a condition, or join it by a key with fewer rows for each value",
+            f"WITH RECURSIVE {name} derives more than {MOST_PAIRS:,} rows in one iteration at one instant",
+            hint="limit the recursion by a condition, or join on a key with fewer rows per value",
         )
 
 

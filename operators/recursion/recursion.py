@@ -142,7 +142,7 @@ class _Following:
         if layer > self._recursion.limit:
             raise UserError(
                 f"WITH RECURSIVE {self._recursion.name} has not ended after {self._recursion.limit:,} iterations",
-                hint="bound it by a condition, such as WHERE depth < 100, or do not compute new values in it",
+                hint="limit it by a condition, such as WHERE depth < 100, or do not compute new values in it",
             )
         for head, derived in self._derived.pop(layer, {}).items():
             self._presences[head].add(pl.concat(derived))

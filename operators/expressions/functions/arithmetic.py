@@ -210,7 +210,7 @@ ARITHMETIC: dict[str, Function] = {
     "add": Function(
         "arithmetic",
         "two numbers; a date or timestamp and an interval; a date and a number of days",
-        "Sum; overflow of an integer or a decimal is a fault.",
+        "The sum; overflow of an integer or a decimal is a fault.",
         "1 + 2",
         _time_first("add"),
         _arithmetic(lambda left, right: left + right),
@@ -218,7 +218,7 @@ ARITHMETIC: dict[str, Function] = {
     "subtract": Function(
         "arithmetic",
         "two numbers; a date or timestamp and an interval; a date and a number of days; two dates",
-        "Difference; of two dates in days.",
+        "The difference; for two dates, in days.",
         "3 - 2",
         _time_first("subtract"),
         _arithmetic(lambda left, right: left - right, -1),
@@ -226,7 +226,7 @@ ARITHMETIC: dict[str, Function] = {
     "multiply": Function(
         "arithmetic",
         _NUMBERS,
-        "Product; of decimals at the sum of both scales.",
+        "The product; for decimals, with the sum of both scales.",
         "2 * 3",
         _numbers("multiply"),
         _arithmetic(lambda left, right: left * right),
@@ -250,7 +250,7 @@ ARITHMETIC: dict[str, Function] = {
     "negate": Function(
         "arithmetic",
         "a number",
-        "The number with the other sign.",
+        "The number with the opposite sign.",
         "-x",
         same(numeric, 1),
         partial_call(_negate, lambda call, *_: lit_text(f"{_overflow(call)} in {quoted(call)}")),

@@ -59,7 +59,7 @@ def _definite(count: int) -> Callable[[Arguments], Signature | None]:
 def _compare(symbol: str, summary: str) -> Function:
     example = f"a {symbol} b"
     by_order = symbol in ("<", "<=", ">", ">=")
-    takes = "two values of one type" + " that is no array or struct" * by_order
+    takes = "two values of one type" + " that is not an array or struct" * by_order
     rule = same(ordered if by_order else anything, 2, pa.bool_())
     compared = total_call(lambda call, *sides: compare(symbol, call.arguments[0].type)(*sides))
     return Function("comparison", takes, summary, example, rule, compared)
@@ -117,12 +117,12 @@ def _in_rule(arguments: Arguments) -> Signature | None:
 
 
 COMPARISON: dict[str, Function] = {
-    "equal": _compare("=", "True where both are equal."),
-    "not_equal": _compare("<>", "True where they differ."),
-    "less": _compare("<", "True where the first is smaller."),
-    "less_or_equal": _compare("<=", "True where the first is not larger."),
-    "greater": _compare(">", "True where the first is larger."),
-    "greater_or_equal": _compare(">=", "True where the first is not smaller."),
+    "equal": _compare("=", "True if both are equal."),
+    "not_equal": _compare("<>", "True if they differ."),
+    "less": _compare("<", "True if the first is smaller."),
+    "less_or_equal": _compare("<=", "True if the first is not larger."),
+    "greater": _compare(">", "True if the first is larger."),
+    "greater_or_equal": _compare(">=", "True if the first is not smaller."),
     "distinct": Function(
         "comparison",
         "two values of one type",
@@ -142,7 +142,7 @@ COMPARISON: dict[str, Function] = {
     "in": Function(
         "comparison",
         "a value and literals of its type",
-        "True where the value is one of the list; NULL where it is none and the list has a NULL.",
+        "True if the list contains the value; NULL if it does not, but contains a NULL.",
         "a IN (1, 2, 3)",
         _in_rule,
         total_call(_in_list),
@@ -153,7 +153,7 @@ COMPARISON: dict[str, Function] = {
     "is_not_null": Function(
         "comparison",
         "a value",
-        "True for all but NULL.",
+        "True unless the value is NULL.",
         "a IS NOT NULL",
         _definite(1),
         _never_null(lambda a: a.is_not_null()),

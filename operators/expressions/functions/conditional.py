@@ -126,7 +126,12 @@ CONDITIONAL: dict[str, Function] = {
         _coalesce,
     ),
     "nullif": Function(
-        "conditional", "two values of one type", "NULL where both are equal.", "NULLIF(a, 0)", _nullif_rule, _nullif
+        "conditional",
+        "two values of one type",
+        "NULL if both are equal, else the first.",
+        "NULLIF(a, 0)",
+        _nullif_rule,
+        _nullif,
     ),
     "not_null": Function(
         "conditional",
@@ -138,16 +143,16 @@ CONDITIONAL: dict[str, Function] = {
     ),
     "greatest": Function(
         "conditional",
-        "values of one type that is no array or struct",
-        "The largest value; NULLs are passed over.",
+        "values of one type that is not an array or struct",
+        "The largest value; NULLs are ignored.",
         "GREATEST(a, b)",
         _ordered_rule,
         _extreme(_greatest),
     ),
     "least": Function(
         "conditional",
-        "values of one type that is no array or struct",
-        "The smallest value; NULLs are passed over.",
+        "values of one type that is not an array or struct",
+        "The smallest value; NULLs are ignored.",
         "LEAST(a, b)",
         _ordered_rule,
         _extreme(_least),

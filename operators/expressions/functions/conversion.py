@@ -219,7 +219,7 @@ CONVERSION: dict[str, Function] = {
     "cast": Function(
         "conversion",
         "a value and a type",
-        "The value in the type; a fault where the type has no such value. Also x::T.",
+        "The value converted to the type; a fault if the type has no such value. Also x::T.",
         "CAST(a AS BIGINT)",
         _no_rule,
         partial_call(_cast_value, _cast_problem),
@@ -227,7 +227,7 @@ CONVERSION: dict[str, Function] = {
     "try_cast": Function(
         "conversion",
         "a value and a type",
-        "As CAST, with NULL in place of every fault.",
+        "As CAST, but NULL instead of a fault.",
         "TRY_CAST(a AS BIGINT)",
         _no_rule,
         _try_cast,

@@ -48,7 +48,7 @@ LOGIC: dict[str, Function] = {
     "and": Function(
         "logic",
         "booleans",
-        "FALSE where one operand is FALSE, and a fault in another is masked.",
+        "FALSE if an operand is FALSE, even if another operand is in fault.",
         "a AND b",
         _booleans,
         _connect(lambda a, b: a & b),
@@ -56,7 +56,7 @@ LOGIC: dict[str, Function] = {
     "or": Function(
         "logic",
         "booleans",
-        "TRUE where one operand is TRUE, and a fault in another is masked.",
+        "TRUE if an operand is TRUE, even if another operand is in fault.",
         "a OR b",
         _booleans,
         _connect(lambda a, b: a | b),

@@ -140,16 +140,20 @@ NUMBERS: dict[str, Function] = {
     "abs": Function(
         "numbers",
         "a number",
-        "Without its sign.",
+        "The absolute value.",
         "ABS(-2)",
         same(numeric, 1),
         partial_call(_abs, _out_of_range),
     ),
-    "sign": Function("numbers", "a number", "-1, 0 or 1.", "SIGN(-2)", same(numeric, 1), total_call(_sign)),
-    "floor": _rounder("The next whole number below.", "FLOOR(1.5)", "floor"),
-    "ceil": _rounder("The next whole number above; also CEILING.", "CEIL(1.5)", "ceil"),
-    "round": _rounder("Rounded to so many digits, halves away from zero.", "ROUND(2.345, 2)", "half"),
-    "trunc": _rounder("Cut to so many digits.", "TRUNC(2.345, 2)", "trunc"),
+    "sign": Function(
+        "numbers", "a number", "The sign of the number: -1, 0 or 1.", "SIGN(-2)", same(numeric, 1), total_call(_sign)
+    ),
+    "floor": _rounder("Rounded down to a whole number, or to the given number of digits.", "FLOOR(1.5)", "floor"),
+    "ceil": _rounder(
+        "Rounded up to a whole number, or to the given number of digits; also CEILING.", "CEIL(1.5)", "ceil"
+    ),
+    "round": _rounder("Rounded to the given number of digits, halves away from zero.", "ROUND(2.345, 2)", "half"),
+    "trunc": _rounder("Truncated to the given number of digits.", "TRUNC(2.345, 2)", "trunc"),
     "power": Function(
         "numbers",
         "two numbers",
@@ -183,7 +187,14 @@ NUMBERS: dict[str, Function] = {
     "asin": _double("Arc sine.", "ASIN(0)", lambda a: a.arcsin()),
     "acos": _double("Arc cosine.", "ACOS(1)", lambda a: a.arccos()),
     "atan": _double("Arc tangent.", "ATAN(0)", lambda a: a.arctan()),
-    "atan2": Function("numbers", "two numbers", "The angle of (y, x).", "ATAN2(0, 1)", _doubles(2), total(pl.arctan2)),
+    "atan2": Function(
+        "numbers",
+        "two numbers",
+        "The angle of the point with the coordinates y and x, in radians.",
+        "ATAN2(0, 1)",
+        _doubles(2),
+        total(pl.arctan2),
+    ),
     "degrees": _double("Radians to degrees.", "DEGREES(0)", lambda a: a.degrees()),
     "radians": _double("Degrees to radians.", "RADIANS(0)", lambda a: a.radians()),
     "pi": Function(
@@ -203,13 +214,13 @@ NUMBERS: dict[str, Function] = {
         total(lambda a: a.is_nan()),
     ),
     "bit_and": _bits("Bits set in both.", "5 & 3", lambda a, b: a & b),
-    "bit_or": _bits("Bits set in one.", "5 | 3", lambda a, b: a | b),
+    "bit_or": _bits("Bits set in at least one.", "5 | 3", lambda a, b: a | b),
     "bit_xor": _bits("Bits set in exactly one.", "XOR(5, 3)", lambda a, b: a ^ b),
-    "bit_not": _bits("All bits turned.", "~5", lambda a: ~a, 1),
+    "bit_not": _bits("All bits inverted.", "~5", lambda a: ~a, 1),
     "shift_left": Function(
         "numbers",
         "two integers",
-        "Times a power of 2; overflow is a fault.",
+        "The first number times 2 to the power of the second; overflow is a fault.",
         "1 << 3",
         _shift_rule,
         partial_call(_shift(left=True), _out_of_range),
@@ -217,7 +228,7 @@ NUMBERS: dict[str, Function] = {
     "shift_right": Function(
         "numbers",
         "two integers",
-        "Divided by a power of 2, rounded down.",
+        "The first number divided by 2 to the power of the second, rounded down.",
         "8 >> 3",
         _shift_rule,
         partial_call(_shift(left=False), _out_of_range),

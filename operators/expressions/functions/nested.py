@@ -124,7 +124,7 @@ NESTED: dict[str, Function] = {
     "subscript": Function(
         "nested",
         "an array and a position",
-        "The element, counted from 1, or from the end where it is negative; NULL where there is none.",
+        "The element at the position, from 1, or from the end if it is negative; NULL if there is none.",
         "a[1]",
         _subscript_rule,
         total(_subscript),
@@ -140,7 +140,7 @@ NESTED: dict[str, Function] = {
     "array_contains": Function(
         "nested",
         "an array and a value",
-        "True where the value is an element.",
+        "True if the value is an element.",
         "ARRAY_CONTAINS(a, 1)",
         _contains_rule,
         total(_contains),
@@ -148,7 +148,7 @@ NESTED: dict[str, Function] = {
     "array_to_string": Function(
         "nested",
         "an array of text and a separator",
-        "The elements that are not NULL, with the separator between.",
+        "The elements that are not NULL, joined by the separator.",
         "ARRAY_TO_STRING(a, ',')",
         _join_rule,
         total(lambda a, separator: a.list.drop_nulls().list.join(separator)),

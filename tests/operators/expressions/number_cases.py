@@ -64,7 +64,7 @@ NUMBERS = [
     ("SQRT(-1)", '!square root of a negative number in "SQRT(-1.0)"'),
     ("EXP(0)", 1.0),
     ("LN(1)", 0.0),
-    ("LN(0)", '!logarithm of a number not above zero in "LN(0.0)"'),
+    ("LN(0)", '!logarithm of a number that is not positive in "LN(0.0)"'),
     ("LOG(100)", 2.0),
     ("LOG10(1000)", 3.0),
     ("LOG2(8)", 3.0),

@@ -101,7 +101,7 @@ def test_a_text_that_is_too_long_for_a_costly_pattern_is_a_fault(search: Express
     """Each of them takes 5 to 20 s for a text of a million bytes."""
     began = time.process_time()
     values, faults = evaluate(rows("xa" * 500_000, "[ab]*a[ab]{900}c"), {"it": search})
-    assert faults[0] is None and "text too long for so costly a pattern" in str(faults[1])
+    assert faults[0] is None and "text too long for a pattern this expensive" in str(faults[1])
     assert time.process_time() - began < 3
     assert values["it"].is_null().to_list()[1]
     _, faults = evaluate(rows("xa" * 500, "[ab]*a[ab]{900}c"), {"it": search})

@@ -263,7 +263,7 @@ def test_the_standard_library_can_be_imported_as_elsewhere() -> None:
 
 
 def test_an_error_says_what_code_has() -> None:
-    with pytest.raises(UserError, match="PermissionError: .*(?s:.)*code in Python runs without network"):
+    with pytest.raises(UserError, match="PermissionError: .*(?s:.)*Python code has no network"):
         called("import socket\ndef f(n): return [str(socket.socket())]")
 
 
@@ -286,8 +286,8 @@ def f(n):
     [
         ("1 << 60", "b''", "announced an answer of 1152921504606846976 bytes"),
         ("-1", "b''", "announced an answer of -1 bytes"),
-        ("len(content)", "b'\\0' + b'no Arrow' * 9", "gave an answer that cannot be read"),
-        ("len(content)", "b'\\1' + b'no JSON'", "gave an answer that cannot be read"),
+        ("len(content)", "b'\\0' + b'no Arrow' * 9", "returned an unreadable answer"),
+        ("len(content)", "b'\\1' + b'no JSON'", "returned an unreadable answer"),
     ],
 )
 def test_a_forged_answer_is_refused(length: str, content: str, why: str) -> None:
@@ -324,12 +324,12 @@ def without_landlock(mode: str) -> subprocess.CompletedProcess[str]:
 
 def test_without_a_sandbox_no_code_is_run_unless_a_setting_allows_it() -> None:
     refused = without_landlock("require").stdout
-    assert 'function "f" failed at the row n = 1: code in Python runs only in a sandbox' in refused
+    assert 'function "f" failed at the row n = 1: Python code runs only in a sandbox' in refused
     assert "Landlock is not available (Function not implemented)" in refused
     assert "DSMS_PYTHON_SANDBOX=prefer" in refused
     preferred = without_landlock("prefer")
     assert preferred.stdout == "['True']\n"
-    assert '"f" runs without all of its sandbox: Landlock is not available' in preferred.stderr
+    assert 'the sandbox of "f" is incomplete: Landlock is not available' in preferred.stderr
     switched_off = without_landlock("off")
     assert (switched_off.stdout, switched_off.stderr) == ("['True']\n", "")
 
