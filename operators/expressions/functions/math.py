@@ -44,15 +44,8 @@ def _doubles(count: int) -> Rule:
     return rule
 
 
-def _defined(summary: str, example: str, build: Build, problem: str, count: int = 1) -> Function:
-    return Function(
-        "numbers",
-        "a number" if count == 1 else "two numbers",
-        summary,
-        example,
-        _doubles(count),
-        partial(build, problem),
-    )
+def _defined(summary: str, example: str, build: Build, problem: str) -> Function:
+    return Function("numbers", "a number", summary, example, _doubles(1), partial(build, problem))
 
 
 def _rounding(arguments: Arguments) -> Signature | None:
@@ -128,7 +121,20 @@ def _positive(value: pl.Expr) -> pl.Expr:
     return pl.when(value > 0).then(value)
 
 
-_NO_LOGARITHM = "logarithm of a number not above zero"
+def _logarithm(_: Call, base: pl.Expr, number: pl.Expr) -> pl.Expr:
+    return quotient(_positive(number).log(), _positive(base).log().replace(0.0, None))
+
+
+def _no_logarithm(call: Call, base: pl.Expr, number: pl.Expr) -> pl.Expr:
+    positive = (base > 0) & (number > 0)
+    return (
+        pl.when(positive)
+        .then(lit_text(f"logarithm to base 1 in {quoted(call)}"))
+        .otherwise(lit_text(f"{_NO_LOGARITHM} in {quoted(call)}"))
+    )
+
+
+_NO_LOGARITHM = "logarithm of a number that is not positive"
 _ROUND_TAKES = "a number and a literal number of digits from 0 to 38"
 
 
@@ -174,12 +180,13 @@ NUMBERS: dict[str, Function] = {
         _NO_LOGARITHM,
     ),
     "log2": _defined("The logarithm to base 2.", "LOG2(8)", lambda a: _positive(a).log(2), _NO_LOGARITHM),
-    "log": _defined(
+    "log": Function(
+        "numbers",
+        "two numbers",
         "The logarithm of the second number to the base of the first.",
         "LOG(2, 8)",
-        lambda base, a: quotient(_positive(a).log(), _positive(base).log().replace(0.0, None)),
-        _NO_LOGARITHM,
-        2,
+        _doubles(2),
+        partial_call(_logarithm, _no_logarithm),
     ),
     "sin": _double("Sine of radians.", "SIN(0)", lambda a: a.sin()),
     "cos": _double("Cosine of radians.", "COS(0)", lambda a: a.cos()),
