@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from operators.expressions.arrow_types import polars_type
 from operators.expressions.function import Compiled, first_fault, height_of, lit_text, literal_value, quoted
-from operators.expressions.pattern_costs import FEW_POSITIONS, MOST_STEPS, like_positions, positions
+from operators.expressions.pattern_costs import FEW_POSITIONS, MOST_STEPS, like_positions, nfa_positions
 from operators.expressions.tree import Call, Expression, Literal
 
 #: The largest value of a row, in bytes.
@@ -221,7 +221,7 @@ def _searched(call: Call, values: Sizes) -> pl.Series:
 
 
 def _positions(call: Call) -> Callable[[str], int]:
-    return like_positions if call.function in ("like", "ilike") else positions
+    return like_positions if call.function in ("like", "ilike") else nfa_positions
 
 
 def _compiled(call: Call, values: Sizes) -> pl.Series:
@@ -320,7 +320,9 @@ def within(call: Call, arguments: Sequence[Compiled], longest: int) -> pl.Expr:
     return pl.map_batches([argument.value for argument in arguments], fits, pl.Boolean, is_elementwise=True)
 
 
-def masked(call: Call, arguments: Sequence[Compiled], fits: pl.Expr, longest: int, build: Build) -> Compiled:
+def compiled_where_it_fits(
+    call: Call, arguments: Sequence[Compiled], fits: pl.Expr, longest: int, build: Build
+) -> Compiled:
     """Compiles a call with `build` for the rows that fit; the others are in fault."""
     # Polars also searches the value that is stored behind a NULL.
     blank = lit_text("") if GROWTH[call.function] is _compiled else pl.lit(None)

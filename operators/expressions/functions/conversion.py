@@ -13,8 +13,8 @@ from operators.expressions.function import (
     Function,
     Signature,
     lit_text,
+    may_fail_call,
     no_value,
-    partial_call,
     quoted,
 )
 from operators.expressions.functions.shift_time import date_in_range, in_range
@@ -222,7 +222,7 @@ CONVERSION: dict[str, Function] = {
         "The value converted to the type; a fault if the type has no such value. Also x::T.",
         "CAST(a AS BIGINT)",
         _no_rule,
-        partial_call(_cast_value, _cast_problem),
+        may_fail_call(_cast_value, _cast_problem),
     ),
     "try_cast": Function(
         "conversion",

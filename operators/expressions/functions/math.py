@@ -14,14 +14,14 @@ from operators.expressions.function import (
     Signature,
     lit_text,
     literal_value,
-    partial,
-    partial_call,
+    may_fail,
+    may_fail_call,
+    never_fails,
+    never_fails_call,
     quoted,
-    total,
-    total_call,
 )
-from operators.expressions.functions.entry import BOOLEAN, DOUBLE, LONG, Build, constant, counts
-from operators.expressions.functions.rules import exactly, same
+from operators.expressions.functions.entry import BOOLEAN, DOUBLE, LONG, Build, argument_count_in, constant
+from operators.expressions.functions.rules import exactly, of_common_type
 from operators.expressions.quotient import quotient
 from operators.expressions.tree import Call
 from operators.kernels.full_decimals import by_polars, rounded
@@ -31,7 +31,7 @@ _BITS: dict[pa.DataType, int] = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, p
 
 
 def _double(summary: str, example: str, build: Build) -> Function:
-    return Function("numbers", "a number", summary, example, _doubles(1), total(build))
+    return Function("numbers", "a number", summary, example, _doubles(1), never_fails(build))
 
 
 def _doubles(count: int) -> Rule:
@@ -45,12 +45,12 @@ def _doubles(count: int) -> Rule:
 
 
 def _defined(summary: str, example: str, build: Build, problem: str) -> Function:
-    return Function("numbers", "a number", summary, example, _doubles(1), partial(build, problem))
+    return Function("numbers", "a number", summary, example, _doubles(1), may_fail(build, problem))
 
 
 def _rounding(arguments: Arguments) -> Signature | None:
     """The rule of rounding: a decimal keeps the requested digits, and gets one more whole digit for the carry."""
-    if not counts(arguments, 1, 2) or not numeric(arguments[0].type):
+    if not argument_count_in(arguments, 1, 2) or not numeric(arguments[0].type):
         return None
     if len(arguments) == 2 and not (constant(arguments[1]) and integer(arguments[1].type)):
         return None
@@ -110,7 +110,7 @@ def _shift_rule(arguments: Arguments) -> Signature | None:
 
 def _bits(summary: str, example: str, build: Build, count: int = 2) -> Function:
     takes = "two integers" if count == 2 else "an integer"
-    return Function("numbers", takes, summary, example, same(integer, count), total(build))
+    return Function("numbers", takes, summary, example, of_common_type(integer, count), never_fails(build))
 
 
 def _out_of_range(call: Call, *_: pl.Expr) -> pl.Expr:
@@ -139,7 +139,7 @@ _ROUND_TAKES = "a number and a literal number of digits from 0 to 38"
 
 
 def _rounder(summary: str, example: str, mode: str) -> Function:
-    return Function("numbers", _ROUND_TAKES, summary, example, _rounding, partial_call(_round(mode), _out_of_range))
+    return Function("numbers", _ROUND_TAKES, summary, example, _rounding, may_fail_call(_round(mode), _out_of_range))
 
 
 NUMBERS: dict[str, Function] = {
@@ -148,11 +148,16 @@ NUMBERS: dict[str, Function] = {
         "a number",
         "The absolute value.",
         "ABS(-2)",
-        same(numeric, 1),
-        partial_call(_abs, _out_of_range),
+        of_common_type(numeric, 1),
+        may_fail_call(_abs, _out_of_range),
     ),
     "sign": Function(
-        "numbers", "a number", "The sign of the number: -1, 0 or 1.", "SIGN(-2)", same(numeric, 1), total_call(_sign)
+        "numbers",
+        "a number",
+        "The sign of the number: -1, 0 or 1.",
+        "SIGN(-2)",
+        of_common_type(numeric, 1),
+        never_fails_call(_sign),
     ),
     "floor": _rounder("Rounded down to a whole number, or to the given number of digits.", "FLOOR(1.5)", "floor"),
     "ceil": _rounder(
@@ -166,7 +171,7 @@ NUMBERS: dict[str, Function] = {
         "The first to the power of the second.",
         "POWER(2, 3)",
         _doubles(2),
-        total(lambda a, b: a.pow(b)),
+        never_fails(lambda a, b: a.pow(b)),
     ),
     "sqrt": _defined(
         "The square root.", "SQRT(2)", lambda a: pl.when(a >= 0).then(a).sqrt(), "square root of a negative number"
@@ -186,7 +191,7 @@ NUMBERS: dict[str, Function] = {
         "The logarithm of the second number to the base of the first.",
         "LOG(2, 8)",
         _doubles(2),
-        partial_call(_logarithm, _no_logarithm),
+        may_fail_call(_logarithm, _no_logarithm),
     ),
     "sin": _double("Sine of radians.", "SIN(0)", lambda a: a.sin()),
     "cos": _double("Cosine of radians.", "COS(0)", lambda a: a.cos()),
@@ -200,7 +205,7 @@ NUMBERS: dict[str, Function] = {
         "The angle of the point with the coordinates y and x, in radians.",
         "ATAN2(0, 1)",
         _doubles(2),
-        total(pl.arctan2),
+        never_fails(pl.arctan2),
     ),
     "degrees": _double("Radians to degrees.", "DEGREES(0)", lambda a: a.degrees()),
     "radians": _double("Degrees to radians.", "RADIANS(0)", lambda a: a.radians()),
@@ -210,7 +215,7 @@ NUMBERS: dict[str, Function] = {
         "The number pi.",
         "PI()",
         exactly(result=DOUBLE),
-        total(lambda: pl.lit(math.pi)),
+        never_fails(lambda: pl.lit(math.pi)),
     ),
     "isnan": Function(
         "numbers",
@@ -218,7 +223,7 @@ NUMBERS: dict[str, Function] = {
         "True for NaN.",
         "ISNAN(x)",
         exactly(DOUBLE, result=BOOLEAN),
-        total(lambda a: a.is_nan()),
+        never_fails(lambda a: a.is_nan()),
     ),
     "bit_and": _bits("Bits set in both.", "5 & 3", lambda a, b: a & b),
     "bit_or": _bits("Bits set in at least one.", "5 | 3", lambda a, b: a | b),
@@ -230,7 +235,7 @@ NUMBERS: dict[str, Function] = {
         "The first number times 2 to the power of the second; overflow is a fault.",
         "1 << 3",
         _shift_rule,
-        partial_call(_shift(left=True), _out_of_range),
+        may_fail_call(_shift(left=True), _out_of_range),
     ),
     "shift_right": Function(
         "numbers",
@@ -238,6 +243,6 @@ NUMBERS: dict[str, Function] = {
         "The first number divided by 2 to the power of the second, rounded down.",
         "8 >> 3",
         _shift_rule,
-        partial_call(_shift(left=False), _out_of_range),
+        may_fail_call(_shift(left=False), _out_of_range),
     ),
 }

@@ -14,9 +14,9 @@ from operators.expressions.function import (
     Signature,
     lit_text,
     literal_value,
-    partial_call,
+    may_fail_call,
+    never_fails_call,
     quoted,
-    total_call,
 )
 from operators.expressions.functions.entry import BOOLEAN, LONG, TEXT, constant, with_constants
 from operators.expressions.functions.rules import exactly
@@ -128,7 +128,7 @@ _MATCH = Function(
     "True if a part of the text matches; also a ~ p and REGEXP_MATCHES. SIMILAR TO takes SQL's patterns.",
     "REGEXP_LIKE('abc', 'b.')",
     _checked(exactly(TEXT, TEXT, result=BOOLEAN)),
-    partial_call(_matches, _invalid),
+    may_fail_call(_matches, _invalid),
 )
 
 PATTERNS: dict[str, Function] = {
@@ -138,7 +138,7 @@ PATTERNS: dict[str, Function] = {
         "True if the whole text matches; % matches any characters, _ matches one.",
         "'abc' LIKE 'a%'",
         _like_rule,
-        total_call(_like("s")),
+        never_fails_call(_like("s")),
     ),
     "ilike": Function(
         "patterns",
@@ -146,7 +146,7 @@ PATTERNS: dict[str, Function] = {
         "As LIKE, but ignores case.",
         "'ABC' ILIKE 'a%'",
         _like_rule,
-        total_call(_like("si")),
+        never_fails_call(_like("si")),
     ),
     "regexp_like": _MATCH,
     "regexp_extract": Function(
@@ -155,7 +155,7 @@ PATTERNS: dict[str, Function] = {
         "The first match, or its group; NULL if nothing matches.",
         "REGEXP_EXTRACT('abc', 'b(.)', 1)",
         _checked(with_constants(exactly(TEXT, TEXT, LONG, result=TEXT, nullable=True, optional=1), 1, 2)),
-        total_call(_extract),
+        never_fails_call(_extract),
     ),
     "regexp_replace": Function(
         "patterns",
@@ -163,6 +163,6 @@ PATTERNS: dict[str, Function] = {
         "The text with the first match replaced, or all matches with the flag 'g'; \\1 is the first group.",
         "REGEXP_REPLACE('aa', 'a', 'b', 'g')",
         _checked(with_constants(exactly(TEXT, TEXT, TEXT, TEXT, result=TEXT, optional=1), 1, 2, 3)),
-        total_call(_replace),
+        never_fails_call(_replace),
     ),
 }

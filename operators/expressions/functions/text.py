@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import partial as partial_of
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -18,12 +18,12 @@ from operators.expressions.function import (
     height_of,
     lit_text,
     literal_value,
-    partial,
+    may_fail,
+    never_fails,
+    never_fails_call,
     quoted,
-    total,
-    total_call,
 )
-from operators.expressions.functions.comparison import masked
+from operators.expressions.functions.comparison import null_where_fault
 from operators.expressions.functions.conversion import converted, convertible
 from operators.expressions.functions.entry import BOOLEAN, LONG, TEXT, Build, constant, with_constants
 from operators.expressions.functions.rules import exactly
@@ -34,7 +34,7 @@ _FEW_PARTS = 8
 
 
 def _entry(summary: str, example: str, rule: Rule, build: Build, takes: str = "text") -> Function:
-    return Function("text", takes, summary, example, rule, total(build))
+    return Function("text", takes, summary, example, rule, never_fails(build))
 
 
 def _spread(text: pl.Expr, *others: pl.Expr) -> pl.Expr:
@@ -88,13 +88,13 @@ def _split_part(text: pl.Expr, separator: pl.Expr, index: pl.Expr) -> pl.Expr:
     return pl.when((index != 0) & text.is_not_null() & separator.is_not_null()).then(part)
 
 
-_SPLIT_PART = partial(_split_part, "position 0, but the first part is 1,")
+_SPLIT_PART = may_fail(_split_part, "position 0, but the first part is 1,")
 
 
 def _split_parts(call: Call, arguments: Sequence[Compiled]) -> Compiled:
     if not _by_constants(call) or not all(map(literal_value, call.arguments[1:])):
         return _SPLIT_PART(call, arguments)
-    return total_call(_split_at)(call, arguments)
+    return never_fails_call(_split_at)(call, arguments)
 
 
 def _split_at(call: Call, text: pl.Expr, *_: pl.Expr) -> pl.Expr:
@@ -130,7 +130,7 @@ def _padded(text: str, width: int, fill: str, *, left: bool) -> str:
 
 
 def _pad(*, left: bool) -> Build:
-    build = _by_row(partial_of(_padded, left=left))
+    build = _by_row(partial(_padded, left=left))
     return lambda text, width, fill=None: build(text, width, pl.lit(" ") if fill is None else fill)
 
 
@@ -168,7 +168,7 @@ def _texts_of(call: Call, arguments: Sequence[Compiled]) -> tuple[list[pl.Expr],
 def _joined(*, strict: bool) -> Callable[[Call, Sequence[Compiled]], Compiled]:
     def evaluate(call: Call, arguments: Sequence[Compiled]) -> Compiled:
         texts, fault = _texts_of(call, arguments)
-        return masked(pl.concat_str(texts, ignore_nulls=not strict), fault)
+        return null_where_fault(pl.concat_str(texts, ignore_nulls=not strict), fault)
 
     return evaluate
 
@@ -178,7 +178,7 @@ def _concat_ws(call: Call, arguments: Sequence[Compiled]) -> Compiled:
     # depends on the separator, because Polars joins constants to a single row even if the separator is a column
     first = pl.when(texts[0].is_not_null()).then(texts[1])
     value = pl.concat_list([first, *texts[2:]]).list.drop_nulls().list.join(texts[0])
-    return masked(value, fault)
+    return null_where_fault(value, fault)
 
 
 def _translate(call: Call, text: pl.Expr, *_: pl.Expr) -> pl.Expr:
@@ -273,7 +273,7 @@ TEXTS: dict[str, Function] = {
         "The text with every occurrence of the second replaced by the third.",
         "REPLACE('abc', 'b', 'x')",
         exactly(TEXT, TEXT, TEXT, result=TEXT),
-        total_call(_replace),
+        never_fails_call(_replace),
     ),
     "strpos": _entry(
         "The position of the second text in the first, 0 if it does not occur; also POSITION(b IN a).",
@@ -325,7 +325,7 @@ TEXTS: dict[str, Function] = {
         "The text repeated n times; a result of more than a million bytes is a fault.",
         "REPEAT('ab', 2)",
         _CUT,
-        total(_by_row(lambda text, times: text * times)),
+        never_fails(_by_row(lambda text, times: text * times)),
     ),
     "lpad": Function(
         "text",
@@ -333,7 +333,7 @@ TEXTS: dict[str, Function] = {
         "The text padded on the left, or cut, to the width; more than a million characters are a fault.",
         "LPAD('7', 3, '0')",
         _PAD,
-        total(_pad(left=True)),
+        never_fails(_pad(left=True)),
     ),
     "rpad": Function(
         "text",
@@ -341,7 +341,7 @@ TEXTS: dict[str, Function] = {
         "The text padded on the right, or cut, to the width.",
         "RPAD('7', 3, '0')",
         _PAD,
-        total(_pad(left=False)),
+        never_fails(_pad(left=False)),
     ),
     "chr": Function(
         "text",
@@ -349,7 +349,7 @@ TEXTS: dict[str, Function] = {
         "The character with this Unicode code point; a fault if there is none.",
         "CHR(65)",
         exactly(LONG, result=TEXT),
-        partial(lambda number: _by_value(number, _character, pl.String()), "no such character"),
+        may_fail(lambda number: _by_value(number, _character, pl.String()), "no such character"),
     ),
     "ascii": _entry(
         "The Unicode code point of the first character; 0 for an empty text.",
@@ -363,7 +363,7 @@ TEXTS: dict[str, Function] = {
         "The text with each character of the second replaced by the one at its position in the third, or removed.",
         "TRANSLATE('abc', 'ab', 'x')",
         with_constants(exactly(TEXT, TEXT, TEXT, result=TEXT), 1, 2),
-        total_call(_translate),
+        never_fails_call(_translate),
     ),
     "md5": _entry("The MD5 digest in hexadecimal.", "MD5('a')", _ONE, _digest("md5")),
     "sha256": _entry("The SHA-256 digest in hexadecimal.", "SHA256('a')", _ONE, _digest("sha256")),

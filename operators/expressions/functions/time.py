@@ -13,11 +13,11 @@ from operators.expressions.function import (
     Signature,
     lit_text,
     literal_value,
-    partial,
-    partial_call,
+    may_fail,
+    may_fail_call,
+    never_fails,
+    never_fails_call,
     quoted,
-    total,
-    total_call,
 )
 from operators.expressions.functions.entry import DOUBLE, LONG, TEXT, constant, with_constants
 from operators.expressions.functions.rules import exactly
@@ -242,7 +242,7 @@ TIME: dict[str, Function] = {
         "The timestamp n intervals later; also t + n * INTERVAL '1 hour'.",
         "ADD_INTERVALS(t, INTERVAL '1 hour', 3)",
         _intervals_rule,
-        partial_call(intervals_after, _out_of_range),
+        may_fail_call(intervals_after, _out_of_range),
     ),
     "in_zone": Function(
         "time",
@@ -250,7 +250,7 @@ TIME: dict[str, Function] = {
         "The local time in the second zone for a local time in the first; also t AT TIME ZONE a AT TIME ZONE b.",
         "IN_ZONE(t, 'UTC', 'Europe/Berlin')",
         _zone_rule,
-        partial_call(_in_zone, _out_of_range),
+        may_fail_call(_in_zone, _out_of_range),
     ),
     "extract": Function(
         "time",
@@ -258,7 +258,7 @@ TIME: dict[str, Function] = {
         f"The part: {', '.join(_PARTS)}; also YEAR(t), MONTH(t), …",
         "EXTRACT(YEAR FROM t)",
         _extract_rule,
-        total_call(_extract),
+        never_fails_call(_extract),
     ),
     "date_trunc": Function(
         "time",
@@ -266,7 +266,7 @@ TIME: dict[str, Function] = {
         f"The start of the unit the time lies in: {', '.join(_STEPS)}.",
         "DATE_TRUNC('hour', t)",
         _trunc_rule,
-        total_call(_trunc),
+        never_fails_call(_trunc),
     ),
     "date_diff": Function(
         "time",
@@ -274,7 +274,7 @@ TIME: dict[str, Function] = {
         "The number of unit boundaries between the first and the second; also DATEDIFF.",
         "DATE_DIFF('day', a, b)",
         _diff_rule,
-        total_call(_diff),
+        never_fails_call(_diff),
     ),
     "strftime": Function(
         "time",
@@ -282,7 +282,7 @@ TIME: dict[str, Function] = {
         "The time as text, in a strftime format.",
         "STRFTIME(t, '%Y-%m-%d')",
         with_constants(exactly(TIMESTAMP, TEXT, result=TEXT), 1),
-        total_call(_formatted),
+        never_fails_call(_formatted),
     ),
     "make_date": Function(
         "time",
@@ -290,7 +290,7 @@ TIME: dict[str, Function] = {
         "The date; a fault if there is no such date.",
         "MAKE_DATE(2024, 2, 29)",
         exactly(LONG, LONG, LONG, result=pa.date32()),
-        partial(_date, "no such date"),
+        may_fail(_date, "no such date"),
     ),
     "make_timestamp": Function(
         "time",
@@ -298,7 +298,7 @@ TIME: dict[str, Function] = {
         "The timestamp; a fault if there is no such time.",
         "MAKE_TIMESTAMP(2024, 2, 29, 12, 30, 1.5)",
         exactly(LONG, LONG, LONG, LONG, LONG, DOUBLE, result=TIMESTAMP),
-        partial(_timestamp, "no such time"),
+        may_fail(_timestamp, "no such time"),
     ),
     "strptime": Function(
         "time",
@@ -306,7 +306,7 @@ TIME: dict[str, Function] = {
         "The timestamp parsed from the text; a fault if it does not match the format.",
         "STRPTIME('31.01.2024', '%d.%m.%Y')",
         with_constants(exactly(TEXT, TEXT, result=TIMESTAMP), 1),
-        partial_call(_parsed, _unparsed),
+        may_fail_call(_parsed, _unparsed),
     ),
     "to_timestamp": Function(
         "time",
@@ -314,7 +314,7 @@ TIME: dict[str, Function] = {
         "The timestamp that many seconds after 1970-01-01 00:00:00.",
         "TO_TIMESTAMP(1.5)",
         exactly(DOUBLE, result=TIMESTAMP),
-        partial(_from_seconds, "timestamp out of range"),
+        may_fail(_from_seconds, "timestamp out of range"),
     ),
     "epoch": Function(
         "time",
@@ -322,7 +322,7 @@ TIME: dict[str, Function] = {
         "The seconds since 1970, with fractions.",
         "EPOCH(t)",
         exactly(TIMESTAMP, result=DOUBLE),
-        total(lambda t: quotient(_long(t), 1_000_000)),
+        never_fails(lambda t: quotient(_long(t), 1_000_000)),
     ),
     "epoch_ms": Function(
         "time",
@@ -330,7 +330,7 @@ TIME: dict[str, Function] = {
         "The milliseconds since 1970; for a BIGINT, the timestamp with that value.",
         "EPOCH_MS(t)",
         _epoch_rule,
-        partial_call(_epoch(1_000), _out_of_range),
+        may_fail_call(_epoch(1_000), _out_of_range),
     ),
     "epoch_us": Function(
         "time",
@@ -338,6 +338,6 @@ TIME: dict[str, Function] = {
         "The microseconds since 1970; for a BIGINT, the timestamp with that value.",
         "EPOCH_US(t)",
         _epoch_rule,
-        partial_call(_epoch(1), _out_of_range),
+        may_fail_call(_epoch(1), _out_of_range),
     ),
 }
