@@ -85,7 +85,7 @@ def load(package: bytes, handler: str) -> Any:
     return found
 
 
-def applied(function: Callable[..., Any], arguments: pa.RecordBatch, result: pa.DataType) -> "pa.Array[Any]":
+def call_on_batch(function: Callable[..., Any], arguments: pa.RecordBatch, result: pa.DataType) -> "pa.Array[Any]":
     """Returns the values of a call in the declared type. Raises TypeError or ValueError if they do not have this type,
     or if there is not one for each row."""
     given = function(*arguments.columns)
@@ -105,9 +105,9 @@ class Folding:
     events that returned a value, and these values.
     """
 
-    def __init__(self, made: type[Any], result: pa.DataType) -> None:
-        self._class, self._result = made, result
-        self._ends = hasattr(made, "terminate")
+    def __init__(self, class_: type[Any], result: pa.DataType) -> None:
+        self._class, self._result = class_, result
+        self._ends = hasattr(class_, "terminate")
         #: The event that is running.
         self.at = 0
 
@@ -121,7 +121,7 @@ class Folding:
         after, first = [], 0
         for size, state in zip(sizes, states, strict=True):
             self.at = first
-            after.append(kept(self._group(self._restored(state), codes, first, first + size)))
+            after.append(pickled_state(self._group(self._restored(state), codes, first, first + size)))
             first += size
         values = [self._converted(at, value) for at, value in self._returned]
         answer = {"states": after, "at": [at for at, _ in self._returned], "values": values}
@@ -194,7 +194,7 @@ class Folding:
         return pa.scalar(value, type=self._result).as_py()
 
 
-def kept(instance: Any) -> bytes | None:
+def pickled_state(instance: Any) -> bytes | None:
     """Returns the state of an instance: its pickled attributes."""
     return None if instance is None else pickle.dumps(instance.__getstate__(), protocol=5)
 
@@ -273,4 +273,4 @@ def main(confine: Callable[[int], list[str]], nowhere: int, *, strict: bool) -> 
     if about["aggregate"]:
         _answers(Folding(function, result), conversation)
     else:
-        _answers(lambda arguments: applied(function, arguments, result), conversation)
+        _answers(lambda arguments: call_on_batch(function, arguments, result), conversation)

@@ -34,7 +34,7 @@ from operators.python.watch import Watch
 _PROGRAM = Path(__file__).with_name("process.py")
 #: The environment variable of executors, which their workers inherit, and its values: user code runs only in the
 #: sandbox, in as much of the sandbox as the platform supports, or without it.
-SWITCH: Final = "DSMS_PYTHON_SANDBOX"
+MODE_VARIABLE: Final = "DSMS_PYTHON_SANDBOX"
 MODES: Final = ("require", "prefer", "off")
 #: A process that has not loaded its code, including imports, after this time is ended.
 _START_S = 60.0
@@ -153,7 +153,7 @@ class Sandbox:
         except (EOFError, BrokenPipeError):
             raise self._ended(process) from None
         try:
-            return _told(answer)
+            return _content_or_raise(answer)
         except _UNREADABLE as error:
             raise self._unreadable(error) from None
 
@@ -181,13 +181,13 @@ def mode_of(environ: Mapping[str, str]) -> str:
     >>> mode_of({}), mode_of({"DSMS_PYTHON_SANDBOX": "off"})
     ('require', 'off')
     """
-    mode = environ.get(SWITCH) or MODES[0]
+    mode = environ.get(MODE_VARIABLE) or MODES[0]
     if mode not in MODES:
-        raise ConfigError(f'{SWITCH} is "{mode}"', hint=f"executors need one of {', '.join(MODES)}")
+        raise ConfigError(f'{MODE_VARIABLE} is "{mode}"', hint=f"executors need one of {', '.join(MODES)}")
     return mode
 
 
-def _told(answer: bytes) -> bytes:
+def _content_or_raise(answer: bytes) -> bytes:
     """Returns the content of an answer. Raises FunctionFailed if it is an error."""
     kind, content = answer[:1], answer[1:]
     if kind == b"\2":
@@ -195,7 +195,8 @@ def _told(answer: bytes) -> bytes:
         raise FunctionFailed(
             f"Python code runs only in a sandbox, and this executor cannot provide one: {missing}. "
             "Run the executors on a platform that supports it (docs/security.md#what-python-may-do), or start them "
-            f"with {SWITCH}=prefer, which runs it with those rights of the executor that the platform cannot take away",
+            f"with {MODE_VARIABLE}=prefer, which runs it with those rights of the executor that the platform cannot "
+            "take away",
             repeatable=False,
         )
     if kind == b"\1":

@@ -16,7 +16,7 @@ import pytest
 
 from operators.core.errors import ConfigError, UserError
 from operators.python import Limits, PythonFunction, call_function, package_of
-from operators.python.sandbox import SWITCH, mode_of, sandbox_of
+from operators.python.sandbox import MODE_VARIABLE, mode_of, sandbox_of
 from operators.python.system_calls import program
 
 _LANDLOCK_ABI = (444, None, 0, 1)
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def required(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SWITCH, "require")
+    monkeypatch.setenv(MODE_VARIABLE, "require")
 
 
 #: It tells how pieces of code ended, a word for each.
@@ -316,7 +316,7 @@ except UserError as error:
 
 
 def without_landlock(mode: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, SWITCH: mode}
+    environment = {**os.environ, MODE_VARIABLE: mode}
     return subprocess.run(
         [sys.executable, "-c", WITHOUT_LANDLOCK], env=environment, capture_output=True, text=True, check=True
     )
@@ -336,7 +336,7 @@ def test_without_a_sandbox_no_code_is_run_unless_a_setting_allows_it() -> None:
 
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(ConfigError, match='DSMS_PYTHON_SANDBOX is "on"'):
-        mode_of({SWITCH: "on"})
+        mode_of({MODE_VARIABLE: "on"})
 
 
 def test_there_is_a_filter_for_the_machines_that_are_supported() -> None:
