@@ -27,7 +27,7 @@ from dsms.spark.session import renewed_session, spark_session
 from operators.core.call_depth import STACK_BYTES, allow_deep_calls
 from operators.core.errors import ConfigError
 from operators.core.secrets import resolved_url
-from operators.python.sandbox import MODES, SWITCH, mode_of
+from operators.python.sandbox import MODE_VARIABLE, MODES, mode_of
 
 
 def main(  # noqa: PLR0913 one parameter an option
@@ -95,7 +95,8 @@ def main(  # noqa: PLR0913 one parameter an option
     python_sandbox: Annotated[
         str,
         typer.Option(
-            envvar=SWITCH, help="whether functions and aggregates in Python run only in a sandbox: " + ", ".join(MODES)
+            envvar=MODE_VARIABLE,
+            help="whether functions and aggregates in Python run only in a sandbox: " + ", ".join(MODES),
         ),
     ] = MODES[0],
     worker_memory_mb: Annotated[
@@ -148,7 +149,7 @@ def main(  # noqa: PLR0913 one parameter an option
         alarms=logged_alarms(),
     )
     Tuning().over(settings.bounds)  # refuses bounds that contradict each other
-    os.environ[SWITCH] = mode_of({SWITCH: python_sandbox})  # Spark's workers inherit it
+    os.environ[MODE_VARIABLE] = mode_of({MODE_VARIABLE: python_sandbox})  # Spark's workers inherit it
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

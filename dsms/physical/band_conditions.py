@@ -13,7 +13,7 @@ from dsms.model import logical
 from dsms.model.properties import keys
 from dsms.model.schema import schema
 from dsms.optimizer.algebra.conjuncts import conjuncts, total
-from operators.expressions import ORDERS, Call, Column, Expression, Literal, columns
+from operators.expressions import MIRRORED_ORDERS, Call, Column, Expression, Literal, columns
 from operators.joins.band_range import Band
 from operators.kernels.points import has_points
 
@@ -83,19 +83,19 @@ def _distances(node: logical.Join) -> Iterator[Distance]:
         if columns(first) <= sides[0] and columns(second) <= sides[1]:
             yield from _distance(function, first, second)
         elif columns(first) <= sides[1] and columns(second) <= sides[0]:
-            yield from _distance(ORDERS[function], second, first)
+            yield from _distance(MIRRORED_ORDERS[function], second, first)
 
 
 def _comparisons(residual: Expression | None) -> Iterator[_Comparison]:
     """The comparisons among the conjuncts. `a - b < 3` is also given as `a < b + 3`, and `abs(a - b) < 3` as
     `a < b + 3` and `a > b - 3`."""
     for part in conjuncts(residual):
-        if not isinstance(part, Call) or part.function not in ORDERS:
+        if not isinstance(part, Call) or part.function not in MIRRORED_ORDERS:
             continue
         first, second = part.arguments
         yield part.function, first, second
         yield from _differences(part.function, first, second)
-        yield from _differences(ORDERS[part.function], second, first)
+        yield from _differences(MIRRORED_ORDERS[part.function], second, first)
 
 
 def _differences(function: str, first: Expression, second: Expression) -> Iterator[_Comparison]:
@@ -105,7 +105,7 @@ def _differences(function: str, first: Expression, second: Expression) -> Iterat
         case Call("abs", (Call("subtract", (a, b)),)), Literal() if function.startswith("less"):
             if a.type == b.type == first.type:
                 yield function, a, Call("add", (b, second), first.type)
-                yield ORDERS[function], a, Call("subtract", (b, second), first.type)
+                yield MIRRORED_ORDERS[function], a, Call("subtract", (b, second), first.type)
 
 
 def _distance(function: str, left: Expression, right: Expression) -> Iterator[Distance]:

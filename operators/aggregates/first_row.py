@@ -7,7 +7,7 @@ import pyarrow as pa
 from operators.aggregates.function import AggregateFunction, FirstRow, Parameters, Types, Use
 from operators.aggregates.rules import same
 from operators.core.sort_key import SortKey
-from operators.state.arrivals import ARRIVAL, AT, SEQUENCE
+from operators.state.arrivals import ARRIVAL_ORDER, AT, SEQUENCE
 
 
 def _reversed(key: SortKey) -> SortKey:
@@ -19,7 +19,7 @@ def _argument(use: Use) -> tuple[str, ...]:
 
 
 def _first(use: Use) -> tuple[SortKey, ...]:
-    return (*use.order_by, *ARRIVAL)
+    return (*use.order_by, *ARRIVAL_ORDER)
 
 
 def _last(use: Use) -> tuple[SortKey, ...]:

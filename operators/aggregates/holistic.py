@@ -14,7 +14,7 @@ from operators.core.sort_key import SortKey
 from operators.expressions.arrow_types import polars_type, temporal
 from operators.expressions.value_sizes import ELEMENT, LONGEST, size
 from operators.kernels.phases import PHASE
-from operators.state.arrivals import ARRIVAL
+from operators.state.arrivals import ARRIVAL_ORDER
 
 RESULT = "__result"
 
@@ -27,7 +27,7 @@ def _by_value(use: Use) -> tuple[SortKey, ...]:
 
 def by_arrival(use: Use) -> tuple[SortKey, ...]:
     """The order of ORDER BY, then the order of arrival."""
-    return (*use.order_by, *ARRIVAL)
+    return (*use.order_by, *ARRIVAL_ORDER)
 
 
 def _argument(use: Use) -> tuple[str, ...]:

@@ -13,9 +13,9 @@ from operators.core.delta import FROM, Delta
 from operators.core.operator import Move, Step, split_faults
 from operators.core.run import key_hash
 from operators.state.accumulators import Accumulators
-from operators.state.hash_set import Hashes
+from operators.state.adherence_state import record_adherence
+from operators.state.hash_set import HashSet
 from operators.state.last_seen import LAST, forget_before, instant_before, last_seen, record_last_seen
-from operators.state.promise_counts import record_adherence
 
 _GAP, _REFUSED = "__gap", "__refused"
 
@@ -45,11 +45,11 @@ class Clustered:
         """The promise as it is declared in SQL."""
         return f"CLUSTERED BY {self.column} WITHIN {self.within}"
 
-    def traces(self) -> tuple[Accumulators, Hashes, Accumulators]:
+    def traces(self) -> tuple[Accumulators, HashSet, Accumulators]:
         """The live values with their last instants, the hashes of values whose life has ended, and the adherence."""
-        return Accumulators((self.column,)), Hashes(), Accumulators(())
+        return Accumulators((self.column,)), HashSet(), Accumulators(())
 
-    def step(self, delta: Delta, traces: tuple[Accumulators, Hashes, Accumulators], move: Move) -> Step:
+    def step(self, delta: Delta, traces: tuple[Accumulators, HashSet, Accumulators], move: Move) -> Step:
         """The records that keep the promise, the others as faults."""
         seen, over, counts = traces
         checked = self._checked(delta.frame, seen, over)
@@ -60,7 +60,7 @@ class Clustered:
         )
         return Step(kept, (live.seen, over.add(live.dropped), counts), faults, adherence)
 
-    def _checked(self, records: pl.DataFrame, seen: Accumulators, over: Hashes) -> pl.DataFrame:
+    def _checked(self, records: pl.DataFrame, seen: Accumulators, over: HashSet) -> pl.DataFrame:
         """The records' values with the distance from the value's previous record and whether the record is refused. If
         a record comes too late, all later records of its value do too."""
         values = records[self.column]

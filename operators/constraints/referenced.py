@@ -11,8 +11,8 @@ from operators.core.adherence import Adherence
 from operators.core.delta import FROM, Delta
 from operators.core.operator import Move, Step, split_faults
 from operators.state.accumulators import Accumulators
+from operators.state.adherence_state import record_adherence
 from operators.state.last_seen import LAST, forget_before, instant_before, last_seen, record_last_seen
-from operators.state.promise_counts import record_adherence
 
 _GAP, _VALUE = "__gap", "__value"
 

@@ -4,7 +4,7 @@ from operators.expressions.build import call, cast, coerce, column
 from operators.expressions.evaluate import compile_expression, evaluate, faultless
 from operators.expressions.function import Compiled, Function
 from operators.expressions.functions import FUNCTIONS
-from operators.expressions.functions.comparison import MIRRORED, ORDERS
+from operators.expressions.functions.comparison import MIRRORED, MIRRORED_ORDERS
 from operators.expressions.rendering import to_sql, type_name
 from operators.expressions.tree import (
     Call,
@@ -13,7 +13,7 @@ from operators.expressions.tree import (
     Expression,
     Interval,
     Literal,
-    calls_defined,
+    calls_user_function,
     columns,
     walk,
 )
@@ -24,7 +24,7 @@ __all__ = [
     "LONGEST",
     "LONGEST_CONSTANT",
     "MIRRORED",
-    "ORDERS",
+    "MIRRORED_ORDERS",
     "Call",
     "Column",
     "Compiled",
@@ -34,7 +34,7 @@ __all__ = [
     "Interval",
     "Literal",
     "call",
-    "calls_defined",
+    "calls_user_function",
     "cast",
     "coerce",
     "column",

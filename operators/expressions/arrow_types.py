@@ -32,7 +32,7 @@ def polars_type(type_: pa.DataType) -> pl.DataType:
         return pl.String()
     if pa.types.is_large_binary(type_):
         return pl.Binary()
-    raise TypeError(f'type "{type_}" has no Polars twin')
+    raise TypeError(f'no Polars type holds exactly the values of type "{type_}"')
 
 
 def integer(type_: pa.DataType) -> bool:

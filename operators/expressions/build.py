@@ -9,7 +9,7 @@ from operators.core.errors import UserError
 from operators.expressions.arrow_types import polars_type
 from operators.expressions.functions import FUNCTIONS
 from operators.expressions.functions.conversion import converted, convertible
-from operators.expressions.rendering import to_sql, type_name, written
+from operators.expressions.rendering import to_sql, type_name, visible_arguments
 from operators.expressions.tree import Call, Column, Expression, Literal
 
 
@@ -33,9 +33,9 @@ def call(name: str, *arguments: Expression) -> Call:
         raise UserError(f'function "{name}" not found', hint=f"have: {', '.join(sorted(FUNCTIONS))}")
     signature = function.resolve(arguments)
     if signature is None:
-        types = ", ".join(type_name(argument.type) for argument in written(name, arguments))
+        types = ", ".join(type_name(argument.type) for argument in visible_arguments(name, arguments))
         text = _attempted(name, arguments)
-        raise UserError(f'"{name}" does not take ({types}) in "{text}"', hint=f"it takes {function.takes}")
+        raise UserError(f'"{name}" does not take ({types}) in "{text}"', hint=f"it takes {function.accepted_arguments}")
     widened = tuple(map(coerce, arguments, signature.arguments))
     nullable = any(argument.nullable for argument in widened) if signature.nullable is None else signature.nullable
     return Call(name, widened, signature.result, nullable)
@@ -84,5 +84,5 @@ def _literal_value(literal: Literal, target: pa.DataType) -> object:
     source = pl.lit(literal.value, dtype=polars_type(literal.type))
     value = pl.select(converted(source, literal.type, target)).item() if convertible(literal.type, target) else None
     if value is None:
-        raise UserError(f"{to_sql(literal)} is no {type_name(target)}")
+        raise UserError(f"{to_sql(literal)} is not a valid {type_name(target)}")
     return value

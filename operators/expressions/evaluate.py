@@ -12,7 +12,16 @@ from operators.expressions.arrow_types import INTERVAL, polars_type
 from operators.expressions.function import Compiled, first_fault
 from operators.expressions.functions import FUNCTIONS
 from operators.expressions.functions.comparison import MIRRORED
-from operators.expressions.tree import Call, Column, DefinedCall, Expression, Literal, calls_defined, columns, walk
+from operators.expressions.tree import (
+    Call,
+    Column,
+    DefinedCall,
+    Expression,
+    Literal,
+    calls_user_function,
+    columns,
+    walk,
+)
 from operators.expressions.value_sizes import (
     GROWTH,
     LONGEST,
@@ -20,8 +29,8 @@ from operators.expressions.value_sizes import (
     FrameTooLarge,
     RowTooLarge,
     checked,
+    compiled_where_it_fits,
     grows,
-    masked,
     within,
 )
 from operators.python import call_function
@@ -70,11 +79,13 @@ def _compiled(expression: Expression, longest: int, compile_: Callable[[Expressi
         return Compiled(_literal(expression))
     if isinstance(expression, DefinedCall):
         # `evaluate` replaces such calls by columns first. Other callers only ask whether a fault is possible.
-        return Compiled(pl.lit(None, polars_type(expression.type)), pl.lit(f'"{expression.function}" is not computed'))
+        return Compiled(
+            pl.lit(None, polars_type(expression.type)), pl.lit(f'"{expression.function}" is computed elsewhere')
+        )
     arguments, build = list(map(compile_, expression.arguments)), FUNCTIONS[expression.function].evaluate
     constant = not columns(expression)
     if constant and expression.function in GROWTH:
-        compiled = masked(expression, arguments, within(expression, arguments, longest), longest, build)
+        compiled = compiled_where_it_fits(expression, arguments, within(expression, arguments, longest), longest, build)
     else:
         compiled = checked(expression, arguments, longest, build)
     if expression.function in _STRICT and any(_is_null(argument, longest) for argument in expression.arguments):
@@ -128,7 +139,7 @@ def evaluate(
     """
     if (renamed := _renamed(frame, expressions)) is not None:
         return renamed, _FAULTLESS.new_from_index(0, frame.height)
-    if any(map(calls_defined, expressions.values())):
+    if any(map(calls_user_function, expressions.values())):
         return _with_defined(frame, expressions, longest)
     return _bounded(frame, expressions, longest, _computed)
 
@@ -163,7 +174,7 @@ def _with_faults(frame: pl.DataFrame, expressions: Expressions, longest: int) ->
             f"\0fault{at}",
         )
         frame = _selected(frame, {fits: within(call, arguments, longest)})
-        made = masked(call, arguments, pl.col(fits), longest, FUNCTIONS[call.function].evaluate)
+        made = compiled_where_it_fits(call, arguments, pl.col(fits), longest, FUNCTIONS[call.function].evaluate)
         assert made.fault is not None
         frame = _selected(frame, {value: made.value.cast(polars_type(call.type)), fault: made.fault})
         known[call] = Compiled(pl.col(value), pl.col(fault))
@@ -229,7 +240,7 @@ def _innermost(expression: Expression) -> list[DefinedCall]:
     return [
         node
         for node in walk(expression)
-        if isinstance(node, DefinedCall) and not any(map(calls_defined, node.arguments))
+        if isinstance(node, DefinedCall) and not any(map(calls_user_function, node.arguments))
     ]
 
 

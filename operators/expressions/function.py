@@ -41,10 +41,10 @@ Evaluation: TypeAlias = Callable[[Call, Sequence[Compiled]], Compiled]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """An entry of the catalogue. `resolve` returns None if the arguments do not fit `takes`."""
+    """An entry of the catalogue. `resolve` returns None if the arguments do not fit `accepted_arguments`."""
 
     kind: str
-    takes: str
+    accepted_arguments: str
     summary: str
     example: str
     resolve: Rule
@@ -68,13 +68,13 @@ def height_of(values: Sequence[pl.Series]) -> int:
     return min(map(len, values)) and max(map(len, values))
 
 
-def total(build: Callable[..., pl.Expr]) -> Evaluation:
+def never_fails(build: Callable[..., pl.Expr]) -> Evaluation:
     """Returns the evaluation of a function that has a value for every argument; null where an argument is null."""
-    return total_call(lambda _, *values: build(*values))
+    return never_fails_call(lambda _, *values: build(*values))
 
 
-def total_call(build: Callable[..., pl.Expr]) -> Evaluation:
-    """As `total`, for a builder that also takes the call."""
+def never_fails_call(build: Callable[..., pl.Expr]) -> Evaluation:
+    """As `never_fails`, for a builder that also takes the call."""
 
     def evaluate(call: Call, arguments: Sequence[Compiled]) -> Compiled:
         value = build(call, *[argument.value for argument in arguments])
@@ -83,13 +83,13 @@ def total_call(build: Callable[..., pl.Expr]) -> Evaluation:
     return evaluate
 
 
-def partial(build: Callable[..., pl.Expr], problem: str) -> Evaluation:
+def may_fail(build: Callable[..., pl.Expr], problem: str) -> Evaluation:
     """Returns the evaluation of a strict function that is in fault where it has no value for non-null arguments."""
-    return partial_call(lambda _, *values: build(*values), lambda call, *_: lit_text(f"{problem} in {quoted(call)}"))
+    return may_fail_call(lambda _, *values: build(*values), lambda call, *_: lit_text(f"{problem} in {quoted(call)}"))
 
 
-def partial_call(build: Callable[..., pl.Expr], message: Callable[..., pl.Expr]) -> Evaluation:
-    """As `partial`, for builders of the value and the message that also take the call."""
+def may_fail_call(build: Callable[..., pl.Expr], message: Callable[..., pl.Expr]) -> Evaluation:
+    """As `may_fail`, for builders of the value and the message that also take the call."""
 
     def evaluate(call: Call, arguments: Sequence[Compiled]) -> Compiled:
         values = [argument.value for argument in arguments]

@@ -57,12 +57,12 @@ class _Group:
 
 
 @lru_cache(maxsize=4096)
-def positions(pattern: str) -> int:
+def nfa_positions(pattern: str) -> int:
     r"""Returns at how many positions a search for a regular expression may be at once, with repetitions written out.
 
-    >>> positions("plain text"), positions("a.c"), positions(r"(\w{3}x){10}"), positions("[a-z]{100}")
+    >>> nfa_positions("plain text"), nfa_positions("a.c"), nfa_positions(r"(\w{3}x){10}"), nfa_positions("[a-z]{100}")
     (0, 1, 120, 100)
-    >>> positions("a?b?(cd)*"), positions("(a|b)(cd|e)"), positions("one|three"), positions("(?i)text")
+    >>> nfa_positions("a?b?(cd)*"), nfa_positions("(a|b)(cd|e)"), nfa_positions("one|three"), nfa_positions("(?i)text")
     (4, 3, 5, 4)
     """
     any_case, groups, last, signs = _ANY_CASE.search(pattern) is not None, [_Group()], 0, 0
@@ -88,7 +88,7 @@ def positions(pattern: str) -> int:
 
 
 def like_positions(pattern: str) -> int:
-    """As `positions`, for a pattern of LIKE."""
+    """As `nfa_positions`, for a pattern of LIKE."""
     return pattern.count("%") + pattern.count("_")
 
 

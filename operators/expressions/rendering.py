@@ -108,7 +108,7 @@ def _render(expression: Expression) -> tuple[str, int]:
     return _call(expression)
 
 
-def written(name: str, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+def visible_arguments(name: str, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
     """Returns the arguments of a call without a hidden first one."""
     return arguments[1:] if name in _MARKED else arguments
 
@@ -117,7 +117,7 @@ def _call(call: Call) -> tuple[str, int]:
     name, arguments = call.function, call.arguments
     if name == "widen":
         return _render(arguments[0])
-    arguments = written(name, arguments)
+    arguments = visible_arguments(name, arguments)
     if name in BINARY and len(arguments) == 2:
         symbol, strength = BINARY[name]
         right_strength = strength if name in ("and", "or") else strength + 1

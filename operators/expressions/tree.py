@@ -94,7 +94,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
             waiting.extend(reversed(node.arguments))
 
 
-def calls_defined(expression: Expression) -> bool:
+def calls_user_function(expression: Expression) -> bool:
     """Whether the expression calls a user-defined function."""
     return any(isinstance(node, DefinedCall) for node in walk(expression))
 

@@ -8,6 +8,7 @@ as long as an argument.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ import pyarrow as pa
 
 from operators.expressions.arrow_types import polars_type
 from operators.expressions.function import Compiled, first_fault, height_of, lit_text, literal_value, quoted
-from operators.expressions.pattern_costs import FEW_POSITIONS, MOST_STEPS, like_positions, positions
+from operators.expressions.pattern_costs import FEW_POSITIONS, MOST_STEPS, like_positions, nfa_positions
 from operators.expressions.tree import Call, Expression, Literal
 
 #: The largest value of a row, in bytes.
@@ -35,6 +36,11 @@ _SHORT = 48
 ELEMENT = 8
 #: How many times as large as its text a compiled pattern may be.
 _COMPILED = 1_000
+#: Matches the characters that JSON escapes, except the quote and the backslash, with at most so many bytes.
+_CONTROLS, _ESCAPED = r"[\x00-\x1f]", 6
+#: The most bytes of a field of a struct as JSON in addition to its name and twice the size of its value: for a colon, a
+#: comma, and two brackets or the last digits of a number.
+_PER_FIELD = 12
 #: Occurrences are counted only if more than this many are possible.
 _FEW = 1_000
 
@@ -165,9 +171,41 @@ def _parts(call: Call, values: Sizes) -> pl.Series:
 
 
 def _as_json(call: Call, values: Sizes) -> pl.Series:
-    """Doubles the sizes of the arguments, for quotes, names of fields and the digits of numbers, and adds the names."""
+    """Doubles the sizes of the arguments, for quotes, short escapes and the digits of numbers, and adds the names and
+    long escapes."""
     names = sum(len(str(argument.value)) for argument in call.arguments if isinstance(argument, Literal))
-    return _all(call, values) * 2 + names
+    added = [
+        pl.DataFrame({"value": value}).select(_added_by_json(pl.col("value"), argument.type)).to_series()
+        for value, argument in zip(values, call.arguments, strict=True)
+        if _is_longer_in_json(argument.type)
+    ]
+    return _total([_all(call, values) * 2 + names, *added])
+
+
+def _is_longer_in_json(type_: pa.DataType) -> bool:
+    """Whether values may be longer as JSON than twice their size."""
+    if isinstance(type_, pa.ListType):
+        return _is_longer_in_json(type_.value_type)
+    return bool(pa.types.is_string(type_) or pa.types.is_struct(type_))
+
+
+def _added_by_json(value: pl.Expr, type_: pa.DataType) -> pl.Expr:
+    """Returns by how much the JSON of each value may exceed twice its size: control characters take six bytes, and each
+    struct has the names of its fields, and a value for each NULL.
+
+    >>> strings = pl.DataFrame({"a": ["plain", "\\x01\\n", None]})
+    >>> strings.select(_added_by_json(pl.col("a"), pa.string()))["a"].to_list()
+    [0, 8, 0]
+    """
+    if pa.types.is_string(type_):
+        return value.str.count_matches(_CONTROLS).cast(pl.Int64).fill_null(0) * (_ESCAPED - 2)
+    if isinstance(type_, pa.ListType) and _is_longer_in_json(type_):
+        return value.list.eval(_added_by_json(pl.element(), type_.value_type)).list.sum().fill_null(0)
+    if isinstance(type_, pa.StructType):
+        named = sum(len(json.dumps(field.name, ensure_ascii=False).encode()) + _PER_FIELD for field in type_)
+        own = value.is_not_null().cast(pl.Int64) * named
+        return reduce(add, [_added_by_json(value.struct.field(field.name), field.type) for field in type_], own)
+    return pl.lit(0, dtype=pl.Int64)
 
 
 def _formatted(call: Call, values: Sizes) -> pl.Series:
@@ -183,7 +221,7 @@ def _searched(call: Call, values: Sizes) -> pl.Series:
 
 
 def _positions(call: Call) -> Callable[[str], int]:
-    return like_positions if call.function in ("like", "ilike") else positions
+    return like_positions if call.function in ("like", "ilike") else nfa_positions
 
 
 def _compiled(call: Call, values: Sizes) -> pl.Series:
@@ -282,7 +320,9 @@ def within(call: Call, arguments: Sequence[Compiled], longest: int) -> pl.Expr:
     return pl.map_batches([argument.value for argument in arguments], fits, pl.Boolean, is_elementwise=True)
 
 
-def masked(call: Call, arguments: Sequence[Compiled], fits: pl.Expr, longest: int, build: Build) -> Compiled:
+def compiled_where_it_fits(
+    call: Call, arguments: Sequence[Compiled], fits: pl.Expr, longest: int, build: Build
+) -> Compiled:
     """Compiles a call with `build` for the rows that fit; the others are in fault."""
     # Polars also searches the value that is stored behind a NULL.
     blank = lit_text("") if GROWTH[call.function] is _compiled else pl.lit(None)
@@ -304,7 +344,7 @@ def _check_frame(sizes: pl.Series, height: int) -> None:
 
 
 def _problem(call: Call, longest: int) -> str:
-    costly, result = "text too long for so costly a pattern", call.type
+    costly, result = "text too long for a pattern this expensive", call.type
     if GROWTH[call.function] is _compiled:
         long = (
             "" if isinstance(call.arguments[1], Literal) else f"pattern longer than {longest // _COMPILED} bytes, or "

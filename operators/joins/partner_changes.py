@@ -10,7 +10,7 @@ import polars as pl
 
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, WEIGHT
 from operators.kernels.points import GREATEST, first_above, first_at_least
-from operators.state.alive_items import Alive
+from operators.state.alive_items import AliveIndex
 from operators.state.copies import first_equal
 from operators.state.key_states import KeyStates
 from operators.state.point_versions import KEY, PointVersions
@@ -107,7 +107,7 @@ class Lifespans:
     """Spans of rows of A, sorted by (key, point), in which the multiplicity of a row is constant and not 0."""
 
     rows: pl.DataFrame
-    alive: Alive
+    alive: AliveIndex
 
     @staticmethod
     def of(held: pl.DataFrame, changes: pl.DataFrame, row: Sequence[str], states: KeyStates) -> Lifespans:
@@ -123,7 +123,7 @@ class Lifespans:
         until = pl.col(FROM).shift(-1).over(_ROW).fill_null(FOREVER).alias(_UNTIL)
         spans = ordered.with_columns(total, until).filter(pl.col(WEIGHT) != 0).sort(KEY, POINT)
         key, start, end = (spans[name].to_numpy() for name in (KEY, FROM, _UNTIL))
-        return Lifespans(spans, Alive.of(states.at(key, start), states.at(key, end)))
+        return Lifespans(spans, AliveIndex.of(states.at(key, start), states.at(key, end)))
 
     def concerned(self, changes: PartnerChanges) -> tuple[np.ndarray, np.ndarray]:
         """All pairs of a partner change and a row that it concerns and that is present before it."""

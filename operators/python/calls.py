@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from operators.core.calendar_range import YEARS, times_in_range
 from operators.core.errors import UserError
-from operators.python.child import applied
+from operators.python.child import call_on_batch
 from operators.python.definition import PythonFunction
 from operators.python.registered import registered
 from operators.python.sandbox import FunctionFailed, sandbox_of
@@ -30,7 +30,7 @@ def call_function(function: PythonFunction, arguments: pl.DataFrame, rows: int) 
     try:
         return _series(_called(function, batch))
     except FunctionFailed as failed:
-        raise _told(function, batch, failed) from None
+        raise _error_of_call(function, batch, failed) from None
 
 
 def _column(values: pl.Series, type_: pa.DataType, rows: int) -> pa.Array[Any]:
@@ -57,12 +57,12 @@ def _applied(function: PythonFunction, batch: pa.RecordBatch) -> pa.Array[Any]:
     if not function.package.registered:
         return sandbox_of(function).call(batch)
     try:
-        return applied(registered(function.package.hash), batch, function.result)
+        return call_on_batch(registered(function.package.hash), batch, function.result)
     except Exception as error:
         raise FunctionFailed(f"{type(error).__name__}: {error}\n{traceback.format_exc()}".rstrip()) from error
 
 
-def _told(function: PythonFunction, batch: pa.RecordBatch, failed: FunctionFailed) -> UserError:
+def _error_of_call(function: PythonFunction, batch: pa.RecordBatch, failed: FunctionFailed) -> UserError:
     """Returns the error of a failed call; halves the rows until only one is left at which the call fails."""
     trials, inferred = _TRIALS if failed.repeatable else 0, False
     while batch.num_rows > 1 and trials:
@@ -81,7 +81,9 @@ def _told(function: PythonFunction, batch: pa.RecordBatch, failed: FunctionFaile
         except FunctionFailed as error:
             failed = error
     row = _row(batch)
-    where = f"at the row {row}" if batch.num_rows == 1 else f"in {batch.num_rows} rows, the first of which is {row}"
+    where = (
+        f"at the row {row}" if batch.num_rows == 1 else f"in a batch of {batch.num_rows} rows that starts with {row}"
+    )
     return UserError(f'function "{function.name}" failed {where}: {failed.message}')
 
 

@@ -86,7 +86,7 @@ def load(package: bytes, handler: str) -> Any:
     return found
 
 
-def applied(function: Callable[..., Any], arguments: pa.RecordBatch, result: pa.DataType) -> "pa.Array[Any]":
+def call_on_batch(function: Callable[..., Any], arguments: pa.RecordBatch, result: pa.DataType) -> "pa.Array[Any]":
     """Returns the values of a call in the declared type. Raises TypeError or ValueError if they do not have this type,
     or if there is not one for each row."""
     given = function(*arguments.columns)
@@ -106,9 +106,9 @@ class Folding:
     events that returned a value, and these values.
     """
 
-    def __init__(self, made: type[Any], result: pa.DataType) -> None:
-        self._class, self._result = made, result
-        self._ends = hasattr(made, "terminate")
+    def __init__(self, class_: type[Any], result: pa.DataType) -> None:
+        self._class, self._result = class_, result
+        self._ends = hasattr(class_, "terminate")
         #: The event that is running.
         self.at = 0
 
@@ -122,7 +122,7 @@ class Folding:
         after, first = [], 0
         for size, state in zip(sizes, states, strict=True):
             self.at = first
-            after.append(kept(self._group(self._restored(state), codes, first, first + size)))
+            after.append(pickled_state(self._group(self._restored(state), codes, first, first + size)))
             first += size
         values = [self._converted(at, value) for at, value in self._returned]
         answer = {"states": after, "at": [at for at, _ in self._returned], "values": values}
@@ -191,11 +191,11 @@ class Folding:
         """Returns a value in the declared type. Raises TypeError or ValueError if it does not have this type."""
         self.at = at
         if isinstance(value, float) and pa.types.is_integer(self._result) and not value.is_integer():
-            raise ValueError(f"it returned {value!r}, which is no whole number")
+            raise ValueError(f"it returned {value!r}, which is not a whole number")
         return pa.scalar(value, type=self._result).as_py()
 
 
-def kept(instance: Any) -> bytes | None:
+def pickled_state(instance: Any) -> bytes | None:
     """Returns the state of an instance: its pickled attributes."""
     return None if instance is None else pickle.dumps(instance.__getstate__(), protocol=5)
 
@@ -274,4 +274,4 @@ def main(confine: Callable[[int], list[str]], nowhere: int, *, strict: bool) -> 
     if about["aggregate"]:
         _answers(Folding(function, result), conversation)
     else:
-        _answers(lambda arguments: applied(function, arguments, result), conversation)
+        _answers(lambda arguments: call_on_batch(function, arguments, result), conversation)

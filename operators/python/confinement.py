@@ -92,12 +92,14 @@ def restrict_files(paths: Iterable[str]) -> str | None:
     size = 8 * (1 + (version >= _TCP_SINCE) + (version >= _SCOPES_SINCE))
     rules = _libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
     if rules < 0:
-        return f"Landlock made no rules ({_reason()})"
+        return f"Landlock could not create a ruleset ({_reason()})"
     try:
         for path in paths:
             _allow(rules, path)
         _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        return f"Landlock took no rules ({_reason()})" if _libc.syscall(_RESTRICT_SELF, rules, 0) else None
+        return (
+            f"Landlock could not apply the ruleset ({_reason()})" if _libc.syscall(_RESTRICT_SELF, rules, 0) else None
+        )
     finally:
         os.close(rules)
 
@@ -112,12 +114,12 @@ def _allow(rules: int, path: str) -> None:
 def restrict_calls(machine: str, code: bytes | None) -> str | None:
     """Lets all threads make only the system calls that a filter allows. Returns the reason if that is not possible."""
     if code is None:
-        return f'there is no list of system calls for "{machine}"; have: {", ".join(_SECCOMP)}'
+        return f'no list of system calls for the architecture "{machine}"; supported: {", ".join(_SECCOMP)}'
     instructions = ctypes.create_string_buffer(code, len(code))
     given = struct.pack("@HP", len(code) // 8, ctypes.addressof(instructions))
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if _libc.syscall(_SECCOMP[machine], 1, 1, given):  # a filter, for all threads
-        return f"seccomp took no filter ({_reason()})"
+        return f"seccomp rejected the filter ({_reason()})"
     return None
 
 

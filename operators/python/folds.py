@@ -52,7 +52,7 @@ def fold_events(
     states_after, at, values = (cast("pa.ListArray[Any]", field).flatten() for field in fields)
     folded = FoldAnswer(states_after.to_pylist(), cast(list[int], at.to_pylist()), values)
     if not _fits(folded, len(sizes), len(codes)):
-        raise UserError(f'aggregate "{made.name}" failed: its process gave an answer that is not one')
+        raise UserError(f'aggregate "{made.name}" failed: its process returned an invalid answer')
     return folded
 
 
@@ -84,5 +84,5 @@ def _row(made: PythonClass, arguments: Sequence[pa.Array[Any]], failed: Function
     known = failed.at is not None and all(failed.at < len(values) for values in arguments)
     at = failed.at if known and failed.at is not None else 0
     row = ", ".join(f"{name} = {values[at].as_py()!r}" for (name, _), values in pairs)
-    where = "at the row" if known else "in a batch, the first row of which is"
+    where = "at the row" if known else "in a batch that starts with the row"
     return f"{where} {row or 'without arguments'}"

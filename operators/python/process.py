@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 
-def neighbour(name: str) -> Callable[[], Any]:
+def sibling_module(name: str) -> Callable[[], Any]:
     """Reads a module of this directory; returns a function that runs it, without the package to which it belongs."""
     hidden = f"dsms {name}"  # a name that no import in user code can have
     spec = importlib.util.spec_from_file_location(hidden, os.path.join(os.path.dirname(__file__), f"{name}.py"))
@@ -31,14 +31,14 @@ def neighbour(name: str) -> Callable[[], Any]:
     return run
 
 
-def first_steps(confinement: Any) -> list[str]:
+def restrict_before_threads(confinement: Any) -> list[str]:
     """Applies the restrictions that must be in place before there are threads; returns why any does not hold."""
     paths = confinement.readable_paths()
     confinement.give_up_rights(paths)
     return [why for why in [confinement.restrict_files(paths)] if why is not None]
 
 
-def last_steps(confinement: Any, calls: Any) -> list[str]:
+def restrict_all_threads(confinement: Any, calls: Any) -> list[str]:
     """Applies the restrictions that hold for all threads; returns why any of them does not hold."""
     machine = os.uname().machine
     why = confinement.restrict_calls(machine, calls.program(machine, os.getpid()))
@@ -53,10 +53,14 @@ def data_bytes(status: int) -> int:
 
 def main(mode: str) -> None:
     """Restricts this process and runs the child."""
-    confinement, calls, child = neighbour("confinement")(), neighbour("system_calls")(), neighbour("child")
+    confinement, calls, child = (
+        sibling_module("confinement")(),
+        sibling_module("system_calls")(),
+        sibling_module("child"),
+    )
     # opened now, because they cannot be opened later
     status, nowhere = os.open("/proc/self/status", os.O_RDONLY), os.open(os.devnull, os.O_RDWR)
-    missing = [] if mode == "off" else first_steps(confinement)
+    missing = [] if mode == "off" else restrict_before_threads(confinement)
     confinement.die_with_parent()
     os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
     conversation = child()
@@ -67,7 +71,7 @@ def main(mode: str) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
         confinement.limit_files()
         if mode != "off":
-            missing.extend(last_steps(confinement, calls))
+            missing.extend(restrict_all_threads(confinement, calls))
         return missing
 
     conversation.main(confine, nowhere, strict=mode == "require")

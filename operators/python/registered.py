@@ -25,5 +25,8 @@ def register(found: Any) -> str:
 def registered(name: str) -> Any:
     """Returns the object of a name. Raises UserError if it was not registered in this process."""
     if name not in _objects:
-        raise UserError(f'"{name}" was given to a session of another process', hint="deploy the function instead")
+        raise UserError(
+            f'"{name}" was registered in a session of another process',
+            hint="deploy the function, so that executors have its source",
+        )
     return _objects[name]

@@ -34,7 +34,7 @@ from operators.python.watch import Watch
 _PROGRAM = Path(__file__).with_name("process.py")
 #: The environment variable of executors, which their workers inherit, and its values: user code runs only in the
 #: sandbox, in as much of the sandbox as the platform supports, or without it.
-SWITCH: Final = "DSMS_PYTHON_SANDBOX"
+MODE_VARIABLE: Final = "DSMS_PYTHON_SANDBOX"
 MODES: Final = ("require", "prefer", "off")
 #: A process that has not loaded its code, including imports, after this time is ended.
 _START_S = 60.0
@@ -52,7 +52,7 @@ _UNREADABLE = (
 _HEADER, _COMPRESSION = 2, 3
 #: The memory that a process has in addition to the memory of its function; also added to the largest size of an answer.
 _OWN_BYTES = 256 << 20
-_WHAT_IT_HAS = "code in Python runs without network, other programs and files but those of installed packages"
+_WHAT_IT_HAS = "Python code has no network, starts no programs and reads only the files of installed packages"
 
 
 class FunctionFailed(UserError):
@@ -78,7 +78,9 @@ class Sandbox:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, arguments.schema) as writer:
             writer.write_batch(arguments)
-        answer = self._answer(process, sink.getvalue().to_pybytes(), self._function.limits.seconds)
+        seconds = self._function.limits.seconds
+        late = f"it took longer than {seconds:g} s; make it faster or raise its time limit"
+        answer = self._answer(process, sink.getvalue().to_pybytes(), seconds, late)
         try:
             return _values(self._function, answer, arguments.num_rows)
         except _UNREADABLE as error:
@@ -109,14 +111,15 @@ class Sandbox:
 
     def _load(self, process: subprocess.Popen[bytes]) -> None:
         try:
-            missing = "; ".join(json.loads(self._answer(process, self._opening(), _START_S)))
+            late = f"its code was not loaded within {_START_S:g} s"
+            missing = "; ".join(json.loads(self._answer(process, self._opening(), _START_S, late)))
         except FunctionFailed as error:
             self.close()
             raise FunctionFailed(error.message, repeatable=False) from None
         except _UNREADABLE as error:
             raise self._unreadable(error) from None
         if missing:
-            warnings.warn(f'"{self._function.name}" runs without all of its sandbox: {missing}', stacklevel=2)
+            warnings.warn(f'the sandbox of "{self._function.name}" is incomplete: {missing}', stacklevel=2)
 
     def _opening(self) -> bytes:
         function = self._function
@@ -130,23 +133,27 @@ class Sandbox:
         }
         return json.dumps(about).encode()
 
-    def _answer(self, process: subprocess.Popen[bytes], request: bytes, seconds: float) -> bytes:
+    def _answer(self, process: subprocess.Popen[bytes], request: bytes, seconds: float, late: str) -> bytes:
+        """Sends a request and returns the content of its answer; `late` is the error if this takes too long."""
         deadline = time.monotonic() + seconds
         assert process.stdin is not None and process.stdout is not None
         try:
             _write(process.stdin, struct.pack("<q", len(request)) + request, deadline)
             (length,) = struct.unpack("<q", _read(process.stdout, 8, deadline))
-            if not 0 < length <= self._function.limits.bytes + _OWN_BYTES:
+            limit = self._function.limits.bytes + _OWN_BYTES
+            if not 0 < length <= limit:
                 self.close()
-                raise FunctionFailed(f"its process announced an answer of {length} bytes", repeatable=False)
+                raise FunctionFailed(
+                    f"its process announced an answer of {length} bytes; the limit is {limit}", repeatable=False
+                )
             answer = _read(process.stdout, length, deadline)
         except TimeoutError:
             self.close()
-            raise FunctionFailed(f"it took longer than {seconds:g} s", repeatable=False) from None
+            raise FunctionFailed(late, repeatable=False) from None
         except (EOFError, BrokenPipeError):
             raise self._ended(process) from None
         try:
-            return _told(answer)
+            return _content_or_raise(answer)
         except _UNREADABLE as error:
             raise self._unreadable(error) from None
 
@@ -155,17 +162,17 @@ class Sandbox:
         try:
             code = process.wait(_END_S)
         except subprocess.TimeoutExpired:
-            return FunctionFailed("its process closed its output", repeatable=False)
+            return FunctionFailed("its process closed its output and was killed", repeatable=False)
         finally:
             self.close()
         if self._watch is not None and self._watch.why is not None:
-            return FunctionFailed(f"its process was ended: {self._watch.why}")
+            return FunctionFailed(f"its process was killed: {self._watch.why}")
         return FunctionFailed(f"its process ended: {_signal(-code) if code < 0 else f'exit code {code}'}")
 
     def _unreadable(self, error: Exception) -> FunctionFailed:
         """Ends the process, because user code can forge answers, and returns the error."""
         self.close()
-        return FunctionFailed(f"its process gave an answer that cannot be read: {error}", repeatable=False)
+        return FunctionFailed(f"its process returned an unreadable answer: {error}", repeatable=False)
 
 
 def mode_of(environ: Mapping[str, str]) -> str:
@@ -174,21 +181,22 @@ def mode_of(environ: Mapping[str, str]) -> str:
     >>> mode_of({}), mode_of({"DSMS_PYTHON_SANDBOX": "off"})
     ('require', 'off')
     """
-    mode = environ.get(SWITCH) or MODES[0]
+    mode = environ.get(MODE_VARIABLE) or MODES[0]
     if mode not in MODES:
-        raise ConfigError(f'{SWITCH} is "{mode}"', hint=f"choose one of {', '.join(MODES)}")
+        raise ConfigError(f'{MODE_VARIABLE} is "{mode}"', hint=f"executors need one of {', '.join(MODES)}")
     return mode
 
 
-def _told(answer: bytes) -> bytes:
+def _content_or_raise(answer: bytes) -> bytes:
     """Returns the content of an answer. Raises FunctionFailed if it is an error."""
     kind, content = answer[:1], answer[1:]
     if kind == b"\2":
         missing = "; ".join(json.loads(content))
         raise FunctionFailed(
-            f"code in Python runs only in a sandbox, which this executor cannot have: {missing}. "
-            "Run the executors where it can be had (docs/security.md#what-python-may-do), or start them with "
-            f"{SWITCH}=prefer, which gives such code what the executor may do and the platform does not take away",
+            f"Python code runs only in a sandbox, and this executor cannot provide one: {missing}. "
+            "Run the executors on a platform that supports it (docs/security.md#what-python-may-do), or start them "
+            f"with {MODE_VARIABLE}=prefer, which runs it with those rights of the executor that the platform cannot "
+            "take away",
             repeatable=False,
         )
     if kind == b"\1":
@@ -215,16 +223,18 @@ def _values(function: PythonFunction | PythonClass, answer: bytes, rows: int) ->
     messages = pa.MessageReader.open_stream(answer)
     first, batch = messages.read_next_message(), messages.read_next_message()
     if (first.type, batch.type) != ("schema", "record batch"):  # Arrow does not check this
-        raise ValueError(f'messages of the types "{first.type}" and "{batch.type}"')
+        raise ValueError(
+            f'expected a schema and a record batch, got messages of the types "{first.type}" and "{batch.type}"'
+        )
     schema = pa.ipc.read_schema(first)
     if [field.type for field in schema] != [expected]:
-        raise ValueError(f"values of the types {[str(field.type) for field in schema]} instead of {expected}")
+        raise ValueError(f"expected values of type {expected}, got {[str(field.type) for field in schema]}")
     if _is_compressed(batch.metadata.to_pybytes()):
-        raise ValueError("compressed values")
+        raise ValueError("its values are compressed, which is not allowed")
     values = pa.ipc.read_record_batch(batch, schema).column(0)
     values.validate(full=True)
     if len(values) != rows:
-        raise ValueError(f"{len(values)} values for {rows} rows")
+        raise ValueError(f"expected {rows} values, got {len(values)}")
     return values
 
 

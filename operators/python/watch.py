@@ -44,14 +44,14 @@ def excess(status: str, most_bytes: int) -> str | None:
     r"""Returns which limit a process exceeds, according to its file in /proc; None if it exceeds none.
 
     >>> excess("Threads:\t2\nRssAnon:\t 3072 kB\nRssShmem:\t 1024 kB\n", 2 << 20)
-    'it held 4 MiB of memory, and may hold 2'
+    'it used 4 MiB of memory; the limit is 2 MiB'
     >>> excess("Threads:\t2000\n", 2 << 20), excess("Threads:\t3\n", 2 << 20)
-    ('it had 2000 threads, and may have 1024', None)
+    ('it had 2000 threads; the limit is 1024', None)
     """
     held = sum(int(size) << 10 for size in _MEMORY.findall(status))
     if held > most_bytes:
-        return f"it held {held >> 20} MiB of memory, and may hold {most_bytes >> 20}"
+        return f"it used {held >> 20} MiB of memory; the limit is {most_bytes >> 20} MiB"
     threads = _THREADS.search(status)
     if threads is not None and int(threads[1]) > MOST_THREADS:
-        return f"it had {threads[1]} threads, and may have {MOST_THREADS}"
+        return f"it had {threads[1]} threads; the limit is {MOST_THREADS}"
     return None

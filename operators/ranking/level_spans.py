@@ -16,7 +16,7 @@ import polars as pl
 from operators.kernels.phases import Phases
 
 #: The rank of a level that is kept in the state although it is not requested.
-OUTSIDE = -1
+NOT_REQUESTED = -1
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Nodes:
     instant: np.ndarray
     order: np.ndarray
     before: np.ndarray
-    behind: np.ndarray
+    end: np.ndarray
 
     @staticmethod
     def of(phases: Phases) -> Nodes:
@@ -40,7 +40,7 @@ class Nodes:
 
 
 @dataclass(frozen=True)
-class Standing:
+class LevelSpans:
     """Spans, sorted by (level, start): level `level[i]` is requested, with the rank `above[i]` from 0, in the nodes
     `start[i] ≤ node < end[i]`. `group` has the group of each level.
     """
@@ -53,7 +53,7 @@ class Standing:
     above: np.ndarray
 
     @staticmethod
-    def of(phases: Phases, group: np.ndarray, level: np.ndarray, node: np.ndarray, above: np.ndarray) -> Standing:
+    def of(phases: Phases, group: np.ndarray, level: np.ndarray, node: np.ndarray, above: np.ndarray) -> LevelSpans:
         """Joins entries (level, node, rank) of adjacent nodes to the longest spans."""
         order = np.lexsort((node, level))
         level, node, above = level[order], node[order], above[order]
@@ -61,20 +61,20 @@ class Standing:
         opens[1:] = (np.diff(level) != 0) | (np.diff(node) != 1) | (np.diff(above) != 0)
         first = np.flatnonzero(opens)
         last = np.append(first[1:], len(level)).astype(np.int64)[: len(first)] - 1
-        return Standing(Nodes.of(phases), group, level[first], node[first], node[last] + 1, above[first])
+        return LevelSpans(Nodes.of(phases), group, level[first], node[first], node[last] + 1, above[first])
 
     @property
     def moves(self) -> np.ndarray:
         """Whether each span begins or ends within the step."""
         group = self.group[self.level]
-        moves: np.ndarray = (self.start > self.nodes.before[group]) | (self.end < self.nodes.behind[group])
+        moves: np.ndarray = (self.start > self.nodes.before[group]) | (self.end < self.nodes.end[group])
         return moves
 
     def at_end(self, levels: np.ndarray) -> np.ndarray:
         """Returns for each of the levels whether it has a span at the end of the step."""
-        return np.isin(levels, self.level[self.end == self.nodes.behind[self.group[self.level]]])
+        return np.isin(levels, self.level[self.end == self.nodes.end[self.group[self.level]]])
 
-    def meeting(self, level: np.ndarray, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def overlapping(self, level: np.ndarray, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the pairs (given span, own span of the same level) that have a node in common, as two arrays."""
         # Own spans are disjoint, so they are sorted both by (level, start) and by (level, end). So those that meet a
         # given span are adjacent: from the first that ends after its start to the last that starts before its end.
@@ -100,7 +100,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class RowSpans:
-    """Row `same[i]` of `rows`, of level `level[i]`, is present `weight[i]` times in the nodes
+    """Row `row[i]` of `rows`, of level `level[i]`, is present `weight[i]` times in the nodes
     `start[i] ≤ node < end[i]`.
 
     The rows of a level whose rank does not change are not read; their weights here are relative to the state before
@@ -108,7 +108,7 @@ class RowSpans:
     """
 
     rows: pl.DataFrame
-    same: np.ndarray
+    row: np.ndarray
     level: np.ndarray
     start: np.ndarray
     end: np.ndarray
@@ -116,42 +116,42 @@ class RowSpans:
 
     @staticmethod
     def of(
-        standing: Standing,
+        level_spans: LevelSpans,
         rows: pl.DataFrame,
-        same: np.ndarray,
+        row: np.ndarray,
         level: np.ndarray,
         phase: np.ndarray,
         weight: np.ndarray,
     ) -> RowSpans:
-        """Returns the spans of rows that change in cells; cell -1 is the state before the step."""
-        nodes, group = standing.nodes, standing.group[level]
+        """Returns the spans of rows that change in phases; phase -1 is the state before the step."""
+        nodes, group = level_spans.nodes, level_spans.group[level]
         node = np.where(phase < 0, nodes.before[group], phase + group + 1)
-        order = np.lexsort((node, same))
-        same, level, node, weight = same[order], level[order], node[order], weight[order]
-        opens = np.diff(same, prepend=-1) != 0
+        order = np.lexsort((node, row))
+        row, level, node, weight = row[order], level[order], node[order], weight[order]
+        opens = np.diff(row, prepend=-1) != 0
         running = np.cumsum(weight)
         base = (running - weight)[opens][np.cumsum(opens) - 1]
         end = np.where(
-            np.append(opens[1:], True)[: len(same)], nodes.behind[standing.group[level]], np.append(node[1:], 0)
+            np.append(opens[1:], True)[: len(row)], nodes.end[level_spans.group[level]], np.append(node[1:], 0)
         )
         alive = running != base
-        return RowSpans(rows, *(values[alive] for values in (same, level, node, end, running - base)))
+        return RowSpans(rows, *(values[alive] for values in (row, level, node, end, running - base)))
 
-    def during(self, standing: Standing) -> Changed:
+    def during(self, level_spans: LevelSpans) -> Changed:
         """Returns the rows that enter and leave while their levels are requested, or together with their levels."""
-        given, span = standing.meeting(self.level, self.start, self.end)
-        asked = standing.above[span] != OUTSIDE
+        given, span = level_spans.overlapping(self.level, self.start, self.end)
+        asked = level_spans.above[span] != NOT_REQUESTED
         given, span = given[asked], span[asked]
-        group = standing.group[self.level[given]]
-        came = np.maximum(self.start[given], standing.start[span])
-        went = np.minimum(self.end[given], standing.end[span])
-        enters, leaves = came > standing.nodes.before[group], went < standing.nodes.behind[group]
-        row = np.concatenate([self.same[given][enters], self.same[given][leaves]])
-        above = np.concatenate([standing.above[span][enters], standing.above[span][leaves]])
+        group = level_spans.group[self.level[given]]
+        came = np.maximum(self.start[given], level_spans.start[span])
+        went = np.minimum(self.end[given], level_spans.end[span])
+        enters, leaves = came > level_spans.nodes.before[group], went < level_spans.nodes.end[group]
+        row = np.concatenate([self.row[given][enters], self.row[given][leaves]])
+        above = np.concatenate([level_spans.above[span][enters], level_spans.above[span][leaves]])
         node = np.concatenate([came[enters], went[leaves]])
         weight = np.concatenate([self.weight[given][enters], -self.weight[given][leaves]])
         row, above, node, weight = _added_up(row, above, node, weight)
-        return Changed(self.rows, row, above, standing.nodes.instant[node], standing.nodes.order[node], weight)
+        return Changed(self.rows, row, above, level_spans.nodes.instant[node], level_spans.nodes.order[node], weight)
 
 
 def _added_up(

@@ -155,7 +155,7 @@ def _computed(call: WindowCall, rows: pl.DataFrame, segments: Segments) -> tuple
 
 
 def _faults(call: WindowCall, outside: np.ndarray) -> pl.Series:
-    text = f'"{call.function}" is outside the range of its type'
+    text = f'the value of "{call.function}" is outside the range of its type'
     return pl.DataFrame({FAULT: outside}).select(pl.when(FAULT).then(pl.lit(text))).to_series()
 
 

@@ -68,7 +68,7 @@ class OverStream:
     def _back(self) -> int:
         """On how many rows before a row its values depend."""
         back = rows_back(self.calls)
-        assert back is not None, "the calls reach back only"
+        assert back is not None, "a call reads rows after the current one"
         return back
 
     @property
@@ -88,27 +88,27 @@ class OverStream:
         if not len(delta):
             none = [pl.Series(call.name, [], polars_type(call.type)) for call in self.calls]
             return Step(self._output(delta.frame, none, delta.columns), traces)
-        come = self._come(delta, counts)
-        held = self._held(come, numbered)
-        made = self._values(come, held)
+        arrivals = self._arrivals(delta, counts)
+        held = self._held(arrivals, numbered)
+        made = self._values(arrivals, held)
         kept = list[pl.Series]()
         for at, call in self._running:
-            value, faulty, known = running_values(call, at, come.arrived(call))
+            value, faulty, known = running_values(call, at, arrivals.arrived(call))
             made[call.name] = value, faulty
             kept += known
         values = [made[call.name][0] for call in self.calls]
         outside = [_faults(call, made[call.name][1]) for call in self.calls]
         faults = pl.select(pl.coalesce(*outside)).to_series().alias(FAULT)
-        elements = come.rows.with_columns(pl.lit(1, pl.Int64).alias(WEIGHT), pl.Series(ORDER, come.causes))
+        elements = arrivals.rows.with_columns(pl.lit(1, pl.Int64).alias(WEIGHT), pl.Series(ORDER, arrivals.causes))
         result, rejected = split_faults(self._output(elements, values, delta.columns), faults)
         totals = pl.DataFrame(
-            [*come.heads.get_columns()[: len(self.partition)], pl.Series(_COUNT, come.total, pl.Int64), *kept]
+            [*arrivals.heads.get_columns()[: len(self.partition)], pl.Series(_COUNT, arrivals.total, pl.Int64), *kept]
         )
         counted = counts.upsert(totals, pl.repeat(False, totals.height, eager=True), move.end)
-        after = self._after(come, held, numbered, move)
+        after = self._after(arrivals, held, numbered, move)
         return Step(result, cast(tuple[Trace, ...], (counted, after)), rejected)
 
-    def _come(self, delta: Delta, counts: Accumulators) -> _Come:
+    def _arrivals(self, delta: Delta, counts: Accumulators) -> _Arrivals:
         rows = self._ordered(delta)
         firsts = _starts(rows[_GROUP].to_numpy())
         sizes = np.diff(np.append(firsts, rows.height))
@@ -117,7 +117,7 @@ class OverStream:
         known = self._known(heads, counts)
         count = known[_COUNT].fill_null(0).to_numpy()
         number = np.arange(rows.height) - firsts[member] + count[member] + 1
-        return _Come(rows, heads, member, number, count, count + sizes, known)
+        return _Arrivals(rows, heads, member, number, count, count + sizes, known)
 
     def _ordered(self, delta: Delta) -> pl.DataFrame:
         """Returns the rows, each copy separately, sorted by partition and then in their order."""
@@ -138,24 +138,26 @@ class OverStream:
             return pl.DataFrame([pl.repeat(None, heads.height, dtype=pl.Int64, eager=True).alias(_COUNT)])
         return equal_join(heads, held, self.partition, "left") if self.partition else held
 
-    def _held(self, come: _Come, numbered: Accumulators) -> pl.DataFrame:
+    def _held(self, arrivals: _Arrivals, numbered: Accumulators) -> pl.DataFrame:
         """Returns the kept rows of the partitions, with the index of their partition in `_GROUP`."""
-        sizes = np.minimum(come.before, self._back)
+        sizes = np.minimum(arrivals.before, self._back)
         place = np.repeat(np.arange(len(sizes)), sizes)
         last = np.cumsum(sizes)[place] - 1
-        numbers = come.before[place] - (last - np.arange(len(place)))
-        wanted = come.heads[place].with_columns(pl.Series(_NUMBER, numbers, pl.Int64))
+        numbers = arrivals.before[place] - (last - np.arange(len(place)))
+        wanted = arrivals.heads[place].with_columns(pl.Series(_NUMBER, numbers, pl.Int64))
         found = numbered.lookup(wanted) if wanted.height else wanted
         if not wanted.height or not found.height:
             return pl.DataFrame()
         return found.join(wanted, on=[*self.partition, _NUMBER], how="inner", nulls_equal=True)
 
-    def _values(self, come: _Come, held: pl.DataFrame) -> dict[str, tuple[pl.Series, np.ndarray]]:
+    def _values(self, arrivals: _Arrivals, held: pl.DataFrame) -> dict[str, tuple[pl.Series, np.ndarray]]:
         """Returns the values of the calls that reach back for the rows that arrive, and which rows are in fault."""
         if not self._reaching:
             return {}
         named = {name for call in self._reaching for name in call.arguments}
-        rows = come.rows.select(*sorted(named), pl.Series(_GROUP, come.member), pl.Series(_NUMBER, come.number))
+        rows = arrivals.rows.select(
+            *sorted(named), pl.Series(_GROUP, arrivals.member), pl.Series(_NUMBER, arrivals.number)
+        )
         if held.height:
             rows = pl.concat([held.select(rows.columns), rows])
         groups, numbers = rows[_GROUP].to_numpy(), rows[_NUMBER].to_numpy()
@@ -170,12 +172,12 @@ class OverStream:
             made[call.name] = value[back], faulty[back]
         return made
 
-    def _after(self, come: _Come, held: pl.DataFrame, numbered: Accumulators, move: Move) -> Accumulators:
+    def _after(self, arrivals: _Arrivals, held: pl.DataFrame, numbered: Accumulators, move: Move) -> Accumulators:
         """Returns the last rows by number after the step, without rows that no later row reaches."""
-        least = come.total - self._back
-        stays = np.flatnonzero(come.number > least[come.member])
-        numbers = pl.Series(_NUMBER, come.number[stays], pl.Int64)
-        new = come.rows[stays].select(*self.partition, numbers, *self._kept)
+        least = arrivals.total - self._back
+        stays = np.flatnonzero(arrivals.number > least[arrivals.member])
+        numbers = pl.Series(_NUMBER, arrivals.number[stays], pl.Int64)
+        new = arrivals.rows[stays].select(*self.partition, numbers, *self._kept)
         gone = new.clear()
         if held.height:
             leaves = held[_NUMBER].to_numpy() <= least[held[_GROUP].to_numpy()]
@@ -188,7 +190,7 @@ class OverStream:
 
 
 @dataclass(frozen=True)
-class _Come:
+class _Arrivals:
     """The rows that arrive, sorted by partition; the partitions; for each row the index of its partition and its row
     number in it; the number of rows of each partition before and after the step; the kept values of the partitions."""
 
@@ -214,7 +216,7 @@ class _Come:
 
 
 def _faults(call: WindowCall, faulty: np.ndarray) -> pl.Series:
-    text = pl.lit(f'"{call.function}" is outside the range of its type')
+    text = pl.lit(f'the value of "{call.function}" is outside the range of its type')
     return pl.DataFrame({FAULT: faulty}).select(pl.when(FAULT).then(text)).to_series()
 
 

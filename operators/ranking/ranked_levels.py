@@ -16,7 +16,7 @@ from operators.kernels.equal_join import equal_join
 from operators.kernels.phases import PHASE, Phases
 from operators.kernels.range_minimum import best_of_ranges
 from operators.ranking.best_of_spans import Method, best_of_spans
-from operators.ranking.level_spans import OUTSIDE, Changed, RowSpans, Standing
+from operators.ranking.level_spans import NOT_REQUESTED, Changed, LevelSpans, RowSpans
 from operators.state.copies import first_equal
 from operators.state.lifetimes import GROUP, Lifetimes
 from operators.state.sorted_trace import SortedTrace
@@ -66,13 +66,13 @@ class RankedLevels:
         needed = changes.select(*self.columns, FROM, WEIGHT, ORDER).with_row_index(_PLACE)
         phases = Phases.of(needed, self.partition)
         lives = Lifetimes.of(phases, self._stored_levels(phases, levels), self._of_levels(phases), self.keys)
-        standing = self._standing(phases, lives)
-        held_rows = self._held_rows(phases, lives, standing, rows, move)
-        own = self._own(phases, lives, standing)
-        spans = RowSpans.of(standing, *self._events(changes, own, held_rows))
-        kept = rows.append(Delta(self._kept_rows(changes, own, held_rows, standing, move)), move.end)
-        ranks = levels.append(Delta(self._kept_levels(phases, lives, standing, move)), move.end)
-        return spans.during(standing), (kept, cast(Trace, ranks))
+        level_spans = self._level_spans(phases, lives)
+        held_rows = self._held_rows(phases, lives, level_spans, rows, move)
+        own = self._own(phases, lives, level_spans)
+        spans = RowSpans.of(level_spans, *self._events(changes, own, held_rows))
+        kept = rows.append(Delta(self._kept_rows(changes, own, held_rows, level_spans, move)), move.end)
+        ranks = levels.append(Delta(self._kept_levels(phases, lives, level_spans, move)), move.end)
+        return spans.during(level_spans), (kept, cast(Trace, ranks))
 
     def _of_levels(self, phases: Phases) -> pl.DataFrame:
         return phases.rows.select(*(key.column for key in self.keys), PHASE, WEIGHT, ORDER)
@@ -91,7 +91,7 @@ class RankedLevels:
         numbered = groups.with_columns(pl.Series(GROUP, np.arange(phases.members), pl.Int64))
         return equal_join(best, numbered, self.partition, "inner")
 
-    def _standing(self, phases: Phases, lives: Lifetimes) -> Standing:
+    def _level_spans(self, phases: Phases, lives: Lifetimes) -> LevelSpans:
         """Returns the spans in which levels are requested or must be kept."""
         group = lives.rows[GROUP].to_numpy()
         had, alive = np.flatnonzero(lives.before > 0), lives.multiplicity > 0
@@ -102,15 +102,15 @@ class RankedLevels:
         if self.worst == 1:
             best = best_of_ranges(starts, ends, level, phases.size + phases.members)
             node = np.flatnonzero(best >= 0)
-            return Standing.of(phases, group, best[node], node, np.zeros(len(node), np.int64))
+            return LevelSpans.of(phases, group, best[node], node, np.zeros(len(node), np.int64))
         weights = np.concatenate([lives.before[had], lives.multiplicity[alive]])
         by_rank = np.argsort(level, kind="stable")
         starts, ends, weights, peers = (values[by_rank] for values in (starts, ends, weights, level))
         ranking = best_of_spans(starts, ends, weights, peers, self.worst, self.method)
         asked = ranking.above >= self.offset
-        above = np.where(asked, ranking.above if self.ranked else 0, OUTSIDE)
+        above = np.where(asked, ranking.above if self.ranked else 0, NOT_REQUESTED)
         held = np.flatnonzero(asked | self.append_only)
-        return Standing.of(phases, group, peers[ranking.item[held]], ranking.node[held], above[held])
+        return LevelSpans.of(phases, group, peers[ranking.item[held]], ranking.node[held], above[held])
 
     def _levels(self, phases: Phases, lives: Lifetimes, chosen: np.ndarray) -> pl.DataFrame:
         """Returns levels with their columns and their numbers in `_LEVEL`."""
@@ -118,18 +118,20 @@ class RankedLevels:
         own = phases.groups.select(self.partition)[levels[GROUP].to_numpy()].get_columns() if self.partition else []
         return levels.with_columns(*own, pl.Series(_LEVEL, chosen, pl.Int64))
 
-    def _held_rows(self, phases: Phases, lives: Lifetimes, standing: Standing, rows: Trace, move: Move) -> pl.DataFrame:
+    def _held_rows(
+        self, phases: Phases, lives: Lifetimes, level_spans: LevelSpans, rows: Trace, move: Move
+    ) -> pl.DataFrame:
         """Returns the rows, before the step, of levels that enter, leave or change their rank, with their level."""
-        chosen = np.unique(standing.level[standing.moves])
+        chosen = np.unique(level_spans.level[level_spans.moves])
         chosen = chosen[lives.before[chosen] > 0]
         if not len(chosen) or not rows.runs:
             return pl.DataFrame()
         levels = self._levels(phases, lives, chosen).select(*self.columns, _LEVEL)
         return equal_join(rows.lookup(levels, move.start).frame, levels, self.columns, "inner")
 
-    def _own(self, phases: Phases, lives: Lifetimes, standing: Standing) -> pl.DataFrame:
+    def _own(self, phases: Phases, lives: Lifetimes, level_spans: LevelSpans) -> pl.DataFrame:
         """Returns the changes in levels that have a span: the index of each change, its phase, weight and level."""
-        levels = self._levels(phases, lives, np.unique(standing.level))
+        levels = self._levels(phases, lives, np.unique(level_spans.level))
         same = [GROUP, *(key.column for key in self.keys)]
         groups = pl.Series(GROUP, phases.group[phases.rows[PHASE].to_numpy()], pl.Int64)
         changes = phases.rows.with_columns(groups).select(*same, _PLACE, PHASE, WEIGHT)
@@ -152,26 +154,26 @@ class RankedLevels:
         return moved, same, level, phase, weight
 
     def _kept_rows(
-        self, changes: pl.DataFrame, own: pl.DataFrame, held_rows: pl.DataFrame, standing: Standing, move: Move
+        self, changes: pl.DataFrame, own: pl.DataFrame, held_rows: pl.DataFrame, level_spans: LevelSpans, move: Move
     ) -> pl.DataFrame:
         """Returns the changes of the state's rows in a step."""
         row = [name for name in changes.columns if name not in (FROM, WEIGHT, ORDER)]
         if not self.append_only:
             return _stamped(changes.select(*row, WEIGHT), move)
-        stay = own.filter(pl.Series(standing.at_end(own[_LEVEL].to_numpy())))
+        stay = own.filter(pl.Series(level_spans.at_end(own[_LEVEL].to_numpy())))
         parts = [changes[stay[_PLACE].to_numpy()].select(*row, WEIGHT)]
         if held_rows.height:
-            leaving = held_rows.filter(pl.Series(~standing.at_end(held_rows[_LEVEL].to_numpy())))
+            leaving = held_rows.filter(pl.Series(~level_spans.at_end(held_rows[_LEVEL].to_numpy())))
             parts.append(leaving.select(*row, -pl.col(WEIGHT)))
         return _stamped(pl.concat(parts), move)
 
-    def _kept_levels(self, phases: Phases, lives: Lifetimes, standing: Standing, move: Move) -> pl.DataFrame:
+    def _kept_levels(self, phases: Phases, lives: Lifetimes, level_spans: LevelSpans, move: Move) -> pl.DataFrame:
         """Returns the changes of the levels' numbers of rows in a step."""
         if not self.append_only:
             return _stamped(phases.rows.select(*self.columns, WEIGHT), move)
         last = np.flatnonzero(np.diff(lives.row, append=-1))
         every = lives.row[last]
-        after = np.where(standing.at_end(every), lives.multiplicity[last], 0)
+        after = np.where(level_spans.at_end(every), lives.multiplicity[last], 0)
         levels = self._levels(phases, lives, every).select(self.columns)
         added = levels.with_columns(pl.Series(WEIGHT, after - lives.before[every], pl.Int64))
         return _stamped(added.filter(pl.col(WEIGHT) != 0), move)

@@ -86,7 +86,7 @@ def _range_bound(
         return known[0]
     if end == 0:
         return known[1]
-    assert values is not None and len(call.order) == 1, "a distance needs one order column"
+    assert values is not None and len(call.order) == 1, "a RANGE frame with a distance needs exactly one order column"
     bound = known[1].copy()
     present = np.flatnonzero(values.is_not_null().to_numpy())
     keys, targets = _keys(values.gather(present), end, descending=call.order[0].descending, behind=behind)

@@ -88,7 +88,7 @@ def _ntile(frames: Frames) -> pl.Series:
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _Candidates:
     """The rows from which a value may come: all rows, or those whose argument is not NULL. `places` has their indices;
     `before` has, for each index of a row and for the end, how many of them precede it."""
 
@@ -96,10 +96,10 @@ class _Shown:
     before: np.ndarray
 
     @staticmethod
-    def of(frames: Frames) -> _Shown:
+    def of(frames: Frames) -> _Candidates:
         known = frames.arguments[0].is_not_null().to_numpy()
-        shown = known if frames.call.ignore_nulls else np.ones(len(known), np.bool_)
-        return _Shown(np.flatnonzero(shown), np.concatenate([[0], np.cumsum(shown)]))
+        candidates = known if frames.call.ignore_nulls else np.ones(len(known), np.bool_)
+        return _Candidates(np.flatnonzero(candidates), np.concatenate([[0], np.cumsum(candidates)]))
 
     def value(
         self, frames: Frames, number: np.ndarray, lows: np.ndarray, highs: np.ndarray
@@ -115,9 +115,9 @@ def _shifted(frames: Frames, direction: int) -> pl.Series:
     offset = direction * int(str((*frames.call.parameters, 1)[0]))
     if offset == 0:
         return frames.arguments[0]
-    shown, row = _Shown.of(frames), np.arange(len(frames.lows))
-    number = shown.before[row] + offset if offset < 0 else shown.before[row + 1] - 1 + offset
-    shifted, inside = shown.value(frames, number, frames.rows.starts, frames.rows.ends)
+    candidates, row = _Candidates.of(frames), np.arange(len(frames.lows))
+    number = candidates.before[row] + offset if offset < 0 else candidates.before[row + 1] - 1 + offset
+    shifted, inside = candidates.value(frames, number, frames.rows.starts, frames.rows.ends)
     if len(frames.call.parameters) < 2 or frames.call.parameters[1] is None:
         return shifted
     default = pl.lit(frames.call.parameters[1]).cast(shifted.dtype)
@@ -137,8 +137,8 @@ def _first_value(frames: Frames) -> pl.Series:
 
 
 def _last_value(frames: Frames) -> pl.Series:
-    shown = _Shown.of(frames)
-    return shown.value(frames, shown.before[frames.highs] - 1, frames.lows, frames.highs)[0]
+    candidates = _Candidates.of(frames)
+    return candidates.value(frames, candidates.before[frames.highs] - 1, frames.lows, frames.highs)[0]
 
 
 def _nth_value(frames: Frames) -> pl.Series:
@@ -147,8 +147,8 @@ def _nth_value(frames: Frames) -> pl.Series:
 
 def _numbered(frames: Frames, number: int) -> pl.Series:
     """Returns the argument of the row with a number, from 1, in the frame."""
-    shown = _Shown.of(frames)
-    return shown.value(frames, shown.before[frames.lows] + number - 1, frames.lows, frames.highs)[0]
+    candidates = _Candidates.of(frames)
+    return candidates.value(frames, candidates.before[frames.lows] + number - 1, frames.lows, frames.highs)[0]
 
 
 def _values_at(values: pl.Series, places: np.ndarray, inside: np.ndarray) -> pl.Series:

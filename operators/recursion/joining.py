@@ -21,7 +21,7 @@ _OTHER, _COUNT = "__other", "__count"
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class JoinSide:
     """One side of a join: `own` is the number of the trace that keeps it, `other` that of the side with which it is
     joined."""
 
@@ -31,23 +31,23 @@ class Meeting:
     other_keys: tuple[str, ...]
 
 
-def pairs(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> Iterator[pl.DataFrame]:
+def pairs(changes: pl.DataFrame, held: pl.DataFrame, side: JoinSide) -> Iterator[pl.DataFrame]:
     """Yields the pairs of changes and held rows with equal keys, in parts of bounded size unless one row has more
     partners. A pair starts at the later of its two instants and is at the higher of its two layers. Changes of the same
     row are in the same part, so that its pairs with insertions and retractions cancel out."""
     row = _row(changes)
     if changes.height * held.height <= MOST_PAIRS or not row:
-        yield net(_pairs(changes, held, meeting))
+        yield net(_pairs(changes, held, side))
         return
     changes = changes.sort(row, nulls_last=True, maintain_order=True)
     row_of = changes.select(pl.struct(row).rle_id()).to_series().to_numpy()
-    most = np.cumsum(_partners(changes, held, meeting))
+    most = np.cumsum(_partners(changes, held, side))
     ends = np.flatnonzero(np.diff(row_of, append=-1)) + 1
     begin = 0
     while begin < changes.height:
         room = np.searchsorted(most, (most[begin - 1] if begin else 0) + MOST_PAIRS, side="right")
         end = int(ends[max(np.searchsorted(ends, room, side="right") - 1, np.searchsorted(ends, begin, side="right"))])
-        yield net(_pairs(changes[begin:end], held, meeting))
+        yield net(_pairs(changes[begin:end], held, side))
         begin = end
 
 
@@ -60,8 +60,8 @@ def refuse_too_many(parts: Sequence[pl.DataFrame], name: str, most: int) -> None
     at_once = pl.concat([part.select(places) for part in parts]).group_by(places).len()
     if at_once.filter(pl.col("len") > most).height:
         raise UserError(
-            f"WITH RECURSIVE {name} derives more than {MOST_PAIRS:,} rows at once",
-            hint="bound it by a condition, or join it by a key with fewer rows for each value",
+            f"WITH RECURSIVE {name} derives more than {MOST_PAIRS:,} rows in one iteration at one instant",
+            hint="limit the recursion by a condition, or join on a key with fewer rows per value",
         )
 
 
@@ -80,19 +80,19 @@ def _row(changes: pl.DataFrame) -> list[str]:
     return [*sorted(set(changes.columns) - {*RESERVED, LAYER}), *layer]
 
 
-def _partners(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> np.ndarray:
+def _partners(changes: pl.DataFrame, held: pl.DataFrame, side: JoinSide) -> np.ndarray:
     """Returns the number of partners of each change."""
-    own = list(meeting.own_keys)
+    own = list(side.own_keys)
     if not own:
         return np.full(changes.height, held.height)
-    counts = held.group_by(meeting.other_keys).len(_COUNT).rename(dict(zip(meeting.other_keys, own, strict=True)))
+    counts = held.group_by(side.other_keys).len(_COUNT).rename(dict(zip(side.other_keys, own, strict=True)))
     return equal_join(changes.select(own), counts, own, "left")[_COUNT].fill_null(0).cast(pl.Int64).to_numpy()
 
 
-def _pairs(changes: pl.DataFrame, held: pl.DataFrame, meeting: Meeting) -> pl.DataFrame:
+def _pairs(changes: pl.DataFrame, held: pl.DataFrame, side: JoinSide) -> pl.DataFrame:
     shared = [name for name in (FROM, WEIGHT, LAYER) if name in held.columns]
     others = held.drop(TO, ORDER).rename({name: _OTHER + name for name in shared})
-    both = equal_pairs(changes, others, meeting.own_keys, meeting.other_keys)
+    both = equal_pairs(changes, others, side.own_keys, side.other_keys)
     layers = [pl.col(name) for name in (LAYER, _OTHER + LAYER) if name in both.columns]
     paired = both.with_columns(
         pl.max_horizontal(FROM, _OTHER + FROM).alias(FROM),

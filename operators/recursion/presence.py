@@ -46,7 +46,7 @@ class Presence:
         if not summed.height:
             return
         self._added.append(summed)
-        self._meet(summed.select(self.derived.keys).unique(maintain_order=True))
+        self._number_rows(summed.select(self.derived.keys).unique(maintain_order=True))
         self._note(summed, summed[FROM].to_numpy())
 
     def above(self, layer: int) -> int | None:
@@ -64,7 +64,7 @@ class Presence:
         row, at = np.append(self._row[near], at_layer), np.append(self._at[near], np.full(len(at_layer), _BEFORE))
         is_here = np.append(self._layer[near] == layer, np.zeros(len(at_layer), np.bool_))
         weight = np.append(self._weight[near], np.zeros(len(at_layer), np.int64))
-        row, at, sign = _there(row, at, np.where(is_here, 0, weight), np.where(is_here, weight, 0))
+        row, at, sign = _presence_changes(row, at, np.where(is_here, 0, weight), np.where(is_here, weight, 0))
         if not len(row):
             return None
         ends = pl.Series(TO, np.full(len(row), FOREVER))
@@ -78,7 +78,7 @@ class Presence:
         added = ordered(pl.concat(self._added).with_columns(pl.lit(FOREVER, pl.Int64).alias(TO)))
         return self.derived.append(Delta(added.select(*self.derived.keys, LAYER, *RESERVED)), frontier)
 
-    def _meet(self, rows: pl.DataFrame) -> None:
+    def _number_rows(self, rows: pl.DataFrame) -> None:
         """Numbers the rows that are new in this step, and adds their derivations from before the step."""
         keys = list(self.derived.keys)
         if self._rows is not None:
@@ -101,13 +101,13 @@ class Presence:
         self._weight = np.append(self._weight, derivations[WEIGHT].to_numpy())
 
 
-def _there(
+def _presence_changes(
     row: np.ndarray, at: np.ndarray, below: np.ndarray, here: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the changes (row, instant, ±1) of presence: whether a row has no derivation `below` a layer and at least
     one at it (`here`). Each row has an entry at the instant before all others.
 
-    >>> there = _there(np.array([0, 0]), np.array([_BEFORE, 5]), np.array([0, 0]), np.array([0, 2]))
+    >>> there = _presence_changes(np.array([0, 0]), np.array([_BEFORE, 5]), np.array([0, 0]), np.array([0, 2]))
     >>> [column.tolist() for column in there]
     [[0], [5], [1]]
     """

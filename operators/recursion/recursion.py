@@ -18,7 +18,7 @@ from operators.core.operator import FAULT_ROW, Move, Step
 from operators.expressions import Column
 from operators.kernels.canonical_zero import canonical_zeros
 from operators.recursion import joining
-from operators.recursion.joining import Meeting, in_order, net, pairs, refuse_too_many
+from operators.recursion.joining import JoinSide, in_order, net, pairs, refuse_too_many
 from operators.recursion.presence import LAYER, Presence
 from operators.recursion.term import Given, Leaf, Paired, Projected, Recurred, Rule, Selected, Term, joins, kept_keys
 from operators.relational.filter import Filter
@@ -142,7 +142,7 @@ class _Following:
         if layer > self._recursion.limit:
             raise UserError(
                 f"WITH RECURSIVE {self._recursion.name} has not ended after {self._recursion.limit:,} iterations",
-                hint="bound it by a condition, such as WHERE depth < 100, or do not compute new values in it",
+                hint="limit it by a condition, such as WHERE depth < 100, or do not compute new values in it",
             )
         for head, derived in self._derived.pop(layer, {}).items():
             self._presences[head].add(pl.concat(derived))
@@ -191,37 +191,37 @@ class _Following:
         left = self._changes(pair.left, join + 1, layer)
         right = self._changes(pair.right, join + 1 + of_left, layer)
         one, two = 2 * join, 2 * join + 1
-        self._meet(left, pair, Meeting(one, two, pair.left_keys, pair.right_keys), join)
-        self._meet(right, pair, Meeting(two, one, pair.right_keys, pair.left_keys), join)
+        self._join_changes(left, pair, JoinSide(one, two, pair.left_keys, pair.right_keys), join)
+        self._join_changes(right, pair, JoinSide(two, one, pair.right_keys, pair.left_keys), join)
         here = self._paired.get(layer, {}).pop(join, None)
         return self._instants.ordered(self._bounded_net(here)) if here else None
 
-    def _meet(self, changes: pl.DataFrame | None, pair: Paired, meeting: Meeting, join: int) -> None:
+    def _join_changes(self, changes: pl.DataFrame | None, pair: Paired, side: JoinSide, join: int) -> None:
         """Pairs the changes of one side with the current rows of the other side, and adds the changes to their side."""
         if changes is None:
             return
-        keys = list(meeting.own_keys)
+        keys = list(side.own_keys)
         changes = changes if pair.nulls_equal or not keys else changes.drop_nulls(keys)
-        held = self._held(self._sides[meeting.other], meeting, changes)
-        own = self._sides[meeting.own]
-        self._sides[meeting.own] = own.append(Delta(in_order(changes)), self._move.start)
+        held = self._held(self._sides[side.other], side, changes)
+        own = self._sides[side.own]
+        self._sides[side.own] = own.append(Delta(in_order(changes)), self._move.start)
         if not held.height or not changes.height:
             return
         found: list[pl.DataFrame] = []
-        for part in pairs(changes, held, meeting):
+        for part in pairs(changes, held, side):
             found.append(part)
             refuse_too_many(found, self._recursion.name, joining.MOST_RAW_PAIRS)
         for part in found:
             for at, rows in _by_layer(part):
                 self._paired[at][join].append(rows)
 
-    def _held(self, side: Trace, meeting: Meeting, changes: pl.DataFrame) -> pl.DataFrame:
+    def _held(self, trace: Trace, side: JoinSide, changes: pl.DataFrame) -> pl.DataFrame:
         """Returns the rows of the other side that may be partners."""
-        if not meeting.own_keys:
-            return side.delta().advance(self._move.start).consolidate().frame if side.runs else pl.DataFrame()
-        names = zip(meeting.own_keys, meeting.other_keys, strict=True)
+        if not side.own_keys:
+            return trace.delta().advance(self._move.start).consolidate().frame if trace.runs else pl.DataFrame()
+        names = zip(side.own_keys, side.other_keys, strict=True)
         wanted = changes.select(pl.col(own).alias(other) for own, other in names).unique()
-        return side.lookup(wanted, self._move.start).frame
+        return trace.lookup(wanted, self._move.start).frame
 
     def _bounded_net(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
         changes = parts[0] if len(parts) == 1 else net(pl.concat(parts))

@@ -26,7 +26,7 @@ from operators.state.copies import (
 from operators.state.trace import Trace
 from operators.windows.assign import WINDOW_END, WINDOW_START, in_type, instants_of, window_type
 
-_OUTSIDE = "the window is outside the range of the column's type"
+_OUTSIDE = "the end of the session window is outside the range of the column's type"
 _GROUP, _VALUE, _REACH = "__group", "__value", 2**62
 
 

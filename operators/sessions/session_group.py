@@ -20,8 +20,8 @@ from operators.kernels.canonical_zero import with_canonical_zero
 from operators.kernels.phases import PHASE, Phases
 from operators.sessions.session import Session
 from operators.sessions.session_line import BEFORE, NEVER, Parts, SessionLine, Version
-from operators.sessions.session_sums import GOES, VALUE, SessionSums
-from operators.sessions.session_trace import ASKED, HIGH, LOW, SessionTrace
+from operators.sessions.session_sums import RETRACTED, VALUE, SessionSums
+from operators.sessions.session_trace import HIGH, LOOKUP, LOW, SessionTrace
 from operators.state.copies import net_changes
 from operators.state.trace import Trace
 from operators.windows.assign import WINDOW_END, WINDOW_START, in_type, instants_of, window_type
@@ -100,7 +100,7 @@ class SessionGroup:
         """Returns, for each partition that changes, its sessions near the changes."""
         sums, held = _sums(self), self._nearby_sessions(phases, cast(SessionTrace, traces[0]))
         sessions: list[list[Version]] = [[] for _ in range(phases.members)]
-        for group, low, high, *parts in held.select(ASKED, LOW, HIGH, *sums.names).iter_rows():
+        for group, low, high, *parts in held.select(LOOKUP, LOW, HIGH, *sums.names).iter_rows():
             sessions[group].append(Version(low, high, tuple(parts)))
         points = (
             [None] * phases.members if self.append_only else self._points(phases, held, cast(Trace, traces[1]), move)
@@ -111,7 +111,7 @@ class SessionGroup:
     def _nearby_sessions(self, phases: Phases, sessions: SessionTrace) -> pl.DataFrame:
         """Returns the sessions to which changes may belong or that they may connect, sorted by partition and value."""
         if not sessions.runs:
-            types = {name: pl.Int64() for name in (ASKED, LOW, HIGH)}
+            types = {name: pl.Int64() for name in (LOOKUP, LOW, HIGH)}
             return pl.DataFrame(schema=types | dict.fromkeys(_sums(self).names, pl.Int64()))
         group, value = phases.group[phases.rows[PHASE].to_numpy()], phases.rows[VALUE].to_numpy()
         order = np.lexsort((value, group))
@@ -120,34 +120,34 @@ class SessionGroup:
         opens[1:] = (np.diff(group) != 0) | (value[1:] - self._gap > value[:-1])
         first = np.flatnonzero(opens)
         last = np.append(first[1:], len(group)) - 1
-        asked = pl.DataFrame(
+        lookups = pl.DataFrame(
             [
                 *_of_groups(phases, group[first], self.session.partition),
                 pl.Series(LOW, value[first] - self._gap),
                 pl.Series(HIGH, value[last] + self._gap),
-                pl.Series(ASKED, group[first]),
+                pl.Series(LOOKUP, group[first]),
             ]
         )
-        return sessions.meeting(asked).unique([ASKED, LOW]).sort(ASKED, LOW)
+        return sessions.overlapping(lookups).unique([LOOKUP, LOW]).sort(LOOKUP, LOW)
 
     def _points(self, phases: Phases, held: pl.DataFrame, rows: Trace, move: Move) -> list[dict[int, Parts] | None]:
         """Returns, for each partition, the sums at every value of its sessions; None if no row of it is retracted."""
         goes = np.zeros(phases.members, np.bool_)
-        goes[phases.group[phases.rows.filter(GOES)[PHASE].to_numpy()]] = True
+        goes[phases.group[phases.rows.filter(RETRACTED)[PHASE].to_numpy()]] = True
         points: list[dict[int, Parts] | None] = [{} if goes_here else None for goes_here in goes]
-        opened = held.filter(pl.Series(goes[held[ASKED].to_numpy()]))
+        opened = held.filter(pl.Series(goes[held[LOOKUP].to_numpy()]))
         if not opened.height or not rows.runs:
             return points
         width = max(self._gap, 1)
         stretches = pl.int_ranges(pl.col(LOW) // width, pl.col(HIGH) // width + 1).alias(_BUCKET)
-        spans = opened.select(ASKED, LOW, HIGH, stretches).explode(_BUCKET)
-        own = _of_groups(phases, spans[ASKED].to_numpy(), self.session.partition)
-        asked = pl.DataFrame([*own, *spans.get_columns()])
-        near = self._valued(rows.lookup(asked.select(rows.keys).unique(), move.start).frame)
-        rows_of_sessions = near.join(asked, on=list(rows.keys), how="inner", nulls_equal=True)
+        spans = opened.select(LOOKUP, LOW, HIGH, stretches).explode(_BUCKET)
+        own = _of_groups(phases, spans[LOOKUP].to_numpy(), self.session.partition)
+        lookups = pl.DataFrame([*own, *spans.get_columns()])
+        near = self._valued(rows.lookup(lookups.select(rows.keys).unique(), move.start).frame)
+        rows_of_sessions = near.join(lookups, on=list(rows.keys), how="inner", nulls_equal=True)
         sums = _sums(self)
         inside = rows_of_sessions.filter(pl.col(VALUE).is_between(LOW, HIGH)).drop(FROM)
-        summed = sums.by_value(inside.with_columns(pl.col(ASKED).alias(FROM)), ())
+        summed = sums.by_value(inside.with_columns(pl.col(LOOKUP).alias(FROM)), ())
         for group, value, *parts in summed.select(FROM, VALUE, *sums.names).iter_rows():
             cast(dict[int, Parts], points[group])[value] = tuple(parts)
         return points

@@ -18,7 +18,7 @@ from operators.kernels.phases import PHASE, Phases
 from operators.sessions.session_line import Parts
 from operators.sessions.session_trace import HIGH, LOW
 
-VALUE, GOES = "__value", "__goes"
+VALUE, RETRACTED = "__value", "__goes"
 _SPAN = "__span"
 _WRAP = 1 << 127
 
@@ -54,7 +54,8 @@ class SessionSums:
         return tuple(a ^ b if xor else a - b for a, b, xor in zip(whole, part, self._xor, strict=True))
 
     def by_value(self, rows: pl.DataFrame, partition: Sequence[str]) -> pl.DataFrame:
-        """Returns the sums of the changes at each (partition, instant, value); `GOES` is true if a row is retracted."""
+        """Returns the sums of the changes at each (partition, instant, value); `RETRACTED` is true if a row
+        is retracted."""
         changes = rows.select(
             *partition,
             FROM,
@@ -64,7 +65,7 @@ class SessionSums:
             *(weighted_value(part).alias(name) for name, part in self.parts.items()),
         )
         return changes.group_by([*partition, FROM, VALUE], maintain_order=True).agg(
-            pl.col(WEIGHT).sum(), pl.col(ORDER).max(), *self._added, (pl.col(WEIGHT) < 0).any().alias(GOES)
+            pl.col(WEIGHT).sum(), pl.col(ORDER).max(), *self._added, (pl.col(WEIGHT) < 0).any().alias(RETRACTED)
         )
 
     def by_span(self, phases: Phases, gap: int, single: np.ndarray) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from operators.state.cascade import cascade, without_tombstones
 
 #: The bounds of a session, or of the range of a lookup.
 LOW, HIGH = "__low", "__high"
-ASKED, GONE = "__asked", "__gone"
+LOOKUP, DELETED = "__asked", "__gone"
 _RUN, _NONE = "__run", np.iinfo(np.int64).min
 
 
@@ -25,14 +25,14 @@ _RUN, _NONE = "__run", np.iinfo(np.int64).min
 class SessionTrace:
     """A map from (partition, LOW) to HIGH and the other columns of a session; sessions of a partition do not overlap.
 
-    `meeting` looks up sessions by range in O(log |state|) for each range and each session in the result, unless many of
-    the neighbouring rows are deleted. Only the newest row of a session is valid; deleted rows are dropped when runs
-    merge.
+    `overlapping` looks up sessions by range in O(log |state|) for each range and each session in the result, unless
+    many of the neighbouring rows are deleted. Only the newest row of a session is valid; deleted rows are dropped when
+    runs merge.
 
     >>> rows = pl.DataFrame({"k": ["a", "a", "b"], LOW: [0, 20, 0], HIGH: [9, 25, 5]})
     >>> trace = SessionTrace(("k",)).upsert(rows, pl.Series([False, False, False]))
-    >>> asked = pl.DataFrame({"k": ["a"], LOW: [8], HIGH: [19], ASKED: [0]})
-    >>> trace.meeting(asked).select("k", LOW, HIGH).rows()
+    >>> lookups = pl.DataFrame({"k": ["a"], LOW: [8], HIGH: [19], LOOKUP: [0]})
+    >>> trace.overlapping(lookups).select("k", LOW, HIGH).rows()
     [('a', 0, 9)]
     """
 
@@ -40,24 +40,24 @@ class SessionTrace:
     runs: tuple[Run, ...] = ()
     arrangement: Arrangement = "key"
 
-    def upsert(self, rows: pl.DataFrame, gone: pl.Series) -> SessionTrace:
-        """Returns the map with sessions replaced, or deleted where `gone`; `rows` has each session only once."""
+    def upsert(self, rows: pl.DataFrame, deleted: pl.Series) -> SessionTrace:
+        """Returns the map with sessions replaced, or deleted where `deleted`; `rows` has each session only once."""
         if not rows.height:
             return self
-        hashed = rows.with_columns(key_hash(rows, self.keys).alias(HASH), gone.alias(GONE))
+        hashed = rows.with_columns(key_hash(rows, self.keys).alias(HASH), deleted.alias(DELETED))
         stack = cascade((*self.runs, Run(_sorted(hashed), "key")), partial(reduce, self._merge))
-        return replace(self, runs=without_tombstones(stack, GONE))
+        return replace(self, runs=without_tombstones(stack, DELETED))
 
-    def meeting(self, asked: pl.DataFrame) -> pl.DataFrame:
-        """Returns, for each row of `asked`, the sessions of its partition that intersect [LOW, HIGH].
+    def overlapping(self, lookups: pl.DataFrame) -> pl.DataFrame:
+        """Returns, for each row of `lookups`, the sessions of its partition that intersect [LOW, HIGH].
 
-        The columns are those upserted, with the sessions' own bounds, and the row's `ASKED`. A session may occur more
+        The columns are those upserted, with the sessions' own bounds, and the row's `LOOKUP`. A session may occur more
         than once.
         """
-        hashes = key_hash(asked, self.keys).to_numpy()
+        hashes = key_hash(lookups, self.keys).to_numpy()
         distinct = distinct_sorted(hashes)
         places = np.searchsorted(distinct, hashes)
-        low, high = asked[LOW].to_numpy(), asked[HIGH].to_numpy()
+        low, high = lookups[LOW].to_numpy(), lookups[HIGH].to_numpy()
         inside, before = [], []
         for number, run in enumerate(self.runs):
             begins, counts = run.matches(distinct)
@@ -65,13 +65,15 @@ class SessionTrace:
             first, last = (first_above(run.frame[LOW].to_numpy(), begin, end, limit) for limit in (low, high))
             inside.append(_rows(run, number, first, last - first))
             before.append((begin, first - 1))
-        wanted = asked.select(*self.keys, pl.int_range(pl.len(), dtype=pl.Int64).alias(ASKED))
+        wanted = lookups.select(*self.keys, pl.int_range(pl.len(), dtype=pl.Int64).alias(LOOKUP))
         newest = self._of(wanted, pl.concat(inside)).sort(_RUN, maintain_order=True)
-        newest = newest.unique([ASKED, LOW], keep="last", maintain_order=True).filter(~pl.col(GONE)).drop(_RUN, GONE)
+        newest = (
+            newest.unique([LOOKUP, LOW], keep="last", maintain_order=True).filter(~pl.col(DELETED)).drop(_RUN, DELETED)
+        )
         sessions = [newest, *self._neighbours(wanted, low, before)]
-        numbers = asked[ASKED]
+        numbers = lookups[LOOKUP]
         return pl.concat(sessions).with_columns(
-            pl.col(ASKED).replace_strict(pl.int_range(len(numbers), eager=True), numbers)
+            pl.col(LOOKUP).replace_strict(pl.int_range(len(numbers), eager=True), numbers)
         )
 
     def _neighbours(
@@ -88,14 +90,14 @@ class SessionTrace:
             run = len(at) - 1 - np.argmax(lows[::-1] == best, axis=0)
             rows = self.rows_at(live, run, at[run, live])
             rows_of_partition = self._of(wanted, rows)
-            fresh = rows_of_partition.filter(pl.col(LOW) != pl.Series(seen[rows_of_partition[ASKED].to_numpy()]))
-            matched = fresh[ASKED].to_numpy()
+            fresh = rows_of_partition.filter(pl.col(LOW) != pl.Series(seen[rows_of_partition[LOOKUP].to_numpy()]))
+            matched = fresh[LOOKUP].to_numpy()
             at[run, live] -= 1
             place = np.searchsorted(live, matched)
             seen[matched] = best[place]
-            present = fresh.filter(~pl.col(GONE))
-            ended = present[ASKED].to_numpy()
-            neighbours.append(present.filter(pl.col(HIGH) >= pl.Series(low[ended])).drop(_RUN, GONE))
+            present = fresh.filter(~pl.col(DELETED))
+            ended = present[LOOKUP].to_numpy()
+            neighbours.append(present.filter(pl.col(HIGH) >= pl.Series(low[ended])).drop(_RUN, DELETED))
             at[:, ended] = begins[:, ended] - 1
         return neighbours
 
@@ -109,13 +111,13 @@ class SessionTrace:
         parts = []
         for number in np.unique(run):
             chosen = run == number
-            asked = pl.Series(ASKED, live[chosen], pl.Int64)
-            parts.append(_numbered(self.runs[number].frame[at[chosen]], int(number), asked))
+            lookups = pl.Series(LOOKUP, live[chosen], pl.Int64)
+            parts.append(_numbered(self.runs[number].frame[at[chosen]], int(number), lookups))
         return pl.concat(parts)
 
     def _of(self, wanted: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
         """Returns the rows whose partition equals that of their lookup; others only have the same hash."""
-        return rows.join(wanted, on=[ASKED, *self.keys], how="semi", nulls_equal=True, maintain_order="left")
+        return rows.join(wanted, on=[LOOKUP, *self.keys], how="semi", nulls_equal=True, maintain_order="left")
 
     def _merge(self, elder: Run, younger: Run) -> Run:
         both = _sorted(pl.concat([elder.frame, younger.frame]))
@@ -133,11 +135,11 @@ def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rows(run: Run, number: int, first: np.ndarray, counts: np.ndarray) -> pl.DataFrame:
-    asked = np.repeat(np.arange(len(first)), counts)
+    lookups = np.repeat(np.arange(len(first)), counts)
     # first [4 0] and counts [2 1] give the lookups [0 0 1] and the indices [4 5 0].
-    places = np.arange(len(asked)) - np.repeat(np.cumsum(counts) - counts, counts) + first[asked]
-    return _numbered(run.frame[places], number, pl.Series(ASKED, asked, pl.Int64))
+    places = np.arange(len(lookups)) - np.repeat(np.cumsum(counts) - counts, counts) + first[lookups]
+    return _numbered(run.frame[places], number, pl.Series(LOOKUP, lookups, pl.Int64))
 
 
-def _numbered(rows: pl.DataFrame, number: int, asked: pl.Series) -> pl.DataFrame:
-    return rows.drop(HASH).with_columns(asked, pl.lit(number, pl.Int64).alias(_RUN))
+def _numbered(rows: pl.DataFrame, number: int, lookups: pl.Series) -> pl.DataFrame:
+    return rows.drop(HASH).with_columns(lookups, pl.lit(number, pl.Int64).alias(_RUN))

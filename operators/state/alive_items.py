@@ -1,4 +1,4 @@
-"""Alive: an index of the numbered items that are present in each state, for many lookups at once."""
+"""AliveIndex: an index of the numbered items that are present in each state, for many lookups at once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from operators.kernels.points import expand_ranges
 
 
 @dataclass(frozen=True, slots=True)
-class Alive:
+class AliveIndex:
     """Item i is present in the states `starts[i] ≤ state < ends[i]`. This is a segment tree over the states: an item
     that is present in n states is stored in O(log n) nodes; a query reads the O(log states) nodes above its state, with
     a binary search among the items of each node.
 
-    >>> alive = Alive.of(np.array([0, 1, 0]), np.array([3, 2, 1]))
+    >>> alive = AliveIndex.of(np.array([0, 1, 0]), np.array([3, 2, 1]))
     >>> alive.last(np.array([1, 2, 0]), np.array([2, 2, 2])).tolist()
     [1, 0, 2]
     >>> sorted(zip(*(part.tolist() for part in alive.within(np.array([0, 1]), np.array([1, 0]), np.array([3, 3])))))
@@ -30,7 +30,7 @@ class Alive:
     levels: int
 
     @staticmethod
-    def of(starts: np.ndarray, ends: np.ndarray) -> Alive:
+    def of(starts: np.ndarray, ends: np.ndarray) -> AliveIndex:
         """Returns the index of items that are present from `starts` to before `ends`."""
         items, leaves, levels = np.flatnonzero(starts < ends), 1 << int(ends.max(initial=0)).bit_length(), 0
         low, high = starts[items] + leaves, ends[items] + leaves
@@ -44,7 +44,7 @@ class Alive:
             low, high, levels = (low + 1) >> 1, high >> 1, levels + 1
             open_ = low < high
             low, high, items = low[open_], high[open_], items[open_]
-        return Alive(np.sort(np.concatenate(codes)), len(starts), leaves, levels)
+        return AliveIndex(np.sort(np.concatenate(codes)), len(starts), leaves, levels)
 
     def last(self, states: np.ndarray, limits: np.ndarray) -> np.ndarray:
         """Returns, for each state, the greatest item that is present and ≤ the limit; -1 if there is none."""

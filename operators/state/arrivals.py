@@ -12,13 +12,13 @@ from operators.state.sorted_trace import SortedTrace
 
 #: When a row arrived: the instant and the order of its insertion.
 AT, SEQUENCE = "__arrived_at", "__arrived_order"
-ARRIVAL = (SortKey(AT), SortKey(SEQUENCE))
+ARRIVAL_ORDER = (SortKey(AT), SortKey(SEQUENCE))
 _ROW, _SIDE = "__arrival_row", "__arrival_side"
 
 
 def arrivals(identity: tuple[str, ...], bound: str | None = None) -> SortedTrace:
     """Returns the empty state: the present copies of each row, the oldest first."""
-    return SortedTrace(identity, ARRIVAL, bound=bound)
+    return SortedTrace(identity, ARRIVAL_ORDER, bound=bound)
 
 
 def with_arrivals(rows: pl.DataFrame, present: SortedTrace) -> pl.DataFrame:

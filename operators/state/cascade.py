@@ -18,9 +18,9 @@ from operators.kernels.merging import MERGE_RATIO
 
 Merge = Callable[[Sequence[Run]], Run]
 #: The rows of a range. A merge of more than twice as many rows is spread over several steps.
-PIECE = 1 << 19
+MERGE_RANGE_ROWS = 1 << 19
 #: For each row that a step adds, it merges about this many rows.
-PACE = 8
+MERGE_ROWS_PER_ADDED_ROW = 8
 
 
 def cascade(runs: Sequence[Run], merge: Merge) -> tuple[Run, ...]:
@@ -37,7 +37,7 @@ def cascade(runs: Sequence[Run], merge: Merge) -> tuple[Run, ...]:
     filled = [run for run in runs if run.height]
     if not filled or not runs[-1].height:  # nothing was added
         return tuple(filled)
-    pieces = max(1, -(-PACE * runs[-1].height // PIECE))
+    pieces = max(1, -(-MERGE_ROWS_PER_ADDED_ROW * runs[-1].height // MERGE_RANGE_ROWS))
     begin, end = _joining(filled)
     if begin == end:
         return tuple(_merged(filled, merge, pieces))
@@ -60,8 +60,9 @@ def runs_due(heights: Sequence[int]) -> int:
 
 
 def rewritten(runs: Sequence[Run], dead: RowTest, kept: Callable[[Run], Run]) -> Iterator[Run]:
-    """Yields the runs, and rewrites those whose rows are mostly `dead`; in one step only about `PIECE` rows."""
-    left = PIECE
+    """Yields the runs, and rewrites those whose rows are mostly `dead`; in one step only about `MERGE_RANGE_ROWS`
+    rows."""
+    left = MERGE_RANGE_ROWS
     for run in runs:
         if left > 0 and run.mostly(dead):
             left -= run.height
@@ -99,7 +100,7 @@ def _levels(runs: Sequence[Run]) -> list[list[Run]]:
 
 def _follows(before: Run, run: Run) -> bool:
     """Whether a large run continues where another one ends. Small runs must merge even if they do not overlap."""
-    return min(before.height, run.height) >= PIECE // 4 and before.sorted_column[-1] < run.sorted_column[0]
+    return min(before.height, run.height) >= MERGE_RANGE_ROWS // 4 and before.sorted_column[-1] < run.sorted_column[0]
 
 
 def _merged(runs: Sequence[Run], merge: Merge, pieces: int) -> list[Run]:
@@ -110,7 +111,7 @@ def _merged(runs: Sequence[Run], merge: Merge, pieces: int) -> list[Run]:
     if many < 2:
         return list(runs)
     elder, target, due = list(chain(*levels[:-many])), levels[-many], list(chain(*levels[1 - many :]))
-    if sum(run.height for run in (*target, *due)) <= 2 * PIECE:
+    if sum(run.height for run in (*target, *due)) <= 2 * MERGE_RANGE_ROWS:
         merged = merge([*target, *due])
         return [*elder, merged] if merged.height else elder
     return [*elder, *(_advanced(target, due, merge, pieces) if pieces else [*target, *due])]
@@ -142,15 +143,15 @@ def _place(run: Run, end: int | None) -> int:
 
 
 def _end(runs: Sequence[Run]) -> int | None:
-    """Returns the greatest value before which the runs have at most `PIECE` rows, or the least value before which they
-    have any rows; None if the runs have at most `PIECE` rows in total."""
-    if sum(run.height for run in runs) <= PIECE:
+    """Returns the greatest value before which the runs have at most `MERGE_RANGE_ROWS` rows, or the least value before
+    which they have any rows; None if the runs have at most `MERGE_RANGE_ROWS` rows in total."""
+    if sum(run.height for run in runs) <= MERGE_RANGE_ROWS:
         return None
     least, greatest = (int(pick(run.sorted_column[at] for run in runs)) for pick, at in ((min, 0), (max, -1)))
     low, high = least + 1, greatest + 1
     while low < high:
         middle = (low + high + 1) // 2
-        if sum(_place(run, middle) for run in runs) <= PIECE:
+        if sum(_place(run, middle) for run in runs) <= MERGE_RANGE_ROWS:
             low = middle
         else:
             high = middle - 1

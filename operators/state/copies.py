@@ -83,7 +83,7 @@ def match_copies(held: pl.DataFrame | None, changes: pl.DataFrame) -> pl.DataFra
 
 def _first_in_first_out(copies: pl.DataFrame, retractions: pl.DataFrame, row: list[str]) -> pl.DataFrame:
     """Copy number n of a row, in the order of arrival, leaves with retraction number n."""
-    assert copies.height, "a retraction of a row that is not present"
+    assert copies.height, "retraction of a row that is not present"
     ids = first_equal(pl.concat([copies.select(row), retractions.select(row)]), row)
     entering = copies.with_columns(ids[: copies.height].alias(ROW)).sort(ROW, SINCE, ARRIVAL)
     leaving = retractions.with_columns(ids[copies.height :].alias(ROW)).sort(ROW, FROM)

@@ -1,4 +1,4 @@
-"""Hashes: a set of values that keeps only a hash of eight bytes of each."""
+"""HashSet: a set of values that keeps only a hash of eight bytes of each."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from operators.state.cascade import cascade
 
 
 @dataclass(frozen=True)
-class Hashes:
+class HashSet:
     """A set of 64-bit hashes that only grows, held as a few sorted, immutable runs.
 
     With n values in it, the hash of another value is in the set with probability n / 2^64.
 
-    >>> seen = Hashes().add(np.array([7, 3], np.uint64)).add(np.array([3, 5], np.uint64))
+    >>> seen = HashSet().add(np.array([7, 3], np.uint64)).add(np.array([3, 5], np.uint64))
     >>> seen.has(np.array([5, 6, 3], np.uint64)).tolist(), [run.height for run in seen.runs]
     ([True, False, True], [3])
     """
@@ -35,7 +35,7 @@ class Hashes:
             present |= run.sorted_column[at] == hashes
         return present
 
-    def add(self, hashes: np.ndarray) -> Hashes:
+    def add(self, hashes: np.ndarray) -> HashSet:
         """Returns the set with more hashes, in any order."""
         if not len(hashes):
             return self

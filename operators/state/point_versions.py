@@ -10,7 +10,7 @@ import polars as pl
 
 from operators.core.delta import BEGINNING, FROM, ORDER, WEIGHT, Delta
 from operators.kernels.points import LEAST, first_above
-from operators.state.alive_items import Alive
+from operators.state.alive_items import AliveIndex
 from operators.state.key_states import KeyStates
 from operators.state.range_trace import POINT, QUESTION, Questions, RangeTrace
 
@@ -68,9 +68,9 @@ class PointVersions:
         return np.asarray(self.rows[POINT].to_numpy()[self.made])
 
     @cached_property
-    def alive(self) -> Alive:
+    def alive(self) -> AliveIndex:
         """The states in which each version is present."""
-        return Alive.of(self.start, self.end)
+        return AliveIndex.of(self.start, self.end)
 
     def at_or_below(self, keys: np.ndarray, points: np.ndarray, states: np.ndarray) -> np.ndarray:
         """Returns, for each (key, point, state), the present version of the key with the greatest point ≤ point; else

@@ -15,7 +15,7 @@ from operators.streams.tagger import TS
 
 #: The column with the order of a row's record, by which records of the same instant are sorted.
 RECORD = "__record"
-_NO_KEY = "a deletion needs a key, and the stream has none"
+_NO_KEY = "a deletion needs a key, but the stream has none"
 
 
 @dataclass(frozen=True, slots=True)

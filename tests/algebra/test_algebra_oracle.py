@@ -24,8 +24,8 @@ def test_queries_are_duckdbs_at_every_instant_and_no_cutting_shows(number: int) 
 
 
 def test_merges_that_are_spread_over_steps_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cascade, "PIECE", 2)
-    monkeypatch.setattr(cascade, "PACE", 1)
+    monkeypatch.setattr(cascade, "MERGE_RANGE_ROWS", 2)
+    monkeypatch.setattr(cascade, "MERGE_ROWS_PER_ADDED_ROW", 1)
     drawn = fuzz.draw(CASES // 3, 6, shrink=False)
     assert drawn.failed is None, drawn
 

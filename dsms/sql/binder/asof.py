@@ -13,7 +13,7 @@ from dsms.model.schema import schema
 from dsms.sql.binder.conditions import conjuncts, extended, keeping, names_of, within
 from dsms.sql.binder.joins import Pair, equality, numbered
 from operators.core.errors import SqlError
-from operators.expressions import ORDERS, Call, Expression, call, columns, type_name
+from operators.expressions import MIRRORED_ORDERS, Call, Expression, call, columns, type_name
 from operators.kernels.points import has_points
 
 Comparison = Literal["greater", "greater_or_equal", "less", "less_or_equal"]
@@ -72,7 +72,7 @@ def _refused(table: exp.Expr, message: str) -> SqlError:
 def _comparison(
     predicate: Expression, left: frozenset[str], right: frozenset[str]
 ) -> tuple[Comparison, Expression, Expression] | None:
-    if not isinstance(predicate, Call) or predicate.function not in ORDERS:
+    if not isinstance(predicate, Call) or predicate.function not in MIRRORED_ORDERS:
         return None
     first, second = predicate.arguments
     if not columns(first) or not columns(second):
@@ -80,5 +80,5 @@ def _comparison(
     if within(first, left) and within(second, right):
         return cast(Comparison, predicate.function), first, second
     if within(first, right) and within(second, left):
-        return cast(Comparison, ORDERS[predicate.function]), second, first
+        return cast(Comparison, MIRRORED_ORDERS[predicate.function]), second, first
     return None

@@ -13,7 +13,7 @@ from dsms.model.position import error_at
 from dsms.sql.binder.expressions import bind_expression
 from dsms.sql.binder.scope import Scope
 from operators.core.errors import SqlError
-from operators.expressions import LONGEST_CONSTANT, calls_defined, evaluate
+from operators.expressions import LONGEST_CONSTANT, calls_user_function, evaluate
 from operators.sync.sync_points import Periodic
 
 _MOST_INSTANTS = 1_000_000
@@ -86,7 +86,7 @@ def _evaluated(node: exp.Expr, timepoint: str) -> Periodic | None:
     bound = bind_expression(plain, scope)
     if not pa.types.is_boolean(bound.type):
         raise error_at(node, "WHERE needs a BOOLEAN")
-    if calls_defined(bound):
+    if calls_user_function(bound):
         raise error_at(node, "a condition on the clock cannot call a function written in Python")
     instants = pl.DataFrame({timepoint: range(period)}, schema={timepoint: pl.Int64})
     values, faults = evaluate(instants, {"holds": bound}, LONGEST_CONSTANT)

@@ -110,7 +110,7 @@ def _aggregate_row(name: str, function: AggregateFunction) -> str:
 
 def _row(name: str, function: Function) -> str:
     """The row of a function; a long summary is continued in rows below it."""
-    cells = (name.upper(), f"`{function.example}`", function.takes, function.summary)
+    cells = (name.upper(), f"`{function.example}`", function.accepted_arguments, function.summary)
     *first, summary = (cell.replace("|", "\\|") for cell in cells)
     lines = textwrap.wrap(summary, _LONGEST - sum(map(len, first)) - len("|  |  |  |  |"))
     rows = [(*first, lines[0]), *(("", "", "", line) for line in lines[1:])]

@@ -25,7 +25,7 @@ from operators.expressions import (
     Expression,
     Literal,
     call,
-    calls_defined,
+    calls_user_function,
     coerce,
     column,
     evaluate,
@@ -159,7 +159,7 @@ def _column(cells: tuple[Expression, ...], query: exp.Expr) -> tuple[pa.DataType
 def _value(cell: Expression, query: exp.Expr) -> Hashable:
     if isinstance(cell, Literal):
         return cell.value
-    if calls_defined(cell):
+    if calls_user_function(cell):
         raise error_at(query, "VALUES cannot call a function written in Python")
     values, faults = evaluate(_ONE_ROW, {"value": cell}, LONGEST_CONSTANT)
     if faults[0] is not None:

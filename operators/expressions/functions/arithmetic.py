@@ -26,11 +26,11 @@ from operators.expressions.function import (
     Rule,
     Signature,
     lit_text,
-    partial_call,
+    may_fail_call,
+    never_fails,
     quoted,
-    total,
 )
-from operators.expressions.functions.rules import adaptable, same, shared_type
+from operators.expressions.functions.rules import is_text_literal, of_common_type, shared_type
 from operators.expressions.functions.shift_time import days_after, interval_after
 from operators.expressions.quotient import quotient
 from operators.expressions.tree import Call, Expression, Literal
@@ -82,10 +82,10 @@ def _numbers(name: str) -> Rule:
         if not decimal(shared):
             shared = pa.int32() if pa.types.is_null(shared) else shared
             return Signature((shared, shared), shared)
-        known = [shared if adaptable(argument) else argument.type for argument in arguments]
+        known = [shared if is_text_literal(argument) else argument.type for argument in arguments]
         if any(pa.types.is_null(type_) for type_ in known):
             return Signature((shared, shared), shared)
-        left, right = (shared if adaptable(argument) else _decimal_digits(argument) for argument in arguments)
+        left, right = (shared if is_text_literal(argument) else _decimal_digits(argument) for argument in arguments)
         result = _decimal_result(name, left, right)
         return None if result is None else Signature((left, right), result)
 
@@ -107,7 +107,11 @@ def _time_first(name: str) -> Rule:
             return Signature((INTERVAL, TIMESTAMP), TIMESTAMP)
         if pa.types.is_date32(left) and integer(right):
             return Signature((left, pa.int64()), left)
-        if name == "subtract" and pa.types.is_date32(left) and (pa.types.is_date32(right) or adaptable(arguments[1])):
+        if (
+            name == "subtract"
+            and pa.types.is_date32(left)
+            and (pa.types.is_date32(right) or is_text_literal(arguments[1]))
+        ):
             return Signature((left, left), pa.int64())
         return numbers(arguments)
 
@@ -143,12 +147,12 @@ def _value(call: Call, operation: Operation, left: pl.Expr, right: pl.Expr) -> p
 
 
 def _arithmetic(operation: Operation, sign: int = 1) -> Evaluation:
-    exact = partial_call(
+    exact = may_fail_call(
         lambda call, left, right: _value(call, operation, left, right),
         lambda call, *_: lit_text(f"{_overflow(call)} in {quoted(call)}"),
     )
-    approximate = total(operation)
-    days = partial_call(
+    approximate = never_fails(operation)
+    days = may_fail_call(
         lambda _, left, right: days_after(left, sign * right),
         lambda call, *_: lit_text(f"date out of range in {quoted(call)}"),
     )
@@ -158,7 +162,7 @@ def _arithmetic(operation: Operation, sign: int = 1) -> Evaluation:
         if INTERVAL in (left, right):
             return interval_after(call, arguments, sign)
         if pa.types.is_date32(left) and pa.types.is_date32(right):
-            return total(lambda late, early: late.cast(pl.Int64) - early.cast(pl.Int64))(call, arguments)
+            return never_fails(lambda late, early: late.cast(pl.Int64) - early.cast(pl.Int64))(call, arguments)
         if pa.types.is_date32(left):
             return days(call, arguments)
         return (approximate if floating(call.type) else exact)(call, arguments)
@@ -210,7 +214,7 @@ ARITHMETIC: dict[str, Function] = {
     "add": Function(
         "arithmetic",
         "two numbers; a date or timestamp and an interval; a date and a number of days",
-        "Sum; overflow of an integer or a decimal is a fault.",
+        "The sum; overflow of an integer or a decimal is a fault.",
         "1 + 2",
         _time_first("add"),
         _arithmetic(lambda left, right: left + right),
@@ -218,7 +222,7 @@ ARITHMETIC: dict[str, Function] = {
     "subtract": Function(
         "arithmetic",
         "two numbers; a date or timestamp and an interval; a date and a number of days; two dates",
-        "Difference; of two dates in days.",
+        "The difference; for two dates, in days.",
         "3 - 2",
         _time_first("subtract"),
         _arithmetic(lambda left, right: left - right, -1),
@@ -226,7 +230,7 @@ ARITHMETIC: dict[str, Function] = {
     "multiply": Function(
         "arithmetic",
         _NUMBERS,
-        "Product; of decimals at the sum of both scales.",
+        "The product; for decimals, with the sum of both scales.",
         "2 * 3",
         _numbers("multiply"),
         _arithmetic(lambda left, right: left * right),
@@ -237,7 +241,7 @@ ARITHMETIC: dict[str, Function] = {
         "Quotient; integers truncate toward zero; zero as divisor is a fault, for floats too.",
         "7 / 2",
         _numbers("divide"),
-        partial_call(_division_value, _division_problem),
+        may_fail_call(_division_value, _division_problem),
     ),
     "modulo": Function(
         "arithmetic",
@@ -245,14 +249,14 @@ ARITHMETIC: dict[str, Function] = {
         "Remainder with the sign of the dividend; also MOD(a, b).",
         "-7 % 3",
         _numbers("modulo"),
-        partial_call(_division_value, _division_problem),
+        may_fail_call(_division_value, _division_problem),
     ),
     "negate": Function(
         "arithmetic",
         "a number",
-        "The number with the other sign.",
+        "The number with the opposite sign.",
         "-x",
-        same(numeric, 1),
-        partial_call(_negate, lambda call, *_: lit_text(f"{_overflow(call)} in {quoted(call)}")),
+        of_common_type(numeric, 1),
+        may_fail_call(_negate, lambda call, *_: lit_text(f"{_overflow(call)} in {quoted(call)}")),
     ),
 }

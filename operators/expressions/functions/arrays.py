@@ -8,15 +8,23 @@ import polars as pl
 import pyarrow as pa
 
 from operators.expressions.arrow_types import common_type, polars_type
-from operators.expressions.function import Arguments, Evaluation, Function, Rule, Signature, total, total_call
-from operators.expressions.functions.entry import LONG, TEXT, whole
+from operators.expressions.function import (
+    Arguments,
+    Evaluation,
+    Function,
+    Rule,
+    Signature,
+    never_fails,
+    never_fails_call,
+)
+from operators.expressions.functions.entry import LONG, TEXT, is_integer_or_null
 from operators.expressions.functions.nested import element_type
 from operators.expressions.functions.rules import exactly
 from operators.expressions.tree import Call
 
 
 def _slice_rule(arguments: Arguments) -> Signature | None:
-    if len(arguments) != 3 or element_type(arguments[0]) is None or not all(map(whole, arguments[1:])):
+    if len(arguments) != 3 or element_type(arguments[0]) is None or not all(map(is_integer_or_null, arguments[1:])):
         return None
     return Signature((arguments[0].type, LONG, LONG), arguments[0].type)
 
@@ -81,7 +89,7 @@ def _compared(change: Callable[[list[object], object], object]) -> Evaluation:
         pairs = pl.struct(array.alias("array"), value.alias("value"))
         return pairs.map_batches(changed, return_dtype=dtype, is_elementwise=True)
 
-    return total_call(build)
+    return never_fails_call(build)
 
 
 def _same(left: object, right: object) -> bool:
@@ -140,38 +148,38 @@ def _has_any(elements: list[object], wanted: object) -> bool:
 _LIST = "an array and a value"
 ARRAYS: dict[str, Function] = {
     # `value = ANY(array)` is bound to this function
-    "equals_any": _entry(_LIST, "Whether an element is equal to the value.", "", _any_rule, total(_equals_any)),
+    "equals_any": _entry(_LIST, "Whether an element is equal to the value.", "", _any_rule, never_fails(_equals_any)),
     "array_slice": _entry(
         "an array and two positions",
-        "The elements from one position to another, both included; a negative one counts from the end; also a[1:2].",
+        "The elements from one position to another, both included; a negative position is from the end; also a[1:2].",
         "ARRAY_SLICE(a, 1, 2)",
         _slice_rule,
-        total(_slice),
+        never_fails(_slice),
     ),
     "array_append": _entry(
         _LIST,
-        "The array with the value at its end; a NULL array is an empty one.",
+        "The array with the value appended; a NULL array is treated as empty.",
         "ARRAY_APPEND(a, 1)",
         _with_element(0, appended=True),
-        total(lambda array, value: pl.concat_list([_or_empty(array), value])),
+        never_fails(lambda array, value: pl.concat_list([_or_empty(array), value])),
     ),
     "array_prepend": _entry(
         "a value and an array",
-        "The array with the value before it; a NULL array is an empty one.",
+        "The array with the value prepended; a NULL array is treated as empty.",
         "ARRAY_PREPEND(1, a)",
         _with_element(1, appended=True),
-        total(lambda value, array: pl.concat_list([value, _or_empty(array)])),
+        never_fails(lambda value, array: pl.concat_list([value, _or_empty(array)])),
     ),
     "array_concat": _entry(
         "two arrays",
-        "The elements of both; NULL counts as empty, unless both are; also ARRAY_CAT and the operator ||.",
+        "The elements of both; a NULL array is treated as empty, unless both are NULL; also ARRAY_CAT and a || b.",
         "ARRAY_CONCAT(a, a)",
         _concat_rule,
-        total(_concat),
+        never_fails(_concat),
     ),
     "array_position": _entry(
         _LIST,
-        "The position of the first element that is equal to the value; NULL where there is none.",
+        "The position of the first element that is equal to the value; NULL if there is none.",
         "ARRAY_POSITION(a, 1)",
         _position_rule,
         _compared(_position),
@@ -185,23 +193,23 @@ ARRAYS: dict[str, Function] = {
     ),
     "array_contains_all": _entry(
         "two arrays",
-        "Whether each element of the second is one of the first, which NULL never is; also a @> b and b <@ a.",
+        "Whether the first array contains each element of the second; NULL is never contained; also a @> b and b <@ a.",
         "ARRAY_CONTAINS_ALL(a, ARRAY[1])",
         _two_rule,
         _compared(_has_all),
     ),
     "array_overlaps": _entry(
         "two arrays",
-        "Whether they have an element in common, which NULL never is; also a && b.",
+        "Whether the arrays have a common element other than NULL; also a && b.",
         "ARRAY_OVERLAPS(a, ARRAY[1])",
         _two_rule,
         _compared(_has_any),
     ),
     "string_to_array": _entry(
         "text and a separator",
-        "The parts between the separators, or the characters where it is empty; also STRING_SPLIT.",
+        "The parts between the separators, or the characters if the separator is empty; also STRING_SPLIT.",
         "STRING_TO_ARRAY('a,b', ',')",
         exactly(TEXT, TEXT, result=pa.list_(TEXT)),
-        total(lambda text, separator: pl.when(separator.is_not_null()).then(text.str.split(separator))),
+        never_fails(lambda text, separator: pl.when(separator.is_not_null()).then(text.str.split(separator))),
     ),
 }

@@ -15,25 +15,25 @@ from operators.expressions.function import (
     Signature,
     first_fault,
     literal_value,
-    total_call,
+    never_fails_call,
 )
-from operators.expressions.functions.rules import anything, ordered, same, shared_type
+from operators.expressions.functions.rules import anything, of_common_type, ordered, shared_type
 from operators.expressions.tree import Call, Literal
 
 _Build = Callable[[pl.Expr, pl.Expr], pl.Expr]
 
 #: The order comparisons with their operands swapped: `x < y` is `y > x`.
-ORDERS: Final = {
+MIRRORED_ORDERS: Final = {
     "less": "greater",
     "less_or_equal": "greater_or_equal",
     "greater": "less",
     "greater_or_equal": "less_or_equal",
 }
 #: The comparisons that hold on a contiguous range of values, with their operands swapped.
-MIRRORED: Final = {**ORDERS, "equal": "equal"}
+MIRRORED: Final = {**MIRRORED_ORDERS, "equal": "equal"}
 
 
-def masked(value: pl.Expr, fault: pl.Expr | None) -> Compiled:
+def null_where_fault(value: pl.Expr, fault: pl.Expr | None) -> Compiled:
     """Returns the value, null where the row is in fault."""
     return Compiled(value if fault is None else pl.when(fault.is_null()).then(value), fault)
 
@@ -41,13 +41,13 @@ def masked(value: pl.Expr, fault: pl.Expr | None) -> Compiled:
 def _never_null(build: Callable[..., pl.Expr]) -> Callable[[Call, Sequence[Compiled]], Compiled]:
     def evaluate(_: Call, arguments: Sequence[Compiled]) -> Compiled:
         fault = first_fault([argument.fault for argument in arguments])
-        return masked(build(*[argument.value for argument in arguments]), fault)
+        return null_where_fault(build(*[argument.value for argument in arguments]), fault)
 
     return evaluate
 
 
 def _definite(count: int) -> Callable[[Arguments], Signature | None]:
-    shared = same(anything, count, pa.bool_())
+    shared = of_common_type(anything, count, pa.bool_())
 
     def rule(arguments: Arguments) -> Signature | None:
         signature = shared(arguments)
@@ -59,9 +59,9 @@ def _definite(count: int) -> Callable[[Arguments], Signature | None]:
 def _compare(symbol: str, summary: str) -> Function:
     example = f"a {symbol} b"
     by_order = symbol in ("<", "<=", ">", ">=")
-    takes = "two values of one type" + " that is no array or struct" * by_order
-    rule = same(ordered if by_order else anything, 2, pa.bool_())
-    compared = total_call(lambda call, *sides: compare(symbol, call.arguments[0].type)(*sides))
+    takes = "two values of one type" + " that is not an array or struct" * by_order
+    rule = of_common_type(ordered if by_order else anything, 2, pa.bool_())
+    compared = never_fails_call(lambda call, *sides: compare(symbol, call.arguments[0].type)(*sides))
     return Function("comparison", takes, summary, example, rule, compared)
 
 
@@ -117,12 +117,12 @@ def _in_rule(arguments: Arguments) -> Signature | None:
 
 
 COMPARISON: dict[str, Function] = {
-    "equal": _compare("=", "True where both are equal."),
-    "not_equal": _compare("<>", "True where they differ."),
-    "less": _compare("<", "True where the first is smaller."),
-    "less_or_equal": _compare("<=", "True where the first is not larger."),
-    "greater": _compare(">", "True where the first is larger."),
-    "greater_or_equal": _compare(">=", "True where the first is not smaller."),
+    "equal": _compare("=", "True if both are equal."),
+    "not_equal": _compare("<>", "True if they differ."),
+    "less": _compare("<", "True if the first is smaller."),
+    "less_or_equal": _compare("<=", "True if the first is not larger."),
+    "greater": _compare(">", "True if the first is larger."),
+    "greater_or_equal": _compare(">=", "True if the first is not smaller."),
     "distinct": Function(
         "comparison",
         "two values of one type",
@@ -142,10 +142,10 @@ COMPARISON: dict[str, Function] = {
     "in": Function(
         "comparison",
         "a value and literals of its type",
-        "True where the value is one of the list; NULL where it is none and the list has a NULL.",
+        "True if the list contains the value; NULL if it does not, but contains a NULL.",
         "a IN (1, 2, 3)",
         _in_rule,
-        total_call(_in_list),
+        never_fails_call(_in_list),
     ),
     "is_null": Function(
         "comparison", "a value", "True for NULL.", "a IS NULL", _definite(1), _never_null(lambda a: a.is_null())
@@ -153,7 +153,7 @@ COMPARISON: dict[str, Function] = {
     "is_not_null": Function(
         "comparison",
         "a value",
-        "True for all but NULL.",
+        "True unless the value is NULL.",
         "a IS NOT NULL",
         _definite(1),
         _never_null(lambda a: a.is_not_null()),

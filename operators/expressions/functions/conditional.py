@@ -6,8 +6,8 @@ import polars as pl
 import pyarrow as pa
 
 from operators.expressions.function import Arguments, Compiled, Function, Signature, first_fault, lit_text, quoted
-from operators.expressions.functions.comparison import compare, masked
-from operators.expressions.functions.rules import anything, ordered, same, shared_type, widens
+from operators.expressions.functions.comparison import compare, null_where_fault
+from operators.expressions.functions.rules import anything, of_common_type, ordered, shared_type, widens
 from operators.expressions.tree import Call
 
 _NO_FAULT = pl.lit(None, dtype=pl.String)
@@ -58,7 +58,7 @@ def _coalesce(_: Call, arguments: Sequence[Compiled]) -> Compiled:
 
 
 def _nullif_rule(arguments: Arguments) -> Signature | None:
-    signature = same(anything, 2)(arguments)
+    signature = of_common_type(anything, 2)(arguments)
     return signature and Signature(signature.arguments, signature.result, True)
 
 
@@ -66,7 +66,7 @@ def _nullif(call: Call, arguments: Sequence[Compiled]) -> Compiled:
     value, other = arguments
     same = compare("=", call.type)(value.value, other.value)
     kept = pl.when(same.fill_null(value=False)).then(None).otherwise(value.value)
-    return masked(kept, first_fault([value.fault, other.fault]))
+    return null_where_fault(kept, first_fault([value.fault, other.fault]))
 
 
 def _greatest(call: Call, values: Sequence[pl.Expr]) -> pl.Expr:
@@ -86,7 +86,7 @@ def _extreme(build: Callable[[Call, Sequence[pl.Expr]], pl.Expr]) -> Callable[[C
 
     def evaluate(call: Call, arguments: Sequence[Compiled]) -> Compiled:
         value = build(call, [argument.value for argument in arguments])
-        return masked(value, first_fault([argument.fault for argument in arguments]))
+        return null_where_fault(value, first_fault([argument.fault for argument in arguments]))
 
     return evaluate
 
@@ -126,7 +126,12 @@ CONDITIONAL: dict[str, Function] = {
         _coalesce,
     ),
     "nullif": Function(
-        "conditional", "two values of one type", "NULL where both are equal.", "NULLIF(a, 0)", _nullif_rule, _nullif
+        "conditional",
+        "two values of one type",
+        "NULL if both are equal, else the first.",
+        "NULLIF(a, 0)",
+        _nullif_rule,
+        _nullif,
     ),
     "not_null": Function(
         "conditional",
@@ -138,16 +143,16 @@ CONDITIONAL: dict[str, Function] = {
     ),
     "greatest": Function(
         "conditional",
-        "values of one type that is no array or struct",
-        "The largest value; NULLs are passed over.",
+        "values of one type that is not an array or struct",
+        "The largest value; NULLs are ignored.",
         "GREATEST(a, b)",
         _ordered_rule,
         _extreme(_greatest),
     ),
     "least": Function(
         "conditional",
-        "values of one type that is no array or struct",
-        "The smallest value; NULLs are passed over.",
+        "values of one type that is not an array or struct",
+        "The smallest value; NULLs are ignored.",
         "LEAST(a, b)",
         _ordered_rule,
         _extreme(_least),

@@ -13,8 +13,8 @@ from operators.expressions.function import (
     Function,
     Signature,
     lit_text,
+    may_fail_call,
     no_value,
-    partial_call,
     quoted,
 )
 from operators.expressions.functions.shift_time import date_in_range, in_range
@@ -219,15 +219,15 @@ CONVERSION: dict[str, Function] = {
     "cast": Function(
         "conversion",
         "a value and a type",
-        "The value in the type; a fault where the type has no such value. Also x::T.",
+        "The value converted to the type; a fault if the type has no such value. Also x::T.",
         "CAST(a AS BIGINT)",
         _no_rule,
-        partial_call(_cast_value, _cast_problem),
+        may_fail_call(_cast_value, _cast_problem),
     ),
     "try_cast": Function(
         "conversion",
         "a value and a type",
-        "As CAST, with NULL in place of every fault.",
+        "As CAST, but NULL instead of a fault.",
         "TRY_CAST(a AS BIGINT)",
         _no_rule,
         _try_cast,

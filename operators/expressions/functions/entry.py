@@ -28,13 +28,24 @@ def with_constants(rule: Rule, *positions: int) -> Rule:
     return checked
 
 
-def counts(arguments: Arguments, low: int, high: int) -> bool:
+def argument_count_in(arguments: Arguments, low: int, high: int) -> bool:
     return low <= len(arguments) <= high
 
 
-def whole(expression: Expression) -> bool:
+def is_integer_or_null(expression: Expression) -> bool:
     """True for an integer or NULL."""
     return integer(expression.type) or bool(pa.types.is_null(expression.type))
 
 
-__all__ = ["BOOLEAN", "DOUBLE", "LONG", "TEXT", "Build", "Evaluation", "constant", "counts", "whole", "with_constants"]
+__all__ = [
+    "BOOLEAN",
+    "DOUBLE",
+    "LONG",
+    "TEXT",
+    "Build",
+    "Evaluation",
+    "argument_count_in",
+    "constant",
+    "is_integer_or_null",
+    "with_constants",
+]

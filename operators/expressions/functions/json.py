@@ -55,7 +55,7 @@ def parse_path(path: str) -> tuple[str | int, ...]:
     while position < len(text):
         match = _STEP.match(text, position)
         if match is None:
-            raise UserError(f'"{path}" is no JSON path', hint="for example '$.a.b[0]'")
+            raise UserError(f'"{path}" is not a valid JSON path', hint="for example '$.a.b[0]'")
         quoted_name, name, index, *others = match.groups()
         steps.append(
             int(index) if index is not None else next(x for x in (quoted_name, name, *others) if x is not None)
@@ -65,7 +65,7 @@ def parse_path(path: str) -> tuple[str | int, ...]:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,10 @@ def _entry(summary: str, example: str, result: Any, read: Read, optional: int = 
 
 JSON: dict[str, Function] = {
     "json_extract": _entry(
-        "What the path finds, as JSON; text that is no JSON is a fault.", "JSON_EXTRACT(j, '$.a[0]')", TEXT, _any
+        "The value at the path, as JSON; text that is not JSON is a fault.", "JSON_EXTRACT(j, '$.a[0]')", TEXT, _any
     ),
     "json_extract_string": _entry(
-        "What the path finds, as text: strings without quotes.", "JSON_EXTRACT_STRING(j, '$.a')", TEXT, _string
+        "The value at the path, as text: strings without quotes.", "JSON_EXTRACT_STRING(j, '$.a')", TEXT, _string
     ),
     "json_value": _entry(
         "The string, number or boolean the path finds, as text; else NULL.", "JSON_VALUE(j, '$.a')", TEXT, _scalar
@@ -214,9 +214,13 @@ JSON: dict[str, Function] = {
     "json_query": _entry(
         "The object or array the path finds, as JSON; else NULL.", "JSON_QUERY(j, '$.a')", TEXT, _composite
     ),
-    "json_exists": _entry("True where the path finds something.", "JSON_EXISTS(j, '$.a')", BOOLEAN, _exists),
+    "json_exists": _entry("True if the path finds something.", "JSON_EXISTS(j, '$.a')", BOOLEAN, _exists),
     "json_array_length": _entry(
-        "The number of elements of the array; NULL for what is none.", "JSON_ARRAY_LENGTH(j)", LONG, _length, 1
+        "The number of elements of the array; NULL if the value is not an array.",
+        "JSON_ARRAY_LENGTH(j)",
+        LONG,
+        _length,
+        1,
     ),
     "json_valid": Function(
         "json",

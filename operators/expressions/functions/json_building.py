@@ -101,7 +101,7 @@ def _plain(value: Any, whole: bool) -> Any:
     return msgspec.Raw(value.encode()) if whole and value is not None else value
 
 
-_TAKES = "whole numbers, doubles, texts, booleans, arrays and structs of such"
+_TAKES = "integers, doubles, texts, booleans, and arrays and structs of these"
 #: The first argument of these functions is hidden from users. It has a mark for each other argument: JSON_MARK for a
 #: call that returns JSON, which is put in as it is, and TEXT_MARK for any other value. The binder sets the marks,
 #: because plans may replace such a call by a constant or a column later.
@@ -116,12 +116,17 @@ BUILDING: dict[str, Function] = {
         _evaluation(lambda values: values[0], strict=True),
     ),
     "json_array": Function(
-        "json", _TAKES, "A JSON array of values; NULL is null.", "JSON_ARRAY(1, 'x')", _of_values, _evaluation(list)
+        "json",
+        _TAKES,
+        "A JSON array of values; a NULL becomes null.",
+        "JSON_ARRAY(1, 'x')",
+        _of_values,
+        _evaluation(list),
     ),
     "json_object": Function(
         "json",
-        f"literal names, each with one of {_TAKES}",
-        "A JSON object; NULL is null, and a call of these functions or of JSON_EXTRACT is put in as JSON.",
+        "literal names and values in turn, the values as in JSON_ARRAY",
+        "A JSON object; a NULL becomes null, and the result of these functions or of JSON_EXTRACT is inserted as JSON.",
         "JSON_OBJECT('a', 1, 'b', JSON_ARRAY(2))",
         _of_pairs,
         _evaluation(_object),

@@ -6,8 +6,8 @@ from functools import reduce
 import polars as pl
 import pyarrow as pa
 
-from operators.expressions.function import Arguments, Compiled, Function, Signature, first_fault, total
-from operators.expressions.functions.comparison import masked
+from operators.expressions.function import Arguments, Compiled, Function, Signature, first_fault, never_fails
+from operators.expressions.functions.comparison import null_where_fault
 from operators.expressions.functions.rules import widens
 from operators.expressions.tree import Call
 
@@ -39,7 +39,7 @@ def _boolean(*, nullable: bool | None) -> Callable[[Arguments], Signature | None
 
 def _test(example: str, build: Callable[[pl.Expr], pl.Expr]) -> Function:
     def evaluate(_: Call, arguments: Sequence[Compiled]) -> Compiled:
-        return masked(build(arguments[0].value), arguments[0].fault)
+        return null_where_fault(build(arguments[0].value), arguments[0].fault)
 
     return Function("logic", "a boolean", "TRUE or FALSE, never NULL.", example, _boolean(nullable=False), evaluate)
 
@@ -48,7 +48,7 @@ LOGIC: dict[str, Function] = {
     "and": Function(
         "logic",
         "booleans",
-        "FALSE where one operand is FALSE, and a fault in another is masked.",
+        "FALSE if an operand is FALSE, even if another operand is in fault.",
         "a AND b",
         _booleans,
         _connect(lambda a, b: a & b),
@@ -56,12 +56,12 @@ LOGIC: dict[str, Function] = {
     "or": Function(
         "logic",
         "booleans",
-        "TRUE where one operand is TRUE, and a fault in another is masked.",
+        "TRUE if an operand is TRUE, even if another operand is in fault.",
         "a OR b",
         _booleans,
         _connect(lambda a, b: a | b),
     ),
-    "not": Function("logic", "a boolean", "The opposite.", "NOT a", _boolean(nullable=None), total(lambda a: ~a)),
+    "not": Function("logic", "a boolean", "The opposite.", "NOT a", _boolean(nullable=None), never_fails(lambda a: ~a)),
     "is_true": _test("a IS TRUE", lambda a: a.fill_null(value=False)),
     "is_false": _test("a IS FALSE", lambda a: ~a.fill_null(value=True)),
     "is_not_true": _test("a IS NOT TRUE", lambda a: ~a.fill_null(value=False)),

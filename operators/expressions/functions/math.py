@@ -14,14 +14,14 @@ from operators.expressions.function import (
     Signature,
     lit_text,
     literal_value,
-    partial,
-    partial_call,
+    may_fail,
+    may_fail_call,
+    never_fails,
+    never_fails_call,
     quoted,
-    total,
-    total_call,
 )
-from operators.expressions.functions.entry import BOOLEAN, DOUBLE, LONG, Build, constant, counts
-from operators.expressions.functions.rules import exactly, same
+from operators.expressions.functions.entry import BOOLEAN, DOUBLE, LONG, Build, argument_count_in, constant
+from operators.expressions.functions.rules import exactly, of_common_type
 from operators.expressions.quotient import quotient
 from operators.expressions.tree import Call
 from operators.kernels.full_decimals import by_polars, rounded
@@ -31,7 +31,7 @@ _BITS: dict[pa.DataType, int] = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, p
 
 
 def _double(summary: str, example: str, build: Build) -> Function:
-    return Function("numbers", "a number", summary, example, _doubles(1), total(build))
+    return Function("numbers", "a number", summary, example, _doubles(1), never_fails(build))
 
 
 def _doubles(count: int) -> Rule:
@@ -44,20 +44,13 @@ def _doubles(count: int) -> Rule:
     return rule
 
 
-def _defined(summary: str, example: str, build: Build, problem: str, count: int = 1) -> Function:
-    return Function(
-        "numbers",
-        "a number" if count == 1 else "two numbers",
-        summary,
-        example,
-        _doubles(count),
-        partial(build, problem),
-    )
+def _defined(summary: str, example: str, build: Build, problem: str) -> Function:
+    return Function("numbers", "a number", summary, example, _doubles(1), may_fail(build, problem))
 
 
 def _rounding(arguments: Arguments) -> Signature | None:
     """The rule of rounding: a decimal keeps the requested digits, and gets one more whole digit for the carry."""
-    if not counts(arguments, 1, 2) or not numeric(arguments[0].type):
+    if not argument_count_in(arguments, 1, 2) or not numeric(arguments[0].type):
         return None
     if len(arguments) == 2 and not (constant(arguments[1]) and integer(arguments[1].type)):
         return None
@@ -117,7 +110,7 @@ def _shift_rule(arguments: Arguments) -> Signature | None:
 
 def _bits(summary: str, example: str, build: Build, count: int = 2) -> Function:
     takes = "two integers" if count == 2 else "an integer"
-    return Function("numbers", takes, summary, example, same(integer, count), total(build))
+    return Function("numbers", takes, summary, example, of_common_type(integer, count), never_fails(build))
 
 
 def _out_of_range(call: Call, *_: pl.Expr) -> pl.Expr:
@@ -128,35 +121,57 @@ def _positive(value: pl.Expr) -> pl.Expr:
     return pl.when(value > 0).then(value)
 
 
-_NO_LOGARITHM = "logarithm of a number not above zero"
+def _logarithm(_: Call, base: pl.Expr, number: pl.Expr) -> pl.Expr:
+    return quotient(_positive(number).log(), _positive(base).log().replace(0.0, None))
+
+
+def _no_logarithm(call: Call, base: pl.Expr, number: pl.Expr) -> pl.Expr:
+    positive = (base > 0) & (number > 0)
+    return (
+        pl.when(positive)
+        .then(lit_text(f"logarithm to base 1 in {quoted(call)}"))
+        .otherwise(lit_text(f"{_NO_LOGARITHM} in {quoted(call)}"))
+    )
+
+
+_NO_LOGARITHM = "logarithm of a number that is not positive"
 _ROUND_TAKES = "a number and a literal number of digits from 0 to 38"
 
 
 def _rounder(summary: str, example: str, mode: str) -> Function:
-    return Function("numbers", _ROUND_TAKES, summary, example, _rounding, partial_call(_round(mode), _out_of_range))
+    return Function("numbers", _ROUND_TAKES, summary, example, _rounding, may_fail_call(_round(mode), _out_of_range))
 
 
 NUMBERS: dict[str, Function] = {
     "abs": Function(
         "numbers",
         "a number",
-        "Without its sign.",
+        "The absolute value.",
         "ABS(-2)",
-        same(numeric, 1),
-        partial_call(_abs, _out_of_range),
+        of_common_type(numeric, 1),
+        may_fail_call(_abs, _out_of_range),
     ),
-    "sign": Function("numbers", "a number", "-1, 0 or 1.", "SIGN(-2)", same(numeric, 1), total_call(_sign)),
-    "floor": _rounder("The next whole number below.", "FLOOR(1.5)", "floor"),
-    "ceil": _rounder("The next whole number above; also CEILING.", "CEIL(1.5)", "ceil"),
-    "round": _rounder("Rounded to so many digits, halves away from zero.", "ROUND(2.345, 2)", "half"),
-    "trunc": _rounder("Cut to so many digits.", "TRUNC(2.345, 2)", "trunc"),
+    "sign": Function(
+        "numbers",
+        "a number",
+        "The sign of the number: -1, 0 or 1.",
+        "SIGN(-2)",
+        of_common_type(numeric, 1),
+        never_fails_call(_sign),
+    ),
+    "floor": _rounder("Rounded down to a whole number, or to the given number of digits.", "FLOOR(1.5)", "floor"),
+    "ceil": _rounder(
+        "Rounded up to a whole number, or to the given number of digits; also CEILING.", "CEIL(1.5)", "ceil"
+    ),
+    "round": _rounder("Rounded to the given number of digits, halves away from zero.", "ROUND(2.345, 2)", "half"),
+    "trunc": _rounder("Truncated to the given number of digits.", "TRUNC(2.345, 2)", "trunc"),
     "power": Function(
         "numbers",
         "two numbers",
         "The first to the power of the second.",
         "POWER(2, 3)",
         _doubles(2),
-        total(lambda a, b: a.pow(b)),
+        never_fails(lambda a, b: a.pow(b)),
     ),
     "sqrt": _defined(
         "The square root.", "SQRT(2)", lambda a: pl.when(a >= 0).then(a).sqrt(), "square root of a negative number"
@@ -170,12 +185,13 @@ NUMBERS: dict[str, Function] = {
         _NO_LOGARITHM,
     ),
     "log2": _defined("The logarithm to base 2.", "LOG2(8)", lambda a: _positive(a).log(2), _NO_LOGARITHM),
-    "log": _defined(
+    "log": Function(
+        "numbers",
+        "two numbers",
         "The logarithm of the second number to the base of the first.",
         "LOG(2, 8)",
-        lambda base, a: quotient(_positive(a).log(), _positive(base).log().replace(0.0, None)),
-        _NO_LOGARITHM,
-        2,
+        _doubles(2),
+        may_fail_call(_logarithm, _no_logarithm),
     ),
     "sin": _double("Sine of radians.", "SIN(0)", lambda a: a.sin()),
     "cos": _double("Cosine of radians.", "COS(0)", lambda a: a.cos()),
@@ -183,7 +199,14 @@ NUMBERS: dict[str, Function] = {
     "asin": _double("Arc sine.", "ASIN(0)", lambda a: a.arcsin()),
     "acos": _double("Arc cosine.", "ACOS(1)", lambda a: a.arccos()),
     "atan": _double("Arc tangent.", "ATAN(0)", lambda a: a.arctan()),
-    "atan2": Function("numbers", "two numbers", "The angle of (y, x).", "ATAN2(0, 1)", _doubles(2), total(pl.arctan2)),
+    "atan2": Function(
+        "numbers",
+        "two numbers",
+        "The angle of the point with the coordinates y and x, in radians.",
+        "ATAN2(0, 1)",
+        _doubles(2),
+        never_fails(pl.arctan2),
+    ),
     "degrees": _double("Radians to degrees.", "DEGREES(0)", lambda a: a.degrees()),
     "radians": _double("Degrees to radians.", "RADIANS(0)", lambda a: a.radians()),
     "pi": Function(
@@ -192,7 +215,7 @@ NUMBERS: dict[str, Function] = {
         "The number pi.",
         "PI()",
         exactly(result=DOUBLE),
-        total(lambda: pl.lit(math.pi)),
+        never_fails(lambda: pl.lit(math.pi)),
     ),
     "isnan": Function(
         "numbers",
@@ -200,26 +223,26 @@ NUMBERS: dict[str, Function] = {
         "True for NaN.",
         "ISNAN(x)",
         exactly(DOUBLE, result=BOOLEAN),
-        total(lambda a: a.is_nan()),
+        never_fails(lambda a: a.is_nan()),
     ),
     "bit_and": _bits("Bits set in both.", "5 & 3", lambda a, b: a & b),
-    "bit_or": _bits("Bits set in one.", "5 | 3", lambda a, b: a | b),
+    "bit_or": _bits("Bits set in at least one.", "5 | 3", lambda a, b: a | b),
     "bit_xor": _bits("Bits set in exactly one.", "XOR(5, 3)", lambda a, b: a ^ b),
-    "bit_not": _bits("All bits turned.", "~5", lambda a: ~a, 1),
+    "bit_not": _bits("All bits inverted.", "~5", lambda a: ~a, 1),
     "shift_left": Function(
         "numbers",
         "two integers",
-        "Times a power of 2; overflow is a fault.",
+        "The first number times 2 to the power of the second; overflow is a fault.",
         "1 << 3",
         _shift_rule,
-        partial_call(_shift(left=True), _out_of_range),
+        may_fail_call(_shift(left=True), _out_of_range),
     ),
     "shift_right": Function(
         "numbers",
         "two integers",
-        "Divided by a power of 2, rounded down.",
+        "The first number divided by 2 to the power of the second, rounded down.",
         "8 >> 3",
         _shift_rule,
-        partial_call(_shift(left=False), _out_of_range),
+        may_fail_call(_shift(left=False), _out_of_range),
     ),
 }

@@ -14,11 +14,11 @@ from operators.expressions.function import (
     Signature,
     first_fault,
     literal_value,
-    total,
-    total_call,
+    never_fails,
+    never_fails_call,
 )
-from operators.expressions.functions.comparison import masked
-from operators.expressions.functions.entry import BOOLEAN, LONG, TEXT, constant, whole
+from operators.expressions.functions.comparison import null_where_fault
+from operators.expressions.functions.entry import BOOLEAN, LONG, TEXT, constant, is_integer_or_null
 from operators.expressions.functions.rules import shared_type
 from operators.expressions.tree import Call, Expression
 
@@ -64,7 +64,7 @@ def _of_arrays(arguments: Sequence[Compiled]) -> pl.Expr:
 
 def _array(call: Call, arguments: Sequence[Compiled]) -> Compiled:
     value = _of_arrays(arguments) if pa.types.is_list(call.arguments[0].type) else _of_values(arguments)
-    return masked(value, first_fault([argument.fault for argument in arguments]))
+    return null_where_fault(value, first_fault([argument.fault for argument in arguments]))
 
 
 def _struct_rule(arguments: Arguments) -> Signature | None:
@@ -78,11 +78,11 @@ def _struct_rule(arguments: Arguments) -> Signature | None:
 def _struct(call: Call, arguments: Sequence[Compiled]) -> Compiled:
     names = [str(literal_value(name)) for name in call.arguments[::2]]
     value = pl.struct([field.value.alias(name) for name, field in zip(names, arguments[1::2], strict=True)])
-    return masked(value, first_fault([argument.fault for argument in arguments]))
+    return null_where_fault(value, first_fault([argument.fault for argument in arguments]))
 
 
 def _subscript_rule(arguments: Arguments) -> Signature | None:
-    if len(arguments) != 2 or (inner := element_type(arguments[0])) is None or not whole(arguments[1]):
+    if len(arguments) != 2 or (inner := element_type(arguments[0])) is None or not is_integer_or_null(arguments[1]):
         return None
     return Signature((arguments[0].type, LONG), inner, True)
 
@@ -115,7 +115,7 @@ def _join_rule(arguments: Arguments) -> Signature | None:
 
 NESTED: dict[str, Function] = {
     "field": Function(
-        "nested", "a struct and a name", "The field of a struct.", "address.city", _field_rule, total_call(_field)
+        "nested", "a struct and a name", "The field of a struct.", "address.city", _field_rule, never_fails_call(_field)
     ),
     "struct": Function(
         "nested", "names and values in turn", "A struct.", "STRUCT(1 AS a, 'x' AS b)", _struct_rule, _struct
@@ -124,10 +124,10 @@ NESTED: dict[str, Function] = {
     "subscript": Function(
         "nested",
         "an array and a position",
-        "The element, counted from 1, or from the end where it is negative; NULL where there is none.",
+        "The element at the position, from 1, or from the end if it is negative; NULL if there is none.",
         "a[1]",
         _subscript_rule,
-        total(_subscript),
+        never_fails(_subscript),
     ),
     "cardinality": Function(
         "nested",
@@ -135,22 +135,22 @@ NESTED: dict[str, Function] = {
         "The number of elements; also ARRAY_LENGTH.",
         "CARDINALITY(a)",
         _length_rule,
-        total(lambda a: a.list.len().cast(pl.Int64)),
+        never_fails(lambda a: a.list.len().cast(pl.Int64)),
     ),
     "array_contains": Function(
         "nested",
         "an array and a value",
-        "True where the value is an element.",
+        "True if the value is an element.",
         "ARRAY_CONTAINS(a, 1)",
         _contains_rule,
-        total(_contains),
+        never_fails(_contains),
     ),
     "array_to_string": Function(
         "nested",
         "an array of text and a separator",
-        "The elements that are not NULL, with the separator between.",
+        "The elements that are not NULL, joined by the separator.",
         "ARRAY_TO_STRING(a, ',')",
         _join_rule,
-        total(lambda a, separator: a.list.drop_nulls().list.join(separator)),
+        never_fails(lambda a, separator: a.list.drop_nulls().list.join(separator)),
     ),
 }

@@ -14,9 +14,9 @@ from operators.expressions.function import (
     Signature,
     lit_text,
     literal_value,
-    partial_call,
+    may_fail_call,
+    never_fails_call,
     quoted,
-    total_call,
 )
 from operators.expressions.functions.entry import BOOLEAN, LONG, TEXT, constant, with_constants
 from operators.expressions.functions.rules import exactly
@@ -50,7 +50,9 @@ def similar_regex(pattern: str) -> str:
     for character in characters:
         if character == "\\":
             if (escaped := next(characters, None)) is None:
-                raise UserError("a pattern of SIMILAR TO ends with an escape character")
+                raise UserError(
+                    f'the pattern "{pattern}" of SIMILAR TO ends with a backslash', hint="write two for a literal one"
+                )
             parts.append(re.escape(escaped))
         elif brackets or character in "[]":
             brackets = character != "]"
@@ -79,7 +81,7 @@ def _like_rule(arguments: Arguments) -> Signature | None:
     if len(arguments) == 3 and not (constant(arguments[1]) and constant(arguments[2])):
         return None
     if signature and len(arguments) == 3 and len(literal_value(arguments[2])) > 1:
-        raise UserError("ESCAPE takes one character")
+        raise UserError("ESCAPE takes exactly one character")
     return signature
 
 
@@ -93,7 +95,7 @@ def _checked(rule: Rule) -> Rule:
             try:
                 pl.Series([""]).str.contains(pattern)
             except ComputeError as error:
-                raise UserError(f'"{pattern}" is no regular expression') from error
+                raise UserError(f'"{pattern}" is not a valid regular expression') from error
         return signature
 
     return checked
@@ -123,44 +125,44 @@ def _invalid(call: Call, *_: pl.Expr) -> pl.Expr:
 _MATCH = Function(
     "patterns",
     "text and a regular expression",
-    "True where some part matches; also a ~ p, REGEXP_MATCHES. SIMILAR TO takes SQL's patterns.",
+    "True if a part of the text matches; also a ~ p and REGEXP_MATCHES. SIMILAR TO takes SQL's patterns.",
     "REGEXP_LIKE('abc', 'b.')",
     _checked(exactly(TEXT, TEXT, result=BOOLEAN)),
-    partial_call(_matches, _invalid),
+    may_fail_call(_matches, _invalid),
 )
 
 PATTERNS: dict[str, Function] = {
     "like": Function(
         "patterns",
         "text, a pattern and an escape character",
-        "True where the whole text matches; % stands for any characters, _ for one.",
+        "True if the whole text matches; % matches any characters, _ matches one.",
         "'abc' LIKE 'a%'",
         _like_rule,
-        total_call(_like("s")),
+        never_fails_call(_like("s")),
     ),
     "ilike": Function(
         "patterns",
         "text, a pattern and an escape character",
-        "As LIKE, whatever the case.",
+        "As LIKE, but ignores case.",
         "'ABC' ILIKE 'a%'",
         _like_rule,
-        total_call(_like("si")),
+        never_fails_call(_like("si")),
     ),
     "regexp_like": _MATCH,
     "regexp_extract": Function(
         "patterns",
         "text, a literal regular expression and a group",
-        "The first match, or its group; NULL where nothing matches.",
+        "The first match, or its group; NULL if nothing matches.",
         "REGEXP_EXTRACT('abc', 'b(.)', 1)",
         _checked(with_constants(exactly(TEXT, TEXT, LONG, result=TEXT, nullable=True, optional=1), 1, 2)),
-        total_call(_extract),
+        never_fails_call(_extract),
     ),
     "regexp_replace": Function(
         "patterns",
         "text, a literal regular expression, a literal replacement and flags",
-        "The first match replaced, all with the flag 'g'; \\1 is the first group.",
+        "The text with the first match replaced, or all matches with the flag 'g'; \\1 is the first group.",
         "REGEXP_REPLACE('aa', 'a', 'b', 'g')",
         _checked(with_constants(exactly(TEXT, TEXT, TEXT, TEXT, result=TEXT, optional=1), 1, 2, 3)),
-        total_call(_replace),
+        never_fails_call(_replace),
     ),
 }

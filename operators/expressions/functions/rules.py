@@ -11,14 +11,14 @@ from operators.expressions.tree import Expression, Literal
 TypeTest = Callable[[pa.DataType], bool]
 
 
-def adaptable(expression: Expression) -> bool:
+def is_text_literal(expression: Expression) -> bool:
     """True for a text literal, which adapts to the type of its context, as in `ts > '2024-01-01'`."""
     return isinstance(expression, Literal) and bool(pa.types.is_string(expression.type))
 
 
 def shared_type(arguments: Sequence[Expression]) -> pa.DataType | None:
     """Returns the common type, to which text literals adapt; None if there is none."""
-    fixed = [argument.type for argument in arguments if not adaptable(argument)]
+    fixed = [argument.type for argument in arguments if not is_text_literal(argument)]
     others = common_type(fixed)
     if len(fixed) == len(arguments) or others is None:
         return others
@@ -40,10 +40,10 @@ def exactly(*types: pa.DataType, result: pa.DataType, nullable: bool | None = No
 
 def widens(argument: Expression, type_: pa.DataType) -> bool:
     """True where the argument can be used as the type without a cast."""
-    return adaptable(argument) or common_type([argument.type, type_]) == type_
+    return is_text_literal(argument) or common_type([argument.type, type_]) == type_
 
 
-def same(accept: TypeTest, count: int, result: pa.DataType | None = None) -> Rule:
+def of_common_type(accept: TypeTest, count: int, result: pa.DataType | None = None) -> Rule:
     """Returns the rule of a function of `count` arguments of one common, accepted type. The result has this type too,
     unless `result` is given."""
 

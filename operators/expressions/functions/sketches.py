@@ -20,7 +20,7 @@ from operators.expressions.function import (
     Signature,
     first_fault,
     literal_value,
-    total_call,
+    never_fails_call,
 )
 from operators.expressions.functions.entry import DOUBLE, LONG, constant
 from operators.expressions.tree import Call, Expression
@@ -113,7 +113,13 @@ def _entry(rule: Rule, evaluate: Evaluation, summary: str) -> Function:
 
 
 SKETCHES: dict[str, Function] = {
-    "distinct_coupon": _entry(_coupon_rule, _coupon, "The coupon of values among those of so many registers."),
-    "distinct_estimate": _entry(_count_rule, total_call(_count), "The distinct values that occupy so many coupons."),
-    "near_value": _entry(_near_rule, total_call(_near), "A number within a relative error of the one given."),
+    "distinct_coupon": _entry(
+        _coupon_rule, _coupon, "The coupon of the values, for a sketch with the given number of registers."
+    ),
+    "distinct_estimate": _entry(
+        _count_rule,
+        never_fails_call(_count),
+        "The estimated number of distinct values for a number of occupied coupons.",
+    ),
+    "near_value": _entry(_near_rule, never_fails_call(_near), "A number within a relative error of the given number."),
 }

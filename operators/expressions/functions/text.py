@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import partial as partial_of
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -18,12 +18,12 @@ from operators.expressions.function import (
     height_of,
     lit_text,
     literal_value,
-    partial,
+    may_fail,
+    never_fails,
+    never_fails_call,
     quoted,
-    total,
-    total_call,
 )
-from operators.expressions.functions.comparison import masked
+from operators.expressions.functions.comparison import null_where_fault
 from operators.expressions.functions.conversion import converted, convertible
 from operators.expressions.functions.entry import BOOLEAN, LONG, TEXT, Build, constant, with_constants
 from operators.expressions.functions.rules import exactly
@@ -34,7 +34,7 @@ _FEW_PARTS = 8
 
 
 def _entry(summary: str, example: str, rule: Rule, build: Build, takes: str = "text") -> Function:
-    return Function("text", takes, summary, example, rule, total(build))
+    return Function("text", takes, summary, example, rule, never_fails(build))
 
 
 def _spread(text: pl.Expr, *others: pl.Expr) -> pl.Expr:
@@ -88,13 +88,13 @@ def _split_part(text: pl.Expr, separator: pl.Expr, index: pl.Expr) -> pl.Expr:
     return pl.when((index != 0) & text.is_not_null() & separator.is_not_null()).then(part)
 
 
-_SPLIT_PART = partial(_split_part, "position 0")
+_SPLIT_PART = may_fail(_split_part, "position 0, but the first part is 1,")
 
 
 def _split_parts(call: Call, arguments: Sequence[Compiled]) -> Compiled:
     if not _by_constants(call) or not all(map(literal_value, call.arguments[1:])):
         return _SPLIT_PART(call, arguments)
-    return total_call(_split_at)(call, arguments)
+    return never_fails_call(_split_at)(call, arguments)
 
 
 def _split_at(call: Call, text: pl.Expr, *_: pl.Expr) -> pl.Expr:
@@ -130,7 +130,7 @@ def _padded(text: str, width: int, fill: str, *, left: bool) -> str:
 
 
 def _pad(*, left: bool) -> Build:
-    build = _by_row(partial_of(_padded, left=left))
+    build = _by_row(partial(_padded, left=left))
     return lambda text, width, fill=None: build(text, width, pl.lit(" ") if fill is None else fill)
 
 
@@ -158,9 +158,7 @@ def _texts_of(call: Call, arguments: Sequence[Compiled]) -> tuple[list[pl.Expr],
     pairs = list(zip(arguments, call.arguments, strict=True))
     texts = [converted(compiled.value, source.type, TEXT) for compiled, source in pairs]
     unread = [
-        pl.when(text.is_null() & compiled.value.is_not_null()).then(
-            lit_text(f"bytes that are no UTF-8 in {quoted(call)}")
-        )
+        pl.when(text.is_null() & compiled.value.is_not_null()).then(lit_text(f"invalid UTF-8 in {quoted(call)}"))
         for text, (compiled, source) in zip(texts, pairs, strict=True)
         if pa.types.is_binary(source.type)
     ]
@@ -170,7 +168,7 @@ def _texts_of(call: Call, arguments: Sequence[Compiled]) -> tuple[list[pl.Expr],
 def _joined(*, strict: bool) -> Callable[[Call, Sequence[Compiled]], Compiled]:
     def evaluate(call: Call, arguments: Sequence[Compiled]) -> Compiled:
         texts, fault = _texts_of(call, arguments)
-        return masked(pl.concat_str(texts, ignore_nulls=not strict), fault)
+        return null_where_fault(pl.concat_str(texts, ignore_nulls=not strict), fault)
 
     return evaluate
 
@@ -180,7 +178,7 @@ def _concat_ws(call: Call, arguments: Sequence[Compiled]) -> Compiled:
     # depends on the separator, because Polars joins constants to a single row even if the separator is a column
     first = pl.when(texts[0].is_not_null()).then(texts[1])
     value = pl.concat_list([first, *texts[2:]]).list.drop_nulls().list.join(texts[0])
-    return masked(value, fault)
+    return null_where_fault(value, fault)
 
 
 def _translate(call: Call, text: pl.Expr, *_: pl.Expr) -> pl.Expr:
@@ -217,10 +215,10 @@ _PAD = exactly(TEXT, LONG, TEXT, result=TEXT, optional=1)
 _CUT = exactly(TEXT, LONG, result=TEXT)
 
 TEXTS: dict[str, Function] = {
-    "upper": _entry("In capitals.", "UPPER('a')", _ONE, lambda a: a.str.to_uppercase()),
-    "lower": _entry("In small letters.", "LOWER('A')", _ONE, lambda a: a.str.to_lowercase()),
-    "initcap": _entry("Every word with a capital.", "INITCAP('ab cd')", _ONE, lambda a: a.str.to_titlecase()),
-    "reverse": _entry("Backwards.", "REVERSE('abc')", _ONE, lambda a: a.str.reverse()),
+    "upper": _entry("The text in upper case.", "UPPER('a')", _ONE, lambda a: a.str.to_uppercase()),
+    "lower": _entry("The text in lower case.", "LOWER('A')", _ONE, lambda a: a.str.to_lowercase()),
+    "initcap": _entry("The text with each word capitalised.", "INITCAP('ab cd')", _ONE, lambda a: a.str.to_titlecase()),
+    "reverse": _entry("The text reversed.", "REVERSE('abc')", _ONE, lambda a: a.str.reverse()),
     "length": _entry(
         "The number of characters; also CHAR_LENGTH.",
         "LENGTH('abc')",
@@ -234,19 +232,21 @@ TEXTS: dict[str, Function] = {
         lambda a: a.str.len_bytes().cast(pl.Int64),
     ),
     "substring": _entry(
-        "The part that starts at a position, with at most so many characters; also SUBSTR.",
+        "The part that starts at a position, with at most the given number of characters; also SUBSTR.",
         "SUBSTRING('hello', 2, 3)",
         exactly(TEXT, LONG, LONG, result=TEXT, optional=1),
         _substring,
         "text, a position and a length",
     ),
-    "trim": _entry("Without spaces, or these characters, at both ends.", "TRIM(' a ')", _TRIM, _strip("strip_chars")),
-    "ltrim": _entry("Without them at the start.", "LTRIM(' a')", _TRIM, _strip("strip_chars_start")),
-    "rtrim": _entry("Without them at the end.", "RTRIM('a ')", _TRIM, _strip("strip_chars_end")),
+    "trim": _entry(
+        "The text without spaces, or the given characters, at both ends.", "TRIM(' a ')", _TRIM, _strip("strip_chars")
+    ),
+    "ltrim": _entry("As TRIM, but only at the start.", "LTRIM(' a')", _TRIM, _strip("strip_chars_start")),
+    "rtrim": _entry("As TRIM, but only at the end.", "RTRIM('a ')", _TRIM, _strip("strip_chars_end")),
     "concat": Function(
         "text",
         "values",
-        "All values as one text; NULLs are passed over.",
+        "The values concatenated as text; NULLs are skipped.",
         "CONCAT('a', 1)",
         _texts(1, strict=False),
         _joined(strict=False),
@@ -254,7 +254,7 @@ TEXTS: dict[str, Function] = {
     "concat_strict": Function(
         "text",
         "values, one of them text",
-        "All values as one text; NULL where one is.",
+        "The values concatenated as text; NULL if one is NULL.",
         "'a' || 1",
         _texts(2, strict=True),
         _joined(strict=True),
@@ -262,7 +262,7 @@ TEXTS: dict[str, Function] = {
     "concat_ws": Function(
         "text",
         "a separator and values",
-        "The values that are not NULL, with the separator between.",
+        "The values that are not NULL, joined by the separator.",
         "CONCAT_WS(',', 'a', 'b')",
         _texts(2, strict=False),
         _concat_ws,
@@ -270,13 +270,13 @@ TEXTS: dict[str, Function] = {
     "replace": Function(
         "text",
         "three texts",
-        "With every occurrence replaced.",
+        "The text with every occurrence of the second replaced by the third.",
         "REPLACE('abc', 'b', 'x')",
         exactly(TEXT, TEXT, TEXT, result=TEXT),
-        total_call(_replace),
+        never_fails_call(_replace),
     ),
     "strpos": _entry(
-        "The position of the second in the first, 0 where it is none; also POSITION(b IN a).",
+        "The position of the second text in the first, 0 if it does not occur; also POSITION(b IN a).",
         "STRPOS('abc', 'b')",
         exactly(TEXT, TEXT, result=LONG),
         _position,
@@ -285,23 +285,35 @@ TEXTS: dict[str, Function] = {
     "split_part": Function(
         "text",
         "text, a separator and a position",
-        "The part at the position, from the end where negative; empty where there is none. No separator: characters.",
+        "The part at the position, from the end if negative, or empty. An empty separator splits into characters.",
         "SPLIT_PART('a,b', ',', 2)",
         exactly(TEXT, TEXT, LONG, result=TEXT),
         _split_parts,
     ),
-    "starts_with": _entry("True for a prefix.", "STARTS_WITH('abc', 'a')", _TWO, lambda a, b: a.str.starts_with(b)),
-    "ends_with": _entry("True for a suffix.", "ENDS_WITH('abc', 'c')", _TWO, lambda a, b: a.str.ends_with(b)),
-    "contains": _entry("True for a part.", "CONTAINS('abc', 'b')", _TWO, lambda a, b: a.str.contains(b, literal=True)),
+    "starts_with": _entry(
+        "True if the first text starts with the second.",
+        "STARTS_WITH('abc', 'a')",
+        _TWO,
+        lambda a, b: a.str.starts_with(b),
+    ),
+    "ends_with": _entry(
+        "True if the first text ends with the second.", "ENDS_WITH('abc', 'c')", _TWO, lambda a, b: a.str.ends_with(b)
+    ),
+    "contains": _entry(
+        "True if the first text contains the second.",
+        "CONTAINS('abc', 'b')",
+        _TWO,
+        lambda a, b: a.str.contains(b, literal=True),
+    ),
     "left": _entry(
-        "The first characters; all but the last where the number is negative.",
+        "The first n characters; all but the last n if n is negative.",
         "LEFT('abc', 2)",
         _CUT,
         lambda a, n: a.str.head(n),
         "text and a number",
     ),
     "right": _entry(
-        "The last characters; all but the first where the number is negative.",
+        "The last n characters; all but the first n if n is negative.",
         "RIGHT('abc', 2)",
         _CUT,
         lambda a, n: a.str.tail(n),
@@ -310,37 +322,37 @@ TEXTS: dict[str, Function] = {
     "repeat": Function(
         "text",
         "text and a number",
-        "So many times; more than a million bytes are a fault.",
+        "The text repeated n times; a result of more than a million bytes is a fault.",
         "REPEAT('ab', 2)",
         _CUT,
-        total(_by_row(lambda text, times: text * times)),
+        never_fails(_by_row(lambda text, times: text * times)),
     ),
     "lpad": Function(
         "text",
-        "text, a width and a filling",
-        "Filled, or cut, to the width; more than a million characters are a fault.",
+        "text, a width and a padding text",
+        "The text padded on the left, or cut, to the width; more than a million characters are a fault.",
         "LPAD('7', 3, '0')",
         _PAD,
-        total(_pad(left=True)),
+        never_fails(_pad(left=True)),
     ),
     "rpad": Function(
         "text",
-        "text, a width and a filling",
-        "Filled at the end, or cut, to the width.",
+        "text, a width and a padding text",
+        "The text padded on the right, or cut, to the width.",
         "RPAD('7', 3, '0')",
         _PAD,
-        total(_pad(left=False)),
+        never_fails(_pad(left=False)),
     ),
     "chr": Function(
         "text",
         "a number",
-        "The character of a number in Unicode; a fault where there is none.",
+        "The character with this Unicode code point; a fault if there is none.",
         "CHR(65)",
         exactly(LONG, result=TEXT),
-        partial(lambda number: _by_value(number, _character, pl.String()), "no such character"),
+        may_fail(lambda number: _by_value(number, _character, pl.String()), "no such character"),
     ),
     "ascii": _entry(
-        "The number of the first character in Unicode; 0 of an empty text.",
+        "The Unicode code point of the first character; 0 for an empty text.",
         "ASCII('A')",
         exactly(TEXT, result=LONG),
         lambda text: _by_value(text, lambda value: ord(value[0]) if value else 0, pl.Int64()),
@@ -348,10 +360,10 @@ TEXTS: dict[str, Function] = {
     "translate": Function(
         "text",
         "text and two literal texts",
-        "Each character of the second text replaced by that at its place in the third, or left out if it has none.",
+        "The text with each character of the second replaced by the one at its position in the third, or removed.",
         "TRANSLATE('abc', 'ab', 'x')",
         with_constants(exactly(TEXT, TEXT, TEXT, result=TEXT), 1, 2),
-        total_call(_translate),
+        never_fails_call(_translate),
     ),
     "md5": _entry("The MD5 digest in hexadecimal.", "MD5('a')", _ONE, _digest("md5")),
     "sha256": _entry("The SHA-256 digest in hexadecimal.", "SHA256('a')", _ONE, _digest("sha256")),

@@ -13,11 +13,11 @@ from operators.expressions.function import (
     Signature,
     lit_text,
     literal_value,
-    partial,
-    partial_call,
+    may_fail,
+    may_fail_call,
+    never_fails,
+    never_fails_call,
     quoted,
-    total,
-    total_call,
 )
 from operators.expressions.functions.entry import DOUBLE, LONG, TEXT, constant, with_constants
 from operators.expressions.functions.rules import exactly
@@ -78,7 +78,7 @@ def _unit(expression: Expression, choices: dict[str, object]) -> str:
     word = _ALIASES.get(word, word)
     unit = word if word in choices else word.removesuffix("s")
     if unit not in choices:
-        raise UserError(f'part "{word}" of a time not found', hint=f"have: {', '.join(choices)}")
+        raise UserError(f'"{word}" is not a part or unit of a time', hint=f"have: {', '.join(choices)}")
     return unit
 
 
@@ -168,7 +168,11 @@ def _timestamp(
 
 
 def _unparsed(call: Call, text: pl.Expr, _: pl.Expr) -> pl.Expr:
-    return pl.concat_str(lit_text('cannot read "'), text.str.slice(0, 80), lit_text(f'" in {quoted(call)}'))
+    return pl.concat_str(
+        lit_text('"'),
+        text.str.slice(0, 80),
+        lit_text(f'" does not match the format in {quoted(call)}'),
+    )
 
 
 def _from_seconds(seconds: pl.Expr) -> pl.Expr:
@@ -212,7 +216,7 @@ def _zone_rule(arguments: Arguments) -> Signature | None:
             pl.Series([], dtype=pl.Datetime("us")).dt.replace_time_zone(str(zone))
         except pl.exceptions.PolarsError as error:
             raise UserError(
-                f'time zone "{zone}" not found', hint="have: those of the IANA, as Europe/Berlin"
+                f'time zone "{zone}" not found', hint="use a name of the IANA time zone database, such as Europe/Berlin"
             ) from error
     return Signature((TIMESTAMP, TEXT, TEXT), TIMESTAMP)
 
@@ -235,18 +239,18 @@ TIME: dict[str, Function] = {
     "add_intervals": Function(
         "time",
         "a date or timestamp, a literal interval and a whole number",
-        "The timestamp so many intervals later; also t + n * INTERVAL '1 hour'.",
+        "The timestamp n intervals later; also t + n * INTERVAL '1 hour'.",
         "ADD_INTERVALS(t, INTERVAL '1 hour', 3)",
         _intervals_rule,
-        partial_call(intervals_after, _out_of_range),
+        may_fail_call(intervals_after, _out_of_range),
     ),
     "in_zone": Function(
         "time",
         "a timestamp and two literal time zones",
-        "What clocks of the second zone show when those of the first show it; also t AT TIME ZONE a AT TIME ZONE b.",
+        "The local time in the second zone for a local time in the first; also t AT TIME ZONE a AT TIME ZONE b.",
         "IN_ZONE(t, 'UTC', 'Europe/Berlin')",
         _zone_rule,
-        partial_call(_in_zone, _out_of_range),
+        may_fail_call(_in_zone, _out_of_range),
     ),
     "extract": Function(
         "time",
@@ -254,7 +258,7 @@ TIME: dict[str, Function] = {
         f"The part: {', '.join(_PARTS)}; also YEAR(t), MONTH(t), …",
         "EXTRACT(YEAR FROM t)",
         _extract_rule,
-        total_call(_extract),
+        never_fails_call(_extract),
     ),
     "date_trunc": Function(
         "time",
@@ -262,55 +266,55 @@ TIME: dict[str, Function] = {
         f"The start of the unit the time lies in: {', '.join(_STEPS)}.",
         "DATE_TRUNC('hour', t)",
         _trunc_rule,
-        total_call(_trunc),
+        never_fails_call(_trunc),
     ),
     "date_diff": Function(
         "time",
         "a unit and two dates or timestamps",
-        "How many starts of a unit lie between the first and the second; also DATEDIFF.",
+        "The number of unit boundaries between the first and the second; also DATEDIFF.",
         "DATE_DIFF('day', a, b)",
         _diff_rule,
-        total_call(_diff),
+        never_fails_call(_diff),
     ),
     "strftime": Function(
         "time",
         "a date or timestamp and a literal format",
-        "As text, with the codes of strftime.",
+        "The time as text, in a strftime format.",
         "STRFTIME(t, '%Y-%m-%d')",
         with_constants(exactly(TIMESTAMP, TEXT, result=TEXT), 1),
-        total_call(_formatted),
+        never_fails_call(_formatted),
     ),
     "make_date": Function(
         "time",
         "a year, a month and a day",
-        "The date; a fault where there is none.",
+        "The date; a fault if there is no such date.",
         "MAKE_DATE(2024, 2, 29)",
         exactly(LONG, LONG, LONG, result=pa.date32()),
-        partial(_date, "no such date"),
+        may_fail(_date, "no such date"),
     ),
     "make_timestamp": Function(
         "time",
         "a year, a month, a day, hours, minutes and seconds",
-        "The timestamp; a fault where there is none.",
+        "The timestamp; a fault if there is no such time.",
         "MAKE_TIMESTAMP(2024, 2, 29, 12, 30, 1.5)",
         exactly(LONG, LONG, LONG, LONG, LONG, DOUBLE, result=TIMESTAMP),
-        partial(_timestamp, "no such time"),
+        may_fail(_timestamp, "no such time"),
     ),
     "strptime": Function(
         "time",
         "text and a literal format",
-        "The timestamp that a text states; a fault where it does not fit the format.",
+        "The timestamp parsed from the text; a fault if it does not match the format.",
         "STRPTIME('31.01.2024', '%d.%m.%Y')",
         with_constants(exactly(TEXT, TEXT, result=TIMESTAMP), 1),
-        partial_call(_parsed, _unparsed),
+        may_fail_call(_parsed, _unparsed),
     ),
     "to_timestamp": Function(
         "time",
         "a number",
-        "The timestamp so many seconds after 1970.",
+        "The timestamp that many seconds after 1970-01-01 00:00:00.",
         "TO_TIMESTAMP(1.5)",
         exactly(DOUBLE, result=TIMESTAMP),
-        partial(_from_seconds, "timestamp out of range"),
+        may_fail(_from_seconds, "timestamp out of range"),
     ),
     "epoch": Function(
         "time",
@@ -318,22 +322,22 @@ TIME: dict[str, Function] = {
         "The seconds since 1970, with fractions.",
         "EPOCH(t)",
         exactly(TIMESTAMP, result=DOUBLE),
-        total(lambda t: quotient(_long(t), 1_000_000)),
+        never_fails(lambda t: quotient(_long(t), 1_000_000)),
     ),
     "epoch_ms": Function(
         "time",
         "a date or timestamp, or a BIGINT",
-        "The milliseconds since 1970; of a BIGINT, the timestamp.",
+        "The milliseconds since 1970; for a BIGINT, the timestamp with that value.",
         "EPOCH_MS(t)",
         _epoch_rule,
-        partial_call(_epoch(1_000), _out_of_range),
+        may_fail_call(_epoch(1_000), _out_of_range),
     ),
     "epoch_us": Function(
         "time",
         "a date or timestamp, or a BIGINT",
-        "The microseconds since 1970; of a BIGINT, the timestamp.",
+        "The microseconds since 1970; for a BIGINT, the timestamp with that value.",
         "EPOCH_US(t)",
         _epoch_rule,
-        partial_call(_epoch(1), _out_of_range),
+        may_fail_call(_epoch(1), _out_of_range),
     ),
 }

@@ -152,7 +152,7 @@ def test_the_number_of_registered_queries_is_limited() -> None:
 
 @pytest.mark.parametrize("pattern", ["(a{1000}){1000}", "(((((a{100}){100}){100}){100}){100})", "\\pL{5000}"])
 def test_a_pattern_that_would_grow_when_it_is_compiled_is_refused(pattern: str) -> None:
-    with pytest.raises(UserError, match="is no regular expression"):
+    with pytest.raises(UserError, match="is not a valid regular expression"):
         created(where(f"s ~ '{pattern}'"))
 
 

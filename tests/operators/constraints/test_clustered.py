@@ -14,7 +14,7 @@ from operators.constraints.referenced import Referenced
 from operators.core.delta import FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import Move
 from operators.relational.distinct import Distinct
-from operators.state.hash_set import Hashes
+from operators.state.hash_set import HashSet
 from tests.support.strategies import examples
 
 END = 24
@@ -49,7 +49,7 @@ def lives(records: Records, within: int) -> tuple[list[int], int]:
 
 @given(st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9), max_size=9), max_size=9))
 def test_hashes_are_a_set(parts: list[list[int]]) -> None:
-    hashes, seen = Hashes(), set[int]()
+    hashes, seen = HashSet(), set[int]()
     for part in parts:
         hashes, seen = hashes.add(np.array(part, np.uint64)), seen | set(part)
         asked = [*range(10), *seen, 2**63]

@@ -71,7 +71,7 @@ def test_expressions(sql, expected):
     [
         (f"UUID '{FIRST}' = s", '"equal" does not take (UUID, VARCHAR)'),
         (f"LOWER(UUID '{FIRST}')", '"lower" does not take (UUID)'),
-        (f"UUID '{FIRST}' = 'x'", "'x' is no UUID"),
+        (f"UUID '{FIRST}' = 'x'", "'x' is not a valid UUID"),
         ("CAST(i AS UUID)", "cannot cast INTEGER to UUID"),
     ],
 )

@@ -11,8 +11,12 @@ import time
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from operators.expressions import FUNCTIONS, LONGEST_CONSTANT, Column, Expression, Literal, call, evaluate, faultless
+from operators.expressions.arrow_types import polars_type
+from operators.expressions.value_sizes import GROWTH
 
 TEXT, WHOLE = pa.string(), pa.int64()
 A, B, N, L = Column("a", TEXT), Column("b", TEXT), Column("n", WHOLE), Column("l", pa.list_(TEXT))
@@ -71,6 +75,68 @@ def test_a_row_whose_value_would_be_longer_is_in_fault_and_others_are_not(
     assert faults[0] is None and str(faults[1]).startswith(f"{what} longer than 1000000 bytes")
 
 
+CONTROLS, FIELD = "\x01" * 20, "f\x01" * 100
+PAIR = pa.struct([(FIELD, WHOLE), ("t", TEXT)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "short", "long"),
+    [
+        (TEXT, CONTROLS, "\x01" * 400_000),
+        (pa.list_(TEXT), [CONTROLS], [CONTROLS] * 20_000),
+        (pa.list_(PAIR), [{FIELD: 1, "t": "x"}], [{FIELD: 1, "t": "x"}] * 20_000),
+        (pa.list_(PAIR), [{FIELD: None, "t": None}], [{FIELD: None, "t": None}] * 20_000),
+        (pa.list_(pa.list_(PAIR)), [[{FIELD: 1, "t": "x"}]], [[{FIELD: 1, "t": "x"}] * 20] * 1_000),
+    ],
+    ids=["text", "texts", "structs", "structs of NULL", "nested arrays"],
+)
+@pytest.mark.parametrize("function", ["to_json", "json_array", "json_object"])
+def test_escapes_and_the_names_of_fields_count_as_parts_of_json(
+    function: str, kind: pa.DataType, short: object, long: object
+) -> None:
+    name = [literal("name")] if function == "json_object" else []
+    built = call(function, literal("t" * (len(name) + 1)), *name, Column("a", kind))
+    frame = pl.DataFrame({"a": [short, long]}, schema={"a": polars_type(kind)})
+    values, faults = evaluate(frame, {"it": built})
+    assert values["it"].is_null().to_list() == [False, True]
+    assert faults[0] is None and str(faults[1]).startswith("text longer than 1000000 bytes")
+
+
+ANY_TEXT = st.none() | st.text(st.characters(max_codepoint=0x80) | st.sampled_from('\x01\x1f"\\é…😀'), max_size=6)
+ANY_NUMBER = st.none() | st.integers(-(2**63), 2**63 - 1) | st.just(-(2**63))
+ANY_STRUCT = st.none() | st.fixed_dictionaries(
+    {
+        "n": ANY_NUMBER,
+        "\x02": ANY_TEXT,
+        "d": st.none() | st.floats() | st.just(-1.7976931348623157e308),
+        "b": st.none() | st.booleans(),
+        "l": st.none() | st.lists(ANY_NUMBER, max_size=3),
+        "s": st.none() | st.fixed_dictionaries({"deep": ANY_TEXT}),
+    }
+)
+STRUCT = pa.struct(
+    [
+        ("n", WHOLE),
+        ("\x02", TEXT),
+        ("d", pa.float64()),
+        ("b", pa.bool_()),
+        ("l", pa.list_(WHOLE)),
+        ("s", pa.struct([("deep", TEXT)])),
+    ]
+)
+
+
+@given(st.lists(st.tuples(ANY_TEXT, ANY_STRUCT, st.none() | st.lists(ANY_STRUCT, max_size=4)), min_size=1, max_size=4))
+def test_json_is_never_longer_than_estimated(rows_: list[tuple[object, ...]]) -> None:
+    kinds = {"a": TEXT, "s": STRUCT, "l": pa.list_(STRUCT)}
+    frame = pl.DataFrame(rows_, schema={name: polars_type(kind) for name, kind in kinds.items()}, orient="row")
+    for name, kind in kinds.items():
+        built = call("json_object", literal("tt"), literal("x\x01"), Column(name, kind))
+        (texts,) = evaluate(frame, {"it": built})[0]
+        sizes = GROWTH["json_object"](built, [pl.Series(["tt"]), pl.Series(["x\x01"]), frame[name]])
+        assert (texts.str.len_bytes() <= sizes).all()
+
+
 def test_the_longest_values_are_made() -> None:
     made = {"r": call("repeat", A, N), "p": call("lpad", B, N), "c": call("concat", A, call("repeat", A, N))}
     values, faults = evaluate(rows("x", "y", 999_999), made)
@@ -101,7 +167,7 @@ def test_a_text_that_is_too_long_for_a_costly_pattern_is_a_fault(search: Express
     """Each of them takes 5 to 20 s for a text of a million bytes."""
     began = time.process_time()
     values, faults = evaluate(rows("xa" * 500_000, "[ab]*a[ab]{900}c"), {"it": search})
-    assert faults[0] is None and "text too long for so costly a pattern" in str(faults[1])
+    assert faults[0] is None and "text too long for a pattern this expensive" in str(faults[1])
     assert time.process_time() - began < 3
     assert values["it"].is_null().to_list()[1]
     _, faults = evaluate(rows("xa" * 500, "[ab]*a[ab]{900}c"), {"it": search})

@@ -57,7 +57,7 @@ TEXT = [
     ("SPLIT_PART('a,b', ',', 2)", "b"),
     ("SPLIT_PART('a,b', ',', 3)", ""),
     ("SPLIT_PART('a,b', ',', -2)", "a"),
-    ("SPLIT_PART('a,b', ',', 0)", "!position 0 in \"SPLIT_PART('a,b', ',', 0)\""),
+    ("SPLIT_PART('a,b', ',', 0)", "!position 0, but the first part is 1, in \"SPLIT_PART('a,b', ',', 0)\""),
     ("STARTS_WITH(s, 'hé')", True),
     ("ENDS_WITH(s, 'x')", False),
     ("CONTAINS(s, 'll')", True),

@@ -16,7 +16,7 @@ import pytest
 
 from operators.core.errors import ConfigError, UserError
 from operators.python import Limits, PythonFunction, call_function, package_of
-from operators.python.sandbox import SWITCH, mode_of, sandbox_of
+from operators.python.sandbox import MODE_VARIABLE, mode_of, sandbox_of
 from operators.python.system_calls import program
 
 _LANDLOCK_ABI = (444, None, 0, 1)
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def required(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SWITCH, "require")
+    monkeypatch.setenv(MODE_VARIABLE, "require")
 
 
 #: It tells how pieces of code ended, a word for each.
@@ -263,7 +263,7 @@ def test_the_standard_library_can_be_imported_as_elsewhere() -> None:
 
 
 def test_an_error_says_what_code_has() -> None:
-    with pytest.raises(UserError, match="PermissionError: .*(?s:.)*code in Python runs without network"):
+    with pytest.raises(UserError, match="PermissionError: .*(?s:.)*Python code has no network"):
         called("import socket\ndef f(n): return [str(socket.socket())]")
 
 
@@ -286,8 +286,8 @@ def f(n):
     [
         ("1 << 60", "b''", "announced an answer of 1152921504606846976 bytes"),
         ("-1", "b''", "announced an answer of -1 bytes"),
-        ("len(content)", "b'\\0' + b'no Arrow' * 9", "gave an answer that cannot be read"),
-        ("len(content)", "b'\\1' + b'no JSON'", "gave an answer that cannot be read"),
+        ("len(content)", "b'\\0' + b'no Arrow' * 9", "returned an unreadable answer"),
+        ("len(content)", "b'\\1' + b'no JSON'", "returned an unreadable answer"),
     ],
 )
 def test_a_forged_answer_is_refused(length: str, content: str, why: str) -> None:
@@ -316,7 +316,7 @@ except UserError as error:
 
 
 def without_landlock(mode: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, SWITCH: mode}
+    environment = {**os.environ, MODE_VARIABLE: mode}
     return subprocess.run(
         [sys.executable, "-c", WITHOUT_LANDLOCK], env=environment, capture_output=True, text=True, check=True
     )
@@ -324,19 +324,19 @@ def without_landlock(mode: str) -> subprocess.CompletedProcess[str]:
 
 def test_without_a_sandbox_no_code_is_run_unless_a_setting_allows_it() -> None:
     refused = without_landlock("require").stdout
-    assert 'function "f" failed at the row n = 1: code in Python runs only in a sandbox' in refused
+    assert 'function "f" failed at the row n = 1: Python code runs only in a sandbox' in refused
     assert "Landlock is not available (Function not implemented)" in refused
     assert "DSMS_PYTHON_SANDBOX=prefer" in refused
     preferred = without_landlock("prefer")
     assert preferred.stdout == "['True']\n"
-    assert '"f" runs without all of its sandbox: Landlock is not available' in preferred.stderr
+    assert 'the sandbox of "f" is incomplete: Landlock is not available' in preferred.stderr
     switched_off = without_landlock("off")
     assert (switched_off.stdout, switched_off.stderr) == ("['True']\n", "")
 
 
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(ConfigError, match='DSMS_PYTHON_SANDBOX is "on"'):
-        mode_of({SWITCH: "on"})
+        mode_of({MODE_VARIABLE: "on"})
 
 
 def test_there_is_a_filter_for_the_machines_that_are_supported() -> None:

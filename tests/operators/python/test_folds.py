@@ -173,7 +173,7 @@ def test_a_value_of_another_type_names_its_row() -> None:
 
 
 def test_an_endless_call_is_stopped() -> None:
-    with pytest.raises(UserError, match=r"the first row of which is x = 1: it took longer than 0.5 s"):
+    with pytest.raises(UserError, match=r"in a batch that starts with the row x = 1: it took longer than 0.5 s"):
         events(python("Endless", limits=Limits(0.5, 300 << 20)), [1, 3], [COME, COME])
 
 

@@ -118,7 +118,9 @@ def test_what_fails_is_told(source: str, why: str, tmp_path: Path, monkeypatch: 
 def test_one_that_never_ends_is_stopped_and_the_next_call_works() -> None:
     made = function("def f(n, s):\n  while n[0].as_py() == 1: pass\n  return n", limits=Limits(seconds=1.0))
     try:
-        with pytest.raises(UserError, match="in 2 rows, the first of which is n = 1, s = '1': it took longer than 1 s"):
+        with pytest.raises(
+            UserError, match="in a batch of 2 rows that starts with n = 1, s = '1': it took longer than 1 s"
+        ):
             call_function(made, rows(1, 2), 2)
         assert call_function(made, rows(3), 1).to_list() == [3]
     finally:

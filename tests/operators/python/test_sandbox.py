@@ -40,13 +40,13 @@ def f(n):
 {load}
 """
 FORGED = {
-    "b'\\0'": "gave an answer that cannot be read",
-    "b'\\1' + b'[' * 200_000": "gave an answer that cannot be read: maximum recursion depth",
-    "without_columns()": "cannot be read: values of the types",
-    "stream(pa.array([b'x']))": "cannot be read: values of the types",
-    "stream(pa.array(['x', 'y']))": "cannot be read: 2 values for 1 rows",
-    "stream(pa.array(['x' * 500]))[:-200]": "cannot be read: Expected to be able to read",
-    "stream(pa.array(['x' * 50_000_000]), compression='zstd')": "cannot be read: compressed values",
+    "b'\\0'": "returned an unreadable answer",
+    "b'\\1' + b'[' * 200_000": "returned an unreadable answer: maximum recursion depth",
+    "without_columns()": "unreadable answer: expected values of type",
+    "stream(pa.array([b'x']))": "unreadable answer: expected values of type",
+    "stream(pa.array(['x', 'y']))": "unreadable answer: expected 1 values, got 2",
+    "stream(pa.array(['x' * 500]))[:-200]": "unreadable answer: Expected to be able to read",
+    "stream(pa.array(['x' * 50_000_000]), compression='zstd')": "unreadable answer: its values are compressed",
 }
 
 
@@ -58,7 +58,7 @@ def test_an_answer_that_is_not_one_is_an_error_of_the_function(answer: str) -> N
 
 @pytest.mark.parametrize("answer", ["b'\\0no JSON'", "b'\\0005'", "b'\\0' + b'[' * 200_000"])
 def test_an_answer_while_code_is_loaded_is_an_error_of_the_function(answer: str) -> None:
-    with pytest.raises(UserError, match="gave an answer that cannot be read"):
+    with pytest.raises(UserError, match="returned an unreadable answer"):
         called(SAY.format(call="pass", load=f"say({answer})"))
 
 
@@ -119,7 +119,7 @@ def test_an_answer_of_an_aggregate_fits_its_events(answer: str) -> None:
     )
     made = PythonClass("g", (("x", pa.int64()),), pa.int64(), "Forging", package_of(text.encode()), frozenset())
     try:
-        with pytest.raises(UserError, match='aggregate "g" failed: its process gave an answer that is not one'):
+        with pytest.raises(UserError, match='aggregate "g" failed: its process returned an invalid answer'):
             fold_events(made, np.array([2]), np.array([COME, COME]), [pa.array([1, 2])], [None])
     finally:
         sandbox_of(made).close()

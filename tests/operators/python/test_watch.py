@@ -37,8 +37,8 @@ def f(n):
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        (READ_ONLY, r"its process was ended: it held \d+ MiB of memory, and may hold 384"),
-        (THREADS, r"its process was ended: it had \d+ threads, and may have 1024"),
+        (READ_ONLY, r"its process was killed: it used \d+ MiB of memory; the limit is 384 MiB"),
+        (THREADS, r"its process was killed: it had \d+ threads; the limit is 1024"),
     ],
 )
 def test_a_process_that_takes_too_much_is_ended(source: str, why: str) -> None:

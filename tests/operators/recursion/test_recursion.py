@@ -136,7 +136,9 @@ def test_what_derives_too_many_rows_names_itself(monkeypatch: pytest.MonkeyPatch
     at_most(30, monkeypatch)
     history = [(start, end, 0, END) for start in range(4) for end in range(4)]
     operator = Recursion("paths", (PATHS,), CLOSURES["both"], 0)
-    with pytest.raises(UserError, match="WITH RECURSIVE paths derives more than 30 rows at once"):
+    with pytest.raises(
+        UserError, match="WITH RECURSIVE paths derives more than 30 rows in one iteration at one instant"
+    ):
         steps_of(operator, changes(history), [])
 
 

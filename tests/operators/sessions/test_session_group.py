@@ -169,9 +169,9 @@ def one_session(rows: int, *, append_only: bool) -> tuple[SessionGroup, tuple, D
 @pytest.mark.parametrize("append_only", [False, True])
 def test_a_row_costs_the_same_in_a_long_session(append_only: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    gather, meeting = Run.gather, SessionTrace.meeting
+    gather, overlapping = Run.gather, SessionTrace.overlapping
     monkeypatch.setattr(Run, "gather", lambda run, hashes: counted(read, gather(run, hashes)))
-    monkeypatch.setattr(SessionTrace, "meeting", lambda trace, asked: counted(read, meeting(trace, asked)))
+    monkeypatch.setattr(SessionTrace, "overlapping", lambda trace, rows: counted(read, overlapping(trace, rows)))
     for rows in (10, 20_000):
         group, traces, last = one_session(rows, append_only=append_only)
         read.clear()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from operators.core.run import HASH
-from operators.sessions.session_trace import ASKED, HIGH, LOW, SessionTrace
+from operators.sessions.session_trace import HIGH, LOOKUP, LOW, SessionTrace
 
 KEYS = st.sampled_from([None, "a", "b"])
 #: Batches of (partition, low, length); no length: the session is gone.
@@ -43,17 +43,17 @@ def test_sessions_that_meet_a_range(collide, batches, ranges) -> None:
         if not trace.runs:
             return
         listed = [(k, low, low + width, 100 + at) for at, (k, low, width) in enumerate(ranges)]
-        asked = pl.DataFrame(
-            listed, schema={"k": pl.String, LOW: pl.Int64, HIGH: pl.Int64, ASKED: pl.Int64}, orient="row"
+        lookups = pl.DataFrame(
+            listed, schema={"k": pl.String, LOW: pl.Int64, HIGH: pl.Int64, LOOKUP: pl.Int64}, orient="row"
         )
-        meeting = trace.meeting(asked).select(ASKED, "k", LOW, HIGH, "n").rows()
+        overlapping = trace.overlapping(lookups).select(LOOKUP, "k", LOW, HIGH, "n").rows()
     wanted = [
         (at, k, low, high, n)
         for k, start, end, at in listed
         for (key, low), (high, n) in sessions.items()
         if key == k and low <= end and high >= start
     ]
-    assert sorted(meeting, key=repr) == sorted(wanted, key=repr)
+    assert sorted(overlapping, key=repr) == sorted(wanted, key=repr)
 
 
 def test_what_is_gone_leaves_the_state() -> None:
@@ -68,8 +68,8 @@ def fifty() -> SessionTrace:
 
 
 def met(trace: SessionTrace, low: int, high: int) -> list[tuple]:
-    asked = pl.DataFrame({"k": ["a"], LOW: [low], HIGH: [high], ASKED: [0]})
-    return trace.meeting(asked).select(LOW, HIGH).rows()
+    lookups = pl.DataFrame({"k": ["a"], LOW: [low], HIGH: [high], LOOKUP: [0]})
+    return trace.overlapping(lookups).select(LOW, HIGH).rows()
 
 
 def test_newer_runs_hide_older_ones() -> None:

@@ -17,17 +17,17 @@ from dsms.runtime.stages.stored_state import all_names
 from operators.core.delta import FROM
 from operators.core.run import Run
 from operators.state import cascade as module
-from operators.state.cascade import PACE, cascade
+from operators.state.cascade import MERGE_ROWS_PER_ADDED_ROW, cascade
 from tests.support.strategies import examples
 
-PIECE = 8
+RANGE_ROWS = 8
 NUMBER = "number"
 
 
 @pytest.fixture(autouse=True, scope="module")
 def small_pieces() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "PIECE", PIECE)
+        patched.setattr(module, "MERGE_RANGE_ROWS", RANGE_ROWS)
         yield
 
 
@@ -69,14 +69,14 @@ def test_every_row_is_there_once_and_behind_the_elder_ones_of_its_value(steps: l
         assert all(run.frame[FROM].is_sorted() for run in state.stack)
 
 
-@given(st.lists(st.integers(1, 2 * PIECE), min_size=20, max_size=60), st.integers(0, 99))
+@given(st.lists(st.integers(1, 2 * RANGE_ROWS), min_size=20, max_size=60), st.integers(0, 99))
 def test_a_step_merges_a_few_pieces_and_there_are_few_runs(sizes: list[int], seed: int) -> None:
     state, chance = Merging(), random.Random(seed)
     for added in sizes:
         state.add([chance.randrange(2**60) for _ in range(added)])
         # a piece or a few of the long merge, and a short merge of the runs in front of it
-        assert state.merged <= (-(-PACE * added // PIECE)) * PIECE + 2 * PIECE
-        assert len(state.stack) <= 4 * state.rows // PIECE + 12
+        assert state.merged <= (-(-MERGE_ROWS_PER_ADDED_ROW * added // RANGE_ROWS)) * RANGE_ROWS + 2 * RANGE_ROWS
+        assert len(state.stack) <= 4 * state.rows // RANGE_ROWS + 12
 
 
 @pytest.mark.parametrize("disorder", [30, 3_000])
@@ -84,7 +84,7 @@ def test_merges_in_pairs_come_to_an_end(monkeypatch: pytest.MonkeyPatch, disorde
     def pair(elder: Run, younger: Run) -> Run:
         return Run(pl.concat([elder.frame, younger.frame]).sort(FROM), "time")
 
-    monkeypatch.setattr(module, "PIECE", 512)
+    monkeypatch.setattr(module, "MERGE_RANGE_ROWS", 512)
     stack, chance = (), random.Random(1)
     for step in range(600):
         values = sorted(20 * step + at + chance.randrange(disorder) for at in range(20))
@@ -94,7 +94,7 @@ def test_merges_in_pairs_come_to_an_end(monkeypatch: pytest.MonkeyPatch, disorde
 
 
 def test_a_step_that_adds_nothing_merges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PACE", 0)  # a merge that is under way after the last step
+    monkeypatch.setattr(module, "MERGE_ROWS_PER_ADDED_ROW", 0)  # a merge that is under way after the last step
     state = Merging()
     for added in (40, 30, 16):
         state.add(random.Random(added).sample(range(1_000), added))
@@ -106,14 +106,14 @@ def test_a_step_that_adds_nothing_merges_nothing(monkeypatch: pytest.MonkeyPatch
 
 def test_large_runs_that_follow_each_other_do_not_merge() -> None:
     state = Merging()
-    for start in range(0, 1000, PIECE):
-        state.add(range(start, start + PIECE))
+    for start in range(0, 1000, RANGE_ROWS):
+        state.add(range(start, start + RANGE_ROWS))
     assert all(before.frame[FROM][-1] < run.frame[FROM][0] for before, run in pairwise(state.stack))
     assert state.merged == 0
 
 
 def test_a_stored_run_keeps_its_name_while_it_is_merged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PACE", 0)  # a single piece
+    monkeypatch.setattr(module, "MERGE_ROWS_PER_ADDED_ROW", 0)  # a single piece
     values = [range(40), range(0, 60, 2), range(100, 116)]
     elder, younger, step = (pl.DataFrame({FROM: list(column)}) for column in values)
     runs = [Run(elder, "time", "1/0.0.0"), Run(younger, "time", "2/0.0.0"), Run(step, "time")]

@@ -19,4 +19,4 @@ def test_insertions_are_stamped_and_deletions_rejected(records, stops) -> None:
         expected = Counter((k, v, ts) for k, v, ts, weight in records if weight > 0 and ts <= at)
         assert rows_at(steps, ["k", "v", TS], at) == expected
     faults = [fault for step in steps if step.faults is not None for fault in step.faults[FAULT]]
-    assert faults == ["a deletion needs a key, and the stream has none"] * sum(weight < 0 for *_, weight in records)
+    assert faults == ["a deletion needs a key, but the stream has none"] * sum(weight < 0 for *_, weight in records)
