@@ -24,7 +24,7 @@ _COUNT_DIGITS, _DISTANCE_DIGITS, _INSTANT_DIGITS = 9, 18, 20
 _LONGEST_MS = 100 * 366 * 86_400_000
 #: The number of a source record has ten bits for its partition; records of result topics have no such number.
 _MOST_PARTITIONS, _MOST_RESULT_PARTITIONS = 1_024, 10_000
-_UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
+_UNITS = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _SHORT = {"S": "SECONDS", "SEC": "SECONDS", "MIN": "MINUTES", "H": "HOURS"}
 _STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
 
@@ -295,8 +295,8 @@ def _duration(clause: Clause, words: Sequence[str], *, bare: bool) -> int:
     """A duration in milliseconds; with `bare`, also a number without a unit, in the unit of the instants."""
     if len(words) == 1 and bare:
         return _number(clause, words[0], _DISTANCE_DIGITS)
-    unit = words[1].upper().removesuffix("S") if len(words) == 2 else ""
-    factor = _UNITS.get(unit) or _UNITS.get(unit + "S")
+    unit = words[1].upper() if len(words) == 2 else ""
+    factor = 1 if unit == "MS" else _UNITS.get(unit.removesuffix("S"))
     if factor is None:
         raise _wrong(clause, f"invalid duration in {clause.name.upper()}", "have: 500 MS, 5 SECONDS, 1 MINUTE")
     duration = _number(clause, words[0], _DISTANCE_DIGITS) * factor

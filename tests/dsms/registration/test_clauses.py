@@ -60,6 +60,10 @@ def test_a_password_in_a_registry_is_refused_and_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("SLACK 5 M", "invalid duration in SLACK; have: 500 MS, 5 SECONDS, 1 MINUTE"),
+        ("SLACK 5 MSS", "invalid duration in SLACK; have: 500 MS, 5 SECONDS, 1 MINUTE"),
+        ("IDLE AFTER 5 M", "invalid duration in IDLE; have: 500 MS, 5 SECONDS, 1 MINUTE"),
+        ("AHEAD 5 m", "invalid duration in AHEAD; have: 500 MS, 5 SECONDS, 1 MINUTE"),
         ("SLACK 9999999999999 DAYS", "SLACK is longer than a hundred years"),
         ("SLACK 3162240000001 MS", "SLACK is longer than a hundred years"),
         ("SLACK 1000000000000000000", "the number of SLACK has more than 18 digits"),
