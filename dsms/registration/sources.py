@@ -64,7 +64,7 @@ def _registered(
         Source,
     )
     _check_timestamp(source)
-    promises = promised(source, catalog)
+    promises = promised(source, catalog, environment.may_read)
     start = environment.source_topic(source.name, source.topic, wanted)  # after all checks: it may create the topic
     topic_id = environment.topic_id(source.topic)
     warnings = environment.topic_warnings(source.topic) if source.late_of is None else ()

@@ -72,7 +72,8 @@ def _drop(statement: syntax.DropFunction, catalog: Catalog, environment: Environ
     if not isinstance(found, Function):
         if statement.if_exists:
             return catalog, StatementResult("DROP FUNCTION", f'function "{name}" does not exist')
-        have = ", ".join(function.name.removesuffix("()") for function in catalog.functions())
+        readable = (function.name for function in catalog.functions() if environment.may_read(function.name))
+        have = ", ".join(name.removesuffix("()") for name in readable)
         raise statement.name.place.error(f'function "{name}" not found', f"have: {have}" if have else "")
     if users := dependents(catalog, found):
         raise statement.name.place.error(

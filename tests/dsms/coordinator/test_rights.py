@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from dsms.coordinator.catalog.lookup import error_for
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.http.permitted import PermittedService
@@ -17,10 +18,12 @@ from dsms.coordinator.http.permitted_registry import PermittedRegistry
 from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.model.principal import ANYBODY, Caller, Forbidden, Names, Principal, Rules
 from dsms.model.roles import Role
+from dsms.model.statements import Name
 from dsms.model.tokens import new_token
 from dsms.registration.statements import STATEMENTS
+from dsms.registration.table_targets import table_of
 from dsms.testing import LocalSession
-from operators.core.errors import ConfigError, DsmsError, InternalError
+from operators.core.errors import ConfigError, DsmsError, InternalError, SqlError
 from tests.dsms.introspection.test_control import ControlService
 from tests.support.statement_cluster import StatementCluster
 
@@ -240,6 +243,42 @@ def test_subjects_are_those_of_topics_that_may_be_read(client: TestClient) -> No
 def test_an_unknown_name_lists_what_may_be_read(client: TestClient) -> None:
     hint = client.get("/v1/queries/ann_none", headers=as_("ann")).json()["error"]["hint"]
     assert "Twin" not in hint and client.get("/v1/queries/none", headers=as_("all")).json()["error"]["hint"]
+
+
+HINTING = [
+    ("DROP VIEW ann_q17_total", "have: T, S, ann_shared"),
+    ("REGISTER SOURCE ann_x (k INT) FROM clicks CONSTRAINT k REFERENCES S (k) WITHIN 5", "have: T"),
+]
+
+
+@pytest.mark.parametrize(("sql", "hint"), HINTING)
+def test_hints_of_statements_list_what_may_be_read(cluster: StatementCluster, sql: str, hint: str) -> None:
+    with pytest.raises(DsmsError) as everything:
+        cluster.execute(sql)
+    assert "pins" in everything.value.hint or "secrets" in everything.value.hint
+    with pytest.raises(DsmsError) as refused:
+        cluster.execute(sql, ANN)
+    assert error_for(ANN.principal, refused.value).hint == hint
+
+
+def test_the_hint_for_another_kind_of_object_lists_tables_that_may_be_read(cluster: StatementCluster) -> None:
+    cluster.execute("CREATE TABLE ann_t (k INT PRIMARY KEY)")
+    with pytest.raises(SqlError, match="have: pins, ann_t$") as refused:
+        table_of(Name("ann_shared"), cluster.store.catalog)
+    assert (
+        str(error_for(ANN.principal, refused.value))
+        == 'line 1, column 1: "ann_shared" is a view, not a table; have: ann_t'
+    )
+
+
+def test_the_hint_of_drop_function_lists_what_may_be_read(cluster: StatementCluster) -> None:
+    for name in ("secret_f", "ann_f"):
+        cluster.execute(
+            f"CREATE FUNCTION {name}(a BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS $$def {name}(a): return a$$"
+        )
+    few = caller("administrator", write=["ann_*"])
+    with pytest.raises(SqlError, match='function "ann_none" not found; have: ann_f$'):
+        cluster.execute("DROP FUNCTION ann_none", few)
 
 
 # --- rights are values
