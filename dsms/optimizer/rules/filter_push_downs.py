@@ -117,7 +117,7 @@ FILTER_PUSH_DOWNS = (
         through=(logical.Project,),
         before="(SELECT f FROM a) WHERE p",
         after="SELECT f FROM (a WHERE p(f))",
-        condition="none: a row in fault for f is in neither, and p(f) is in fault only where f is",
+        condition="none: a row on which f or p fails is in the result of neither plan",
         source=f"{_LEMMA}, for a map of relational functions",
         rewrite=_below_outputs,
     ),
