@@ -156,5 +156,5 @@ def read_catalog(body: bytes | None, cluster: str) -> Catalog | None:
     if catalog.cluster not in ("", cluster):
         raise Broken(f'of cluster "{catalog.cluster[:100]}", not of "{cluster}"')
     if any(item.name.lower() != name for name, item in catalog.objects.items()):
-        raise Broken("an object has another name than its own")
+        raise Broken("an object is listed under a name that is not its own")
     return catalog

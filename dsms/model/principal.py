@@ -23,7 +23,7 @@ class Names:
     (True, False, True, False)
     >>> Names(("a*b",))
     Traceback (most recent call last):
-    operators.core.errors.ConfigError: "a*b" is not a pattern of names; give a name, or its beginning and then "*"
+    operators.core.errors.ConfigError: "a*b" is not a pattern of names; give a name, or a prefix followed by "*"
     """
 
     patterns: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Names:
     def __post_init__(self) -> None:
         for pattern in self.patterns:
             if not pattern or "*" in pattern[:-1]:
-                hint = 'give a name, or its beginning and then "*"'
+                hint = 'give a name, or a prefix followed by "*"'
                 raise ConfigError(f'"{pattern}" is not a pattern of names', hint=hint)
 
     def __contains__(self, name: str) -> bool:

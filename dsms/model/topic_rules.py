@@ -26,7 +26,7 @@ LONGEST_NAME: Final = 200
 _INTERNAL = ("_dsms.", "__")
 _DEAD_LETTERS = re.compile(r"dsms\..+\.dead-letters")
 _SUBJECT_ENDS = ("-key", "-value")
-_OPENING = "an administrator opens it to be read with DSMS_OPEN_TOPICS"
+_OPENING = "an administrator can open it for reading with DSMS_OPEN_TOPICS"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TopicRules:
     Traceback (most recent call last):
     ...
     operators.core.errors.UserError: topic "_dsms.main.catalog" is reserved: it is an internal topic; an administrator \
-opens it to be read with DSMS_OPEN_TOPICS
+can open it for reading with DSMS_OPEN_TOPICS
     >>> TopicRules(("_dsms.main.*",)).check_source("_dsms.main.catalog", Catalog())
     """
 

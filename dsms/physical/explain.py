@@ -36,7 +36,7 @@ def explain(
     optimized, lane = rewritten(node), compile_lane(_EXPLAINED, [explained])
     plan = [tree(optimized.node), f"rules: {', '.join(optimized.rules) or 'none'}", ""]
     family = ["as a member of a family:", tree(explained.member.node), ""] if explained.member else []
-    over = ["over queries that contain it:", tree(explained.usual), ""] if explained.views else []
+    over = ["computed from queries that contain it:", tree(explained.usual), ""] if explained.views else []
     if explained.join_orders:
         over.append(f"in a chosen order:\n{tree(explained.optimized)}\n")
     others = [query for query in running if query is not itself]

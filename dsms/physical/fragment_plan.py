@@ -228,8 +228,8 @@ def divided(query: Planned, cluster: str) -> Whole:
     output = lane.outputs[0]
     if not (output.keys or output.append_only):
         raise UserError(
-            "its result has no key, and rows leave it: FRAGMENTS needs one of both",
-            hint="select a key, such as the columns of GROUP BY, or leave FRAGMENTS out",
+            "its result has no key and is not append-only: FRAGMENTS needs a key or an append-only result",
+            hint="select a key, such as the columns of GROUP BY, or omit FRAGMENTS",
         )
     return Whole(query.sink, lane, cluster, hashing())
 

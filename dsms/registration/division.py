@@ -24,7 +24,7 @@ def divided_among(count: int, draft: Query, node: logical.Node, catalog: Catalog
     if count > len(busy):
         have = f"there {'is' if len(busy) == 1 else 'are'} {len(busy)}"
         raise UserError(
-            f"the query wants {count} fragments, but {have}",
+            f"the query needs {count} fragments, but {have}",
             hint="start the coordinator with more: dsms coordinator --fragments N, or `fragments` in the chart",
         )
     for source in properties.sources(node):
@@ -48,8 +48,8 @@ def run_by(count: int, query: Query, catalog: Catalog, environment: Environment)
     Raises UserError if the query has replaced another one, or cannot be divided."""
     if query.since is not None or query.former is not None:
         raise UserError(
-            f'{query.kind} "{query.name}" replaced another one, and stays with one fragment',
-            hint=f"DROP {query.kind.upper()} {query.name} and create it anew WITH (fragments = {count})",
+            f'{query.kind} "{query.name}" has replaced another one, so only one fragment can run it',
+            hint=f"DROP {query.kind.upper()} {query.name} and create it again WITH (fragments = {count})",
         )
     alone = msgspec.structs.replace(
         query, shares=(), family=None, constants=None, grouped=False, marks=(), over=(), shared=False,
@@ -94,12 +94,14 @@ def _check_settings(draft: Query) -> None:
     }
     for name, value in given.items():
         if value:
-            raise UserError(f"{name} needs a query that one fragment runs", hint="leave FRAGMENTS out")
+            raise UserError(
+                f"{name} cannot be combined with FRAGMENTS: it needs a single fragment", hint="omit FRAGMENTS"
+            )
 
 
 def _check_partitions(what: str, have: int, wanted: int) -> None:
     if have < wanted:
         raise UserError(
             f"{what} has {have} partition{'' if have == 1 else 's'}, fewer than the {wanted} fragments",
-            hint="each fragment reads and writes partitions of its own: PARTITIONS sets how many there are",
+            hint="each fragment reads and writes its own partitions; PARTITIONS sets their number",
         )

@@ -25,7 +25,7 @@ def ordered(query: Query, orders: JoinOrders, catalog: Catalog) -> Query:
     """The query, set to change to other orders of its joins; () is the default order for its text. Raises UserError if
     the orders do not fit its plan, or if its order cannot change."""
     if (why := fixed_because(query)) is not None:
-        raise UserError(f'the joins of {query.kind} "{query.name}" keep their order: {why}')
+        raise UserError(f'the join order of {query.kind} "{query.name}" cannot change: {why}')
     trees = join_trees(planned(query, catalog).usual)
     if orders and not fits(orders, trees):
         raise _unfit(query, [len(tree.leaves) for tree in trees])
@@ -57,11 +57,11 @@ def fixed_because(query: Query) -> str | None:
     if query.shares:
         return "several fragments run it"
     if query.grouped:
-        return "it runs together with queries that differ from it in constants alone"
+        return "it runs as one plan with queries that differ only in constants"
     if query.since is not None or query.former is not None:
         return "it replaced another query"
     if query.adjustable or query.sketch_error is not None:
-        return "what it keeps is decided while it runs"
+        return "it sheds input, or its windows or sketches are sized to MEMORY"
     return None
 
 
@@ -86,14 +86,15 @@ def order_text(orders: JoinOrders) -> str:
     >>> order_text(((2, 0, 1), (1, 0, 2)))
     '3, 1, 2; 2, 1, 3'
     """
-    return "; ".join(", ".join(str(at + 1) for at in order) for order in orders) or "as its text says"
+    return "; ".join(", ".join(str(at + 1) for at in order) for order in orders) or "default"
 
 
 def _unfit(query: Query, sizes: list[int]) -> UserError:
     if not sizes:
-        return UserError(f'{query.kind} "{query.name}" has no three inputs that may be joined in another order')
+        return UserError(f'{query.kind} "{query.name}" has no join of three or more inputs whose order can change')
     example = "; ".join(", ".join(str(at + 1) for at in reversed(range(size))) for size in sizes)
     return UserError(
-        f'{query.kind} "{query.name}" joins {" and ".join(map(str, sizes))} inputs, each of which is to be named once',
-        hint=f"for example JOIN_ORDER = '{example}'; EXPLAIN {query.name} shows them from the first to the last",
+        f'{query.kind} "{query.name}" joins {" and ".join(map(str, sizes))} inputs; '
+        "JOIN_ORDER must name each input once",
+        hint=f"for example JOIN_ORDER = '{example}'; EXPLAIN {query.name} shows the inputs in order",
     )

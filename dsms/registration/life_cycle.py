@@ -47,14 +47,14 @@ def limit_of(query: Query) -> str:
 def shares_of(query: Query) -> str:
     """The fragments that run it together, for messages; empty if one fragment runs it."""
     now = f", run by fragments {', '.join(query.shares)}" if query.shares else ""
-    return now + (", by more when it falls behind" if query.fragments_by_load else "")
+    return now + (", gets more fragments when it falls behind" if query.fragments_by_load else "")
 
 
 def order_of(query: Query) -> str:
     """The order of its joins, for messages; empty if it is the default."""
     if query.next_join_orders is not None:
-        return f", is changing the order of its joins to: {order_text(query.next_join_orders)}"
-    return f", joins in the order {order_text(query.join_orders)}" if query.join_orders else ""
+        return f", changing its join order to {order_text(query.next_join_orders)}"
+    return f", join order {order_text(query.join_orders)}" if query.join_orders else ""
 
 
 def query_of(catalog: Catalog, name: st.Name) -> Query:

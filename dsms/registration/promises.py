@@ -12,7 +12,7 @@ from dsms.model.objects import Constraint, Source
 from dsms.model.types import type_sql
 from operators.core.errors import UserError
 
-_HINT = "register it with CONSTRAINT CLUSTERED BY {} WITHIN k, which bounds how long its records must be kept"
+_HINT = "register that source with CONSTRAINT CLUSTERED BY {} WITHIN k, which bounds how long its records are kept"
 
 
 def promised(source: Source, catalog: Catalog, may_read: Callable[[str], bool]) -> tuple[Constraint, ...]:
@@ -50,7 +50,7 @@ def _referring(
     if referenced_field.type != field.type:
         referring = f'"{field.name}" is {type_sql(field.type)}'
         target = f'"{referenced_field.name}" of source "{other.name}" is {type_sql(referenced_field.type)}'
-        raise UserError(f"REFERENCES needs columns of one type: {referring}, {target}")
+        raise UserError(f"REFERENCES needs columns of the same type: {referring}, {target}")
     if not any(
         promise.kind == "clustered" and promise.column == referenced_field.name for promise in other.constraints
     ):

@@ -92,7 +92,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
             *_notices(node, query, result_settings(statement.clauses)),
             *_cql_notices(statement),
             *_family_notices(query, catalog),
-            *(f'answered from "{view}", whose operators it shares' for view in views if environment.may_read(view)),
+            *(f'computed from "{view}", whose operators it shares' for view in views if environment.may_read(view)),
             *_gone_notices(node, first),
             *defaults,
             *_expanded(statement, written, catalog),
@@ -111,7 +111,9 @@ def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) ->
         raise given[0].place.error(f"{given[0].name.upper()} needs MAX_ERROR: without it no input is shed")
     others = [clause for clause in given if clause.name != "max_error"]
     if others and "memory" in settings:
-        raise others[0].place.error(f"{others[0].name.upper()} does not go with MEMORY: then no input is shed")
+        raise others[0].place.error(
+            f"{others[0].name.upper()} cannot be combined with MEMORY: with MEMORY no input is shed"
+        )
 
 
 def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node) -> Query:
@@ -125,8 +127,8 @@ def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node)
         raise clause.place.error(f"MEMORY needs a query: {why}", "use CREATE QUERY …")
     sized = ranged(node)
     if sized and draft.max_error is not None:
-        hint = "its sizes are chosen within MEMORY alone, and sketches do not make it smaller"
-        raise clause.place.error("MAX_ERROR does not go with a window with a range of sizes", hint)
+        hint = "omit MAX_ERROR: the sizes of such a window are chosen by MEMORY alone"
+        raise clause.place.error("MAX_ERROR cannot be combined with a window with a range of sizes", hint)
     if draft.max_error is not None:
         return _with_sketches(draft, node, draft.memory, draft.max_error, clause.place)
     if not sized:
@@ -137,13 +139,13 @@ def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node)
 
 def _with_sketches(draft: Query, node: logical.Node, memory: int, most: float, place: st.Place) -> Query:
     if most < LEAST_ERROR:
-        raise place.error(f"the least MAX_ERROR that goes with MEMORY is {LEAST_ERROR:g}")
+        raise place.error(f"with MEMORY, MAX_ERROR must be at least {LEAST_ERROR:g}")
     try:
         error = least_error(node, memory)
         if error is None or error > most:
             need = f"MAX_ERROR {most:g} needs {memory_of(node, min(most, MOST_ERROR)):,} bytes for each group"
             reached = "" if error is None else f"; with {memory:,} bytes the error is up to {error:g}"
-            raise place.error(f"MEMORY is too small: {need}{reached}", "allow for more of one of them")
+            raise place.error(f"MEMORY is too small: {need}{reached}", "increase MEMORY or MAX_ERROR")
     except SqlError:
         raise
     except UserError as problem:
@@ -213,7 +215,7 @@ def _clock(statement: st.ContinuousQuery, view: ClockView, name: st.Name, catalo
         raise error_at(statement.select, f"a query over {CLOCK} alone would list every instant", hint=hint)
     check_free(catalog, name)
     if any(clause.name == "start" for clause in statement.clauses):
-        raise error_at(statement.select, "START is not supported in a view over the clock, which has all instants")
+        raise error_at(statement.select, "START is not supported in a view over the clock, which covers all instants")
     draft = draft_of(statement, name, {"output": "streamed", **result_settings(statement.clauses)}, catalog)
     query = msgspec.structs.replace(draft, periodic=(view.points.period, view.points.residues))
     message = f'view "{name.text}" created over {CLOCK}; its points are computed without running a query'
@@ -232,8 +234,8 @@ def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tupl
     key = f"key: {', '.join(keys)}" if keys else "no key: a deletion carries the whole row"
     start = [] if query.start is None else [f"start: instants from {query.start} on"]
     form = [] if "format" in given else [f"FORMAT {query.format.upper()}"]
-    shares = [f"fragments: {', '.join(query.shares)} run it together"] if query.shares else []
-    shares += ["fragments: more when it falls behind"] if query.fragments_by_load else []
+    shares = [f"fragments: {', '.join(query.shares)}, each of which runs a shard of the keys"] if query.shares else []
+    shares += ["fragments: more are added when the query falls behind"] if query.fragments_by_load else []
     return (key, f"output: {query.output.upper()}", *form, *start, *shares, *_quality_notices(query))
 
 
@@ -241,14 +243,14 @@ def _gone_notices(node: logical.Node, first: FirstOffsets) -> Iterator[str]:
     for source in properties.sources(node):
         if source.id in first:
             at = ", ".join(f"offset {offset} of partition {part}" for part, offset in sorted(first[source.id].items()))
-            yield f'earlier records of topic "{source.topic}" are gone: it is read from {at} on'
+            yield f'earlier records of topic "{source.topic}" were deleted: the topic is read from {at} on'
 
 
 def _quality_notices(query: Query) -> tuple[str, ...]:
     if query.sketch_error is not None:
         return (f"sketches: an error of at most {query.sketch_error:g}, within {query.memory:,} bytes for each group",)
     if query.memory is not None:
-        return (f"the sizes of its windows are the greatest that {query.memory:,} bytes of state allow",)
+        return (f"its windows are as large as {query.memory:,} bytes of state allow",)
     if query.max_error is None:
         return ()
     return (f"input may be shed: relative error at most {query.max_error:g}, DEADLINE {query.deadline} MS",)

@@ -104,7 +104,7 @@ def repair_query(statement: st.RepairQuery, catalog: Catalog, environment: Envir
         )
     after = _replaced(catalog, [query], environment)
     notices = (_takeover(after.find(query.name)),)
-    message = f'query "{query.name}" rereads the input that was shed'
+    message = f'query "{query.name}" reads its input again, including what was shed'
     return after, StatementResult("REPAIR QUERY", message, notices=notices, name=query.name)
 
 
@@ -136,7 +136,7 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
     given = result_settings(statement.clauses)
     for option in _KEPT:
         if option in given and given[option] != getattr(before, option):
-            raise _wrong(before, f"{option} would change from {getattr(before, option)} to {given[option]}")
+            raise _wrong(before, f"{option.upper()} would change from {getattr(before, option)} to {given[option]}")
     settings = settled(statement, catalog, environment)
     check_quality(statement, settings)
     node = started(bind(WholeQuery(this=statement.select), catalog, environment.reads), settings.get("start"))
@@ -215,7 +215,7 @@ def _check(new: Planned, was: logical.Node, before: Query) -> None:
     if list(zip(columns.names, columns.types, strict=True)) != list(zip(others.names, others.types, strict=True)):
         raise _wrong(before, f"the columns would change from ({_listed(others)}) to ({_listed(columns)})")
     if FORMATS[before.format].schema and columns != others:
-        raise _wrong(before, "other columns would be nullable")
+        raise _wrong(before, "the nullability of its columns would change")
     key, other = properties.keys(new.node), properties.keys(was)
     if key != other:
         raise _wrong(before, f"the key would change from ({', '.join(other)}) to ({', '.join(key)})")
@@ -225,7 +225,7 @@ def _check(new: Planned, was: logical.Node, before: Query) -> None:
 def _wrong(before: Query, what: str) -> UserError:
     return UserError(
         f'{before.kind} "{before.name}" cannot be replaced: {what}',
-        hint=f"DROP {before.kind.upper()} {before.name} and create it anew",
+        hint=f"DROP {before.kind.upper()} {before.name} and create it again",
     )
 
 
@@ -236,7 +236,7 @@ def _listed(columns: object) -> str:
 def _result(statement: st.ContinuousQuery, before: Query, catalog: Catalog, after: Catalog) -> StatementResult:
     names = [reader.name for reader in readers(catalog, before)]
     notices = tuple(_takeover(after.find(name)) for name in (before.name, *names))
-    also = f", and with it {', '.join(names)}" if names else ""
+    also = f", together with its readers {', '.join(names)}" if names else ""
     message = f'{before.kind} "{before.name}" replaced{also}; results in topic "{before.topic}"'
     return StatementResult("CREATE OR REPLACE", message, notices=notices, name=before.name)
 

@@ -112,7 +112,7 @@ def create_stream(statement: st.CreateStream, catalog: Catalog, environment: Env
     keys = tuple(_key(name, source) for name in statement.keys)
     for number, name in enumerate(statement.keys):
         if keys[number] in keys[:number]:
-            raise name.place.error(f'key column "{keys[number]}" is given twice')
+            raise name.place.error(f'key column "{keys[number]}" is listed twice')
     stream = Stream(name=statement.name.text, id=catalog.next_id(), sql=statement.sql, source=source.name, keys=keys)
     form = f"keyed by {', '.join(keys)}" if keys else "append-only"
     return catalog.with_object(stream), StatementResult(
@@ -149,7 +149,7 @@ def declare_stream(statement: st.DeclareStream, catalog: Catalog, environment: E
     notices = (*opened, *stamps.notices, *registered.notices)
     if statement.late is not None:
         after = _late_stream(statement, source, after, environment)
-        notices = (*notices, f'late records are the stream "{statement.late.text}"')
+        notices = (*notices, f'late records go into the stream "{statement.late.text}"')
     return after, StatementResult("CREATE STREAM", message, notices=notices, name=created.name)
 
 
@@ -169,7 +169,7 @@ def _late_stream(
     assert statement.late is not None
     name, place = statement.late.text, statement.late.place
     if any(clause.name == "timestamp" and clause.words == ("LATENT",) for clause in source.clauses):
-        raise place.error("LATE INTO needs ORDER BY: the timestamps of arrival are never late")
+        raise place.error("LATE INTO needs ORDER BY: with timestamps of arrival no record is late")
     check_free(catalog, statement.late)
     kept = tuple(clause for clause in source.clauses if clause.name in ("format", "registry"))
     latent = st.Clause("timestamp", ("LATENT",), place)

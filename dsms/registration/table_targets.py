@@ -22,8 +22,9 @@ def writable(name: st.Name, catalog: Catalog) -> Table:
     table = table_of(name, catalog)
     if table.filled_by is not None:
         raise name.place.error(
-            f'table "{table.name}" is filled by query "{table.filled_by}", and by nothing else',
-            "INSERT the UNION ALL of several streams, or read the table in a view; DROP TABLE ends both",
+            f'table "{table.name}" is filled by query "{table.filled_by}", so statements cannot change its rows',
+            "INSERT the UNION ALL of several streams, or combine tables in a view; "
+            "DROP TABLE drops the table and its query",
         )
     return table
 

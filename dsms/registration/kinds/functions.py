@@ -25,13 +25,13 @@ def _create(statement: syntax.CreateFunction, catalog: Catalog, environment: Env
     """Adds a function, or a new version of one. Running queries keep the version with which they were created."""
     name, key = statement.name.text.lower(), f"{statement.name.text.lower()}()"
     if known_function(name) or name in AGGREGATES:
-        raise statement.name.place.error(f'"{name}" is a function of SQL', "choose another name")
+        raise statement.name.place.error(f'"{name}" is a built-in SQL function', "choose another name")
     known = catalog.get(key)
     if known is not None and not isinstance(known, Function):
         raise statement.name.place.error(f'"{key}" is an aggregate', "choose another name")
     if known is not None and not statement.replace:
         raise statement.name.place.error(
-            f'a function named "{name}" already exists', "CREATE OR REPLACE FUNCTION gives it to new queries"
+            f'a function named "{name}" already exists', "CREATE OR REPLACE FUNCTION replaces it for new queries"
         )
     definition = definition_of(statement)
     made = _made(known, FunctionVersion(catalog.ids + 1, statement.sql), key, catalog)
@@ -39,7 +39,7 @@ def _create(statement: syntax.CreateFunction, catalog: Catalog, environment: Env
     notices = [f"package {definition.package.hash}", *_limits(definition)]
     if known is not None and (users := dependents(catalog, known)):
         kept = ", ".join(user.name for user in users)
-        notices.append(f"{kept} keep the version that they have: CREATE OR REPLACE gives them the new one")
+        notices.append(f"still on the old version: {kept}; CREATE OR REPLACE them to use the new one")
     verb = "created" if known is None else "replaced"
     return after, StatementResult(
         "CREATE FUNCTION", f'function "{_signature(definition)}" {verb}', notices=tuple(notices), name=key
@@ -85,7 +85,7 @@ def _drop(statement: syntax.DropFunction, catalog: Catalog, environment: Environ
 def _show(statement: syntax.ShowFunctions, catalog: Catalog, environment: Environment) -> Applied:
     readable = (function for function in catalog.functions() if environment.may_read(function.name))
     rows = tuple(_row(function, catalog, environment) for function in readable)
-    return catalog, StatementResult("SHOW FUNCTIONS", f"{len(rows)} functions", _COLUMNS, rows)
+    return catalog, StatementResult("SHOW FUNCTIONS", f"{len(rows)} found", _COLUMNS, rows)
 
 
 def _row(function: Function, catalog: Catalog, environment: Environment) -> tuple[object, ...]:

@@ -29,7 +29,7 @@ def chosen(statement: st.IfNotExists, catalog: Catalog) -> st.Statement:
 
 def _apply(statement: AlreadyThere, catalog: Catalog, environment: Environment) -> Applied:
     item = catalog.find(statement.name.text, statement.name.place)
-    message = f'{kind_of(item)} "{item.name}" exists already; nothing was done'
+    message = f'{kind_of(item)} "{item.name}" already exists; nothing was done'
     return catalog, StatementResult("CREATE", message, name=item.name)
 
 

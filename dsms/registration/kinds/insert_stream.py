@@ -40,8 +40,8 @@ def check_empty(table: Table, rows: int) -> None:
     beginning."""
     if rows:
         raise UserError(
-            f'table "{table.name}" has {rows} row{"" if rows == 1 else "s"} already',
-            hint="a stream fills a table from its beginning: DELETE the rows first, or INSERT into another table",
+            f'table "{table.name}" already has {rows} row{"" if rows == 1 else "s"}',
+            hint="a stream can only fill an empty table: DELETE the rows first, or INSERT into another table",
         )
 
 
@@ -54,10 +54,10 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
         hint = "CREATE TABLE with a PRIMARY KEY; or read the stream in a view"
         raise insert.table.place.error(f'table "{table.name}" has no primary key: a stream cannot fill it', hint)
     if insert.conflict is not None:
-        hint = "a row of the stream replaces the one of its key anyway"
-        raise insert.table.place.error("ON CONFLICT is not supported where a stream fills a table", hint)
+        hint = "omit ON CONFLICT: a row of the stream always replaces the row with its key"
+        raise insert.table.place.error("ON CONFLICT is not supported when a stream fills a table", hint)
     if table.checks:
-        hint = "leave the rows out that violate it: … WHERE, and CREATE TABLE without CHECK"
+        hint = "CREATE TABLE without CHECK, and exclude violating rows with WHERE in the SELECT"
         raise insert.table.place.error(f'table "{table.name}" has a CHECK: a stream cannot fill it', hint)
     _check_unread(insert, table, catalog)
     name = f"{table.name}_insert"
@@ -77,7 +77,7 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
     result = StatementResult(
         "INSERT",
         f'query "{name}" inserts its results into table "{table.name}" from now on',
-        notices=("a row replaces the one of its key", *_expected(created.notices)),
+        notices=("a row replaces the row with its key", *_expected(created.notices)),
         name=name,
     )
     return Catalog(after.version, after.ids + 1, objects), result
@@ -88,12 +88,12 @@ def _check_unread(insert: st.Insert, table: Table, catalog: Catalog) -> None:
     place = insert.table.place
     if readers := [reader.name for reader in dependents(catalog, table)]:
         raise place.error(
-            f'table "{table.name}" is read by {", ".join(readers)}, which cannot go back to its beginning',
-            "drop these, and create them again after the INSERT",
+            f'table "{table.name}" is read by {", ".join(readers)}, which cannot restart from its beginning',
+            "drop these queries, and create them again after the INSERT",
         )
     if table.name.lower() in (read.lower() for read in names_in(insert.rows)):
         raise place.error(
-            f'table "{table.name}" is filled by what reads it, so neither could be final before the other',
+            f'the SELECT reads table "{table.name}", which it would fill: neither could be final before the other',
             "SELECT from streams and from other tables",
         )
 
@@ -104,7 +104,7 @@ def _rows(insert: st.Insert, table: Table, catalog: Catalog, environment: Enviro
     check_values(insert.table, taken, len(given.nullable))
     valued = {*taken, *table.defaults}
     if missing := [column.name for column in table.source.columns if not (column.nullable or column.name in valued)]:
-        raise insert.table.place.error(f'column "{missing[0]}" is NOT NULL and gets no value')
+        raise insert.table.place.error(f'column "{missing[0]}" is NOT NULL, but the INSERT gives no value for it')
     return last_rows(given, taken, table)
 
 

@@ -86,21 +86,23 @@ def _bound(part: st.Written | None, clause: str, kind: pa.DataType, catalog: Cat
     bound = bind_expression(part.tree, Scope(LETTER))
     if bound.type == kind or pa.types.is_null(bound.type):
         return cast(bound, kind)
-    raise error_at(part.tree, f"{clause} is {type_sql(bound.type)}, not {type_sql(kind)}")
+    raise error_at(part.tree, f"{clause} has type {type_sql(bound.type)}, but needs {type_sql(kind)}")
 
 
 def _values(letters: pl.DataFrame, expression: Expression, clause: str) -> pl.Series:
     values, faults = evaluate(letters, {"it": expression})
     if faults.null_count() < letters.height:
         number = int(faults.is_not_null().arg_max() or 0)
-        raise UserError(f"{clause} at {_place(letters, number)}: {faults[number]}", hint="leave it out by WHERE")
+        raise UserError(
+            f"{clause} at {_place(letters, number)}: {faults[number]}", hint="exclude this dead letter with WHERE"
+        )
     return values["it"]
 
 
 def _check_present(letters: pl.DataFrame, values: pl.Series) -> None:
     if values.null_count():
         number = int(values.is_null().arg_max() or 0)
-        hint = "leave it out by WHERE; the value of a record that is no UTF-8 is NULL"
+        hint = "exclude this dead letter with WHERE; value is NULL if the record is not UTF-8"
         raise UserError(f"SET value is NULL at {_place(letters, number)}", hint=hint)
 
 

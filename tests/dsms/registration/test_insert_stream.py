@@ -87,9 +87,12 @@ REFUSED = [
     ("INSERT INTO Asks SELECT item, at FROM Bids", '"Asks" is a stream, not a table'),
     ("INSERT INTO Last SELECT item FROM Bids", "3 columns but 1 values in a row"),
     ("INSERT INTO Last (item, item) SELECT item, at FROM Bids", 'column "item" is listed twice'),
-    ("INSERT INTO Last (item) SELECT item FROM Bids", 'column "price" is NOT NULL and gets no value'),
+    (
+        "INSERT INTO Last (item) SELECT item FROM Bids",
+        'column "price" is NOT NULL, but the INSERT gives no value for it',
+    ),
     ("INSERT INTO Last (item, price) SELECT item, count(*) FROM R(Bids) GROUP BY item", "rows can leave this result"),
-    ("INSERT INTO Last (item, price) SELECT B.item, L.price FROM Bids [NOW] B, Last L", "is filled by what reads it"),
+    ("INSERT INTO Last (item, price) SELECT B.item, L.price FROM Bids [NOW] B, Last L", "the SELECT reads table"),
     (
         "CREATE VIEW V AS SELECT item FROM Last; INSERT INTO Last SELECT item, price, NULL FROM Bids",
         "read by V",
@@ -116,7 +119,7 @@ def test_what_cannot_be_exact_is_refused(session: LocalSession, sql: str, messag
 )
 def test_nothing_else_writes_a_table_that_a_stream_fills(session: LocalSession, sql: str) -> None:
     session.run(INSERT)
-    with pytest.raises(DsmsError, match='filled by query "Last_insert", and by nothing else'):
+    with pytest.raises(DsmsError, match='filled by query "Last_insert", so statements cannot change its rows'):
         session.run(sql)
 
 

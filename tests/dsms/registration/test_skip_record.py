@@ -77,17 +77,17 @@ def test_one_at_a_time_and_none_twice(catalog: Catalog) -> None:
     with pytest.raises(UserError, match="is being changed"):
         holding(statement, held)
     done = skipping(statement, source_in(held), held)
-    with pytest.raises(UserError, match="record t/0/7 is skipped already"):
+    with pytest.raises(UserError, match="record t/0/7 is already skipped"):
         holding(statement, done)
-    with pytest.raises(UserError, match="was changed meanwhile"):
+    with pytest.raises(UserError, match="was changed by another statement in the meantime"):
         skipping(statement, source_in(held), done)
 
 
 @pytest.mark.parametrize(
     ("positions", "message"),
     [
-        ([], "no query that runs reads source"),
-        ([7, 8], "record t/0/7 has been read; queries are at offset 8"),
+        ([], "no running query reads source"),
+        ([7, 8], "record t/0/7 has already been read; queries continue at offset 8"),
         ([6], "record t/0/7 is not the next record of a query; offset 6 is"),
         ([7, 3], None),
     ],
