@@ -119,7 +119,7 @@ class Checkpoints:
                 lambda: not (self._stopping.is_set() or self._committer.replaced()),
             )
             state = self._fragment.state
-            running = {query for query, planned in state.plan.queries.items() if not planned.still}
+            running = {query for query, planned in state.plan.queries.items() if not planned.stopped}
             token = self._committer.claim.token
             return maker.make(Subject(committed, token, running - state.failures.keys(), _topics(state.plan)))
 

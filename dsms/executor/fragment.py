@@ -156,7 +156,7 @@ class Fragment:
         """The queries that run."""
         state = self.state
         return tuple(
-            query for query, plan in state.plan.queries.items() if not plan.still and query not in state.resting
+            query for query, plan in state.plan.queries.items() if not plan.stopped and query not in state.resting
         )
 
     @property

@@ -84,7 +84,7 @@ class WorkerDeaths:
         """Follows a plan: forgets the queries that were dropped or paused. Returns whether the fragment has to restart,
         because that has ended a trial."""
         before = self._known
-        after = before.released(query for query, planned in plan.queries.items() if not planned.still)
+        after = before.released(query for query, planned in plan.queries.items() if not planned.stopped)
         if before.failed and not after.failed:
             self._alarms.clear(self._place)
         self._keep(after)

@@ -136,7 +136,7 @@ def _owned(topic: str, catalog: Catalog) -> str:
     for item in catalog.objects.values():
         if isinstance(item, Query | Table) and item.topic == topic and not _is_over_clock(item):
             return f'belongs to {kind_of(item)} "{item.name}"'
-        if isinstance(item, Source) and item.dead_letters == topic:  # the name is different in a copy of a cluster
+        if isinstance(item, Source) and item.dead_letter_topic == topic:  # the name is different in a copy of a cluster
             return f'holds the dead letters of source "{item.name}"'
     return ""
 

@@ -60,17 +60,19 @@ _REASONS = {
 
 
 #: A condition over the columns of a stream: rows for which it is not TRUE are never dropped.
-Only = Callable[[logical.StreamScan], Expression]
+ShedCondition = Callable[[logical.StreamScan], Expression]
 
 
-def shed(node: logical.Node, query: str, *, error_columns: bool, only: Only | None = None) -> logical.Node:
+def with_shedding(
+    node: logical.Node, query: str, *, error_columns: bool, only: ShedCondition | None = None
+) -> logical.Node:
     """The bound plan of a query with a Shed below its group-by; with `error_columns`, each row has its error and the
     confidence. Raises UserError, with the SQL construct and the reason, if a bound on the error cannot be
     guaranteed."""
     return _rewrite_above(node, _Request(query, error_columns, only))[0]
 
 
-def sheds(node: logical.Node) -> logical.Shed | None:
+def shed_of(node: logical.Node) -> logical.Shed | None:
     """The Shed of a plan; None if it has none."""
     return next((below for below in walk(node) if isinstance(below, logical.Shed)), None)
 
@@ -78,9 +80,9 @@ def sheds(node: logical.Node) -> logical.Shed | None:
 def window_length(node: logical.Node) -> int | None:
     """The smallest number of instants from whose rows a result is computed; None if it is computed from all rows so
     far."""
-    shed_ = sheds(node)
-    assert shed_ is not None
-    for below in walk(shed_):
+    shed = shed_of(node)
+    assert shed is not None
+    for below in walk(shed):
         if isinstance(below, logical.Assign):
             return below.size if below.kind == "hop" else below.slide
         if isinstance(below, logical.TimeWindow) and below.length is not None:
@@ -94,7 +96,7 @@ class _Request:
 
     query: str
     errors: bool
-    only: Only | None
+    only: ShedCondition | None
 
 
 #: A plan, and the names of those of its columns that are estimates.
@@ -210,7 +212,7 @@ def _estimate_groups(node: logical.GroupBy, request: _Request) -> logical.Node:
     return with_errors(estimated, tuple(names), tuple(name for name, _ in variances))
 
 
-def _with_condition(node: logical.Node, only: Only) -> logical.Node:
+def _with_condition(node: logical.Node, only: ShedCondition) -> logical.Node:
     """The input of a group-by with the condition as a column of each row."""
     match node:
         case logical.StreamScan():

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Stream
-from dsms.registration.kinds.if_not_exists import chosen
+from dsms.registration.kinds.if_not_exists import resolved
 from dsms.registration.kinds.insert_stream import InsertStream
 from dsms.sql.binder.dependencies import names_in
 from dsms.sql.parser.numbered_aliases import numbered, text_of
 
 
-def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
+def resolved_statement(statement: st.Statement, catalog: Catalog) -> st.Statement:
     """The statement as it is to be run with this catalog.
 
     A SELECT that reads a declared or derived stream becomes a continuous query, which publishes the changes of its
@@ -25,11 +25,11 @@ def as_meant(statement: st.Statement, catalog: Catalog) -> st.Statement:
     >>> from dsms.registration.environment import FixedEnvironment
     >>> from dsms.registration.statements import apply, parse
     >>> declared, _ = apply(parse("CREATE STREAM S (a INT)")[0], Catalog(), FixedEnvironment())
-    >>> type(as_meant(parse("SELECT a FROM S")[0], declared)).__name__
+    >>> type(resolved_statement(parse("SELECT a FROM S")[0], declared)).__name__
     'ContinuousQuery'
     """
     if isinstance(statement, st.IfNotExists):
-        return chosen(statement, catalog)
+        return resolved(statement, catalog)
     if isinstance(statement, st.Insert):
         return InsertStream(statement) if _reads_streams(names_in(statement.rows), catalog) else statement
     if not isinstance(statement, st.Select) or statement.preference is not None:

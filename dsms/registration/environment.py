@@ -28,7 +28,7 @@ class Environment(Protocol):
         """Which topics statements may name."""
         ...
 
-    def busy(self) -> Mapping[str, float]:
+    def utilization(self) -> Mapping[str, float]:
         """The fragments to which queries can be assigned, ordered by name, each with its measured utilization: busy
         seconds per second, 0 if unknown."""
         ...
@@ -54,11 +54,11 @@ class Environment(Protocol):
         """The query with its topic created and its schemas registered."""
         ...
 
-    def mark(self) -> str | None:
+    def cluster_mark(self) -> str | None:
         """The cluster whose mark all records of new results and tables will have; None if they have no mark."""
         ...
 
-    def reached(self, sources: Sequence[Source]) -> int | None:
+    def instant_after(self, sources: Sequence[Source]) -> int | None:
         """An instant later than all records that the sources hold now; None if they are empty."""
         ...
 
@@ -79,7 +79,7 @@ class Environment(Protocol):
         """Whether the caller may read the object of a name."""
         ...
 
-    def reads(self, name: str) -> None:
+    def check_read(self, name: str) -> None:
         """Raises Forbidden unless the caller may read the object; whether it exists makes no difference."""
         ...
 
@@ -97,7 +97,7 @@ class FixedEnvironment:
     def __init__(self, state: str = "") -> None:
         self._state = state
 
-    def busy(self) -> Mapping[str, float]:
+    def utilization(self) -> Mapping[str, float]:
         """The only fragment, which is idle."""
         return {"0": 0.0}
 
@@ -121,11 +121,11 @@ class FixedEnvironment:
         """The query, unchanged."""
         return query
 
-    def mark(self) -> str | None:
+    def cluster_mark(self) -> str | None:
         """None: there are no clusters."""
         return None
 
-    def reached(self, sources: Sequence[Source]) -> int | None:
+    def instant_after(self, sources: Sequence[Source]) -> int | None:
         """None: all sources are empty."""
         return None
 
@@ -145,7 +145,7 @@ class FixedEnvironment:
         """Everything may be read."""
         return True
 
-    def reads(self, name: str) -> None:
+    def check_read(self, name: str) -> None:
         """Everything may be read."""
 
 

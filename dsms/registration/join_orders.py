@@ -14,19 +14,19 @@ import msgspec
 from dsms.model.catalog import Catalog
 from dsms.model.objects import JoinOrders, Query
 from dsms.optimizer.join_orders import fits, join_trees
-from dsms.physical.fragment_plan import Planned, compile_lane, next_plan, planned
+from dsms.physical.fragment_plan import PlannedQuery, compile_lane, next_plan, planned
 from dsms.physical.warm_up import warm_up
 from dsms.registration.environment import Environment
 from dsms.registration.gone_records import check_all_there
 from operators.core.errors import UserError
 
 
-def ordered(query: Query, orders: JoinOrders, catalog: Catalog) -> Query:
+def with_next_order(query: Query, orders: JoinOrders, catalog: Catalog) -> Query:
     """The query, set to change to other orders of its joins; () is the default order for its text. Raises UserError if
     the orders do not fit its plan, or if its order cannot change."""
     if (why := fixed_because(query)) is not None:
         raise UserError(f'the join order of {query.kind} "{query.name}" cannot change: {why}')
-    trees = join_trees(planned(query, catalog).usual)
+    trees = join_trees(planned(query, catalog).default_order_plan)
     if orders and not fits(orders, trees):
         raise _unfit(query, [len(tree.leaves) for tree in trees])
     usual = all(list(order) == sorted(order) for order in orders)
@@ -41,11 +41,11 @@ def check_can_begin(query: Query, catalog: Catalog, environment: Environment) ->
     """Raises UserError if the next plan of a query would have to begin at records that were deleted."""
     if query.next_join_orders is not None:
         plan = planned(query, catalog)
-        if time_to_enter(plan, query.next_join_orders) is None:
+        if warm_up_instants(plan, query.next_join_orders) is None:
             check_all_there([plan.node], environment, f'another order of the joins of "{query.name}"')
 
 
-def time_to_enter(plan: Planned, orders: JoinOrders) -> int | None:
+def warm_up_instants(plan: PlannedQuery, orders: JoinOrders) -> int | None:
     """For how many instants the current plan and the plan in other orders must run concurrently; None if the latter has
     to read the logs from the beginning."""
     current, following = compile_lane(plan.id, [plan]), compile_lane(plan.id, [next_plan(plan, orders)])
@@ -65,15 +65,15 @@ def fixed_because(query: Query) -> str | None:
     return None
 
 
-def arrived(catalog: Catalog, ready: Mapping[str, JoinOrders | None]) -> Iterator[Query]:
+def switched_to_next_order(catalog: Catalog, ready: Mapping[str, JoinOrders | None]) -> Iterator[Query]:
     """Yields the queries whose next plan is ready, switched to it. `ready` gives, by query id, the orders of the plan
     that is ready."""
     for query in catalog.running():
-        if query.next_join_orders is not None and not query.still and ready.get(query.id) == query.next_join_orders:
+        if query.next_join_orders is not None and not query.stopped and ready.get(query.id) == query.next_join_orders:
             yield msgspec.structs.replace(query, join_orders=query.next_join_orders, next_join_orders=None)
 
 
-def kept(catalog: Catalog, failed: Mapping[str, JoinOrders | None]) -> Iterator[Query]:
+def without_failed_order(catalog: Catalog, failed: Mapping[str, JoinOrders | None]) -> Iterator[Query]:
     """Yields the queries whose next plan has failed, set to keep their current plan; the change is not tried again."""
     for query in catalog.running():
         if query.next_join_orders is not None and failed.get(query.id) == query.next_join_orders:

@@ -18,11 +18,11 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_result
 from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.sketches import MOST_ERROR, least_error, memory_of
-from dsms.optimizer.start_instants import started
+from dsms.optimizer.start_instants import from_instant
 from dsms.optimizer.window_ranges import ranged
-from dsms.physical.fragment_plan import Planned, compile_lane, planned
+from dsms.physical.fragment_plan import PlannedQuery, compile_lane, planned
 from dsms.registration.clauses import LATEST, result_settings
-from dsms.registration.division import at_home, check_divisible, divided_among
+from dsms.registration.division import check_divisible, divided_among, with_dead_letter_writers
 from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.gone_records import first_offsets, reads_of
 from dsms.registration.placement import placed
@@ -56,7 +56,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     defaults, written = default_windows(statement.select, catalog), statement.select.sql(dialect=Dsms)
     settings = settled(statement, catalog, environment)
     shares = settings.pop("fragments", 1)
-    node = started(bind(WholeQuery(this=statement.select), catalog, environment.reads), settings.get("start"))
+    node = from_instant(bind(WholeQuery(this=statement.select), catalog, environment.check_read), settings.get("start"))
     check_plan(node, environment.limits)
     first = first_offsets(node, reads_of(statement, catalog), environment)
     node = reading_from(node, first)
@@ -80,12 +80,12 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     if statement.fills is None:
         check_result(draft.topic, catalog)
     environment.limits.check("partitions", draft.partitions, "the result would have {} partitions")
-    plan = Planned(draft.id, draft.name, node, draft)
+    plan = PlannedQuery(draft.id, draft.name, node, draft)
     draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
-    draft = placed(draft, node, catalog, environment.busy())
+    draft = placed(draft, node, catalog, environment.utilization())
     compile_lane(draft.id, [planned(draft, catalog, plan)])  # raises an error for queries that cannot run
     query = environment.result_topic(draft, node) if statement.fills is None else draft
-    return at_home(query, catalog.with_object(query)), StatementResult(
+    return with_dead_letter_writers(query, catalog.with_object(query)), StatementResult(
         _label(query),
         f'{statement.kind} "{name.text}" created; results in topic "{query.topic}"',
         notices=(
@@ -159,8 +159,10 @@ def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Enviro
     if "max_error" in settings and "memory" not in settings:
         settings.setdefault("deadline", DEFAULT_DEADLINE_MS)
     if settings.get("start") == LATEST:
-        node = bind(WholeQuery(this=statement.select), catalog, environment.reads)
-        settings["start"] = environment.reached([source for source in properties.sources(node) if not source.table])
+        node = bind(WholeQuery(this=statement.select), catalog, environment.check_read)
+        settings["start"] = environment.instant_after(
+            [source for source in properties.sources(node) if not source.table]
+        )
     return settings
 
 
@@ -182,7 +184,7 @@ def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, A
     return msgspec.convert({**fields, **settings}, Query)
 
 
-def _in_family(planned: Planned, draft: Query, catalog: Catalog) -> Query:
+def _in_family(planned: PlannedQuery, draft: Query, catalog: Catalog) -> Query:
     """Assigns the query to its family. The first `ALONE` queries of a family run separately, and queries equal to one
     of them share its operators. Later ones become members: they run as one plan with an index over their constants."""
     if planned.template is None or not draft.shared:

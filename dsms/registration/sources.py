@@ -16,8 +16,8 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_topic
 from dsms.model.types import type_sql
 from dsms.registration.clauses import source_settings
+from dsms.registration.constraints import checked_constraints
 from dsms.registration.environment import Applied, Environment, FixedEnvironment, check_free
-from dsms.registration.promises import promised
 from dsms.registration.timestamps import timestamps, type_of
 from operators.core.errors import UserError
 from operators.streams.tagger import TS
@@ -39,7 +39,7 @@ def _registered(
     check_free(catalog, statement.name)
     for promise in msgspec.convert(settings.get("constraints", []), tuple[Constraint, ...]):
         if promise.other is not None:
-            environment.reads(promise.other)
+            environment.check_read(promise.other)
     if "late_of" not in more:  # late records are read from the dead letters of the declared stream itself
         environment.topic_rules.check_source(statement.topic.text, catalog)
     check_topic(dead_letter_topic(statement.name.text))
@@ -56,7 +56,7 @@ def _registered(
             "columns": [msgspec.to_builtins(column) for column in columns],
             "topic": statement.topic.text,
             "number": number,
-            "home": str(number % len(environment.busy())),
+            "home": str(number % len(environment.utilization())),
             "ahead_ms": DEFAULT_AHEAD_MS,
             **settings,
             **more,
@@ -64,7 +64,7 @@ def _registered(
         Source,
     )
     _check_timestamp(source)
-    promises = promised(source, catalog, environment.may_read)
+    promises = checked_constraints(source, catalog, environment.may_read)
     start = environment.source_topic(source.name, source.topic, wanted)  # after all checks: it may create the topic
     topic_id = environment.topic_id(source.topic)
     warnings = environment.topic_warnings(source.topic) if source.late_of is None else ()
@@ -104,7 +104,7 @@ def _check_timestamp(source: Source) -> None:
 
 def create_stream(statement: st.CreateStream, catalog: Catalog, environment: Environment) -> Applied:
     """Adds a stream over a source, keyed or append-only."""
-    environment.reads(statement.source.text)
+    environment.check_read(statement.source.text)
     source = catalog.find(statement.source.text, statement.source.place)
     if not isinstance(source, Source):
         raise statement.source.place.error(f'"{source.name}" is a {kind_of(source)}, not a source')

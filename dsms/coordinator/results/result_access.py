@@ -102,7 +102,7 @@ class ResultAccess:
         """The latest dead letters of a source."""
         around = self._around
         return last_dead_letters(
-            around.kafka, self._admin, source.dead_letters, marked_topic(source), limit, around.alarms
+            around.kafka, self._admin, source.dead_letter_topic, marked_topic(source), limit, around.alarms
         )
 
     def _writer(self, source: Source) -> WriterSchema:

@@ -24,7 +24,7 @@ from dsms.model.principal import Caller, Forbidden, Principal
 from dsms.model.roles import Role, allows
 from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import named_registries, named_secrets
-from dsms.registration.continuous import as_meant
+from dsms.registration.continuous import resolved_statement
 from dsms.registration.kinds.drop import Drop
 from dsms.registration.kinds.insert_stream import InsertStream
 from dsms.registration.kinds.pause import SetPaused
@@ -74,7 +74,7 @@ class StatementRunner:
         any more, and a SELECT fails."""
         statements, catalog = parse(sql, self._context.limits), self._context.store.catalog
         with understood():
-            check_roles((as_meant(statement, catalog) for statement in statements), caller.principal.role)
+            check_roles((resolved_statement(statement, catalog) for statement in statements), caller.principal.role)
         context = self._context.by(caller, cancelled)
         return [_run(statement, context) for statement in statements]
 
@@ -87,7 +87,7 @@ def _run(statement: st.Statement, context: StatementContext) -> StatementResult:
 
 def _carried_out(statement: st.Statement, context: StatementContext) -> StatementResult:
     with understood():
-        statement, principal = as_meant(statement, context.store.catalog), context.caller.principal
+        statement, principal = resolved_statement(statement, context.store.catalog), context.caller.principal
         check_roles([statement], principal.role)  # its meaning may have changed since the script began
         check_named(statement, principal)
         check_code(statement, context)

@@ -82,7 +82,7 @@ def load_of(
     progress is unknown, as its executor is starting, is not caught up. If a query may be assigned to more fragments,
     one fragment is added, so that there is an executor for it."""
     failed = {id for status in alive.values() for id, lane in status.lanes.items() if lane.error is not None}
-    running = [query for query in catalog.running() if not query.still and query.id not in failed]
+    running = [query for query in catalog.running() if not query.stopped and query.id not in failed]
     fragments = {fragment for query in running for fragment in query.fragments}
     wider = any(query.fragments_by_load and query.partitions > len(query.fragments) for query in running)
     known = [progress[query.id] for query in running if query.id in progress]

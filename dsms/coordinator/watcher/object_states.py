@@ -80,7 +80,7 @@ class States:
             yield f'topic "{source.topic}" has {count} partitions of {source.partitions}'
 
     def _of_query(self, query: Query) -> str:
-        if query.still:
+        if query.stopped:
             return "paused" if query.paused else "halted"
         status = next((status for status in self._executors().values() if query.id in status.lanes), None)
         if status is None:

@@ -68,7 +68,7 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
         "query", st.Name(name, place), tree, (st.Clause("topic", (table.topic,), place),), insert.sql, text, fills=fills
     )
     after, created = create_query(query, catalog, environment)
-    marked_by = environment.mark()
+    marked_by = environment.cluster_mark()
     source = msgspec.structs.replace(table.source, id=fills, start=dict(statement.start), marked_by=marked_by)
     filled = msgspec.structs.replace(table, id=fills, source=source, filled_by=name)
     writing = msgspec.structs.replace(after.find(name), topic_id=table.source.topic_id, marked_by=marked_by)
@@ -100,7 +100,7 @@ def _check_unread(insert: st.Insert, table: Table, catalog: Catalog) -> None:
 
 def _rows(insert: st.Insert, table: Table, catalog: Catalog, environment: Environment) -> str:
     """The text of a query whose rows have the columns of the table. Raises SqlError if the SELECT does not fit them."""
-    given, taken = given_rows(insert.rows, catalog, environment.reads), columns_of(insert.columns, table)
+    given, taken = given_rows(insert.rows, catalog, environment.check_read), columns_of(insert.columns, table)
     check_values(insert.table, taken, len(given.nullable))
     valued = {*taken, *table.defaults}
     if missing := [column.name for column in table.source.columns if not (column.nullable or column.name in valued)]:

@@ -33,7 +33,7 @@ class SkipRecord(st.Statement):
     sql: str
 
 
-def holding(statement: SkipRecord, catalog: Catalog) -> Catalog:
+def with_reading_suspended(statement: SkipRecord, catalog: Catalog) -> Catalog:
     """The catalog in which reading of the source is suspended. Raises UserError if the partition does not exist, if the
     record is already skipped, or while the source is being changed by another statement or by added partitions."""
     source = _source(statement, catalog)
@@ -70,7 +70,7 @@ def check_unread(statement: SkipRecord, source: Source, positions: Iterable[int]
         )
 
 
-def skipping(statement: SkipRecord, source: Source, catalog: Catalog) -> Catalog:
+def with_record_skipped(statement: SkipRecord, source: Source, catalog: Catalog) -> Catalog:
     """The catalog in which the record is skipped and reading of the source resumes. Raises UserError if the source was
     changed in the meantime."""
     offsets = (*source.skipped.get(statement.partition, ()), statement.offset)
@@ -78,7 +78,7 @@ def skipping(statement: SkipRecord, source: Source, catalog: Catalog) -> Catalog
     return _changed(source, msgspec.structs.replace(source, skipped=skipped, skipping=None), catalog)
 
 
-def released(source: Source, catalog: Catalog) -> Catalog:
+def with_reading_resumed(source: Source, catalog: Catalog) -> Catalog:
     """The catalog in which reading of the source resumes without a change of its skipped records. Raises UserError if
     the source was changed in the meantime."""
     return _changed(source, msgspec.structs.replace(source, skipping=None), catalog)

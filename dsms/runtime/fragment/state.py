@@ -255,7 +255,7 @@ def tried_again(failures: Mapping[str, str], plan: FragmentPlan) -> dict[str, st
     """The failures that remain under a plan: those of paused or dropped queries are forgotten, so a query that is
     resumed is tried again."""
     return {
-        query: reason for query, reason in failures.items() if query in plan.queries and not plan.queries[query].still
+        query: reason for query, reason in failures.items() if query in plan.queries and not plan.queries[query].stopped
     }
 
 

@@ -24,7 +24,7 @@ class Apart:
     @staticmethod
     def of(plan: FragmentPlan, failed: Collection[str]) -> Apart:
         """The queries of a plan that run in lanes of their own; `failed` are the failed queries."""
-        still = {query for query, planned in plan.queries.items() if planned.still}
+        still = {query for query, planned in plan.queries.items() if planned.stopped}
         unshared = {query: planned.query for query, planned in plan.queries.items() if not planned.shared}
         return Apart(frozenset({*failed, *still}), unshared)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from dsms.model.objects import JoinOrders, Source
-from dsms.physical.fragment_plan import FragmentPlan, Planned, compile_lane
+from dsms.physical.fragment_plan import FragmentPlan, PlannedQuery, compile_lane
 from dsms.physical.lane import Lane, Output
 from dsms.physical.warm_up import warm_up
 from dsms.runtime.lanes.going_on_beside import going_on_beside
@@ -124,7 +124,7 @@ def lanes_to_wake(revision: Revision, running: Iterable[str]) -> tuple[str, ...]
 
 def running_lanes(revision: Revision, failed: Collection[str]) -> dict[str, LaneManifest]:
     """The progress of the lanes that run: all but those of failed and paused queries, which have lanes of their own."""
-    still = {*failed, *(query for query, planned in revision.plan.queries.items() if planned.still)}
+    still = {*failed, *(query for query, planned in revision.plan.queries.items() if planned.stopped)}
     return {lane: at for lane, at in revision.manifest.lanes.items() if still.isdisjoint(at.queries)}
 
 
@@ -155,10 +155,10 @@ def _parts(queries: Iterable[str], plan: FragmentPlan) -> Parts:
     )
 
 
-def _partitions(query: Planned) -> int:
+def _partitions(query: PlannedQuery) -> int:
     """The total number of partitions of the query's sources. It changes whenever a source changes its partitions,
     because partitions are only ever added."""
-    return sum(len(source.places) for source in query.sources)
+    return sum(len(source.partitions_read) for source in query.sources)
 
 
 def _sources(progress: LaneManifest, plan: FragmentPlan) -> dict[str, Source]:
@@ -191,7 +191,7 @@ def _first_progress(
 def _split(progress: LaneManifest, plan: FragmentPlan, failed: Collection[str]) -> list[LaneManifest]:
     """A lane without its paused and failed queries, and a lane for each of these with its state, from which it will
     continue."""
-    still = [query for query in progress.queries if plan.queries[query].still or query in failed]
+    still = [query for query in progress.queries if plan.queries[query].stopped or query in failed]
     return [progress] if len(progress.queries) == 1 else without_failed(progress, progress, still)
 
 

@@ -16,7 +16,7 @@ from dsms.coordinator.http.api import create_app
 from dsms.coordinator.http.permitted import PermittedService
 from dsms.coordinator.http.permitted_registry import PermittedRegistry
 from dsms.coordinator.registry.subjects import SchemaRegistry
-from dsms.model.principal import ANYBODY, Caller, Forbidden, Names, Principal, Rules
+from dsms.model.principal import ANYBODY, AccessRules, Caller, Forbidden, NamePatterns, Principal
 from dsms.model.roles import Role
 from dsms.model.statements import Name
 from dsms.model.tokens import new_token
@@ -33,7 +33,7 @@ CREATE TABLE pins (k INT PRIMARY KEY, pin INT)"""
 
 
 def caller(role: Role = "writer", **patterns: list[str]) -> Caller:
-    return Caller(Principal("ann", role, Rules.of(**patterns)))
+    return Caller(Principal("ann", role, AccessRules.of(**patterns)))
 
 
 ANN = caller(read=["T", "S"], write=["ann_*", "query_*"], read_topics=["clicks*"], write_topics=["dsms.ann_*"])
@@ -326,14 +326,14 @@ def test_a_control_table_without_a_caller_runs_nothing() -> None:
 @pytest.mark.parametrize("pattern", ["", "a*b", "*a", "**"])
 def test_wrong_patterns_are_refused(pattern: str) -> None:
     with pytest.raises(ConfigError, match="is not a pattern of names"):
-        Names((pattern,))
+        NamePatterns((pattern,))
     with pytest.raises(DsmsError):
         Access((new_token("x", "reader", read=(pattern,))[1],))
 
 
 def test_a_registry_for_everybody_needs_the_right_to_all_topics() -> None:
     registry = SchemaRegistry(lambda _: None)
-    few, all_topics = (Principal("x", "administrator", Rules.of(write_topics=[topic])) for topic in ("a*", "*"))
+    few, all_topics = (Principal("x", "administrator", AccessRules.of(write_topics=[topic])) for topic in ("a*", "*"))
     with pytest.raises(Forbidden):
         PermittedRegistry(registry, few).set_compatibility("NONE")
     assert PermittedRegistry(registry, all_topics).set_compatibility("NONE") == "NONE"

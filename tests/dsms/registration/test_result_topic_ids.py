@@ -3,7 +3,7 @@
 import pytest
 
 from dsms.model.objects import Query, Table
-from dsms.registration.continuous import as_meant
+from dsms.registration.continuous import resolved_statement
 from dsms.registration.statements import apply, parse
 from tests.support.fake_environment import FakeEnvironment, apply_all
 
@@ -28,7 +28,7 @@ def test_the_id_of_its_topic_is_stored(sql: str, name: str, topic: str) -> None:
     environment = FakeEnvironment({"t": {0: 0}, "bids": {0: 0}}, marked_by="main")
     catalog, _ = apply_all(OBJECTS, environment=environment)
     for statement in parse(sql):
-        catalog, _ = apply(as_meant(statement, catalog), catalog, environment)
+        catalog, _ = apply(resolved_statement(statement, catalog), catalog, environment)
     query = catalog.find(name)
     assert isinstance(query, Query)
     assert (query.topic, query.topic_id, query.marked_by) == (topic, f"id of {topic}", "main")

@@ -92,7 +92,7 @@ class Life:
         done = epoch(self.world, self.revision, limit, tasks)
         publish(self.world, done, plan)
         self.history.append(done.manifest)
-        assert not any(plan.queries[query].still for query in done.results), "who is paused is silent"
+        assert not any(plan.queries[query].stopped for query in done.results), "who is paused is silent"
         return bool(done.results)
 
     def _check_nothing_begins_anew(self, stored: Manifest) -> None:

@@ -15,7 +15,7 @@ from operators.core.errors import UserError
 _HINT = "register that source with CONSTRAINT CLUSTERED BY {} WITHIN k, which bounds how long its records are kept"
 
 
-def promised(source: Source, catalog: Catalog, may_read: Callable[[str], bool]) -> tuple[Constraint, ...]:
+def checked_constraints(source: Source, catalog: Catalog, may_read: Callable[[str], bool]) -> tuple[Constraint, ...]:
     """The checked constraints of a source, with names as declared. Raises UserError; its hint lists only names that the
     caller may read."""
     return tuple(_checked(constraint, source, catalog, may_read) for constraint in source.constraints)
