@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from dsms.model import logical
@@ -150,6 +150,22 @@ class FixedEnvironment:
 
 
 Applied = tuple[Catalog, StatementResult]
+
+
+def names_for_caller(items: Iterable[Object], environment: Environment) -> str:
+    """The names of objects, for messages. Objects that the caller may not read are counted, not named.
+
+    >>> from dsms.model.objects import Function
+    >>> users = [Function(name=name, id="o1", sql="", versions=()) for name in ("f()", "g()")]
+    >>> names_for_caller(users, FixedEnvironment())
+    'f(), g()'
+    """
+    listed = list(items)
+    names = [item.name for item in listed if environment.may_read(item.name)]
+    hidden = len(listed) - len(names)
+    if hidden:
+        names.append(f"{hidden} object{'' if hidden == 1 else 's'} that you may not read")
+    return ", ".join(names)
 
 
 def check_free(catalog: Catalog, name: st.Name) -> None:

@@ -78,7 +78,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     if shares > 1:
         draft = divided_among(shares, draft, node, catalog, environment)
     if statement.fills is None:
-        check_result(draft.topic, catalog)
+        check_result(draft.topic, catalog, environment.may_read)
     environment.limits.check("partitions", draft.partitions, "the result would have {} partitions")
     plan = PlannedQuery(draft.id, draft.name, node, draft)
     draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)

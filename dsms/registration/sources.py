@@ -41,7 +41,7 @@ def _registered(
         if promise.other is not None:
             environment.check_read(promise.other)
     if "late_of" not in more:  # late records are read from the dead letters of the declared stream itself
-        environment.topic_rules.check_source(statement.topic.text, catalog)
+        environment.topic_rules.check_source(statement.topic.text, catalog, environment.may_read)
     check_topic(dead_letter_topic(statement.name.text))
     given = settings.pop("partitions", None)
     wanted = given if isinstance(given, int) else None

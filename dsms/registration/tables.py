@@ -32,7 +32,7 @@ def create_table(statement: st.CreateTable, catalog: Catalog, environment: Envir
         statement = _numbered(statement)
     columns = len(statement.columns)
     environment.limits.check("columns", columns, "the table has {} columns", statement.name.place)
-    check_result(RESULT_PREFIX + statement.name.text, catalog)
+    check_result(RESULT_PREFIX + statement.name.text, catalog, environment.may_read)
     source, keys = _checked(statement, catalog)
     check_expressions(statement, source.schema, catalog)
     logged = _with_topic(source, keys, environment)

@@ -8,7 +8,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Function, FunctionVersion
 from dsms.model.statement_result import StatementResult
-from dsms.registration.environment import Applied, Environment
+from dsms.registration.environment import Applied, Environment, names_for_caller
 from dsms.registration.statement_kind import StatementKind
 from dsms.sql.binder.dependencies import dependents
 from dsms.sql.binder.expression_functions import known_function
@@ -38,7 +38,7 @@ def _create(statement: syntax.CreateFunction, catalog: Catalog, environment: Env
     after = Catalog(catalog.version + 1, catalog.ids + 1, {**catalog.objects, key: made})
     notices = [f"package {definition.package.hash}", *_limits(definition)]
     if known is not None and (users := dependents(catalog, known)):
-        kept = ", ".join(user.name for user in users)
+        kept = names_for_caller(users, environment)
         notices.append(f"still on the old version: {kept}; CREATE OR REPLACE them to use the new one")
     verb = "created" if known is None else "replaced"
     return after, StatementResult(
@@ -77,7 +77,7 @@ def _drop(statement: syntax.DropFunction, catalog: Catalog, environment: Environ
         raise statement.name.place.error(f'function "{name}" not found', f"have: {have}" if have else "")
     if users := dependents(catalog, found):
         raise statement.name.place.error(
-            f'function "{name}" is used by {", ".join(user.name for user in users)}', "drop these first"
+            f'function "{name}" is used by {names_for_caller(users, environment)}', "drop these first"
         )
     return catalog.without([found.name]), StatementResult("DROP FUNCTION", f'dropped "{name}"', name=found.name)
 

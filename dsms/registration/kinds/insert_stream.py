@@ -11,7 +11,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Table
 from dsms.model.statement_result import StatementResult
-from dsms.registration.environment import Applied, Environment
+from dsms.registration.environment import Applied, Environment, names_for_caller
 from dsms.registration.queries import create_query
 from dsms.registration.statement_kind import StatementKind
 from dsms.registration.table_targets import check_values, columns_of, writable
@@ -59,7 +59,7 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
     if table.checks:
         hint = "CREATE TABLE without CHECK, and exclude violating rows with WHERE in the SELECT"
         raise insert.table.place.error(f'table "{table.name}" has a CHECK: a stream cannot fill it', hint)
-    _check_unread(insert, table, catalog)
+    _check_unread(insert, table, catalog, environment)
     name = f"{table.name}_insert"
     fills = f"o{catalog.ids + 2}"  # the query gets the next id
     text, place = _rows(insert, table, catalog, environment), insert.table.place
@@ -83,12 +83,13 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
     return Catalog(after.version, after.ids + 1, objects), result
 
 
-def _check_unread(insert: st.Insert, table: Table, catalog: Catalog) -> None:
+def _check_unread(insert: st.Insert, table: Table, catalog: Catalog, environment: Environment) -> None:
     """Raises SqlError if the SELECT itself, or any other query, reads the table."""
     place = insert.table.place
-    if readers := [reader.name for reader in dependents(catalog, table)]:
+    if readers := dependents(catalog, table):
         raise place.error(
-            f'table "{table.name}" is read by {", ".join(readers)}, which cannot restart from its beginning',
+            f'table "{table.name}" is read by {names_for_caller(readers, environment)}, '
+            "which cannot restart from its beginning",
             "drop these queries, and create them again after the INSERT",
         )
     if table.name.lower() in (read.lower() for read in names_in(insert.rows)):

@@ -271,6 +271,32 @@ def test_the_hint_for_another_kind_of_object_lists_tables_that_may_be_read(clust
     )
 
 
+UNREADABLE = [
+    ("DROP VIEW ann_shared", '"ann_shared" is used by 1 object that you may not read'),
+    ("CREATE VIEW ann_x WITH (topic = 'dsms.base') AS SELECT k FROM R(S)", "belongs to a view that you may not read"),
+    ("REGISTER SOURCE ann_x (k INT) FROM 'dsms.base'", "belongs to a view that you may not read"),
+]
+
+
+@pytest.mark.parametrize(("sql", "message"), UNREADABLE)
+def test_messages_name_no_objects_that_may_not_be_read(cluster: StatementCluster, sql: str, message: str) -> None:
+    with pytest.raises(DsmsError, match=message):
+        cluster.execute(sql, ANN)
+    with pytest.raises(DsmsError, match='used by reader_of_ann|belongs to view "base"'):
+        cluster.execute(sql)
+
+
+def test_functions_name_no_users_that_may_not_be_read(cluster: StatementCluster) -> None:
+    made = "CREATE OR REPLACE FUNCTION ann_f(a BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS $$def ann_f(a): return {}$$"
+    cluster.execute(made.format("a"))
+    cluster.execute("CREATE VIEW secret_v AS SELECT k, ann_f(v) AS v FROM R(S)")
+    few = caller("administrator", write=["ann_*"])
+    with pytest.raises(SqlError, match="is used by 1 object that you may not read"):
+        cluster.execute("DROP FUNCTION ann_f", few)
+    notices = " ".join(cluster.execute(made.format("[1]"), few)[0].notices)
+    assert "1 object that you may not read" in notices and "secret_v" not in notices
+
+
 def test_the_hint_of_drop_function_lists_what_may_be_read(cluster: StatementCluster) -> None:
     for name in ("secret_f", "ann_f"):
         cluster.execute(
