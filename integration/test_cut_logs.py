@@ -114,9 +114,9 @@ def check_new_queries(cluster: Cluster, topic: str) -> None:
         "SELECT k, SUM(v) AS total FROM lost GROUP BY k"
     )
     assert any(f'earlier records of topic "{topic}" are gone' in notice for notice in made["notices"])
-    with pytest.raises(Refused, match="offsets 0 to 2 of topic .* are gone, and a query over it would need them"):
+    with pytest.raises(Refused, match="offsets 0 to 2 of topic .* were deleted, but a query over it needs them"):
         cluster.sql("CREATE STREAMED VIEW Over AS SELECT k, total FROM lostSum WHERE total > 3")
-    with pytest.raises(Refused, match='are gone, and replacing "lostSum" would need them'):
+    with pytest.raises(Refused, match='were deleted, but replacing "lostSum" needs them'):
         cluster.sql(
             f"CREATE OR REPLACE STREAMED VIEW lostSum WITH (topic = '{cluster.name}-lost-sum') AS "
             "SELECT k, SUM(v) AS total FROM lost WHERE v > 1 GROUP BY k"

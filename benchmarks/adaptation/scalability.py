@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.adaptation.experiments import Figure
 from dsms.introspection.statistics import statistics_of
 from dsms.physical.cost.estimate import Statistics, estimated
-from dsms.physical.cost.flow import Known
+from dsms.physical.cost.flow import VertexMeasurements
 from dsms.runtime.lanes.manifest import SourcePartition
 from dsms.runtime.lanes.revision import running_lanes
 from dsms.runtime.shedding.settings import new_settings
@@ -121,7 +121,7 @@ class Simulation:
         for lane_id, lane in runtime.revision.lanes.items():
             levels: dict[int, int] = {}
             known = {
-                key: measured.get(key, Known())._replace(fraction=self._fraction(vertex.operator))
+                key: measured.get(key, VertexMeasurements())._replace(fraction=self._fraction(vertex.operator))
                 for key, vertex in zip(lane.flow.keys, lane.flow.vertices, strict=True)
             }
             statistics = Statistics(known)

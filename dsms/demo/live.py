@@ -34,7 +34,7 @@ class Live:
         for statement in STATEMENTS:
             self.screen.line(f"> {statement}")
             self.api.execute(statement)
-        self.screen.aside('"leaders" is answered from "busiest", and both share the window and its groups')
+        self.screen.aside('"leaders" is computed from "busiest", and both share the window and its groups')
         self._tour()
         publishers = {topic: Publisher(self.kafka, topic) for topic in ("auctions", "bids")}
         began = looked = time.monotonic()

@@ -203,5 +203,5 @@ def refused_by(error: DsmsError, plan: FragmentPlan) -> dict[str, str]:
         case TopicMadeAnew(queries=queries):
             return dict(queries)
         case TopicRefuses(topic=topic):
-            return {query: str(error) for query, places in plan.result_places.items() if places.topic == topic}
+            return {query: str(error) for query, places in plan.result_partitions.items() if places.topic == topic}
     return {}

@@ -19,8 +19,8 @@ from dsms.model.statement_result import StatementResult
 from dsms.optimizer.families import plan_of_members
 from dsms.physical.builder import Builder
 from dsms.physical.cost.estimate import Statistics, estimated
-from dsms.physical.cost.flow import Known
-from dsms.physical.fragment_plan import Planned, compile_lane, planned
+from dsms.physical.cost.flow import VertexMeasurements
+from dsms.physical.fragment_plan import PlannedQuery, compile_lane, planned
 from dsms.physical.lower import lower
 from dsms.sql.binder.bind import plan_of
 from operators.windows.ranged_window import RangedWindow
@@ -64,17 +64,17 @@ def explain_analyze(
     return StatementResult("EXPLAIN ANALYZE", message, _COLUMNS, tuple(tree.rows()), notices, target.name)
 
 
-def _planned(target: Object, catalog: Catalog) -> Planned:
+def _planned(target: Object, catalog: Catalog) -> PlannedQuery:
     if isinstance(target, Query):
         return planned(target, catalog)
-    return Planned(target.id, target.name, plan_of(target.name, catalog))
+    return PlannedQuery(target.id, target.name, plan_of(target.name, catalog))
 
 
-def expectations(query: Planned, statistics: Statistics, size: float) -> dict[str, tuple[float, float]]:
+def expectations(query: PlannedQuery, statistics: Statistics, size: float) -> dict[str, tuple[float, float]]:
     """The rows out per second and the rows of state that the cost model expects of each vertex, by key."""
     flow = compile_lane(query.id, [query]).flow
     sized = {
-        key: statistics.vertices.get(key, Known())._replace(fraction=size)
+        key: statistics.vertices.get(key, VertexMeasurements())._replace(fraction=size)
         for key, vertex in zip(flow.keys, flow.vertices, strict=True)
         if isinstance(vertex.operator, RangedWindow)
     }
@@ -83,7 +83,7 @@ def expectations(query: Planned, statistics: Statistics, size: float) -> dict[st
     return {key: (vertex.flow.rows * statistics.speed, vertex.state_rows) for key, vertex in expected if vertex}
 
 
-def labels(query: Planned) -> dict[str, str]:
+def labels(query: PlannedQuery) -> dict[str, str]:
     """The labels of a query's plan by the keys of its vertices; a plan node that becomes several vertices labels the
     last of them."""
     node = query.optimized if query.member is None else plan_of_members([(query.number, query.member)])

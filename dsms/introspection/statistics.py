@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dsms.introspection.entities import Report
 from dsms.introspection.operator_metrics import Operator
 from dsms.physical.cost.estimate import USUAL_SPEED, Statistics
-from dsms.physical.cost.flow import Known
+from dsms.physical.cost.flow import VertexMeasurements
 
 
 def statistics_of(reports: Iterable[Report]) -> Statistics:
@@ -23,8 +23,8 @@ def _rows(operator: Operator) -> int:
     return sum(operator.rows_in)
 
 
-def _known(operator: Operator) -> Known:
-    known = Known(operator.selectivity, operator.state_rows, operator.gap, operator.rows_out)
+def _known(operator: Operator) -> VertexMeasurements:
+    known = VertexMeasurements(operator.selectivity, operator.state_rows, operator.gap, operator.rows_out)
     return known._replace(keys=operator.distinct_keys)
 
 

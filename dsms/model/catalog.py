@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -14,7 +15,15 @@ from operators.core.delta import MAX_SOURCES
 from operators.core.errors import SqlError, UserError
 
 
-class NotFound(SqlError):
+class WrongName(SqlError):
+    """A statement names an object that does not exist, or that is of another kind; the hint lists others."""
+
+    @abstractmethod
+    def among(self, may_read: Callable[[str], bool]) -> WrongName:
+        """The same error, whose hint has only names that the caller may read."""
+
+
+class NotFound(WrongName):
     """A statement names an object that does not exist; the hint has close matches."""
 
     def __init__(self, name: str, place: Place, choices: Iterable[str]) -> None:
@@ -26,6 +35,19 @@ class NotFound(SqlError):
     def among(self, may_read: Callable[[str], bool]) -> NotFound:
         """The same error, whose hint has only names that the caller may read."""
         return NotFound(self._name, self._place, filter(may_read, self._choices))
+
+
+class NotTable(WrongName):
+    """A statement about a table names another kind of object; the hint lists the tables."""
+
+    def __init__(self, other: Object, place: Place, tables: Iterable[str]) -> None:
+        self._other, self._place, self._tables = other, place, tuple(tables)
+        message, hint = f'"{other.name}" is a {kind_of(other)}, not a table', ", ".join(self._tables)
+        super().__init__(message, line=place.line, column=place.column, hint=f"have: {hint}" if hint else "")
+
+    def among(self, may_read: Callable[[str], bool]) -> NotTable:
+        """The same error, whose hint has only names that the caller may read."""
+        return NotTable(self._other, self._place, filter(may_read, self._tables))
 
 
 class Catalog(msgspec.Struct, frozen=True):
@@ -134,5 +156,5 @@ def read_catalog(body: bytes | None, cluster: str) -> Catalog | None:
     if catalog.cluster not in ("", cluster):
         raise Broken(f'of cluster "{catalog.cluster[:100]}", not of "{cluster}"')
     if any(item.name.lower() != name for name, item in catalog.objects.items()):
-        raise Broken("an object has another name than its own")
+        raise Broken("an object is listed under a name that is not its own")
     return catalog

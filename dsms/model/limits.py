@@ -102,7 +102,10 @@ def read_limits(text: str) -> Limits:
         if name not in _NAMES:
             raise ConfigError(f'unknown limit "{name}" in {SETTING}', hint=f"have: {', '.join(_NAMES)}")
         if not number.isdecimal() or int(number) == 0:
-            raise ConfigError(f'limit "{name}" in {SETTING} is "{number}"', hint=f"for example {name}=100")
+            raise ConfigError(
+                f'limit "{name}" in {SETTING} needs a positive whole number, not "{number}"',
+                hint=f"for example {name}=100",
+            )
         given[name] = int(number)
     make: Callable[..., Limits] = Limits
     return make(**given)

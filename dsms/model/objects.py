@@ -123,7 +123,7 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
     added_later: ClassVar[frozenset[str]] = frozenset({"letters", "arrival", "late_of", "only", "ahead_ms"})
 
     @property
-    def places(self) -> Sequence[int]:
+    def partitions_read(self) -> Sequence[int]:
         """The partitions that are read."""
         return range(self.partitions) if self.only is None else self.only
 
@@ -137,7 +137,7 @@ class Source(msgspec.Struct, frozen=True, tag="source", kw_only=True):
         return self.writers[partition % len(self.writers)]
 
     @property
-    def dead_letters(self) -> str:
+    def dead_letter_topic(self) -> str:
         """The topic of its dead letters."""
         return self.letters or dead_letter_topic(self.name)
 
@@ -331,17 +331,17 @@ class Query(msgspec.Struct, frozen=True, tag="query", kw_only=True):
         return self.max_error is not None and self.sketch_error is None
 
     @property
-    def sized(self) -> bool:
+    def has_chosen_window_sizes(self) -> bool:
         """Whether the sizes of its windows are chosen while it runs."""
         return self.memory is not None and self.sketch_error is None
 
     @property
     def adjustable(self) -> bool:
         """Whether its shedding rates or window sizes are chosen while it runs."""
-        return self.sheddable or self.sized
+        return self.sheddable or self.has_chosen_window_sizes
 
     @property
-    def streams(self) -> bool:
+    def is_cql_stream(self) -> bool:
         """Whether the result is one of CQL's streams, which never retract."""
         return self.output not in ("streamed", "complete")
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import msgspec
 
-from dsms.model.principal import Allowance, Rules
+from dsms.model.principal import AccessRules, TokenLimits
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which objects and topics a token gives access to, as patterns (see `Rules`), and its limits. If any pattern field
+    """Which objects and topics a token gives access to, as patterns (see `AccessRules`), and its limits. If any pattern
     is given, the omitted ones allow nothing; if none is given, the token gives access to everything."""
 
     read: tuple[str, ...] | None = None
@@ -22,16 +22,16 @@ class Permission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     streams: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
     @property
-    def rules(self) -> Rules | None:
+    def rules(self) -> AccessRules | None:
         """The objects and topics that it gives access to; None for all.
 
         >>> Permission().rules is None, Permission(read=("a.*",)).rules.write("a.b")
         (True, False)
         """
         patterns = (self.read, self.write, self.read_topics, self.write_topics)
-        return None if patterns == (None,) * 4 else Rules.of(*(given or () for given in patterns))
+        return None if patterns == (None,) * 4 else AccessRules.of(*(given or () for given in patterns))
 
     @property
-    def allowance(self) -> Allowance:
+    def allowance(self) -> TokenLimits:
         """The limits of the token."""
-        return Allowance(self.calls_per_second, self.queries, self.streams)
+        return TokenLimits(self.calls_per_second, self.queries, self.streams)

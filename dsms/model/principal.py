@@ -15,15 +15,15 @@ class Forbidden(UserError):
 
 
 @dataclass(frozen=True)
-class Names:
+class NamePatterns:
     """A set of names: each pattern is a name, or a prefix of names followed by `*`.
 
-    >>> some = Names(("orders", "ann_*"))
+    >>> some = NamePatterns(("orders", "ann_*"))
     >>> "orders" in some, "orders2" in some, "ann_hot" in some, "ann" in some
     (True, False, True, False)
-    >>> Names(("a*b",))
+    >>> NamePatterns(("a*b",))
     Traceback (most recent call last):
-    operators.core.errors.ConfigError: "a*b" is not a pattern of names; give a name, or its beginning and then "*"
+    operators.core.errors.ConfigError: "a*b" is not a pattern of names; give a name, or a prefix followed by "*"
     """
 
     patterns: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Names:
     def __post_init__(self) -> None:
         for pattern in self.patterns:
             if not pattern or "*" in pattern[:-1]:
-                hint = 'give a name, or its beginning and then "*"'
+                hint = 'give a name, or a prefix followed by "*"'
                 raise ConfigError(f'"{pattern}" is not a pattern of names', hint=hint)
 
     def __contains__(self, name: str) -> bool:
@@ -47,19 +47,19 @@ class Names:
 
 
 @dataclass(frozen=True)
-class Rules:
+class AccessRules:
     """The objects and topics that a token gives access to. Permission to write includes permission to read. Access to
     names that match no pattern is denied. Names of objects are case-insensitive, names of topics are not.
 
-    >>> rules = Rules.of(read=["Orders"], write=["ann_*"])
+    >>> rules = AccessRules.of(read=["Orders"], write=["ann_*"])
     >>> rules.read("ORDERS"), rules.write("orders"), rules.read("Ann_hot"), rules.read_topic("orders")
     (True, False, True, False)
     """
 
-    readable: Names = Names()
-    writable: Names = Names()
-    readable_topics: Names = Names()
-    writable_topics: Names = Names()
+    readable: NamePatterns = NamePatterns()
+    writable: NamePatterns = NamePatterns()
+    readable_topics: NamePatterns = NamePatterns()
+    writable_topics: NamePatterns = NamePatterns()
 
     @staticmethod
     def of(
@@ -67,13 +67,13 @@ class Rules:
         write: Iterable[str] = (),
         read_topics: Iterable[str] = (),
         write_topics: Iterable[str] = (),
-    ) -> Rules:
+    ) -> AccessRules:
         """The rules with these patterns of objects and of topics."""
-        return Rules(
-            Names(tuple(pattern.lower() for pattern in read)),
-            Names(tuple(pattern.lower() for pattern in write)),
-            Names(tuple(read_topics)),
-            Names(tuple(write_topics)),
+        return AccessRules(
+            NamePatterns(tuple(pattern.lower() for pattern in read)),
+            NamePatterns(tuple(pattern.lower() for pattern in write)),
+            NamePatterns(tuple(read_topics)),
+            NamePatterns(tuple(write_topics)),
         )
 
     def read(self, name: str) -> bool:
@@ -95,7 +95,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Allowance:
+class TokenLimits:
     """The limits of a token; None means the coordinator's limit for all tokens."""
 
     calls_per_second: float | None = None
@@ -107,15 +107,15 @@ class Allowance:
 class Principal:
     """A caller, by the name of its token. Without rules it may do everything that its role allows.
 
-    >>> Principal("ann", "reader", Rules.of(read=["orders"])).check_read("secret")
+    >>> Principal("ann", "reader", AccessRules.of(read=["orders"])).check_read("secret")
     Traceback (most recent call last):
     dsms.model.principal.Forbidden: token "ann" may not read "secret"; an administrator can add it to its rules
     """
 
     name: str
     role: Role
-    rules: Rules | None = None
-    allowance: Allowance = field(default_factory=Allowance)
+    rules: AccessRules | None = None
+    allowance: TokenLimits = field(default_factory=TokenLimits)
     #: The time at which the token expires, in seconds since 1970; None: never.
     until: float | None = None
 

@@ -60,13 +60,13 @@ def tokens_of(file: Path) -> tuple[Token, ...]:
     try:
         content = tomllib.loads(file.read_text("utf-8"))
         if others := content.keys() - {"token"}:
-            raise ConfigError(f'token file "{file}" has more than [[token]]: {", ".join(sorted(others))}')
+            raise ConfigError(f'token file "{file}" has other entries than [[token]]: {", ".join(sorted(others))}')
         return tuple(msgspec.convert(content.get("token", []), list[Token]))
     except OSError as error:
         raise ConfigError(f'token file "{file}" cannot be read: {error.strerror}') from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise ConfigError(
-            f'token file "{file}" is wrong: {error}', hint="make a token with: dsms token NAME --role ROLE"
+            f'token file "{file}" is invalid: {error}', hint="make a token with: dsms token NAME --role ROLE"
         ) from error
 
 

@@ -7,6 +7,7 @@ topics of queries and logs of tables, which only the system writes.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -26,7 +27,11 @@ LONGEST_NAME: Final = 200
 _INTERNAL = ("_dsms.", "__")
 _DEAD_LETTERS = re.compile(r"dsms\..+\.dead-letters")
 _SUBJECT_ENDS = ("-key", "-value")
-_OPENING = "an administrator opens it to be read with DSMS_OPEN_TOPICS"
+_OPENING = "an administrator can open it for reading with DSMS_OPEN_TOPICS"
+
+
+def _anything(name: str) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -37,16 +42,17 @@ class TopicRules:
     Traceback (most recent call last):
     ...
     operators.core.errors.UserError: topic "_dsms.main.catalog" is reserved: it is an internal topic; an administrator \
-opens it to be read with DSMS_OPEN_TOPICS
+can open it for reading with DSMS_OPEN_TOPICS
     >>> TopicRules(("_dsms.main.*",)).check_source("_dsms.main.catalog", Catalog())
     """
 
     opened: tuple[str, ...] = ()
 
-    def check_source(self, topic: str, catalog: Catalog) -> None:
-        """Raises UserError for a topic that no source may read."""
+    def check_source(self, topic: str, catalog: Catalog, may_read: Callable[[str], bool] = _anything) -> None:
+        """Raises UserError for a topic that no source may read. The message names no object that the caller may not
+        read."""
         check_topic(topic)
-        reason = _internal(topic) or _owned(topic, catalog)
+        reason = _internal(topic) or _owned(topic, catalog, may_read)
         if reason and not any(fnmatchcase(topic, pattern) for pattern in self.opened):
             raise UserError(f'topic "{topic}" is reserved: it {reason}', hint=_OPENING)
 
@@ -78,15 +84,16 @@ at most 249 of them
         )
 
 
-def check_result(topic: str, catalog: Catalog) -> None:
-    """Raises UserError for a topic that no new query or table may write: it is reserved or belongs to an object."""
+def check_result(topic: str, catalog: Catalog, may_read: Callable[[str], bool] = _anything) -> None:
+    """Raises UserError for a topic that no new query or table may write: it is reserved or belongs to an object. The
+    message names no object that the caller may not read."""
     check_topic(topic)
     if reason := _internal(topic):
         raise UserError(f'topic "{topic}" is reserved: it {reason}', hint="choose another topic")
     for other in catalog.objects.values():
         if not _is_over_clock(other) and getattr(other, "topic", None) == topic:
             raise UserError(
-                f'topic "{topic}" already belongs to {kind_of(other)} "{other.name}"', hint="choose another topic"
+                f'topic "{topic}" already belongs to {_named(other, may_read)}', hint="choose another topic"
             )
 
 
@@ -104,7 +111,7 @@ system writes it; publish to the topic of a source
     """
     principal.check_write_topic(topic)
     check_topic(topic)
-    reason = _internal(topic) or _owned(topic, catalog)
+    reason = _internal(topic) or _owned(topic, catalog, principal.may_read)
     if not reason or (forced and allows(principal.role, "administrator")):
         return
     if forced:
@@ -131,14 +138,18 @@ def _internal(topic: str) -> str:
     return "holds dead letters" if _DEAD_LETTERS.fullmatch(topic) else ""
 
 
-def _owned(topic: str, catalog: Catalog) -> str:
+def _owned(topic: str, catalog: Catalog, may_read: Callable[[str], bool] = _anything) -> str:
     """Which object's results or dead letters a topic holds, as a verb phrase; empty if none."""
     for item in catalog.objects.values():
         if isinstance(item, Query | Table) and item.topic == topic and not _is_over_clock(item):
-            return f'belongs to {kind_of(item)} "{item.name}"'
-        if isinstance(item, Source) and item.dead_letters == topic:  # the name is different in a copy of a cluster
-            return f'holds the dead letters of source "{item.name}"'
+            return f"belongs to {_named(item, may_read)}"
+        if isinstance(item, Source) and item.dead_letter_topic == topic:  # the name is different in a copy of a cluster
+            return f"holds the dead letters of {_named(item, may_read)}"
     return ""
+
+
+def _named(item: Object, may_read: Callable[[str], bool]) -> str:
+    return f'{kind_of(item)} "{item.name}"' if may_read(item.name) else f"a {kind_of(item)} that you may not read"
 
 
 def _is_over_clock(item: Object | Source) -> bool:

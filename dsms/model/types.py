@@ -22,14 +22,15 @@ _NULLABLE = re.compile(r"\s+(NOT\s+)?NULL$", re.IGNORECASE)
 #: Hints for types of other systems: what to use instead.
 _INSTEAD = {
     **dict.fromkeys(
-        ("SERIAL", "BIGSERIAL", "SMALLSERIAL"), "use BIGINT, and numbers that who inserts gives; nothing counts rows"
+        ("SERIAL", "BIGSERIAL", "SMALLSERIAL"),
+        "use BIGINT and insert the numbers yourself; dsms does not generate them",
     ),
     "TIMESTAMPTZ": "use TIMESTAMP, which is UTC",
     "TIMESTAMPLTZ": "use TIMESTAMP, which is UTC",
     **dict.fromkeys(("TIME", "TIMETZ"), "use VARCHAR, or the microseconds of the day as BIGINT"),
     "INTERVAL": "intervals are constants; use BIGINT for lengths of time",
-    **dict.fromkeys(("JSON", "JSONB"), "use VARCHAR, which the functions of JSON take"),
-    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINT", "UBIGINT"), "use the next larger type, which has a sign"),
+    **dict.fromkeys(("JSON", "JSONB"), "use VARCHAR, which the JSON functions accept"),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINT", "UBIGINT"), "use the next larger signed type"),
     "MAP": "use STRUCT<a T, …> for known names, or an array of structs",
 }
 
@@ -92,7 +93,7 @@ def _by_word(node: exp.Expr, name: str) -> pa.DataType:
 def _decimal(node: exp.DataType) -> pa.DataType:
     texts = [parameter.name for parameter in node.expressions]
     if not all(text.isascii() and text.isdigit() for text in texts) or len(texts) > 2:
-        raise error_at(node, f"DECIMAL({', '.join(texts)}) is no type", hint="for example DECIMAL(9, 2)")
+        raise error_at(node, f"DECIMAL({', '.join(texts)}) is not a valid type", hint="for example DECIMAL(9, 2)")
     numbers = [int(text) for text in texts]
     precision, scale = (*numbers, 18, 3)[:2] if not numbers else (*numbers, 0)[:2]
     if not (1 <= precision <= 38 and 0 <= scale <= precision):

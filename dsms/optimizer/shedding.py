@@ -45,32 +45,34 @@ _CONSTRUCTS = {
     logical.Values: "VALUES",
     logical.ToStream: "Istream, Dstream or Rstream",
     logical.Unnest: "UNNEST",
-    logical.GroupBy: "a group of groups",
+    logical.GroupBy: "a GROUP BY over a GROUP BY",
     logical.Sync: "a synchronised relation",
     logical.Restamp: "the TS of a view",
 }
 #: Why a bound on the error cannot be guaranteed over some of these nodes; `_no_group` is the reason for the others.
 _REASONS = {
-    logical.RowWindow: "another row would be in the window in the place of one that is left out",
-    logical.Session: "a row that is left out would cut a session in two",
-    logical.Distinct: "it is not known what a row that is left out would have been equal to",
-    logical.Join: "the rows of a join do not stay or go independently",
-    logical.Unnest: "rows of one record do not stay or go independently",
+    logical.RowWindow: "if a row is dropped, another row enters the window in its place",
+    logical.Session: "dropping a row could split a session in two",
+    logical.Distinct: "it is not known whether a dropped row was a duplicate",
+    logical.Join: "the rows of a join are not dropped independently of each other",
+    logical.Unnest: "rows of the same record are not dropped independently of each other",
 }
 
 
 #: A condition over the columns of a stream: rows for which it is not TRUE are never dropped.
-Only = Callable[[logical.StreamScan], Expression]
+ShedCondition = Callable[[logical.StreamScan], Expression]
 
 
-def shed(node: logical.Node, query: str, *, error_columns: bool, only: Only | None = None) -> logical.Node:
+def with_shedding(
+    node: logical.Node, query: str, *, error_columns: bool, only: ShedCondition | None = None
+) -> logical.Node:
     """The bound plan of a query with a Shed below its group-by; with `error_columns`, each row has its error and the
     confidence. Raises UserError, with the SQL construct and the reason, if a bound on the error cannot be
     guaranteed."""
     return _rewrite_above(node, _Request(query, error_columns, only))[0]
 
 
-def sheds(node: logical.Node) -> logical.Shed | None:
+def shed_of(node: logical.Node) -> logical.Shed | None:
     """The Shed of a plan; None if it has none."""
     return next((below for below in walk(node) if isinstance(below, logical.Shed)), None)
 
@@ -78,9 +80,9 @@ def sheds(node: logical.Node) -> logical.Shed | None:
 def window_length(node: logical.Node) -> int | None:
     """The smallest number of instants from whose rows a result is computed; None if it is computed from all rows so
     far."""
-    shed_ = sheds(node)
-    assert shed_ is not None
-    for below in walk(shed_):
+    shed = shed_of(node)
+    assert shed is not None
+    for below in walk(shed):
         if isinstance(below, logical.Assign):
             return below.size if below.kind == "hop" else below.slide
         if isinstance(below, logical.TimeWindow) and below.length is not None:
@@ -94,7 +96,7 @@ class _Request:
 
     query: str
     errors: bool
-    only: Only | None
+    only: ShedCondition | None
 
 
 #: A plan, and the names of those of its columns that are estimates.
@@ -112,7 +114,7 @@ def _rewrite_above(node: logical.Node, request: _Request) -> _Estimated:
         case logical.Filter():
             below, estimates = _rewrite_above(node.input, request)
             if columns(node.predicate) & estimates:
-                raise _refused("HAVING", "it may hold of the estimate and not of the exact value")
+                raise _refused("HAVING", "the condition may be true for the estimate and false for the exact value")
             return replace(node, input=below), estimates
         case logical.Project():
             below, estimates = _rewrite_above(node.input, request)
@@ -140,7 +142,7 @@ def construct(node: logical.Node) -> str:
 
 
 def _refused(what: str, why: str) -> UserError:
-    return UserError(f"max_error cannot be kept over {what}: {why}", hint="leave max_error out")
+    return UserError(f"MAX_ERROR cannot be guaranteed over {what}: {why}", hint="omit MAX_ERROR")
 
 
 # --- below the group-by
@@ -149,15 +151,15 @@ def _refused(what: str, why: str) -> UserError:
 def _check_below(node: logical.Node, group: logical.GroupBy) -> None:
     match node:
         case logical.StreamScan(promises=(_, *_)):
-            why = "which records of it are refused depends on the others"
+            why = "whether a record of it is refused depends on other records"
             raise _refused(f'a source with CLUSTERED BY or REFERENCES, "{node.source.name}"', why)
         case logical.StreamScan(keys=()):
             return
         case logical.StreamScan():
-            raise _refused("a keyed stream", "a row that is left out would leave an old one in its place")
+            raise _refused("a keyed stream", "if a record is dropped, the old row of its key stays")
         case logical.Assign(kind=kind, size=size, slide=slide) if kind == "cumulate" or size != slide:
             if not any(_is_window_end(group.input, key) for key in group.keys):
-                why = "a record has several windows; group by window_end"
+                why = "a record is in several windows; group by window_end"
                 raise _refused("windows that overlap", why)
         case logical.Filter() | logical.Project() | logical.Sample() | logical.TimeWindow() | logical.NowFilter():
             pass
@@ -167,7 +169,7 @@ def _check_below(node: logical.Node, group: logical.GroupBy) -> None:
             pass
         case logical.SemiJoin():
             negated = "the right side of a negation" if node.anti else "IN or EXISTS"
-            raise _refused(negated, "a row that is left out would change which others there are")
+            raise _refused(negated, "dropping a row would change which other rows are in the result")
         case _:
             raise _refused(construct(node), _REASONS.get(type(node), _no_group()))
     _check_below(node.input, group)
@@ -210,7 +212,7 @@ def _estimate_groups(node: logical.GroupBy, request: _Request) -> logical.Node:
     return with_errors(estimated, tuple(names), tuple(name for name, _ in variances))
 
 
-def _with_condition(node: logical.Node, only: Only) -> logical.Node:
+def _with_condition(node: logical.Node, only: ShedCondition) -> logical.Node:
     """The input of a group-by with the condition as a column of each row."""
     match node:
         case logical.StreamScan():
@@ -233,4 +235,4 @@ def _check_aggregate(aggregate: Aggregate) -> None:
     if aggregate.distinct:
         raise _refused("DISTINCT in an aggregate", _REASONS[logical.Distinct])
     if ALIASES.get(aggregate.function, aggregate.function) not in SHEDDABLE:
-        raise _refused(aggregate.function.upper(), "one row can decide it, and may be left out")
+        raise _refused(aggregate.function.upper(), "a single row can determine its value, and that row may be dropped")

@@ -142,7 +142,7 @@ def memory_of(node: logical.Node, error: float) -> int:
     """The bytes that the sketches of a group take for an error. Raises UserError if no aggregate has a sketch."""
     sketches = [sketch for sketch in _chosen(_group(node), _within(error)) if sketch is not None]
     if not sketches:
-        raise UserError("no aggregate of the query has a sketch", hint=f"MEMORY with MAX_ERROR is for {_HAVE}")
+        raise UserError("no aggregate of the query has a sketch", hint=f"MEMORY with MAX_ERROR applies to {_HAVE}")
     return ENTRY_BYTES * sum(sketch.entries() for sketch in sketches)
 
 
@@ -248,8 +248,8 @@ def _group(node: logical.Node) -> logical.GroupBy:
     if isinstance(node, logical.GroupBy):
         return node
     raise UserError(
-        f"MEMORY and MAX_ERROR cannot be kept together over {construct(node)}",
-        hint=f"they are for {_HAVE} in the select list; APPROX_COUNT_DISTINCT(x, error) may stand anywhere",
+        f"MEMORY with MAX_ERROR is not supported over {construct(node)}",
+        hint=f"they apply to {_HAVE} in the select list; APPROX_COUNT_DISTINCT(x, error) is allowed anywhere",
     )
 
 
@@ -270,13 +270,14 @@ def _above(node: logical.Final | logical.Filter | logical.Project, estimates: fr
             return estimates
         case logical.Filter():
             if columns(node.predicate) & estimates:
-                why = "it may hold of the estimate and not of the exact value"
-                raise UserError(f"MAX_ERROR cannot be kept over HAVING: {why}", hint="leave MAX_ERROR and MEMORY out")
+                why = "the condition may be true for the estimate and false for the exact value"
+                raise UserError(f"MAX_ERROR cannot be guaranteed over HAVING: {why}", hint="omit MAX_ERROR and MEMORY")
             return estimates
     for _, output in node.outputs:
         if not isinstance(output, Column) and columns(output) & estimates:
             why = "its error does not follow from that of the aggregate"
             raise UserError(
-                f"MAX_ERROR cannot be kept over an expression over an aggregate: {why}", hint="SELECT it as it is"
+                f"MAX_ERROR cannot be guaranteed over an expression over an aggregate: {why}",
+                hint="select the aggregate itself, without an expression around it",
             )
     return frozenset(name for name, output in node.outputs if isinstance(output, Column) and output.name in estimates)

@@ -9,7 +9,7 @@ from dsms.model.properties import inputs
 from dsms.model.rebuild import with_inputs
 
 
-def started(node: logical.Node, start: int | None) -> logical.Node:
+def from_instant(node: logical.Node, start: int | None) -> logical.Node:
     """The plan over the elements of its streams that begin at `start` or later. Tables are read as a whole, because
     they hold facts, not events. If a scan already has a start, the later of the two is used."""
     if start is None:
@@ -17,4 +17,4 @@ def started(node: logical.Node, start: int | None) -> logical.Node:
     if isinstance(node, logical.StreamScan):
         latest = start if node.start is None else max(start, node.start)
         return node if node.source.table else replace(node, start=latest)
-    return with_inputs(node, tuple(started(below, start) for below in inputs(node)))
+    return with_inputs(node, tuple(from_instant(below, start) for below in inputs(node)))

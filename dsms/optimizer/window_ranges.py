@@ -37,8 +37,8 @@ def _check(node: logical.Node) -> None:
     for below in walk(node):
         if isinstance(below, logical.StreamScan) and below.promises:
             where = f'a source with CLUSTERED BY or REFERENCES, "{below.source.name}"'
-            why = "its records are checked where they are sent to, and only those that are read have sizes"
+            why = "its records are checked after an exchange, but sizes are set where records are read"
             raise UserError(f"a window with a range of sizes cannot be over {where}: {why}", hint="leave MEMORY out")
     if not append_only(node) or not all(isinstance(below, allowed) for below in walk(node)):
-        why = "its size is set by the place of a record"
+        why = "its size is set by the partition and offset of a record"
         raise UserError(f"a window with a range of sizes needs a stream over a source: {why}", hint="leave MEMORY out")

@@ -111,9 +111,9 @@ class Builder:
 
     def add(self, operator: Any, ports: Sequence[Port], columns: pa.Schema, *, single: bool = False) -> Port:
         """Adds a vertex for an operator. An operator with state runs on the targets."""
-        return self.place(operator, ports, columns, self.leaves(ports), single=single)
+        return self.add_waiting_for(operator, ports, columns, self.leaves(ports), single=single)
 
-    def place(
+    def add_waiting_for(
         self, operator: Any, ports: Sequence[Port], columns: pa.Schema, leaves: frozenset[int], *, single: bool = False
     ) -> Port:
         """Adds a vertex whose frontier is the least frontier of `leaves`."""
@@ -125,10 +125,12 @@ class Builder:
 
     def _released(self, port: Port, leaves: frozenset[int], *, changes: bool) -> Port:
         if changes and port.ends:
-            return replace(self.place(RetractEnds(), [port], port.schema, leaves), partitioned=port.partitioned)
+            return replace(
+                self.add_waiting_for(RetractEnds(), [port], port.schema, leaves), partitioned=port.partitioned
+            )
         if port.released and self.leaves([port]) == leaves:
             return port
-        released = self.place(Reorder(), [port], port.schema, leaves)
+        released = self.add_waiting_for(Reorder(), [port], port.schema, leaves)
         return replace(released, partitioned=port.partitioned, ends=port.ends)
 
     def _stage(self, port: Port) -> int:

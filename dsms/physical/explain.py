@@ -11,7 +11,7 @@ from dsms.optimizer.optimize import rewritten
 from dsms.physical.cost.estimate import Statistics
 from dsms.physical.cost.load import expected_load
 from dsms.physical.dataflow import Routing, Vertex
-from dsms.physical.fragment_plan import Planned, compile_lane
+from dsms.physical.fragment_plan import PlannedQuery, compile_lane
 from dsms.physical.lane import Lane
 from operators.constraints.forget import Forget
 
@@ -20,7 +20,7 @@ _NOTHING_MEASURED = Statistics()
 
 
 def explain(
-    node: logical.Node, queries: Iterable[Planned] = (), name: str = "", statistics: Statistics = _NOTHING_MEASURED
+    node: logical.Node, queries: Iterable[PlannedQuery] = (), name: str = "", statistics: Statistics = _NOTHING_MEASURED
 ) -> str:
     """The optimised plan as a tree, the rules applied, the stages in which it runs, the operators that other queries
     already run, and the expected load.
@@ -32,11 +32,11 @@ def explain(
     running = list(queries)
     itself = next((query for query in running if query.name.lower() == name.lower()), None)
     special = itself if itself is not None and (itself.member or itself.views or itself.join_orders) else None
-    explained = special or Planned(_EXPLAINED, _EXPLAINED, node)
+    explained = special or PlannedQuery(_EXPLAINED, _EXPLAINED, node)
     optimized, lane = rewritten(node), compile_lane(_EXPLAINED, [explained])
     plan = [tree(optimized.node), f"rules: {', '.join(optimized.rules) or 'none'}", ""]
     family = ["as a member of a family:", tree(explained.member.node), ""] if explained.member else []
-    over = ["over queries that contain it:", tree(explained.usual), ""] if explained.views else []
+    over = ["computed from queries that contain it:", tree(explained.default_order_plan), ""] if explained.views else []
     if explained.join_orders:
         over.append(f"in a chosen order:\n{tree(explained.optimized)}\n")
     others = [query for query in running if query is not itself]

@@ -19,12 +19,12 @@ from dsms.optimizer.families import Template, plan_of_members, template_of
 from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.join_orders import reordered
 from dsms.optimizer.optimize import optimize
-from dsms.optimizer.view_matching import answered_over
+from dsms.optimizer.view_matching import computed_from_views
 from dsms.physical.builder import Builder, Port
 from dsms.physical.lane import Lane, Output
 from dsms.physical.lower import lower
 from dsms.physical.parts.cut import Part, Whole, origins, parts
-from dsms.physical.parts.links import ResultPlaces, Share, places_of
+from dsms.physical.parts.links import ResultPartitions, Share, result_partitions_of
 from dsms.sql.binder.bind import plan_of
 from dsms.sql.binder.earlier_queries import former_plan, plan_of_former
 from operators.core.errors import UserError
@@ -37,7 +37,7 @@ from operators.streams.switch import Switch
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedQuery:
     """A query to run: its logical plan and, as `sink`, the catalog's query whose result topic it writes. `sink` is None
     for a plan without a result topic, such as that of a stream or table."""
 
@@ -66,15 +66,15 @@ class Planned:
         return properties.sources(self.node) if self.part is None else self.part.sources
 
     @property
-    def places(self) -> dict[str, ResultPlaces]:
+    def result_partitions(self) -> dict[str, ResultPartitions]:
         """The topic partitions to which it publishes, by its id."""
         if self.sink is None or self.next_of is not None:
             return {}
         if self.part is None:
-            return places_of(self.sink)
+            return result_partitions_of(self.sink)
         if (target := self.part.target) is not None:
-            return {self.id: ResultPlaces(target.topic, frozenset(target.partitions))}
-        return {self.id: places_of(self.sink)[self.id]}
+            return {self.id: ResultPartitions(target.topic, frozenset(target.partitions))}
+        return {self.id: result_partitions_of(self.sink)[self.id]}
 
     @property
     def number(self) -> int:
@@ -84,12 +84,12 @@ class Planned:
     @cached_property
     def optimized(self) -> logical.Node:
         """The optimised plan, computed from the views if possible, with its joins in their chosen order."""
-        return reordered(self.usual, self.join_orders)
+        return reordered(self.default_order_plan, self.join_orders)
 
     @cached_property
-    def usual(self) -> logical.Node:
+    def default_order_plan(self) -> logical.Node:
         """The optimised plan with joins in the default order for its text."""
-        return answered_over(optimize(self.node), self.views).node
+        return computed_from_views(optimize(self.node), self.views).node
 
     @cached_property
     def template(self) -> Template | None:
@@ -118,7 +118,7 @@ class Planned:
     @property
     def append_only(self) -> bool:
         """Whether no row of its result is ever retracted."""
-        replaced = self.sink is not None and self.sink.since is not None and not self.sink.streams
+        replaced = self.sink is not None and self.sink.since is not None and not self.sink.is_cql_stream
         return properties.append_only(self.node) and not replaced
 
     @property
@@ -135,7 +135,7 @@ class FragmentPlan:
 
     version: int
     partitions: int
-    queries: dict[str, Planned] = field(default_factory=dict)
+    queries: dict[str, PlannedQuery] = field(default_factory=dict)
     foreign: frozenset[tuple[str, int]] = frozenset()
     held: frozenset[str] = frozenset()
     #: The records skipped by SKIP RECORD, as offsets by source id and partition.
@@ -144,15 +144,17 @@ class FragmentPlan:
     unplanned: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def result_places(self) -> dict[str, ResultPlaces]:
+    def result_partitions(self) -> dict[str, ResultPartitions]:
         """The topic partitions to which its queries publish, by id."""
-        return {query: places for planned in self.queries.values() for query, places in planned.places.items()}
+        return {
+            query: places for planned in self.queries.values() for query, places in planned.result_partitions.items()
+        }
 
     @property
-    def divided_places(self) -> dict[str, ResultPlaces]:
+    def divided_result_partitions(self) -> dict[str, ResultPartitions]:
         """All result partitions of the queries that this fragment runs together with others, by query id."""
         sinks = [planned.sink for planned in self.queries.values() if planned.part is not None]
-        return {sink.id: ResultPlaces(sink.topic, frozenset(range(sink.partitions))) for sink in sinks if sink}
+        return {sink.id: ResultPartitions(sink.topic, frozenset(range(sink.partitions))) for sink in sinks if sink}
 
     def takes_over(self, before: FragmentPlan) -> bool:
         """Whether this fragment continues work of other fragments under the plan `before`: of queries or shards of
@@ -181,7 +183,7 @@ def plan_fragment(
     out, and the reason is recorded in `unplanned`.
     """
     known, unplanned = before.queries if before else {}, dict[str, str]()
-    queries: list[Planned] = []
+    queries: list[PlannedQuery] = []
     for query in catalog.running():
         try:
             if fragment in _fragments(query, fragment):
@@ -210,34 +212,36 @@ def _fragments(query: Query, fragment: str | None) -> tuple[str | None, ...]:
     return (None,) if query.shares else (None, query.fragment)
 
 
-def _share_of(query: Query, fragment: str, catalog: Catalog, known: Mapping[str, Planned]) -> list[Planned]:
+def _share_of(query: Query, fragment: str, catalog: Catalog, known: Mapping[str, PlannedQuery]) -> list[PlannedQuery]:
     """The parts that a fragment runs of a query that several fragments divide."""
     share = Share(query.shares.index(fragment), len(query.shares))
     before = [planned for planned in known.values() if planned.part is not None and planned.part.whole.query == query]
     if before and all(_same_partitions(planned.node, catalog) for planned in before):
         return before
     node = plan_of(query.name, catalog)
-    whole = divided(Planned(query.id, query.name, node, query), catalog.cluster)
-    return [Planned(part.id, query.name, node, query, part=part) for part in parts(whole, share)]
+    whole = divided(PlannedQuery(query.id, query.name, node, query), catalog.cluster)
+    return [PlannedQuery(part.id, query.name, node, query, part=part) for part in parts(whole, share)]
 
 
-def divided(query: Planned, cluster: str) -> Whole:
+def divided(query: PlannedQuery, cluster: str) -> Whole:
     """A query compiled to be run by several fragments. Raises UserError if that is not possible."""
     assert query.sink is not None
     lane = compile_lane(query.id, [query], divisible=True)
     output = lane.outputs[0]
     if not (output.keys or output.append_only):
         raise UserError(
-            "its result has no key, and rows leave it: FRAGMENTS needs one of both",
-            hint="select a key, such as the columns of GROUP BY, or leave FRAGMENTS out",
+            "its result has no key and is not append-only: FRAGMENTS needs a key or an append-only result",
+            hint="select a key, such as the columns of GROUP BY, or omit FRAGMENTS",
         )
     return Whole(query.sink, lane, cluster, hashing())
 
 
-def _read_elsewhere(catalog: Catalog, fragment: str, here: Iterable[Planned]) -> Iterator[Planned]:
+def _read_elsewhere(catalog: Catalog, fragment: str, here: Iterable[PlannedQuery]) -> Iterator[PlannedQuery]:
     """Plans for the source partitions whose dead letters this fragment writes, but that only other fragments read. It
     reads them only for their dead letters."""
-    read = {(source.id, partition) for query in here for source in query.sources for partition in source.places}
+    read = {
+        (source.id, partition) for query in here for source in query.sources for partition in source.partitions_read
+    }
     anywhere = {source for query in catalog.running() for source in query.reads}
     for source in catalog.sources():
         own = tuple(part for part in range(source.partitions) if source.home_of(part) == fragment)
@@ -246,7 +250,7 @@ def _read_elsewhere(catalog: Catalog, fragment: str, here: Iterable[Planned]) ->
             scanned = msgspec.structs.replace(source, only=only)
             scan = reading_from(logical.StreamScan(scanned, source.name, ()), _first_read(source.id, catalog))
             nothing = logical.Filter(scan, Literal(False, pa.bool_()))
-            yield Planned(source.id, source.name, nothing, reports=False)
+            yield PlannedQuery(source.id, source.name, nothing, reports=False)
 
 
 def _first_read(source: str, catalog: Catalog) -> FirstOffsets:
@@ -260,7 +264,7 @@ def _first_read(source: str, catalog: Catalog) -> FirstOffsets:
     return {source: least}
 
 
-def plans_of(query: Query, catalog: Catalog, known: Mapping[str, Planned]) -> Iterator[Planned]:
+def plans_of(query: Query, catalog: Catalog, known: Mapping[str, PlannedQuery]) -> Iterator[PlannedQuery]:
     """The plan of a view or query, and its next plan if it is changing to one. `known` are earlier plans by id, which
     are reused if they are still valid."""
     current = planned(query, catalog, known.get(query.id))
@@ -272,14 +276,14 @@ def plans_of(query: Query, catalog: Catalog, known: Mapping[str, Planned]) -> It
         yield before if before is not None and same else after
 
 
-def next_plan(current: Planned, orders: JoinOrders) -> Planned:
+def next_plan(current: PlannedQuery, orders: JoinOrders) -> PlannedQuery:
     """The next plan of a query. Its id contains the orders, so that different orders are different plans, each with its
     own start."""
     id, name = f"{current.id}+{orders}".replace(" ", ""), f"{current.name} (next plan)"
     return replace(current, id=id, name=name, join_orders=orders, next_of=current.id, reports=False)
 
 
-def planned(query: Query, catalog: Catalog, known: Planned | None = None) -> Planned:
+def planned(query: Query, catalog: Catalog, known: PlannedQuery | None = None) -> PlannedQuery:
     """A view or query of a catalog with its plan; `known` is its earlier plan, which is reused if still valid."""
     if known is not None and not _same_partitions(known.node, catalog):
         known = None
@@ -287,7 +291,7 @@ def planned(query: Query, catalog: Catalog, known: Planned | None = None) -> Pla
         return known
     node = known.node if known is not None else plan_of(query.name, catalog)
     views = tuple(map(_optimized_view, query.over))
-    return Planned(query.id, query.name, node, query, former_plan(query), views, join_orders=query.join_orders)
+    return PlannedQuery(query.id, query.name, node, query, former_plan(query), views, join_orders=query.join_orders)
 
 
 def _same_partitions(node: logical.Node, catalog: Catalog) -> bool:
@@ -303,14 +307,14 @@ def _partitions(catalog: Catalog) -> Mapping[str, int]:
 
 @memoized_by_identity(256)
 def _optimized_view(former: Former) -> logical.Node:
-    return answered_over(optimize(plan_of_former(former)), tuple(map(_optimized_view, former.over))).node
+    return computed_from_views(optimize(plan_of_former(former)), tuple(map(_optimized_view, former.over))).node
 
 
-def compile_lane(lane_id: str, queries: Iterable[Planned], *, divisible: bool = False) -> Lane:
+def compile_lane(lane_id: str, queries: Iterable[PlannedQuery], *, divisible: bool = False) -> Lane:
     """Compiles queries into one dataflow, with a stream output for each. Equal parts of their plans become one part of
     the dataflow, and so do all members of a family. With `divisible`, the dataflow can be cut into parts for several
     fragments."""
-    builder, families = Builder(divisible=divisible), dict[str, list[tuple[Planned, Template]]]()
+    builder, families = Builder(divisible=divisible), dict[str, list[tuple[PlannedQuery, Template]]]()
     order, outputs, grafted = list[str](), dict[str, Output](), list[Part]()
     for query in queries:
         order.append(query.id)
@@ -327,7 +331,7 @@ def compile_lane(lane_id: str, queries: Iterable[Planned], *, divisible: bool = 
     return Lane(lane_id, builder.sources, builder.dataflow(), listed, origins(grafted))
 
 
-def _add_family(members: list[tuple[Planned, Template]], builder: Builder) -> dict[str, Output]:
+def _add_family(members: list[tuple[PlannedQuery, Template]], builder: Builder) -> dict[str, Output]:
     ordered = sorted(members, key=lambda member: member[0].number)
     node = plan_of_members((query.number, template) for query, template in ordered)
     output = _add_output(ordered[0][0], node, builder, MEMBER)
@@ -337,12 +341,12 @@ def _add_family(members: list[tuple[Planned, Template]], builder: Builder) -> di
     }
 
 
-def add_result(query: Planned, builder: Builder) -> Port:
+def add_result(query: PlannedQuery, builder: Builder) -> Port:
     """Adds the vertices that compute a query's result, without the stream output."""
     return _result(query, query.optimized, builder)
 
 
-def _add_output(query: Planned, node: logical.Node, builder: Builder, *member_columns: str) -> Output:
+def _add_output(query: PlannedQuery, node: logical.Node, builder: Builder, *member_columns: str) -> Output:
     keys, append_only = properties.keys(query.node), query.append_only
     output_keys = (*keys, *member_columns) if keys else ()
     result = _result(query, node, builder)
@@ -363,7 +367,7 @@ def _add_output(query: Planned, node: logical.Node, builder: Builder, *member_co
     )
 
 
-def _result(query: Planned, node: logical.Node, builder: Builder) -> Port:
+def _result(query: PlannedQuery, node: logical.Node, builder: Builder) -> Port:
     """The port of a query's result. If it replaced another query, that is the former query's result before the instant
     of the change, and its own from then on."""
     if query.sink is None or query.sink.since is None:
@@ -371,7 +375,7 @@ def _result(query: Planned, node: logical.Node, builder: Builder) -> Port:
     nodes = [node] if query.former is None else [node, optimize(query.former)]
     columns = visible(query.node)
     ports = [_lowered(order_columns(plan, columns.names), builder) for plan in nodes]
-    return builder.add(Switch(query.id, query.sink.since, query.sink.streams), ports, columns)
+    return builder.add(Switch(query.id, query.sink.since, query.sink.is_cql_stream), ports, columns)
 
 
 def _lowered(node: logical.Node, builder: Builder) -> Port:

@@ -141,7 +141,7 @@ class Lane(PickledByCopy):
         return results
 
     @cached_property
-    def adjusted(self) -> frozenset[str]:
+    def queries_with_adjustable_operators(self) -> frozenset[str]:
         """The queries that have adjustable operators in the dataflow, including former versions of replaced queries."""
         operators = (vertex.operator for vertex in self.flow.vertices)
         return frozenset(operator.query for operator in operators if isinstance(operator, Adjustable))

@@ -17,13 +17,19 @@ from dsms.model.objects import Former, Object, Query, Source
 from operators.core.delta import BEGINNING, MAX_PARTITIONS
 
 
-def grown(sources: Iterable[Source], counts: Mapping[str, int], ids: Mapping[str, str]) -> list[Source]:
+def sources_with_added_partitions(
+    sources: Iterable[Source], counts: Mapping[str, int], ids: Mapping[str, str]
+) -> list[Source]:
     """The sources whose topics have more partitions than are read. Topics that were re-created since the source was
     registered are left out.
 
     >>> source = Source(name="s", id="o1", sql="", columns=(), topic="t", topic_id="a")
-    >>> len(grown([source], {"t": 2}, {"t": "a"})), grown([source], {"t": 1}, {}), grown([source], {"t": 2}, {"t": "b"})
-    (1, [], [])
+    >>> len(sources_with_added_partitions([source], {"t": 2}, {"t": "a"}))
+    1
+    >>> sources_with_added_partitions([source], {"t": 1}, {})
+    []
+    >>> sources_with_added_partitions([source], {"t": 2}, {"t": "b"})
+    []
     """
     return [
         source
@@ -33,7 +39,7 @@ def grown(sources: Iterable[Source], counts: Mapping[str, int], ids: Mapping[str
     ]
 
 
-def held(catalog: Catalog, source: Source) -> Catalog:
+def with_reading_suspended(catalog: Catalog, source: Source) -> Catalog:
     """The catalog in which reading of the source is suspended."""
     return with_source(catalog, msgspec.structs.replace(source, held=catalog.version + 1))
 

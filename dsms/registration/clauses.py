@@ -24,7 +24,7 @@ _COUNT_DIGITS, _DISTANCE_DIGITS, _INSTANT_DIGITS = 9, 18, 20
 _LONGEST_MS = 100 * 366 * 86_400_000
 #: The number of a source record has ten bits for its partition; records of result topics have no such number.
 _MOST_PARTITIONS, _MOST_RESULT_PARTITIONS = 1_024, 10_000
-_UNITS = {"MS": 1, "MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
+_UNITS = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _SHORT = {"S": "SECONDS", "SEC": "SECONDS", "MIN": "MINUTES", "H": "HOURS"}
 _STARTS: dict[str, object] = {"earliest": None, "latest": LATEST}
 
@@ -41,8 +41,8 @@ def source_settings(clauses: Sequence[Clause]) -> tuple[dict[str, object], tuple
         settings.update(_SOURCE[clause.name](clause))
     if "format" in given and (operation := FORMATS[str(settings["format"])].operation) is not None:
         if "tagged" in given:
-            why = f"records of FORMAT {str(settings['format']).upper()} say themselves what they do"
-            raise _wrong(given["tagged"], why, "leave TAGGED out")
+            why = f"records of FORMAT {str(settings['format']).upper()} contain their operation"
+            raise _wrong(given["tagged"], why, "omit TAGGED")
         settings["tagged"] = operation
         given["tagged"] = given["format"]
     return settings, tuple(text for name, text in _SOURCE_DEFAULTS.items() if name not in given)
@@ -68,7 +68,9 @@ def _one_of(clause: Clause, formats: Sequence[str]) -> str:
     word = _word(clause).lower()
     if word in formats:
         return word
-    wrong = f"FORMAT {word.upper()} is one of sources" if word in FORMATS else f'unknown format "{word}"'
+    wrong = (
+        f"FORMAT {word.upper()} is only for sources, not for results" if word in FORMATS else f'unknown format "{word}"'
+    )
     raise _wrong(clause, wrong, f"have: {', '.join(formats).upper()}")
 
 
@@ -139,8 +141,8 @@ def _join_order(clause: Clause) -> dict[str, object]:
 
 def _place(clause: Clause, number: str) -> int:
     if not number.isdecimal() or len(number) > _COUNT_DIGITS or int(number) < 1:
-        hint = "have: AUTO, FIXED, DEFAULT, or for each tree of joins the numbers of its inputs, as '3, 1, 2'"
-        raise _wrong(clause, f'JOIN_ORDER has no "{_word(clause)}"', hint)
+        hint = "have: AUTO, FIXED, DEFAULT, or for each tree of joins the numbers of its inputs, such as '3, 1, 2'"
+        raise _wrong(clause, f'"{_word(clause)}" is not a valid JOIN_ORDER', hint)
     return int(number) - 1
 
 
@@ -295,8 +297,8 @@ def _duration(clause: Clause, words: Sequence[str], *, bare: bool) -> int:
     """A duration in milliseconds; with `bare`, also a number without a unit, in the unit of the instants."""
     if len(words) == 1 and bare:
         return _number(clause, words[0], _DISTANCE_DIGITS)
-    unit = words[1].upper().removesuffix("S") if len(words) == 2 else ""
-    factor = _UNITS.get(unit) or _UNITS.get(unit + "S")
+    unit = words[1].upper() if len(words) == 2 else ""
+    factor = 1 if unit == "MS" else _UNITS.get(unit.removesuffix("S"))
     if factor is None:
         raise _wrong(clause, f"invalid duration in {clause.name.upper()}", "have: 500 MS, 5 SECONDS, 1 MINUTE")
     duration = _number(clause, words[0], _DISTANCE_DIGITS) * factor
@@ -309,7 +311,7 @@ def _number(clause: Clause, word: str, digits: int = _COUNT_DIGITS) -> int:
     if not (word.isascii() and word.isdecimal()):
         raise _wrong(clause, f'{clause.name.upper()} needs a number, not "{word}"')
     if len(word) > digits:
-        raise _wrong(clause, f"the number of {clause.name.upper()} has more than {digits} digits")
+        raise _wrong(clause, f"{clause.name.upper()} has a number with more than {digits} digits")
     return int(word)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Stream
-from dsms.registration.kinds.if_not_exists import chosen
+from dsms.registration.kinds.if_not_exists import resolved
 from dsms.registration.kinds.insert_stream import InsertStream
 from dsms.sql.binder.dependencies import names_in
 from dsms.sql.parser.numbered_aliases import numbered, text_of
@@ -29,7 +29,7 @@ def resolved_statement(statement: st.Statement, catalog: Catalog) -> st.Statemen
     'ContinuousQuery'
     """
     if isinstance(statement, st.IfNotExists):
-        return chosen(statement, catalog)
+        return resolved(statement, catalog)
     if isinstance(statement, st.Insert):
         return InsertStream(statement) if _reads_streams(names_in(statement.rows), catalog) else statement
     if not isinstance(statement, st.Select) or statement.preference is not None:

@@ -10,7 +10,7 @@ import msgspec
 from dsms.model import logical, properties
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, Source
-from dsms.physical.fragment_plan import Planned, divided
+from dsms.physical.fragment_plan import PlannedQuery, divided
 from dsms.registration.environment import Environment
 from dsms.registration.placement import least_loaded, placed
 from dsms.sql.binder.bind import plan_of
@@ -20,11 +20,11 @@ from operators.core.errors import UserError
 def divided_among(count: int, draft: Query, node: logical.Node, catalog: Catalog, environment: Environment) -> Query:
     """The query with `count` fragments assigned, each to run a shard of its keys. Raises UserError if it cannot be
     divided."""
-    busy = environment.busy()
+    busy = environment.utilization()
     if count > len(busy):
         have = f"there {'is' if len(busy) == 1 else 'are'} {len(busy)}"
         raise UserError(
-            f"the query wants {count} fragments, but {have}",
+            f"the query needs {count} fragments, but {have}",
             hint="start the coordinator with more: dsms coordinator --fragments N, or `fragments` in the chart",
         )
     for source in properties.sources(node):
@@ -40,16 +40,16 @@ def divided_among(count: int, draft: Query, node: logical.Node, catalog: Catalog
 def check_divisible(query: Query, node: logical.Node) -> None:
     """Raises UserError if the query cannot be divided among fragments, whatever their number."""
     _check_settings(query)
-    divided(Planned(query.id, query.name, node, query), "")
+    divided(PlannedQuery(query.id, query.name, node, query), "")
 
 
-def run_by(count: int, query: Query, catalog: Catalog, environment: Environment) -> Query:
+def with_fragments(count: int, query: Query, catalog: Catalog, environment: Environment) -> Query:
     """The query assigned to `count` fragments, which start from the beginning of the logs. Published results stay.
     Raises UserError if the query has replaced another one, or cannot be divided."""
     if query.since is not None or query.former is not None:
         raise UserError(
-            f'{query.kind} "{query.name}" replaced another one, and stays with one fragment',
-            hint=f"DROP {query.kind.upper()} {query.name} and create it anew WITH (fragments = {count})",
+            f'{query.kind} "{query.name}" has replaced another one, so only one fragment can run it',
+            hint=f"DROP {query.kind.upper()} {query.name} and create it again WITH (fragments = {count})",
         )
     alone = msgspec.structs.replace(
         query, shares=(), family=None, constants=None, grouped=False, marks=(), over=(), shared=False,
@@ -57,11 +57,11 @@ def run_by(count: int, query: Query, catalog: Catalog, environment: Environment)
     )  # fmt: skip
     node = plan_of(query.name, catalog)
     if count == 1:
-        return placed(alone, node, catalog.without([query.name]), environment.busy())
+        return placed(alone, node, catalog.without([query.name]), environment.utilization())
     return divided_among(count, alone, node, catalog.without([query.name]), environment)
 
 
-def at_home(query: Query, catalog: Catalog) -> Catalog:
+def with_dead_letter_writers(query: Query, catalog: Catalog) -> Catalog:
     """The catalog in which the fragments of a divided query write the dead letters of the sources that no other query
     reads, each for its own partitions. So no fragment has to read a partition only for its dead letters."""
     if not query.shares:
@@ -90,16 +90,18 @@ def _check_settings(draft: Query) -> None:
         "MAX_ERROR": draft.sheddable,
         "INSERT INTO": draft.fills,
         "STATE_MEMORY": draft.state_memory,
-        "MEMORY": draft.sized,
+        "MEMORY": draft.has_chosen_window_sizes,
     }
     for name, value in given.items():
         if value:
-            raise UserError(f"{name} needs a query that one fragment runs", hint="leave FRAGMENTS out")
+            raise UserError(
+                f"{name} cannot be combined with FRAGMENTS: it needs a single fragment", hint="omit FRAGMENTS"
+            )
 
 
 def _check_partitions(what: str, have: int, wanted: int) -> None:
     if have < wanted:
         raise UserError(
             f"{what} has {have} partition{'' if have == 1 else 's'}, fewer than the {wanted} fragments",
-            hint="each fragment reads and writes partitions of its own: PARTITIONS sets how many there are",
+            hint="each fragment reads and writes its own partitions; PARTITIONS sets their number",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from dsms.model import logical
@@ -28,7 +28,7 @@ class Environment(Protocol):
         """Which topics statements may name."""
         ...
 
-    def busy(self) -> Mapping[str, float]:
+    def utilization(self) -> Mapping[str, float]:
         """The fragments to which queries can be assigned, ordered by name, each with its measured utilization: busy
         seconds per second, 0 if unknown."""
         ...
@@ -54,11 +54,11 @@ class Environment(Protocol):
         """The query with its topic created and its schemas registered."""
         ...
 
-    def mark(self) -> str | None:
+    def cluster_mark(self) -> str | None:
         """The cluster whose mark all records of new results and tables will have; None if they have no mark."""
         ...
 
-    def reached(self, sources: Sequence[Source]) -> int | None:
+    def instant_after(self, sources: Sequence[Source]) -> int | None:
         """An instant later than all records that the sources hold now; None if they are empty."""
         ...
 
@@ -79,7 +79,7 @@ class Environment(Protocol):
         """Whether the caller may read the object of a name."""
         ...
 
-    def reads(self, name: str) -> None:
+    def check_read(self, name: str) -> None:
         """Raises Forbidden unless the caller may read the object; whether it exists makes no difference."""
         ...
 
@@ -97,7 +97,7 @@ class FixedEnvironment:
     def __init__(self, state: str = "") -> None:
         self._state = state
 
-    def busy(self) -> Mapping[str, float]:
+    def utilization(self) -> Mapping[str, float]:
         """The only fragment, which is idle."""
         return {"0": 0.0}
 
@@ -121,11 +121,11 @@ class FixedEnvironment:
         """The query, unchanged."""
         return query
 
-    def mark(self) -> str | None:
+    def cluster_mark(self) -> str | None:
         """None: there are no clusters."""
         return None
 
-    def reached(self, sources: Sequence[Source]) -> int | None:
+    def instant_after(self, sources: Sequence[Source]) -> int | None:
         """None: all sources are empty."""
         return None
 
@@ -145,11 +145,27 @@ class FixedEnvironment:
         """Everything may be read."""
         return True
 
-    def reads(self, name: str) -> None:
+    def check_read(self, name: str) -> None:
         """Everything may be read."""
 
 
 Applied = tuple[Catalog, StatementResult]
+
+
+def names_for_caller(items: Iterable[Object], environment: Environment) -> str:
+    """The names of objects, for messages. Objects that the caller may not read are counted, not named.
+
+    >>> from dsms.model.objects import Function
+    >>> users = [Function(name=name, id="o1", sql="", versions=()) for name in ("f()", "g()")]
+    >>> names_for_caller(users, FixedEnvironment())
+    'f(), g()'
+    """
+    listed = list(items)
+    names = [item.name for item in listed if environment.may_read(item.name)]
+    hidden = len(listed) - len(names)
+    if hidden:
+        names.append(f"{hidden} object{'' if hidden == 1 else 's'} that you may not read")
+    return ", ".join(names)
 
 
 def check_free(catalog: Catalog, name: st.Name) -> None:

@@ -48,10 +48,10 @@ def _check(plans: Iterable[logical.Node], earliest: FirstOffsets, doing: str) ->
     for scan in _scans(plans):
         for partition, (first, upto) in _gone(scan, earliest).items():
             raise UserError(
-                f'offsets {first} to {upto - 1} of topic "{scan.source.topic}" partition {partition} are gone, and '
-                f"{doing} would need them",
-                hint="write the query over the streams themselves, or DROP it and create it anew: "
-                "it then begins at the records that are left",
+                f'offsets {first} to {upto - 1} of topic "{scan.source.topic}" partition {partition} were deleted, but '
+                f"{doing} needs them",
+                hint="write the query over the streams themselves, or DROP it and create it again: "
+                "it then begins at the first remaining records",
             )
 
 

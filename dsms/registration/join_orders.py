@@ -14,19 +14,19 @@ import msgspec
 from dsms.model.catalog import Catalog
 from dsms.model.objects import JoinOrders, Query
 from dsms.optimizer.join_orders import fits, join_trees
-from dsms.physical.fragment_plan import Planned, compile_lane, next_plan, planned
+from dsms.physical.fragment_plan import PlannedQuery, compile_lane, next_plan, planned
 from dsms.physical.warm_up import warm_up
 from dsms.registration.environment import Environment
 from dsms.registration.gone_records import check_all_there
 from operators.core.errors import UserError
 
 
-def ordered(query: Query, orders: JoinOrders, catalog: Catalog) -> Query:
+def with_next_order(query: Query, orders: JoinOrders, catalog: Catalog) -> Query:
     """The query, set to change to other orders of its joins; () is the default order for its text. Raises UserError if
     the orders do not fit its plan, or if its order cannot change."""
     if (why := fixed_because(query)) is not None:
-        raise UserError(f'the joins of {query.kind} "{query.name}" keep their order: {why}')
-    trees = join_trees(planned(query, catalog).usual)
+        raise UserError(f'the join order of {query.kind} "{query.name}" cannot change: {why}')
+    trees = join_trees(planned(query, catalog).default_order_plan)
     if orders and not fits(orders, trees):
         raise _unfit(query, [len(tree.leaves) for tree in trees])
     usual = all(list(order) == sorted(order) for order in orders)
@@ -41,11 +41,11 @@ def check_can_begin(query: Query, catalog: Catalog, environment: Environment) ->
     """Raises UserError if the next plan of a query would have to begin at records that were deleted."""
     if query.next_join_orders is not None:
         plan = planned(query, catalog)
-        if time_to_enter(plan, query.next_join_orders) is None:
+        if warm_up_instants(plan, query.next_join_orders) is None:
             check_all_there([plan.node], environment, f'another order of the joins of "{query.name}"')
 
 
-def time_to_enter(plan: Planned, orders: JoinOrders) -> int | None:
+def warm_up_instants(plan: PlannedQuery, orders: JoinOrders) -> int | None:
     """For how many instants the current plan and the plan in other orders must run concurrently; None if the latter has
     to read the logs from the beginning."""
     current, following = compile_lane(plan.id, [plan]), compile_lane(plan.id, [next_plan(plan, orders)])
@@ -57,15 +57,15 @@ def fixed_because(query: Query) -> str | None:
     if query.shares:
         return "several fragments run it"
     if query.grouped:
-        return "it runs together with queries that differ from it in constants alone"
+        return "it runs as one plan with queries that differ only in constants"
     if query.since is not None or query.former is not None:
         return "it replaced another query"
     if query.adjustable or query.sketch_error is not None:
-        return "what it keeps is decided while it runs"
+        return "it sheds input, or its windows or sketches are sized to MEMORY"
     return None
 
 
-def arrived(catalog: Catalog, ready: Mapping[str, JoinOrders | None]) -> Iterator[Query]:
+def switched_to_next_order(catalog: Catalog, ready: Mapping[str, JoinOrders | None]) -> Iterator[Query]:
     """Yields the queries whose next plan is ready, switched to it. `ready` gives, by query id, the orders of the plan
     that is ready."""
     for query in catalog.running():
@@ -73,7 +73,7 @@ def arrived(catalog: Catalog, ready: Mapping[str, JoinOrders | None]) -> Iterato
             yield msgspec.structs.replace(query, join_orders=query.next_join_orders, next_join_orders=None)
 
 
-def kept(catalog: Catalog, failed: Mapping[str, JoinOrders | None]) -> Iterator[Query]:
+def without_failed_order(catalog: Catalog, failed: Mapping[str, JoinOrders | None]) -> Iterator[Query]:
     """Yields the queries whose next plan has failed, set to keep their current plan; the change is not tried again."""
     for query in catalog.running():
         if query.next_join_orders is not None and failed.get(query.id) == query.next_join_orders:
@@ -86,14 +86,15 @@ def order_text(orders: JoinOrders) -> str:
     >>> order_text(((2, 0, 1), (1, 0, 2)))
     '3, 1, 2; 2, 1, 3'
     """
-    return "; ".join(", ".join(str(at + 1) for at in order) for order in orders) or "as its text says"
+    return "; ".join(", ".join(str(at + 1) for at in order) for order in orders) or "default"
 
 
 def _unfit(query: Query, sizes: list[int]) -> UserError:
     if not sizes:
-        return UserError(f'{query.kind} "{query.name}" has no three inputs that may be joined in another order')
+        return UserError(f'{query.kind} "{query.name}" has no join of three or more inputs whose order can change')
     example = "; ".join(", ".join(str(at + 1) for at in reversed(range(size))) for size in sizes)
     return UserError(
-        f'{query.kind} "{query.name}" joins {" and ".join(map(str, sizes))} inputs, each of which is to be named once',
-        hint=f"for example JOIN_ORDER = '{example}'; EXPLAIN {query.name} shows them from the first to the last",
+        f'{query.kind} "{query.name}" joins {" and ".join(map(str, sizes))} inputs; '
+        "JOIN_ORDER must name each input once",
+        hint=f"for example JOIN_ORDER = '{example}'; EXPLAIN {query.name} shows the inputs in order",
     )

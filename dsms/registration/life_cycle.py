@@ -9,9 +9,9 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, kind_of
 from dsms.model.statement_result import StatementResult
 from dsms.registration.clauses import result_settings
-from dsms.registration.division import at_home, check_divisible, run_by
+from dsms.registration.division import check_divisible, with_dead_letter_writers, with_fragments
 from dsms.registration.environment import Applied, Environment
-from dsms.registration.join_orders import check_can_begin, order_text, ordered
+from dsms.registration.join_orders import check_can_begin, order_text, with_next_order
 from dsms.sql.binder.bind import plan_of
 
 
@@ -22,12 +22,14 @@ def alter_query(statement: st.AlterQuery, catalog: Catalog, environment: Environ
     count, orders = settings.pop("fragments", None), settings.get("next_join_orders")
     changed = msgspec.structs.replace(query, **settings)
     if isinstance(orders, tuple):
-        changed = ordered(changed, orders, catalog)
+        changed = with_next_order(changed, orders, catalog)
         check_can_begin(changed, catalog, environment)
     if isinstance(count, int):
         others = count != len(query.fragments)
         changed = (
-            run_by(count, changed, catalog, environment) if others else msgspec.structs.replace(changed, halted=False)
+            with_fragments(count, changed, catalog, environment)
+            if others
+            else msgspec.structs.replace(changed, halted=False)
         )
     if changed.fragments_by_load and not query.fragments_by_load:
         check_divisible(changed, plan_of(query.name, catalog))
@@ -35,7 +37,9 @@ def alter_query(statement: st.AlterQuery, catalog: Catalog, environment: Environ
     message = f'{query.kind} "{query.name}" has weight {changed.weight:g}{details}'
     if changed == query:
         return catalog, StatementResult("ALTER", message, name=query.name)
-    return at_home(changed, catalog.with_changed(changed)), StatementResult("ALTER", message, name=query.name)
+    return with_dead_letter_writers(changed, catalog.with_changed(changed)), StatementResult(
+        "ALTER", message, name=query.name
+    )
 
 
 def limit_of(query: Query) -> str:
@@ -47,14 +51,14 @@ def limit_of(query: Query) -> str:
 def shares_of(query: Query) -> str:
     """The fragments that run it together, for messages; empty if one fragment runs it."""
     now = f", run by fragments {', '.join(query.shares)}" if query.shares else ""
-    return now + (", by more when it falls behind" if query.fragments_by_load else "")
+    return now + (", gets more fragments when it falls behind" if query.fragments_by_load else "")
 
 
 def order_of(query: Query) -> str:
     """The order of its joins, for messages; empty if it is the default."""
     if query.next_join_orders is not None:
-        return f", is changing the order of its joins to: {order_text(query.next_join_orders)}"
-    return f", joins in the order {order_text(query.join_orders)}" if query.join_orders else ""
+        return f", changing its join order to {order_text(query.next_join_orders)}"
+    return f", join order {order_text(query.join_orders)}" if query.join_orders else ""
 
 
 def query_of(catalog: Catalog, name: st.Name) -> Query:

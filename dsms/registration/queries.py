@@ -18,11 +18,11 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_result
 from dsms.optimizer.first_offsets import reading_from
 from dsms.optimizer.sketches import MOST_ERROR, least_error, memory_of
-from dsms.optimizer.start_instants import started
+from dsms.optimizer.start_instants import from_instant
 from dsms.optimizer.window_ranges import ranged
-from dsms.physical.fragment_plan import Planned, compile_lane, planned
+from dsms.physical.fragment_plan import PlannedQuery, compile_lane, planned
 from dsms.registration.clauses import LATEST, result_settings
-from dsms.registration.division import at_home, check_divisible, divided_among
+from dsms.registration.division import check_divisible, divided_among, with_dead_letter_writers
 from dsms.registration.environment import Applied, Environment, check_free
 from dsms.registration.gone_records import first_offsets, reads_of
 from dsms.registration.placement import placed
@@ -56,7 +56,7 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     defaults, written = default_windows(statement.select, catalog), statement.select.sql(dialect=Dsms)
     settings = settled(statement, catalog, environment)
     shares = settings.pop("fragments", 1)
-    node = started(bind(WholeQuery(this=statement.select), catalog, environment.reads), settings.get("start"))
+    node = from_instant(bind(WholeQuery(this=statement.select), catalog, environment.check_read), settings.get("start"))
     check_plan(node, environment.limits)
     first = first_offsets(node, reads_of(statement, catalog), environment)
     node = reading_from(node, first)
@@ -78,21 +78,21 @@ def create_query(statement: st.ContinuousQuery, catalog: Catalog, environment: E
     if shares > 1:
         draft = divided_among(shares, draft, node, catalog, environment)
     if statement.fills is None:
-        check_result(draft.topic, catalog)
+        check_result(draft.topic, catalog, environment.may_read)
     environment.limits.check("partitions", draft.partitions, "the result would have {} partitions")
-    plan = Planned(draft.id, draft.name, node, draft)
+    plan = PlannedQuery(draft.id, draft.name, node, draft)
     draft, views = over_views(plan, _in_family(plan, draft, catalog), catalog)
-    draft = placed(draft, node, catalog, environment.busy())
+    draft = placed(draft, node, catalog, environment.utilization())
     compile_lane(draft.id, [planned(draft, catalog, plan)])  # raises an error for queries that cannot run
     query = environment.result_topic(draft, node) if statement.fills is None else draft
-    return at_home(query, catalog.with_object(query)), StatementResult(
+    return with_dead_letter_writers(query, catalog.with_object(query)), StatementResult(
         _label(query),
         f'{statement.kind} "{name.text}" created; results in topic "{query.topic}"',
         notices=(
             *_notices(node, query, result_settings(statement.clauses)),
             *_cql_notices(statement),
             *_family_notices(query, catalog),
-            *(f'answered from "{view}", whose operators it shares' for view in views if environment.may_read(view)),
+            *(f'computed from "{view}", whose operators it shares' for view in views if environment.may_read(view)),
             *_gone_notices(node, first),
             *defaults,
             *_expanded(statement, written, catalog),
@@ -111,7 +111,9 @@ def check_quality(statement: st.ContinuousQuery, settings: Mapping[str, Any]) ->
         raise given[0].place.error(f"{given[0].name.upper()} needs MAX_ERROR: without it no input is shed")
     others = [clause for clause in given if clause.name != "max_error"]
     if others and "memory" in settings:
-        raise others[0].place.error(f"{others[0].name.upper()} does not go with MEMORY: then no input is shed")
+        raise others[0].place.error(
+            f"{others[0].name.upper()} cannot be combined with MEMORY: with MEMORY no input is shed"
+        )
 
 
 def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node) -> Query:
@@ -125,8 +127,8 @@ def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node)
         raise clause.place.error(f"MEMORY needs a query: {why}", "use CREATE QUERY …")
     sized = ranged(node)
     if sized and draft.max_error is not None:
-        hint = "its sizes are chosen within MEMORY alone, and sketches do not make it smaller"
-        raise clause.place.error("MAX_ERROR does not go with a window with a range of sizes", hint)
+        hint = "omit MAX_ERROR: the sizes of such a window are chosen by MEMORY alone"
+        raise clause.place.error("MAX_ERROR cannot be combined with a window with a range of sizes", hint)
     if draft.max_error is not None:
         return _with_sketches(draft, node, draft.memory, draft.max_error, clause.place)
     if not sized:
@@ -137,13 +139,13 @@ def with_memory(statement: st.ContinuousQuery, draft: Query, node: logical.Node)
 
 def _with_sketches(draft: Query, node: logical.Node, memory: int, most: float, place: st.Place) -> Query:
     if most < LEAST_ERROR:
-        raise place.error(f"the least MAX_ERROR that goes with MEMORY is {LEAST_ERROR:g}")
+        raise place.error(f"with MEMORY, MAX_ERROR must be at least {LEAST_ERROR:g}")
     try:
         error = least_error(node, memory)
         if error is None or error > most:
             need = f"MAX_ERROR {most:g} needs {memory_of(node, min(most, MOST_ERROR)):,} bytes for each group"
             reached = "" if error is None else f"; with {memory:,} bytes the error is up to {error:g}"
-            raise place.error(f"MEMORY is too small: {need}{reached}", "allow for more of one of them")
+            raise place.error(f"MEMORY is too small: {need}{reached}", "increase MEMORY or MAX_ERROR")
     except SqlError:
         raise
     except UserError as problem:
@@ -157,8 +159,10 @@ def settled(statement: st.ContinuousQuery, catalog: Catalog, environment: Enviro
     if "max_error" in settings and "memory" not in settings:
         settings.setdefault("deadline", DEFAULT_DEADLINE_MS)
     if settings.get("start") == LATEST:
-        node = bind(WholeQuery(this=statement.select), catalog, environment.reads)
-        settings["start"] = environment.reached([source for source in properties.sources(node) if not source.table])
+        node = bind(WholeQuery(this=statement.select), catalog, environment.check_read)
+        settings["start"] = environment.instant_after(
+            [source for source in properties.sources(node) if not source.table]
+        )
     return settings
 
 
@@ -180,7 +184,7 @@ def draft_of(statement: st.ContinuousQuery, name: st.Name, settings: dict[str, A
     return msgspec.convert({**fields, **settings}, Query)
 
 
-def _in_family(planned: Planned, draft: Query, catalog: Catalog) -> Query:
+def _in_family(planned: PlannedQuery, draft: Query, catalog: Catalog) -> Query:
     """Assigns the query to its family. The first `ALONE` queries of a family run separately, and queries equal to one
     of them share its operators. Later ones become members: they run as one plan with an index over their constants."""
     if planned.template is None or not draft.shared:
@@ -213,7 +217,7 @@ def _clock(statement: st.ContinuousQuery, view: ClockView, name: st.Name, catalo
         raise error_at(statement.select, f"a query over {CLOCK} alone would list every instant", hint=hint)
     check_free(catalog, name)
     if any(clause.name == "start" for clause in statement.clauses):
-        raise error_at(statement.select, "START is not supported in a view over the clock, which has all instants")
+        raise error_at(statement.select, "START is not supported in a view over the clock, which covers all instants")
     draft = draft_of(statement, name, {"output": "streamed", **result_settings(statement.clauses)}, catalog)
     query = msgspec.structs.replace(draft, periodic=(view.points.period, view.points.residues))
     message = f'view "{name.text}" created over {CLOCK}; its points are computed without running a query'
@@ -232,8 +236,8 @@ def _notices(node: logical.Node, query: Query, given: dict[str, object]) -> tupl
     key = f"key: {', '.join(keys)}" if keys else "no key: a deletion carries the whole row"
     start = [] if query.start is None else [f"start: instants from {query.start} on"]
     form = [] if "format" in given else [f"FORMAT {query.format.upper()}"]
-    shares = [f"fragments: {', '.join(query.shares)} run it together"] if query.shares else []
-    shares += ["fragments: more when it falls behind"] if query.fragments_by_load else []
+    shares = [f"fragments: {', '.join(query.shares)}, each of which runs a shard of the keys"] if query.shares else []
+    shares += ["fragments: more are added when the query falls behind"] if query.fragments_by_load else []
     return (key, f"output: {query.output.upper()}", *form, *start, *shares, *_quality_notices(query))
 
 
@@ -241,14 +245,14 @@ def _gone_notices(node: logical.Node, first: FirstOffsets) -> Iterator[str]:
     for source in properties.sources(node):
         if source.id in first:
             at = ", ".join(f"offset {offset} of partition {part}" for part, offset in sorted(first[source.id].items()))
-            yield f'earlier records of topic "{source.topic}" are gone: it is read from {at} on'
+            yield f'earlier records of topic "{source.topic}" were deleted: the topic is read from {at} on'
 
 
 def _quality_notices(query: Query) -> tuple[str, ...]:
     if query.sketch_error is not None:
         return (f"sketches: an error of at most {query.sketch_error:g}, within {query.memory:,} bytes for each group",)
     if query.memory is not None:
-        return (f"the sizes of its windows are the greatest that {query.memory:,} bytes of state allow",)
+        return (f"its windows are as large as {query.memory:,} bytes of state allow",)
     if query.max_error is None:
         return ()
     return (f"input may be shed: relative error at most {query.max_error:g}, DEADLINE {query.deadline} MS",)

@@ -45,9 +45,11 @@ def size_of(node: logical.Node) -> Size:
 def check_plan(node: logical.Node, limits: Limits) -> None:
     """Raises UserError for a plan that is too large, too deep or too wide."""
     size = size_of(node)
-    limits.check("query_operators", size.operators, "with the views that it reads the query has {} operators")
-    limits.check("query_nesting", size.nesting, "with the views that it reads the query has {} operators on each other")
-    limits.check("windows", size.windows, "with the views that it reads the query puts a row into {} windows")
+    limits.check("query_operators", size.operators, "with the views that it reads, the query has {} operators")
+    limits.check(
+        "query_nesting", size.nesting, "with the views that it reads, the plan of the query is {} operators deep"
+    )
+    limits.check("windows", size.windows, "with the views that it reads, the query copies a row into {} windows")
     limits.check("columns", len(visible(node).names), "the result has {} columns")
 
 
@@ -58,7 +60,7 @@ def check_registered(names: Iterable[str], catalog: Catalog, limits: Limits) -> 
     levels, waiting = 0, _views(names, catalog)
     while waiting:
         levels += 1
-        limits.check("query_nesting", levels, "the query reads {} views over each other")
+        limits.check("query_nesting", levels, "the query reads views nested {} deep")
         waiting = _views((name for view in waiting.values() for name in reads(view)), catalog)
 
 

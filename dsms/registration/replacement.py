@@ -19,8 +19,8 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Query, kind_of, last_change, number_of
 from dsms.model.schema import visible
 from dsms.model.statement_result import StatementResult
-from dsms.optimizer.start_instants import started
-from dsms.physical.fragment_plan import Planned, compile_lane, planned
+from dsms.optimizer.start_instants import from_instant
+from dsms.physical.fragment_plan import PlannedQuery, compile_lane, planned
 from dsms.registration.clauses import result_settings
 from dsms.registration.environment import Applied, Environment
 from dsms.registration.gone_records import check_all_there
@@ -104,7 +104,7 @@ def repair_query(statement: st.RepairQuery, catalog: Catalog, environment: Envir
         )
     after = _replaced(catalog, [query], environment)
     notices = (_takeover(after.find(query.name)),)
-    message = f'query "{query.name}" rereads the input that was shed'
+    message = f'query "{query.name}" reads its input again, including what was shed'
     return after, StatementResult("REPAIR QUERY", message, notices=notices, name=query.name)
 
 
@@ -136,10 +136,10 @@ def _new(statement: st.ContinuousQuery, before: Query, catalog: Catalog, environ
     given = result_settings(statement.clauses)
     for option in _KEPT:
         if option in given and given[option] != getattr(before, option):
-            raise _wrong(before, f"{option} would change from {getattr(before, option)} to {given[option]}")
+            raise _wrong(before, f"{option.upper()} would change from {getattr(before, option)} to {given[option]}")
     settings = settled(statement, catalog, environment)
     check_quality(statement, settings)
-    node = started(bind(WholeQuery(this=statement.select), catalog, environment.reads), settings.get("start"))
+    node = from_instant(bind(WholeQuery(this=statement.select), catalog, environment.check_read), settings.get("start"))
     check_plan(node, environment.limits)
     output = statement.output or default_output(statement, node)
     kept = {name: getattr(before, name) for name in (*_KEPT, *_CARRIED)}
@@ -180,7 +180,7 @@ def _with(query: Query, catalog: Catalog) -> Catalog:
     return Catalog(catalog.version, catalog.ids + 1, {**catalog.objects, query.name.lower(): query})
 
 
-def _sources(query: Planned) -> tuple[str, ...]:
+def _sources(query: PlannedQuery) -> tuple[str, ...]:
     nodes = [query.node] if query.former is None else [query.node, query.former]
     return tuple(dict.fromkeys(source.id for node in nodes for source in properties.sources(node)))
 
@@ -206,7 +206,7 @@ def _following(new: Query, before: Query, catalog: Catalog, environment: Environ
     return msgspec.structs.replace(new, **fields)
 
 
-def _check(new: Planned, was: logical.Node, before: Query) -> None:
+def _check(new: PlannedQuery, was: logical.Node, before: Query) -> None:
     """Raises UserError if the form of the records would change, because consumers keep reading the topic."""
     assert new.sink is not None
     if new.sink.output != before.output:
@@ -215,7 +215,7 @@ def _check(new: Planned, was: logical.Node, before: Query) -> None:
     if list(zip(columns.names, columns.types, strict=True)) != list(zip(others.names, others.types, strict=True)):
         raise _wrong(before, f"the columns would change from ({_listed(others)}) to ({_listed(columns)})")
     if FORMATS[before.format].schema and columns != others:
-        raise _wrong(before, "other columns would be nullable")
+        raise _wrong(before, "the nullability of its columns would change")
     key, other = properties.keys(new.node), properties.keys(was)
     if key != other:
         raise _wrong(before, f"the key would change from ({', '.join(other)}) to ({', '.join(key)})")
@@ -225,7 +225,7 @@ def _check(new: Planned, was: logical.Node, before: Query) -> None:
 def _wrong(before: Query, what: str) -> UserError:
     return UserError(
         f'{before.kind} "{before.name}" cannot be replaced: {what}',
-        hint=f"DROP {before.kind.upper()} {before.name} and create it anew",
+        hint=f"DROP {before.kind.upper()} {before.name} and create it again",
     )
 
 
@@ -236,7 +236,7 @@ def _listed(columns: object) -> str:
 def _result(statement: st.ContinuousQuery, before: Query, catalog: Catalog, after: Catalog) -> StatementResult:
     names = [reader.name for reader in readers(catalog, before)]
     notices = tuple(_takeover(after.find(name)) for name in (before.name, *names))
-    also = f", and with it {', '.join(names)}" if names else ""
+    also = f", together with its readers {', '.join(names)}" if names else ""
     message = f'{before.kind} "{before.name}" replaced{also}; results in topic "{before.topic}"'
     return StatementResult("CREATE OR REPLACE", message, notices=notices, name=before.name)
 
@@ -260,7 +260,7 @@ def retired(catalog: Catalog, published: Mapping[str, int | None]) -> Iterator[Q
             yield msgspec.structs.replace(query, former=None)
 
 
-def _lasting(query: Planned, catalog: Catalog) -> bool:
+def _lasting(query: PlannedQuery, catalog: Catalog) -> bool:
     """Whether the former version is needed as long as the query exists: the plan without it would need state that the
     combined plan does not hold."""
     if query.sink is None or query.former is None:
@@ -269,6 +269,6 @@ def _lasting(query: Planned, catalog: Catalog) -> bool:
     return not _state(planned(alone, catalog)) <= _state(query)
 
 
-def _state(query: Planned) -> set[str]:
+def _state(query: PlannedQuery) -> set[str]:
     flow = compile_lane(query.id, [query]).flow
     return {key for key, vertex in zip(flow.keys, flow.vertices, strict=True) if vertex.operator and vertex.stage}

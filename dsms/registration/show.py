@@ -35,7 +35,7 @@ def _over(item: Object) -> str:
 def explain_plan(statement: st.Explain, catalog: Catalog, environment: Environment) -> Applied:
     """The plan of an object, or of a SELECT without running it."""
     node = (
-        bind(WholeQuery(this=statement.select), catalog, environment.reads)
+        bind(WholeQuery(this=statement.select), catalog, environment.check_read)
         if statement.select is not None
         else _named_plan(statement, catalog)
     )

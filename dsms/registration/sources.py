@@ -16,8 +16,8 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import check_topic
 from dsms.model.types import type_sql
 from dsms.registration.clauses import source_settings
+from dsms.registration.constraints import checked_constraints
 from dsms.registration.environment import Applied, Environment, FixedEnvironment, check_free
-from dsms.registration.promises import promised
 from dsms.registration.timestamps import timestamps, type_of
 from operators.core.errors import UserError
 from operators.streams.tagger import TS
@@ -39,9 +39,9 @@ def _registered(
     check_free(catalog, statement.name)
     for promise in msgspec.convert(settings.get("constraints", []), tuple[Constraint, ...]):
         if promise.other is not None:
-            environment.reads(promise.other)
+            environment.check_read(promise.other)
     if "late_of" not in more:  # late records are read from the dead letters of the declared stream itself
-        environment.topic_rules.check_source(statement.topic.text, catalog)
+        environment.topic_rules.check_source(statement.topic.text, catalog, environment.may_read)
     check_topic(dead_letter_topic(statement.name.text))
     given = settings.pop("partitions", None)
     wanted = given if isinstance(given, int) else None
@@ -56,7 +56,7 @@ def _registered(
             "columns": [msgspec.to_builtins(column) for column in columns],
             "topic": statement.topic.text,
             "number": number,
-            "home": str(number % len(environment.busy())),
+            "home": str(number % len(environment.utilization())),
             "ahead_ms": DEFAULT_AHEAD_MS,
             **settings,
             **more,
@@ -64,7 +64,7 @@ def _registered(
         Source,
     )
     _check_timestamp(source)
-    promises = promised(source, catalog)
+    promises = checked_constraints(source, catalog, environment.may_read)
     start = environment.source_topic(source.name, source.topic, wanted)  # after all checks: it may create the topic
     topic_id = environment.topic_id(source.topic)
     warnings = environment.topic_warnings(source.topic) if source.late_of is None else ()
@@ -104,7 +104,7 @@ def _check_timestamp(source: Source) -> None:
 
 def create_stream(statement: st.CreateStream, catalog: Catalog, environment: Environment) -> Applied:
     """Adds a stream over a source, keyed or append-only."""
-    environment.reads(statement.source.text)
+    environment.check_read(statement.source.text)
     source = catalog.find(statement.source.text, statement.source.place)
     if not isinstance(source, Source):
         raise statement.source.place.error(f'"{source.name}" is a {kind_of(source)}, not a source')
@@ -112,7 +112,7 @@ def create_stream(statement: st.CreateStream, catalog: Catalog, environment: Env
     keys = tuple(_key(name, source) for name in statement.keys)
     for number, name in enumerate(statement.keys):
         if keys[number] in keys[:number]:
-            raise name.place.error(f'key column "{keys[number]}" is given twice')
+            raise name.place.error(f'key column "{keys[number]}" is listed twice')
     stream = Stream(name=statement.name.text, id=catalog.next_id(), sql=statement.sql, source=source.name, keys=keys)
     form = f"keyed by {', '.join(keys)}" if keys else "append-only"
     return catalog.with_object(stream), StatementResult(
@@ -149,7 +149,7 @@ def declare_stream(statement: st.DeclareStream, catalog: Catalog, environment: E
     notices = (*opened, *stamps.notices, *registered.notices)
     if statement.late is not None:
         after = _late_stream(statement, source, after, environment)
-        notices = (*notices, f'late records are the stream "{statement.late.text}"')
+        notices = (*notices, f'late records go into the stream "{statement.late.text}"')
     return after, StatementResult("CREATE STREAM", message, notices=notices, name=created.name)
 
 
@@ -169,7 +169,7 @@ def _late_stream(
     assert statement.late is not None
     name, place = statement.late.text, statement.late.place
     if any(clause.name == "timestamp" and clause.words == ("LATENT",) for clause in source.clauses):
-        raise place.error("LATE INTO needs ORDER BY: the timestamps of arrival are never late")
+        raise place.error("LATE INTO needs ORDER BY: with timestamps of arrival no record is late")
     check_free(catalog, statement.late)
     kept = tuple(clause for clause in source.clauses if clause.name in ("format", "registry"))
     latent = st.Clause("timestamp", ("LATENT",), place)

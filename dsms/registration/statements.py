@@ -222,6 +222,6 @@ def apply(statement: st.Statement, catalog: Catalog, environment: Environment) -
     """
     kind = kind_of_statement(statement)
     if kind.apply is None:
-        raise UserError(f"{type(statement).__name__} is not supported here")
+        raise UserError(f"statements of kind {type(statement).__name__} are not supported here")
     with readable_sqlglot_errors():
         return kind.apply(statement, catalog, environment)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsms.model import statements as st
-from dsms.model.catalog import Catalog
-from dsms.model.objects import Table, kind_of
+from dsms.model.catalog import Catalog, NotTable
+from dsms.model.objects import Table
 
 
 def table_of(name: st.Name, catalog: Catalog) -> Table:
     """The table of a name. Raises SqlError if it is another kind of object."""
     target = catalog.find(name.text, name.place)
     if not isinstance(target, Table):
-        tables = ", ".join(table.name for table in catalog.tables())
-        raise name.place.error(
-            f'"{target.name}" is a {kind_of(target)}, not a table', f"have: {tables}" if tables else ""
-        )
+        raise NotTable(target, name.place, [table.name for table in catalog.tables()])
     return target
 
 
@@ -25,8 +22,9 @@ def writable(name: st.Name, catalog: Catalog) -> Table:
     table = table_of(name, catalog)
     if table.filled_by is not None:
         raise name.place.error(
-            f'table "{table.name}" is filled by query "{table.filled_by}", and by nothing else',
-            "INSERT the UNION ALL of several streams, or read the table in a view; DROP TABLE ends both",
+            f'table "{table.name}" is filled by query "{table.filled_by}", so statements cannot change its rows',
+            "INSERT the UNION ALL of several streams, or combine tables in a view; "
+            "DROP TABLE drops the table and its query",
         )
     return table
 

@@ -25,12 +25,14 @@ def create_table(statement: st.CreateTable, catalog: Catalog, environment: Envir
     check_free(catalog, statement.name)
     for column in statement.columns:
         if column.name.text.lower() == ROW_NUMBER:
-            raise column.name.place.error(f'column "{ROW_NUMBER}" is what numbers the rows of tables without a key')
+            raise column.name.place.error(
+                f'column name "{ROW_NUMBER}" is reserved: it numbers the rows of tables without a key'
+            )
     if not statement.keys:
         statement = _numbered(statement)
     columns = len(statement.columns)
     environment.limits.check("columns", columns, "the table has {} columns", statement.name.place)
-    check_result(RESULT_PREFIX + statement.name.text, catalog)
+    check_result(RESULT_PREFIX + statement.name.text, catalog, environment.may_read)
     source, keys = _checked(statement, catalog)
     check_expressions(statement, source.schema, catalog)
     logged = _with_topic(source, keys, environment)
@@ -42,7 +44,7 @@ def create_table(statement: st.CreateTable, catalog: Catalog, environment: Envir
     result = StatementResult(
         "CREATE TABLE",
         f'table "{table.name}" created; its changes are in topic "{table.topic}"',
-        notices=(f"no key: equal rows are told apart by {ROW_NUMBER}" if table.is_bag else f"key: {', '.join(keys)}",),
+        notices=(f"no key: {ROW_NUMBER} distinguishes equal rows" if table.is_bag else f"key: {', '.join(keys)}",),
         name=table.name,
     )
     return catalog.with_object(table), result
@@ -83,4 +85,4 @@ class _NoTopics(FixedEnvironment):
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
         """Raises UserError: a table has no result."""
-        raise UserError("a table has no result")
+        raise UserError("a table has no result topic")

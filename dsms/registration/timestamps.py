@@ -72,7 +72,8 @@ def _check_arrival(column: st.ColumnDefinition) -> None:
     kind = type_of(column)
     if not (pa.types.is_timestamp(kind) or pa.types.is_int64(kind)):
         raise column.name.place.error(
-            f'"{column.name.text}" has the instants of arrival, so it is TIMESTAMP or BIGINT, not {type_sql(kind)}'
+            f'"{column.name.text}" holds the instant of arrival, so its type must be TIMESTAMP or BIGINT, '
+            f"not {type_sql(kind)}"
         )
 
 

@@ -9,8 +9,8 @@ import msgspec
 
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Query
-from dsms.optimizer.view_matching import answered_over, match_digests
-from dsms.physical.fragment_plan import Planned
+from dsms.optimizer.view_matching import computed_from_views, match_digests
+from dsms.physical.fragment_plan import PlannedQuery
 from dsms.physical.fragment_plan import planned as plan
 from dsms.sql.binder.earlier_queries import former_of
 
@@ -18,7 +18,7 @@ from dsms.sql.binder.earlier_queries import former_of
 MOST: Final = 32
 
 
-def over_views(query: Planned, draft: Query, catalog: Catalog) -> tuple[Query, list[str]]:
+def over_views(query: PlannedQuery, draft: Query, catalog: Catalog) -> tuple[Query, list[str]]:
     """The query with the current versions of the queries from which it can be computed, and their names.
 
     The choice is made once and stored as a hint, so later changes of those queries do not matter. The plan is derived
@@ -29,7 +29,7 @@ def over_views(query: Planned, draft: Query, catalog: Catalog) -> tuple[Query, l
     own_digests = match_digests(query.optimized)
     alike = (other for other in catalog.running() if not own_digests.isdisjoint(other.marks))
     candidates = [plan(other, catalog) for other in itertools.islice(alike, MOST)]
-    answer = answered_over(query.optimized, [other.optimized for other in candidates])
-    used = [other.sink for at, other in enumerate(candidates) if at in answer.views and other.sink is not None]
+    rewrite = computed_from_views(query.optimized, [other.optimized for other in candidates])
+    used = [other.sink for at, other in enumerate(candidates) if at in rewrite.views and other.sink is not None]
     over = tuple(former_of(other, catalog) for other in used)
     return msgspec.structs.replace(draft, marks=tuple(sorted(own_digests)), over=over), [other.name for other in used]

@@ -23,11 +23,11 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.topic_rules import TopicRules
 from dsms.physical.cost.estimate import Statistics
 from dsms.physical.explain import explain
-from dsms.physical.fragment_plan import FragmentPlan, Planned, plan_fragment, plans_of
+from dsms.physical.fragment_plan import FragmentPlan, PlannedQuery, plan_fragment, plans_of
 from dsms.physical.lane import Output
 from dsms.registration.continuous import resolved_statement
 from dsms.registration.environment import FixedEnvironment
-from dsms.registration.join_orders import arrived
+from dsms.registration.join_orders import switched_to_next_order
 from dsms.registration.kinds.explain_result import ExplainResult
 from dsms.registration.kinds.insert_stream import InsertStream, check_empty
 from dsms.registration.kinds.replay import Replay
@@ -304,7 +304,7 @@ class LocalSession:
 
     def _take_next_plans(self) -> None:
         """Replaces the current plans of queries by their next plans, once these are exact."""
-        if changed := list(arrived(self.catalog, ready_next_plans(self.runtime.revision))):
+        if changed := list(switched_to_next_order(self.catalog, ready_next_plans(self.runtime.revision))):
             self.catalog = self.catalog.with_changed(*changed)
             self.runtime.follow(self._plan())
 
@@ -314,12 +314,12 @@ class LocalSession:
         plans = [plan for readable in self.running() for plan in self._plans_of(readable, known)]
         return FragmentPlan(self.catalog.version, self.partitions, {plan.id: plan for plan in plans})
 
-    def _plans_of(self, readable: Stream | Table | Query, known: Mapping[str, Planned]) -> Iterator[Planned]:
+    def _plans_of(self, readable: Stream | Table | Query, known: Mapping[str, PlannedQuery]) -> Iterator[PlannedQuery]:
         if isinstance(readable, Query):
             yield from plans_of(readable, self.catalog, known)
         else:
             node = plan_of(readable.name, self.catalog)
-            yield known.get(readable.id) or Planned(readable.id, readable.name, node)
+            yield known.get(readable.id) or PlannedQuery(readable.id, readable.name, node)
 
     def _write(self, statement: st.Insert | st.Update | st.Delete | st.LoadFile | st.LoadDatabase) -> StatementResult:
         """Executes a statement at the greatest instant that any log has reached; its effect is final at once."""
@@ -407,7 +407,7 @@ class _LocalEnvironment(FixedEnvironment):
     def statistics(self) -> Statistics:
         return statistics_of(self._reports())
 
-    def reached(self, sources: Sequence[Source]) -> int | None:
+    def instant_after(self, sources: Sequence[Source]) -> int | None:
         """The least instant that is after all records read from the sources, and not below their frontiers."""
         ids = {source.id for source in sources}
         clocks = [at.clock for (source, _), at in self._runtime.positions() if source in ids]

@@ -176,7 +176,7 @@ def test_a_record_that_waits_is_skipped_by_a_statement(cluster: Cluster, unique:
     advance(cluster.kafka, topic, 6)
     waits = f"waiting for schema {unknown} at {topic}/0/1: it is not in the registry"
     assert wait_until(lambda: state(cluster, "queries", f"{unique}V") == waits, 120), cluster.logs()
-    for offset, reason in ((0, "has been read"), (2, "is not the next record")):
+    for offset, reason in ((0, "has already been read"), (2, "is not the next record")):
         with pytest.raises(Refused, match=reason):
             cluster.sql(f"SKIP RECORD OF {unique} PARTITION 0 OFFSET {offset}")
     done = cluster.sql(f"SKIP RECORD OF {unique} PARTITION 0 OFFSET 1")[0]

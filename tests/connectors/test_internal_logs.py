@@ -20,7 +20,7 @@ from connectors.redis.run_store import frame_of_run, run_fields
 from dsms.coordinator.catalog.catalog_records import read_part
 from dsms.coordinator.registry.state import RegistryState, read_event
 from dsms.model.catalog import read_catalog
-from dsms.physical.parts.links import ResultPlaces
+from dsms.physical.parts.links import ResultPartitions
 from dsms.runtime.epoch.progress_log import (
     DeadMark,
     Progress,
@@ -248,7 +248,7 @@ def test_what_is_settled_is_no_finding_and_hides_nothing() -> None:
     assert list(log.read(read_heartbeat, findings=(again := Findings()))) and again.left_out == set()
 
 
-PLACES = ResultPlaces("t", frozenset({0}))
+PLACES = ResultPartitions("t", frozenset({0}))
 
 
 class ResultsInMemory(LogInMemory):
@@ -274,7 +274,7 @@ def test_covered_progress_is_told_by_the_result_topic_and_written_again() -> Non
     cut, forged = Message(CUT_OVER, b"{}", OURS, 0), progress(2**62, None, 2)
     log = ResultsInMemory([cut, progress(7, OURS, 1), forged])
     log.ends = {"t": 11}
-    reading = read_progress(log, {"o1": PLACES, "o2": ResultPlaces("u", frozenset({0}))})
+    reading = read_progress(log, {"o1": PLACES, "o2": ResultPartitions("u", frozenset({0}))})
     assert reading.published.frontiers == {"o1": 12}
     assert {key: read_entry(Entry(key, value, 0, 0)).says for key, value in reading.again.items()} == {
         b"t/0": Progress("o1", 12, 0)
@@ -289,7 +289,7 @@ def test_covered_progress_is_told_by_the_result_topic_and_written_again() -> Non
 
 def test_progress_that_is_covered_counts_for_its_own_partition_alone() -> None:
     """A fragment has taken over two partitions of others, one of them further than it is itself."""
-    cut, both = Message(CUT_OVER, b"{}", OURS, 0), {"o1": ResultPlaces("t", frozenset({0, 1}))}
+    cut, both = Message(CUT_OVER, b"{}", OURS, 0), {"o1": ResultPartitions("t", frozenset({0, 1}))}
     ahead, own = Progress("o1", 10, 3, apart=True), Progress("o1", 7, 3, apart=True)
     records = [
         Message(f"t/{at}".encode(), msgspec.json.encode(says), OURS, at + 1) for at, says in enumerate((ahead, own))
@@ -315,7 +315,7 @@ def test_what_others_have_published_of_a_whole_query_is_not_written_again() -> N
         ]
     )
     log.ends = {"t/1": 9}
-    own, whole = {"o1@0of2": ResultPlaces("t", frozenset({0}))}, {"o1": ResultPlaces("t", frozenset({0, 1}))}
+    own, whole = {"o1@0of2": ResultPartitions("t", frozenset({0}))}, {"o1": ResultPartitions("t", frozenset({0, 1}))}
     reading = read_progress(log, own, whole)
     assert reading.published.upto("o1@0of2") == 12 and reading.published.upto("o1") == 10 and not reading.again
 

@@ -185,7 +185,7 @@ def test_out_of_order_tuples_are_merged_within_the_slack_else_a_stream_of_their_
 ) -> None:
     session = LocalSession(*cut)
     (declared,) = session.run(LATE)
-    assert 'late records are the stream "Stragglers"' in declared.notices
+    assert 'late records go into the stream "Stragglers"' in declared.notices
     session.execute("CREATE STREAM Both AS SELECT id, at FROM Readings UNION ALL SELECT id, at FROM Stragglers")
     for id, at in enumerate([10, 9, 12, 8, 11, 20, 17]):
         session.push("Readings_source", [{"id": id, "at": at}])

@@ -33,7 +33,7 @@ class FakeEnvironment:
     limits: Limits = NO_LIMITS
     topic_rules: TopicRules = TopicRules()
 
-    def busy(self) -> dict[str, float]:
+    def utilization(self) -> dict[str, float]:
         return {str(number): 0.0 for number in range(self.fragments)}
 
     def statistics(self) -> Statistics:
@@ -51,12 +51,12 @@ class FakeEnvironment:
         return self.warnings.get(topic, ())
 
     def result_topic(self, query: Query, node: logical.Node) -> Query:
-        return msgspec.structs.replace(query, topic_id=self.topic_id(query.topic), marked_by=self.mark())
+        return msgspec.structs.replace(query, topic_id=self.topic_id(query.topic), marked_by=self.cluster_mark())
 
-    def mark(self) -> str | None:
+    def cluster_mark(self) -> str | None:
         return self.marked_by
 
-    def reached(self, sources: Sequence[Source]) -> int | None:
+    def instant_after(self, sources: Sequence[Source]) -> int | None:
         return None
 
     def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
@@ -73,7 +73,7 @@ class FakeEnvironment:
     def may_read(self, name: str) -> bool:
         return True
 
-    def reads(self, name: str) -> None: ...
+    def check_read(self, name: str) -> None: ...
 
 
 def apply_all(

@@ -46,7 +46,7 @@ class Services:
         known = {key: value for key, value in self.progress.items() if key not in gone}
         told = {key: at for key in gone if (at := self._last_instant(key.decode())) is not None}
         entries = (read_entry(Entry(key, value, 0, 0)) for key, value in known.items())
-        places = {**plan.divided_places, **plan.result_places}
+        places = {**plan.divided_result_partitions, **plan.result_partitions}
         return published_for({entry.key: entry.says for entry in entries}, places, told)
 
     def _last_instant(self, place: str) -> int | None:

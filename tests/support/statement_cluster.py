@@ -124,7 +124,7 @@ class MemoryLogEnds:
     def published(self, query: str) -> int | None:
         return self.instants.get(query)
 
-    def reached(self, sources: Sequence[Source]) -> int | None:
+    def instant_after(self, sources: Sequence[Source]) -> int | None:
         return None
 
     def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
@@ -188,7 +188,7 @@ class StatementCluster:
         version = self.store.catalog.version if self.stuck_at is None else self.stuck_at
         return {"e": ExecutorStatus(RUNNING, version, lanes=self.lanes)}
 
-    def busy(self) -> Mapping[str, float]:
+    def utilization(self) -> Mapping[str, float]:
         return {"0": 0.0}
 
     def statistics(self) -> Statistics:
@@ -197,7 +197,7 @@ class StatementCluster:
     def states(self) -> States:
         return States(self.alive, {})
 
-    def mark(self) -> str | None:
+    def cluster_mark(self) -> str | None:
         return "main"
 
     @contextmanager

@@ -52,7 +52,7 @@ def catalog_in(entries: Mapping[bytes, bytes]) -> Catalog:
 def copied(item: Object, naming: Naming) -> Object:
     """An object with the topics of the copy."""
     if isinstance(item, Source):
-        letters = naming.result(item.dead_letters) if naming.prefix else item.letters
+        letters = naming.result(item.dead_letter_topic) if naming.prefix else item.letters
         if item.late_of is not None and naming.prefix:  # it reads the copy's own dead letters
             own = naming.result(item.topic)
             return msgspec.structs.replace(item, topic=own, start={}, letters=letters, topic_id=naming.ids.get(own))

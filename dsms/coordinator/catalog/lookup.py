@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dsms.coordinator.catalog.system_objects import is_system
-from dsms.model.catalog import Catalog
+from dsms.model.catalog import Catalog, WrongName
 from dsms.model.objects import Object, Query, Source, Stream, Table, kind_of, number_of
 from dsms.model.principal import Principal
 from dsms.model.topic_rules import check_published
 from dsms.registration.object_columns import schema_and_keys, why_unknown
-from operators.core.errors import UserError
+from operators.core.errors import DsmsError, UserError
 
 #: A JSON object as the HTTP interface serves it.
 Document = dict[str, Any]
@@ -37,6 +37,11 @@ class UnknownName(UserError):
     def among(self, may_read: Callable[[str], bool]) -> UnknownName:
         """The same error with only the names that the caller may read."""
         return UnknownName(self.kind, self.name, filter(may_read, self._choices))
+
+
+def error_for(principal: Principal, error: DsmsError) -> DsmsError:
+    """The error as the principal may see it: its hint lists only names that the principal may read."""
+    return error.among(principal.may_read) if isinstance(error, WrongName | UnknownName) else error
 
 
 def object_named(catalog: Catalog, name: str) -> Object:

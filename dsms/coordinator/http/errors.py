@@ -6,12 +6,11 @@ import msgspec
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 
-from dsms.coordinator.catalog.lookup import Document, UnknownName
+from dsms.coordinator.catalog.lookup import Document, UnknownName, error_for
 from dsms.coordinator.http.call_rates import TooManyStreams
 from dsms.coordinator.idempotency.calls import OutcomeUnknown, Underway, WrongBody
 from dsms.coordinator.results.feed import PositionGone, TooManyFeeds
 from dsms.coordinator.statements.replacements import BeingReplaced
-from dsms.model.catalog import NotFound
 from dsms.model.limits import SETTING, Limits
 from dsms.model.principal import ANYBODY, Forbidden
 from dsms.model.statement_result import EncodedRows
@@ -99,9 +98,7 @@ def _encodable(value: object) -> object:
 def dsms_error_response(request: Request, error: Exception) -> Response:
     """The response to a `DsmsError`."""
     assert isinstance(error, DsmsError)
-    if isinstance(error, NotFound | UnknownName):
-        # the hint lists only names that the caller may read
-        error = error.among(getattr(request.state, "caller", ANYBODY).principal.may_read)
+    error = error_for(getattr(request.state, "caller", ANYBODY).principal, error)
     status, kind = next((status, kind) for cls, status, kind in _STATUS if isinstance(error, cls))
     headers = {"Retry-After": str(RETRY_AFTER_S)} if kind in _TRANSIENT else None
     return json_response(error_document(error, kind), status, headers)

@@ -18,6 +18,7 @@ from typing import Protocol
 import structlog
 
 from dsms.coordinator.audit.audit_log import Audit
+from dsms.coordinator.catalog.lookup import error_for
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.waiting_connections import WaitingConnections
 from dsms.coordinator.oidc.tokens import TokenRefused
@@ -175,7 +176,7 @@ class PostgresServer:
         try:
             return await asyncio.to_thread(outcome_of, sql, self.service, caller, cancelled)
         except DsmsError as error:
-            return refused(error, sql)
+            return refused(error_for(caller.principal, error), sql)
         except Exception:
             log.exception("a statement has failed", sql=sql[:1_000])
             return SqlFailure("XX000", "internal error of the coordinator; see its log")
@@ -201,7 +202,7 @@ class PostgresServer:
                         return
                     yield lines
         except DsmsError as error:
-            yield refused(error, "")
+            yield refused(error_for(caller.principal, error), "")
         finally:
             cancelled.set()
             self._running.pop(key, None)

@@ -17,7 +17,7 @@ from connectors.kafka.pieces import pieces, settled
 from dsms.coordinator.results.encoded_rows import own_rows
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Format, Object, Query, Table, kind_of
-from dsms.physical.parts.links import places_of
+from dsms.physical.parts.links import result_partitions_of
 from dsms.registration.object_columns import schema_and_keys
 from dsms.runtime.epoch.progress_log import read_published
 from dsms.tables.question import Relation
@@ -113,7 +113,7 @@ class Relations:
         self._alarms.raise_at(message.topic(), reason, message.partition(), message.offset())
 
     def _frontiers(self, queries: Iterable[Query]) -> dict[str, int]:
-        results = {id: places for query in queries for id, places in places_of(query).items()}
+        results = {id: places for query in queries for id, places in result_partitions_of(query).items()}
         return dict(read_published(self._progress, results).frontiers)
 
 

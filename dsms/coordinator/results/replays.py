@@ -17,7 +17,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
 from dsms.model.principal import Principal
 from dsms.model.statement_result import StatementResult
-from dsms.registration.kinds.replay import LETTER, Correction, Replay, bound_correction
+from dsms.registration.kinds.replay import DEAD_LETTER, Correction, Replay, bound_correction
 from dsms.runtime.stages.intake import LATE
 from operators.core.alarms import Alarms
 from operators.core.errors import ExternalError, UserError
@@ -59,13 +59,13 @@ class Replays:
         the marks of replayed dead letters that are read afterwards are complete."""
         admin = self.kafka.admin()
         with ReplayWriter(self.kafka, self.cluster) as writer:
-            log = DeadLetterLog(self.kafka, admin, source.dead_letters, self.alarms)
+            log = DeadLetterLog(self.kafka, admin, source.dead_letter_topic, self.alarms)
             found = select_dead_letters(log, source, correction, cancelled)
             letters = [letter for letter, _ in found.chosen]
             records = refused_records(self.kafka, admin, source.topic, letters) if letters else {}
             replays = list(found.replays(records))
             if replays:
-                target = Target(source.topic, marked_topic(source), source.dead_letters)
+                target = Target(source.topic, marked_topic(source), source.dead_letter_topic)
                 writer.write(target, replays, stamped=source.timestamp is None)
         return found
 
@@ -178,7 +178,7 @@ def _check_wanted(cancelled: threading.Event) -> None:
 
 def _frame(letters: list[DeadLetter]) -> pl.DataFrame:
     rows = [(*letter.place, letter.reason, _text(letter.value), letter.reason.startswith(LATE)) for letter in letters]
-    return pl.DataFrame(rows, schema=pl.DataFrame(LETTER.empty_table()).schema, orient="row")
+    return pl.DataFrame(rows, schema=pl.DataFrame(DEAD_LETTER.empty_table()).schema, orient="row")
 
 
 def _text(value: bytes) -> str | None:

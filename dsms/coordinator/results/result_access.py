@@ -102,7 +102,7 @@ class ResultAccess:
         """The latest dead letters of a source."""
         dependencies = self._dependencies
         return last_dead_letters(
-            dependencies.kafka, self._admin, source.dead_letters, marked_topic(source), limit, dependencies.alarms
+            dependencies.kafka, self._admin, source.dead_letter_topic, marked_topic(source), limit, dependencies.alarms
         )
 
     def _writer(self, source: Source) -> WriterSchema:

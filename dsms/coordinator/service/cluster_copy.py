@@ -156,7 +156,7 @@ def _make_topics(order: CopyOrder, catalog: Catalog) -> None:
     """Creates the topics of results and of dead letters."""
     admin = order.kafka.admin()
     for source in _logs(catalog):
-        ensure_topic(admin, source.dead_letters, 1, KEPT)
+        ensure_topic(admin, source.dead_letter_topic, 1, KEPT)
     for query in catalog.queries():
         if query.periodic is None:
             compacted = bool(properties.keys(plan_of(query.name, catalog))) and query.output != "complete"

@@ -52,7 +52,7 @@ class CoordinatorFacts:
         """The last reports of the living executors, by name."""
         return living_executors(self.cluster, self.alarms)
 
-    def mark(self) -> str | None:
+    def cluster_mark(self) -> str | None:
         """The name of the cluster if the records of new results and tables get its mark; None while there is a living
         executor of a version that writes no marks, or while the executors are unknown."""
         try:
@@ -64,7 +64,7 @@ class CoordinatorFacts:
         """The states of objects, which read the executors and the topics once each."""
         return States(self.alive, self.progress.latest, self.partition_counts, self.topic_ids, self.unplanned)
 
-    def busy(self) -> Mapping[str, float]:
+    def utilization(self) -> Mapping[str, float]:
         """The last measured load, in busy seconds per second, of the fragments to which new queries are assigned; 0 if
         it is unknown, as while Redis is unavailable."""
         loads = load_by_fragment(self._reports())

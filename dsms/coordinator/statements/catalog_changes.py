@@ -15,7 +15,13 @@ from dsms.model.statement_result import StatementResult
 from dsms.registration.kinds.drop import Drop
 from dsms.registration.kinds.insert_stream import InsertStream
 from dsms.registration.kinds.pause import SetPaused
-from dsms.registration.kinds.skip_record import SkipRecord, check_unread, holding, released, skipping
+from dsms.registration.kinds.skip_record import (
+    SkipRecord,
+    check_unread,
+    with_reading_resumed,
+    with_reading_suspended,
+    with_record_skipped,
+)
 from dsms.registration.statements import apply
 from operators.core.errors import DsmsError, ExternalError
 
@@ -58,7 +64,7 @@ def skip_record(statement: SkipRecord, context: StatementContext) -> StatementRe
     """Skips a record of a source. First the catalog says that the source is not read; when all executors follow that,
     it is known that no query has read the record, and the catalog says that the record is skipped. If the statement
     fails, the source is read as before. If its coordinator ends, the watcher lets the source be read again."""
-    held = context.change(lambda catalog: (holding(statement, catalog), None)).after
+    held = context.change(lambda catalog: (with_reading_suspended(statement, catalog), None)).after
     source = held.find(statement.name.text)
     assert isinstance(source, Source)
     try:
@@ -68,9 +74,9 @@ def skip_record(statement: SkipRecord, context: StatementContext) -> StatementRe
             )
         check_unread(statement, source, context.plans.positions(source.id, statement.partition))
     except DsmsError:
-        context.change(lambda catalog: (released(source, catalog), None))
+        context.change(lambda catalog: (with_reading_resumed(source, catalog), None))
         raise
-    context.change(lambda catalog: (skipping(statement, source, catalog), None))
+    context.change(lambda catalog: (with_record_skipped(statement, source, catalog), None))
     place = f"{source.topic}/{statement.partition}/{statement.offset}"
     message = f'record {place} becomes a dead letter of source "{source.name}"; reading of its partition continues'
     return StatementResult("SKIP", message, name=source.name)

@@ -54,7 +54,7 @@ class Ends(Protocol):
         nothing."""
         ...
 
-    def reached(self, sources: Sequence[Source]) -> int | None:
+    def instant_after(self, sources: Sequence[Source]) -> int | None:
         """An instant after all records that the sources have now; None if they have none."""
         ...
 
@@ -81,7 +81,7 @@ class ClusterFacts(Protocol):
         """Reads the ends of logs."""
         ...
 
-    def busy(self) -> Mapping[str, float]:
+    def utilization(self) -> Mapping[str, float]:
         """The last measured load of each fragment, in busy seconds per second."""
         ...
 
@@ -93,7 +93,7 @@ class ClusterFacts(Protocol):
         """The states of objects, read from the cluster once."""
         ...
 
-    def mark(self) -> str | None:
+    def cluster_mark(self) -> str | None:
         """The name of the cluster if all records of new results get its mark; None if executors do not write it."""
         ...
 
@@ -114,9 +114,9 @@ class ClusterEnvironment:
         self.limits, self.topic_rules = limits, topic_rules
         self._facts, self._principal, self._halted = facts, principal, halted
 
-    def busy(self) -> Mapping[str, float]:
+    def utilization(self) -> Mapping[str, float]:
         """The fragments to which queries are assigned, with the last measured load of each."""
-        return self._facts.busy()
+        return self._facts.utilization()
 
     def statistics(self) -> Statistics:
         """The last statistics that the executors measured."""
@@ -149,15 +149,15 @@ class ClusterEnvironment:
         self._principal.check_write_topic(query.topic)
         self._facts.leaving.check(query.topic)
         made = self._facts.topics.make_result_topic(query, node)
-        return msgspec.structs.replace(made, marked_by=self.mark())
+        return msgspec.structs.replace(made, marked_by=self.cluster_mark())
 
-    def mark(self) -> str | None:
+    def cluster_mark(self) -> str | None:
         """The name of the cluster if all records of new results and tables get its mark; else None."""
-        return self._facts.mark()
+        return self._facts.cluster_mark()
 
-    def reached(self, sources: Sequence[Source]) -> int | None:
+    def instant_after(self, sources: Sequence[Source]) -> int | None:
         """An instant after all records that the sources have now; None if they have none."""
-        return self._facts.log_ends.reached(sources)
+        return self._facts.log_ends.instant_after(sources)
 
     def earliest(self, sources: Sequence[Source]) -> FirstOffsets:
         """The first offsets of the sources' topics, by the source's id and partition."""
@@ -175,7 +175,7 @@ class ClusterEnvironment:
         """Whether the principal may read the object of this name."""
         return self._principal.may_read(name)
 
-    def reads(self, name: str) -> None:
+    def check_read(self, name: str) -> None:
         """Raises Forbidden unless the principal may read the object of this name."""
         self._principal.check_read(name)
 

@@ -54,7 +54,7 @@ class FragmentsByLoad:
         if now < self._not_before or (self._changing is not None and self._changing.is_alive()):
             return
         for id, since in self._since.items():
-            count = wider(behind[id], catalog, min(len(alive), len(self._context.facts.busy())))
+            count = wider(behind[id], catalog, min(len(alive), len(self._context.facts.utilization())))
             if now - since >= BEHIND_S and count is not None:
                 self._begin(behind[id], count)
                 return

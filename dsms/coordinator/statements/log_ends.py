@@ -13,7 +13,7 @@ from dsms.coordinator.registry.subjects import SchemaRegistry
 from dsms.coordinator.results.writer_schemas import writer_schema
 from dsms.model.catalog import Catalog
 from dsms.model.objects import FirstOffsets, Source
-from dsms.physical.parts.links import places_of
+from dsms.physical.parts.links import result_partitions_of
 from dsms.runtime.epoch.progress_log import Published, read_published
 from dsms.runtime.stages.record_reading import arrivals_of, intake_of
 from operators.core.clock import PartitionClock
@@ -56,10 +56,10 @@ class LogEnds:
 
     def _read_published(self, queries: Collection[str]) -> Published:
         wanted = (item for item in self._catalog().queries() if item.id in queries)
-        results = {id: places for item in wanted for id, places in places_of(item).items()}
+        results = {id: places for item in wanted for id, places in result_partitions_of(item).items()}
         return read_published(self._progress, results, decided=True)
 
-    def reached(self, sources: Sequence[Source]) -> int | None:
+    def instant_after(self, sources: Sequence[Source]) -> int | None:
         """The instant after the greatest instant among the last records of the sources; None if they have none."""
         high = max((self._high(source) for source in sources), default=BEGINNING)
         return None if high == BEGINNING else high + 1

@@ -23,8 +23,14 @@ from dsms.model.objects import JoinOrders, Query
 from dsms.optimizer.join_orders import join_trees
 from dsms.physical.cost.estimate import Statistics
 from dsms.physical.cost.join_choice import Choice, cheapest_orders
-from dsms.physical.fragment_plan import Planned, planned
-from dsms.registration.join_orders import arrived, fixed_because, kept, ordered, time_to_enter
+from dsms.physical.fragment_plan import PlannedQuery, planned
+from dsms.registration.join_orders import (
+    fixed_because,
+    switched_to_next_order,
+    warm_up_instants,
+    with_next_order,
+    without_failed_order,
+)
 from dsms.scheduler.leases import ExecutorStatus, LaneStatus
 from operators.core.errors import DsmsError
 
@@ -63,7 +69,7 @@ class _Reorderable(NamedTuple):
     and for how many instants, at most, both plans would run concurrently."""
 
     query: Query
-    plan: Planned
+    plan: PlannedQuery
     joins: str
     instants: int
 
@@ -117,12 +123,12 @@ class OrdersByStatistics:
             return
         ready = {id: lane.next_orders for id, lane in lanes.items() if lane.next_plan == "ready"}
         failed = {id: lane.next_orders for id, lane in lanes.items() if lane.next_plan == "failed"}
-        for query in kept(catalog, failed):
+        for query in without_failed_order(catalog, failed):
             reason = lanes[query.id].next_error
             log.warning(
                 "a plan with another join order failed; the query keeps its order", query=query.name, reason=reason
             )
-        for decide in (partial(arrived, ready=ready), partial(kept, failed=failed)):
+        for decide in (partial(switched_to_next_order, ready=ready), partial(without_failed_order, failed=failed)):
             self._change(catalog, decide)
 
     def _look(self, catalog: Catalog) -> None:
@@ -184,9 +190,9 @@ def _reorderable(query: Query, catalog: Catalog) -> _Reorderable | Query:
     """The query as watched; the query itself if its orders cannot change. The duration is estimated for the reverse
     order: none of its joins runs already, so no other change takes longer."""
     plan = planned(query, catalog)
-    trees = join_trees(plan.usual)
+    trees = join_trees(plan.default_order_plan)
     orders = query.join_orders or tuple(tuple(range(len(tree.leaves))) for tree in trees)
-    instants = time_to_enter(plan, tuple(order[::-1] for order in orders)) if trees else None
+    instants = warm_up_instants(plan, tuple(order[::-1] for order in orders)) if trees else None
     return query if instants is None else _Reorderable(query, plan, fingerprint(tuple(trees)), instants)
 
 
@@ -209,7 +215,7 @@ def _ordered(orders: Mapping[str, JoinOrders], catalog: Catalog) -> Iterator[Que
     for query in catalog.running():
         if query.id in orders and _by_statistics(query):
             try:
-                yield ordered(query, orders[query.id], catalog)
+                yield with_next_order(query, orders[query.id], catalog)
             except DsmsError as error:
                 log.warning("joins keep their order", query=query.name, reason=str(error))
 

@@ -20,7 +20,12 @@ from dsms.coordinator.catalog.system_objects import is_system
 from dsms.coordinator.watcher.executors import follow_version
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
-from dsms.registration.added_partitions import grown, held, with_partitions, with_source
+from dsms.registration.added_partitions import (
+    sources_with_added_partitions,
+    with_partitions,
+    with_reading_suspended,
+    with_source,
+)
 from dsms.scheduler.leases import ExecutorStatus
 from operators.core.delta import BEGINNING
 
@@ -62,10 +67,10 @@ class AddedPartitions:
         if self._clock() - self._looked_at >= _LOOK_S:
             self._looked_at = self._clock()
             free = (source for source in sources if source.held is None and source.skipping is None)
-            for source in grown(free, self._counts(), self._ids()):
+            for source in sources_with_added_partitions(free, self._counts(), self._ids()):
                 if self._not_before.get(source.id, 0.0) <= self._clock():
                     log.info("partitions were added", source=source.name, topic=source.topic)
-                    self._change(source, held)
+                    self._change(source, with_reading_suspended)
 
     def _held_since(self, source: Source) -> float:
         """The time since when this process has seen a statement hold a source."""

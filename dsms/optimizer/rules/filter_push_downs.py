@@ -106,8 +106,8 @@ FILTER_PUSH_DOWNS = (
         through=(logical.Join,),
         before="a JOIN b ON q WHERE p",
         after="(a WHERE p) JOIN b ON q",
-        condition="p is total and reads a alone, or b alone; an outer join must preserve the rows of that side: on the "
-        "other one p would remove partners, whose rows would then come padded",
+        condition="p is total and reads only a, or only b; an outer join must preserve the rows of that side: on the "
+        "other side p would remove partners, and rows would become padded",
         source=_LEMMA,
         rewrite=_into_preserved_sides,
     ),
@@ -117,7 +117,7 @@ FILTER_PUSH_DOWNS = (
         through=(logical.Project,),
         before="(SELECT f FROM a) WHERE p",
         after="SELECT f FROM (a WHERE p(f))",
-        condition="none: a row in fault for f is in neither, and p(f) is in fault only where f is",
+        condition="none: a row on which f or p fails is in the result of neither plan",
         source=f"{_LEMMA}, for a map of relational functions",
         rewrite=_below_outputs,
     ),
@@ -157,8 +157,8 @@ FILTER_PUSH_DOWNS = (
         through=(logical.AsofJoin,),
         before="(a ASOF JOIN b) WHERE p",
         after="(a WHERE p) ASOF JOIN b",
-        condition="p is total and reads a alone: each row of a has its partner independently of the others, whereas "
-        "below the join a p over b would let another row of b be the nearest",
+        condition="p is total and reads only a: the partner of a row of a does not depend on other rows of a, whereas "
+        "a filter of b below the join would make another row of b the nearest",
         source=_LEMMA,
         rewrite=_into_first_input(_reads_first_input),
     ),
@@ -218,7 +218,7 @@ FILTER_PUSH_DOWNS = (
         name="filter_through_assign",
         moved=logical.Filter,
         through=(logical.Assign,),
-        before="TUMBLE(a, t) WHERE p, and so for HOP and CUMULATE",
+        before="TUMBLE(a, t) WHERE p; likewise HOP and CUMULATE",
         after="TUMBLE(a WHERE p, t)",
         condition="p is total and reads neither window_start nor window_end",
         source=_LEMMA,
@@ -228,7 +228,7 @@ FILTER_PUSH_DOWNS = (
         name="filter_through_set_operation",
         moved=logical.Filter,
         through=(logical.SetOperation,),
-        before="(a EXCEPT b) WHERE p, and so for INTERSECT and ALL",
+        before="(a EXCEPT b) WHERE p; likewise INTERSECT, and both with ALL",
         after="(a WHERE p) EXCEPT (b WHERE p)",
         condition="p is total and the same on equal rows: it keeps or removes all occurrences of a row on both sides",
         source=_LEMMA,

@@ -39,7 +39,7 @@ PROJECT_PUSH_DOWNS = (
         through=(logical.TimeWindow,),
         before="SELECT f FROM a [RANGE t]",
         after="(SELECT f FROM a) [RANGE t]",
-        condition="f is total: with a slide the window hides rows, for which f is not computed above it",
+        condition="f is total: with a slide the window drops rows, and above it f is not evaluated on them",
         source="PIPES rule 10.9",
         rewrite=_below_time_window,
     ),

@@ -1,4 +1,4 @@
-"""Rewrites expressions over the columns of a core (see `skinned_form`) to expressions over the outputs of a plan."""
+"""Rewrites expressions over the columns of a core (see `canonical_form`) to expressions over the outputs of a plan."""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ from dsms.model.fingerprint import fingerprint
 from dsms.model.schema import schema
 from dsms.optimizer.algebra.conjuncts import conjunction
 from dsms.optimizer.algebra.split import filtered
+from dsms.optimizer.view_matching.canonical_form import RANK, CanonicalForm
 from dsms.optimizer.view_matching.core_columns import all_over, output_columns
 from dsms.optimizer.view_matching.implication import remaining
-from dsms.optimizer.view_matching.skinned_form import RANK, SkinnedForm
 from operators.expressions import Column, Expression, walk
 
 
 def first_of(
-    node: logical.Node, wanted: SkinnedForm, more: logical.Node, available: SkinnedForm
+    node: logical.Node, wanted: CanonicalForm, more: logical.Node, available: CanonicalForm
 ) -> logical.Node | None:
     """`node` over the rows of `more`, which has the same core. None unless both are top-k nodes and `more` has all rows
     that `node` needs, from rank 1 on, with all columns."""

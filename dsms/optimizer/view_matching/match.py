@@ -16,17 +16,17 @@ from dsms.optimizer.algebra.split import filtered
 from dsms.optimizer.optimize import as_good
 from dsms.optimizer.rules.remove_no_ops import remove_identity_project
 from dsms.optimizer.rules.synchronisation import is_subset
+from dsms.optimizer.view_matching.canonical_form import CanonicalForm, canonical_form, digest
 from dsms.optimizer.view_matching.core_columns import all_over, output_columns
 from dsms.optimizer.view_matching.first_ranks import first_of
 from dsms.optimizer.view_matching.implication import remaining
 from dsms.optimizer.view_matching.roll_up import roll_up
-from dsms.optimizer.view_matching.skinned_form import SkinnedForm, digest, skinned_form
 
 _STATEFUL = (logical.Join, logical.SemiJoin, logical.GroupBy, logical.Distinct, logical.Sync, logical.TopK)
 
 
 @dataclass(frozen=True)
-class Answer:
+class Rewrite:
     """A rewritten plan, and the views that it is computed from, by index in the list of views."""
 
     node: logical.Node
@@ -41,8 +41,8 @@ class _Candidate:
     node: logical.Node
 
     @cached_property
-    def skinned_form(self) -> SkinnedForm:
-        return skinned_form(self.node)
+    def canonical_form(self) -> CanonicalForm:
+        return canonical_form(self.node)
 
 
 def match_digests(node: logical.Node) -> frozenset[str]:
@@ -50,11 +50,11 @@ def match_digests(node: logical.Node) -> frozenset[str]:
     from the other."""
     parts = list(_stateful_parts(node))
     groups = (part for part in parts if isinstance(part, logical.GroupBy))
-    grouped = [digest("groups", skinned_form(group.input).data) for group in groups]
-    return frozenset([*grouped, *(skinned_form(part).data for part in parts)])
+    grouped = [digest("groups", canonical_form(group.input).data) for group in groups]
+    return frozenset([*grouped, *(canonical_form(part).data for part in parts)])
 
 
-def answered_over(node: logical.Node, views: Sequence[logical.Node]) -> Answer:
+def computed_from_views(node: logical.Node, views: Sequence[logical.Node]) -> Rewrite:
     """The optimised plan, rewritten over parts of the plans of `views`, so that it shares their operators. The plans of
     `views` must be optimised, too.
 
@@ -62,8 +62,8 @@ def answered_over(node: logical.Node, views: Sequence[logical.Node]) -> Answer:
     the query is registered. So nothing is matched below a node that depends on the order of rows.
     """
     candidates = [_Candidate(at, part) for at, view in enumerate(views) for part in _stateful_parts(view)]
-    candidates.sort(key=lambda candidate: -len(candidate.skinned_form.conditions))
-    return _answer(node, candidates) if candidates else Answer(node)
+    candidates.sort(key=lambda candidate: -len(candidate.canonical_form.conditions))
+    return _rewrite(node, candidates) if candidates else Rewrite(node)
 
 
 def _stateful_parts(node: logical.Node) -> Iterator[logical.Node]:
@@ -71,42 +71,42 @@ def _stateful_parts(node: logical.Node) -> Iterator[logical.Node]:
     return (part for part in walk(node) if any(isinstance(below, _STATEFUL) for below in walk(part)))
 
 
-def _answer(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer:
+def _rewrite(node: logical.Node, candidates: Sequence[_Candidate]) -> Rewrite:
     """The node over candidates. A node that equals a candidate is shared without rewriting."""
     by_arrival = depends_on_arrival(node) and not ranks_by_values(node)
     if by_arrival or any(node == candidate.node for candidate in candidates):
-        return Answer(node)
-    whole = _answer_whole(node, candidates)
+        return Rewrite(node)
+    whole = _rewrite_whole(node, candidates)
     if whole is not None:
         return whole
-    below = [_answer(input_, candidates) for input_ in inputs(node)]
-    over = with_inputs(node, tuple(answer.node for answer in below))
-    return Answer(over, frozenset().union(*(answer.views for answer in below)))
+    below = [_rewrite(input_, candidates) for input_ in inputs(node)]
+    over = with_inputs(node, tuple(rewrite.node for rewrite in below))
+    return Rewrite(over, frozenset().union(*(rewrite.views for rewrite in below)))
 
 
-def _answer_whole(node: logical.Node, candidates: Sequence[_Candidate]) -> Answer | None:
+def _rewrite_whole(node: logical.Node, candidates: Sequence[_Candidate]) -> Rewrite | None:
     """The node over the first candidate that contains it. Candidates with the most conditions come first, because they
     have the fewest rows."""
-    wanted = skinned_form(node)
+    wanted = canonical_form(node)
     for candidate in candidates:
         plan = _over_candidate(node, wanted, candidate)
         if plan is not None and as_good(node, plan):
-            return Answer(plan, frozenset({candidate.view}))
+            return Rewrite(plan, frozenset({candidate.view}))
     return None
 
 
-def _over_candidate(node: logical.Node, wanted: SkinnedForm, candidate: _Candidate) -> logical.Node | None:
-    if wanted.cores == candidate.skinned_form.cores:
-        return _selection(wanted, candidate) or first_of(node, wanted, candidate.node, candidate.skinned_form)
+def _over_candidate(node: logical.Node, wanted: CanonicalForm, candidate: _Candidate) -> logical.Node | None:
+    if wanted.cores == candidate.canonical_form.cores:
+        return _selection(wanted, candidate) or first_of(node, wanted, candidate.node, candidate.canonical_form)
     if isinstance(node, logical.GroupBy) and isinstance(candidate.node, logical.GroupBy):
         return roll_up(node, candidate.node)
     return None
 
 
-def _selection(wanted: SkinnedForm, candidate: _Candidate) -> logical.Node | None:
+def _selection(wanted: CanonicalForm, candidate: _Candidate) -> logical.Node | None:
     """The wanted plan as a filter with the remaining conditions and a projection over a candidate with the same core,
     at the wanted points; None if the candidate lacks rows, columns or points."""
-    available = candidate.skinned_form
+    available = candidate.canonical_form
     rest = remaining(wanted.conditions, available.conditions)
     columns = output_columns(available.outputs)
     outputs = all_over(list(wanted.outputs.values()), columns)
@@ -120,7 +120,7 @@ def _selection(wanted: SkinnedForm, candidate: _Candidate) -> logical.Node | Non
     return remove_identity_project(project) or project
 
 
-def _at_points(rows: logical.Node, wanted: SkinnedForm, available: SkinnedForm) -> logical.Node | None:
+def _at_points(rows: logical.Node, wanted: CanonicalForm, available: CanonicalForm) -> logical.Node | None:
     """The rows, which are synchronised at the points of `available`, synchronised at those of `wanted`; None if some
     wanted points are not available."""
     if fingerprint(wanted.points) == fingerprint(available.points):

@@ -11,9 +11,9 @@ from dsms.model.fingerprint import fingerprint
 from dsms.model.schema import schema
 from dsms.optimizer.algebra.conjuncts import conjunction
 from dsms.optimizer.algebra.split import filtered
+from dsms.optimizer.view_matching.canonical_form import canonical_form, signature
 from dsms.optimizer.view_matching.core_columns import all_over, output_columns
 from dsms.optimizer.view_matching.implication import remaining
-from dsms.optimizer.view_matching.skinned_form import signature, skinned_form
 from operators.aggregates.aggregate import Aggregate
 from operators.expressions import Column, Expression, Literal, call
 
@@ -34,7 +34,7 @@ _ZERO = Literal(0, pa.int64())
 
 def roll_up(wanted: logical.GroupBy, finer: logical.GroupBy) -> logical.Node | None:
     """`wanted` over the rows of `finer`; None if that is impossible."""
-    needed, available = skinned_form(wanted.input), skinned_form(finer.input)
+    needed, available = canonical_form(wanted.input), canonical_form(finer.input)
     if needed.cores != available.cores or fingerprint(needed.points) != fingerprint(available.points):
         return None
     rest = remaining(needed.conditions, available.conditions)

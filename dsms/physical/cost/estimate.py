@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dsms.physical.cost.characteristics import Characteristics
-from dsms.physical.cost.flow import Expected, Flow, Known
+from dsms.physical.cost.flow import Expected, Flow, VertexMeasurements
 from dsms.physical.cost.operator_models import model
 from dsms.physical.dataflow import Dataflow
 
@@ -19,7 +19,7 @@ class Statistics:
     """Measurements: of vertices, by their keys; the seconds of work for a row, by kind of operator; and the instants
     that pass per second."""
 
-    vertices: Mapping[str, Known] = field(default_factory=dict)
+    vertices: Mapping[str, VertexMeasurements] = field(default_factory=dict)
     seconds_a_row: Mapping[str, float] = field(default_factory=dict)
     speed: float = USUAL_SPEED
 
@@ -29,11 +29,13 @@ def estimated(flow: Dataflow, statistics: Statistics) -> tuple[Expected | None, 
     return tuple(estimated_of(flow, range(len(flow.vertices)), statistics.vertices).values())
 
 
-def estimated_of(flow: Dataflow, vertices: Iterable[int], measured: Mapping[str, Known]) -> dict[int, Expected | None]:
+def estimated_of(
+    flow: Dataflow, vertices: Iterable[int], measured: Mapping[str, VertexMeasurements]
+) -> dict[int, Expected | None]:
     """Like `estimated`, for the given vertices, which are in ascending order and include all vertices below them."""
     expected: dict[int, Expected | None] = {}
     for at in vertices:
-        vertex, known = flow.vertices[at], measured.get(flow.keys[at], Known())
+        vertex, known = flow.vertices[at], measured.get(flow.keys[at], VertexMeasurements())
         if vertex.leaf is not None:
             expected[at] = _read(known)
             continue
@@ -43,7 +45,7 @@ def estimated_of(flow: Dataflow, vertices: Iterable[int], measured: Mapping[str,
     return expected
 
 
-def _read(known: Known) -> Expected | None:
+def _read(known: VertexMeasurements) -> Expected | None:
     """The flow of a source, whose rows do not end; None without a measured gap."""
     if not known.gap:
         return None

@@ -47,7 +47,7 @@ class Flow:
         return replace(self, stream=replace(self.stream, length=self.age), changes=False, lasting=True)
 
 
-class Known(NamedTuple):
+class VertexMeasurements(NamedTuple):
     """Measurements of a vertex."""
 
     #: Rows out per row in.

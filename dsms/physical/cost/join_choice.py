@@ -26,9 +26,9 @@ from dsms.physical.builder import Builder
 from dsms.physical.cost import characteristics as pipes
 from dsms.physical.cost.characteristics import Characteristics
 from dsms.physical.cost.estimate import Statistics, estimated
-from dsms.physical.cost.flow import Known
+from dsms.physical.cost.flow import VertexMeasurements
 from dsms.physical.dataflow import Dataflow
-from dsms.physical.fragment_plan import Planned, add_result
+from dsms.physical.fragment_plan import PlannedQuery, add_result
 
 #: Up to this number of inputs all orders are compared. With more inputs the order is greedy: it begins with the
 #: cheapest pair and always adds the cheapest input.
@@ -53,7 +53,7 @@ class Choice(NamedTuple):
         return self.present / self.cost if self.cost else 1.0
 
 
-def cheapest_orders(query: Planned, statistics: Statistics) -> Choice | None:
+def cheapest_orders(query: PlannedQuery, statistics: Statistics) -> Choice | None:
     """The cheapest orders of the joins of a running query; None if too little was measured, or if it has no joins that
     can be reordered."""
     trees = list(tops_of_joins(query.optimized))
@@ -84,7 +84,7 @@ class _Measured:
     keys: Mapping[str, tuple[float, ...]]
 
     @staticmethod
-    def of(query: Planned, statistics: Statistics) -> _Measured:
+    def of(query: PlannedQuery, statistics: Statistics) -> _Measured:
         flow, vertices = _lowered(query)
         expected = estimated(flow, statistics)
         ran = {node: at for node, at in vertices.items() if flow.keys[at] in statistics.vertices}
@@ -101,7 +101,7 @@ class _Measured:
 
 
 @memoized_by_identity(512)
-def _lowered(query: Planned) -> tuple[Dataflow, Mapping[str, int]]:
+def _lowered(query: PlannedQuery) -> tuple[Dataflow, Mapping[str, int]]:
     """The dataflow of a query, and the vertices of its nodes by their fingerprints."""
     builder = Builder()
     add_result(query, builder)
@@ -110,7 +110,7 @@ def _lowered(query: Planned) -> tuple[Dataflow, Mapping[str, int]]:
 
 def _keys(at: int, flow: Dataflow, statistics: Statistics) -> tuple[float, ...]:
     """The measured keys of a join. `at` is the vertex of the join or of a condition above it."""
-    while flow.vertices[at].inputs and not (known := statistics.vertices.get(flow.keys[at], Known())).keys:
+    while flow.vertices[at].inputs and not (known := statistics.vertices.get(flow.keys[at], VertexMeasurements())).keys:
         at = flow.vertices[at].inputs[0].vertex
     return known.keys if flow.vertices[at].inputs else ()
 

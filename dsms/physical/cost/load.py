@@ -17,7 +17,7 @@ _SECONDS_A_ROW = 1e-6
 #: The bytes of an element in addition to its columns, including its hash; the assumed bytes of a column of variable
 #: length.
 _ELEMENT_BYTES, _TEXT_BYTES = 40, 24
-_UNKNOWN = "expected: unknown until records of all its sources were read by some query"
+_UNKNOWN = "expected: unknown until some query has read records of all its sources"
 
 
 def expected_load(lane: Lane, statistics: Statistics) -> list[str]:
@@ -38,7 +38,7 @@ def expected_load(lane: Lane, statistics: Statistics) -> list[str]:
     assert results is not None
     load = _Load(lane.flow, statistics, expected)
     lines = [f"expected: {results.flow.rows * statistics.speed:.3g} changes a second; {load.of(mine)}"]
-    return [*lines, *([f"of that not shared: {load.of(mine - others)}"] if mine & others else [])]
+    return [*lines, *([f"of this, not shared with other queries: {load.of(mine - others)}"] if mine & others else [])]
 
 
 class _Load:

@@ -13,7 +13,7 @@ from functools import singledispatch
 from typing import Any
 
 from dsms.physical.cost import characteristics as pipes
-from dsms.physical.cost.flow import Expected, Flow, Known
+from dsms.physical.cost.flow import Expected, Flow, VertexMeasurements
 from operators.constraints.forget import Forget
 from operators.grouping.group_by import GroupBy
 from operators.joins.join import Join
@@ -45,35 +45,35 @@ _LEAST = 1e-9
 
 
 @singledispatch
-def model(operator: Any, inputs: Sequence[Flow], known: Known) -> Expected:
+def model(operator: Any, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     """The expected output and state of an operator over some inputs."""
     alive = sum(flow.stream.alive for flow in inputs)
     return Expected(_by_selectivity(inputs[0], known, None), alive if operator.traces() else 0.0)
 
 
 @model.register
-def _(operator: Forget, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: Forget, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     """The state that it forgets is not taken into account."""
     return model(operator.operator, inputs[: operator.own], known)
 
 
 @model.register
-def _(operator: Filter, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: Filter, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     return Expected(_by_selectivity(inputs[0], known, _PASS))
 
 
 @model.register
-def _(operator: Sample, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: Sample, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     return Expected(_by_selectivity(inputs[0], known, operator.percent / 100))
 
 
 @model.register
-def _(operator: Union, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: Union, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     return Expected(_of_all(inputs).of(pipes.united(*(flow.stream for flow in inputs))))
 
 
 @model.register
-def _(operator: TimeWindow, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: TimeWindow, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     """The range includes both of its ends."""
     if operator.length is None:
         return Expected(inputs[0].of(pipes.coarsened(inputs[0].stream, operator.slide)))
@@ -82,13 +82,13 @@ def _(operator: TimeWindow, inputs: Sequence[Flow], known: Known) -> Expected:
 
 
 @model.register
-def _(operator: RangedWindow, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: RangedWindow, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     windowed = pipes.time_windowed(inputs[0].stream, operator.length(known.fraction) + 1)
     return Expected(inputs[0].ending(windowed, changes=False))
 
 
 @model.register
-def _(operator: RowWindow, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: RowWindow, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     rows = known.state_rows or _GROUPS * operator.rows
     partitions = min(rows, inputs[0].stream.alive) / operator.rows if operator.partition else 1.0
     windowed = pipes.row_windowed(inputs[0].stream, operator.rows, partitions)
@@ -96,32 +96,32 @@ def _(operator: RowWindow, inputs: Sequence[Flow], known: Known) -> Expected:
 
 
 @model.register
-def _(operator: PeriodicSync, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: PeriodicSync, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     return Expected(inputs[0].of(pipes.coarsened(inputs[0].stream, operator.points.period)))
 
 
 @model.register
-def _(operator: Assign, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: Assign, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     """One row for each window of each input row."""
     windows = operator.size / operator.slide / (1 if operator.kind == "hop" else 2)
-    return Expected(_by_selectivity(inputs[0], Known(), windows))
+    return Expected(_by_selectivity(inputs[0], VertexMeasurements(), windows))
 
 
 @model.register
-def _(operator: Reorder, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: Reorder, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     """Elements that wait for the frontier are not taken into account, because they leave with the next step."""
     return Expected(inputs[0])
 
 
 @model.register
-def _(operator: RetractEnds, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: RetractEnds, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     """Keeps the ends of all rows that are alive, until the frontier passes them."""
     flow = inputs[0]
     return Expected(replace(flow, changes=True), 0.0 if flow.lasting or flow.changes else flow.stream.alive)
 
 
 @model.register
-def _(operator: Tagger, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: Tagger, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     """A row is valid until the next one with its key arrives."""
     stream = inputs[0].stream
     keys = min(float(known.state_rows) or _KEYS, stream.alive)
@@ -129,7 +129,7 @@ def _(operator: Tagger, inputs: Sequence[Flow], known: Known) -> Expected:
 
 
 @model.register
-def _(operator: Distinct, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: Distinct, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     """If rows end, a fraction e^-x of them passes, where x is the number of copies of a row that are alive."""
     flow = inputs[0]
     if flow.lasting:
@@ -142,7 +142,7 @@ def _(operator: Distinct, inputs: Sequence[Flow], known: Known) -> Expected:
 
 
 @model.register
-def _(operator: GroupBy, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: GroupBy, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     """Each group changes when a row begins or ends; while no row has ended, only when a row begins. The group of all
     rows (no keys) is never empty."""
     flow, one = inputs[0], not operator.keys
@@ -160,7 +160,7 @@ def _(operator: GroupBy, inputs: Sequence[Flow], known: Known) -> Expected:
 
 
 @model.register
-def _(operator: Join, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: Join, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     """Both sides are kept (22.21). Without measurements, each row of the smaller side is assumed to have one
     partner."""
     left, right = inputs[0], inputs[1]
@@ -172,23 +172,23 @@ def _(operator: Join, inputs: Sequence[Flow], known: Known) -> Expected:
     else:
         part = 1 / max(left.stream.alive, right.stream.alive, 1.0) if operator.left_keys else _ONCE
     kept = pipes.kept_by_join(left.stream, right.stream)
-    return Expected(_by_selectivity(pairs, Known(), part), kept, part)
+    return Expected(_by_selectivity(pairs, VertexMeasurements(), part), kept, part)
 
 
 @model.register(Istream)
 @model.register(Dstream)
-def _(operator: Istream | Dstream, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: Istream | Dstream, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     return Expected(_by_selectivity(inputs[0], known, None).forever(), inputs[0].stream.alive)
 
 
 @model.register
-def _(operator: Rstream, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: Rstream, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     points = operator.points.period / len(operator.points.residues)
     return Expected(inputs[0].of(pipes.split(inputs[0].stream, points)).forever(), inputs[0].stream.alive)
 
 
 @model.register
-def _(operator: StreamOutput, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: StreamOutput, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     """With keys, `-` and `+` of a key at the same instant become one `u`. Ends of elements are kept until the frontier
     passes them."""
     flow = inputs[0]
@@ -197,7 +197,7 @@ def _(operator: StreamOutput, inputs: Sequence[Flow], known: Known) -> Expected:
 
 
 @model.register
-def _(operator: Values, inputs: Sequence[Flow], known: Known) -> Expected:
+def _(operator: Values, inputs: Sequence[Flow], known: VertexMeasurements) -> Expected:
     """A constant relation, whose rows are always valid."""
     rows = max(len(operator.rows), 1)
     return Expected(Flow(pipes.Characteristics(_ALWAYS / rows, _ALWAYS), _ALWAYS, lasting=True))
@@ -218,7 +218,7 @@ def _groups(flow: Flow, known: float, *, one: bool) -> float:
     return max(known or min(_GROUPS, flow.stream.alive), 1.0)
 
 
-def _by_selectivity(flow: Flow, known: Known, assumed: float | None) -> Flow:
+def _by_selectivity(flow: Flow, known: VertexMeasurements, assumed: float | None) -> Flow:
     """The flow after an operator with the measured selectivity, else with the `assumed` one; unchanged if both are
     None."""
     part = assumed if known.selectivity is None else known.selectivity

@@ -222,7 +222,7 @@ class _Graft:
         operator, ports = vertex.operator, [self._input(feed, vertex) for feed in vertex.inputs]
         if vertex.single and self.part.share.number:
             operator, ports = Silent(vertex.schema), []
-        return self.builder.place(operator, ports, vertex.schema, self._leaves(vertex), single=vertex.single)
+        return self.builder.add_waiting_for(operator, ports, vertex.schema, self._leaves(vertex), single=vertex.single)
 
     def _leaf(self, leaf: int) -> Port:
         sources = self.part.whole.lane.sources
@@ -245,7 +245,7 @@ class _Graft:
         received = replace(link, via=None if exchange.by in _OWN else exchange.by)
         if isinstance(vertex.operator, _BUFFERS):
             return received
-        return self.builder.place(Reorder(), [received], received.schema, self._leaves(vertex))
+        return self.builder.add_waiting_for(Reorder(), [received], received.schema, self._leaves(vertex))
 
     def _leaves(self, vertex: Vertex) -> frozenset[int]:
         """The sources that a vertex waits for or, in later segments, the links whose elements depend on them, by

@@ -117,21 +117,23 @@ def is_link(source_id: str) -> bool:
     return _MARK in source_id
 
 
-class ResultPlaces(NamedTuple):
+class ResultPartitions(NamedTuple):
     """The topic of a result, and the partitions of it that are written."""
 
     topic: str
     partitions: frozenset[int]
 
 
-def places_of(query: Query) -> dict[str, ResultPlaces]:
+def result_partitions_of(query: Query) -> dict[str, ResultPartitions]:
     """The topic partitions to which a query publishes, by the ids under which its progress is stored: its own id, or
     those of its shards."""
     if not query.shares:
-        return {query.id: ResultPlaces(query.topic, frozenset(range(query.partitions)))}
+        return {query.id: ResultPartitions(query.topic, frozenset(range(query.partitions)))}
     shares = (Share(number, len(query.shares)) for number in range(len(query.shares)))
     return {
-        share_id(query.id, share): ResultPlaces(query.topic, frozenset(filter(share.holds, range(query.partitions))))
+        share_id(query.id, share): ResultPartitions(
+            query.topic, frozenset(filter(share.holds, range(query.partitions)))
+        )
         for share in shares
     }
 

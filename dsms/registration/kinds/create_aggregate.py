@@ -27,7 +27,7 @@ def _apply(statement: AggregateSyntax, catalog: Catalog, environment: Environmen
     own = name.removesuffix("()")
     if is_function_name(own) or not callable_name(own, len(statement.parameters)):
         hint = "choose another name: queries would not call the aggregate"
-        raise statement.name.place.error(f'"{own}" is a function of SQL', hint)
+        raise statement.name.place.error(f'"{own}" is a built-in SQL function', hint)
     python = isinstance(statement, CreatePythonAggregate)
     part = AggregatePart(
         catalog.ids + 1, statement.sql, window=statement.window, algebraic=statement.algebraic, python=python
@@ -36,7 +36,7 @@ def _apply(statement: AggregateSyntax, catalog: Catalog, environment: Environmen
     if existing is not None and not statement.replace:
         raise statement.name.place.error(
             f'aggregate "{name}" already has a {_kind(part)} definition',
-            "CREATE OR REPLACE AGGREGATE gives it to new queries",
+            "CREATE OR REPLACE AGGREGATE replaces it for new queries",
         )
     made = (
         Aggregate(name=name, id=catalog.next_id(), sql=statement.sql, parts=(part,))
@@ -51,7 +51,7 @@ def _apply(statement: AggregateSyntax, catalog: Catalog, environment: Environmen
     if typed:
         definition = definition_of(text, None)
         notices.append("blocking: it returns at the end of its input" if definition.blocking else "non-blocking")
-        notices += ["EXPIRE follows rows that leave"] if definition.inverse else []
+        notices += ["EXPIRE handles rows that leave"] if definition.inverse else []
         notices += _notices(definition.python) if definition.python is not None else []
     else:
         notices.append("its types are checked where it is called")

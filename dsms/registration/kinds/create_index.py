@@ -11,7 +11,7 @@ from dsms.registration.environment import Applied, Environment
 from dsms.registration.statement_kind import StatementKind
 from dsms.sql.parser.cursor import Cursor
 
-_NOTICE = "state is kept by the keys that queries need; no index is needed, and none is made"
+_NOTICE = "state is indexed by the keys that queries need; no index was created"
 
 
 @dataclass(frozen=True, slots=True)

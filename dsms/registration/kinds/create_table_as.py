@@ -25,7 +25,7 @@ def parts(statement: st.Statement) -> Iterator[st.Statement]:
 
 
 def _apply(statement: st.CreateTableAs, catalog: Catalog, environment: Environment) -> Applied:
-    fields = schema(bind(WholeQuery(this=statement.select.copy()), catalog, environment.reads))
+    fields = schema(bind(WholeQuery(this=statement.select.copy()), catalog, environment.check_read))
     of_key = {key.text.lower() for key in statement.keys}
     have = {field.name.lower() for field in fields}
     for key in statement.keys:

@@ -8,7 +8,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Object, Query, Table, kind_of
 from dsms.model.statement_result import StatementResult
-from dsms.registration.environment import Applied, Environment
+from dsms.registration.environment import Applied, Environment, names_for_caller
 from dsms.registration.statement_kind import StatementKind, named
 from dsms.sql.binder.dependencies import dependents
 from dsms.sql.parser.admin import KINDS
@@ -49,14 +49,14 @@ def _apply(statement: Drop, catalog: Catalog, environment: Environment) -> Appli
     dropped = catalog.find(statement.name.text, statement.name.place)
     if statement.kind not in _kinds(dropped):
         raise statement.name.place.error(f'"{dropped.name}" is a {kind_of(dropped)}, not a {statement.kind}')
-    above = [reader.name for reader in dependents(catalog, dropped)]
+    above = dependents(catalog, dropped)
     if above and not statement.cascade:
         raise statement.name.place.error(
-            f'{statement.kind} "{dropped.name}" is used by {", ".join(above)}',
+            f'{statement.kind} "{dropped.name}" is used by {names_for_caller(above, environment)}',
             "drop these first or add CASCADE",
         )
     filler = [dropped.filled_by] if isinstance(dropped, Table) and dropped.filled_by is not None else []
-    names = [dropped.name, *filler, *above]
+    names = [dropped.name, *filler, *(item.name for item in above)]
     return catalog.without(names), StatementResult("DROP", f"dropped {', '.join(names)}", name=dropped.name)
 
 

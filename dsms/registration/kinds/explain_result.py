@@ -36,7 +36,9 @@ def _instant(cursor: Cursor) -> int:
     text = token.text + (cursor.next().text if token.text == "-" else "")
     at = instant_of(text)
     if at is None:
-        raise place_of(token).error(f'"{text[:40]}" is no instant', "have: AT 1500, AT TIMESTAMP '2026-05-01 12:00:00'")
+        raise place_of(token).error(
+            f'"{text[:40]}" is not an instant', "have: AT 1500, AT TIMESTAMP '2026-05-01 12:00:00'"
+        )
     return at
 
 

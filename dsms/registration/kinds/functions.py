@@ -8,7 +8,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Function, FunctionVersion
 from dsms.model.statement_result import StatementResult
-from dsms.registration.environment import Applied, Environment
+from dsms.registration.environment import Applied, Environment, names_for_caller
 from dsms.registration.statement_kind import StatementKind
 from dsms.sql.binder.dependencies import dependents
 from dsms.sql.binder.expression_functions import is_function_name
@@ -31,15 +31,15 @@ def _create(statement: syntax.CreateFunction, catalog: Catalog, environment: Env
         raise statement.name.place.error(f'"{key}" is an aggregate', "choose another name")
     if known is not None and not statement.replace:
         raise statement.name.place.error(
-            f'a function named "{name}" already exists', "CREATE OR REPLACE FUNCTION gives it to new queries"
+            f'a function named "{name}" already exists', "CREATE OR REPLACE FUNCTION replaces it for new queries"
         )
     definition = definition_of(statement)
     made = _made(known, FunctionVersion(catalog.ids + 1, statement.sql), key, catalog)
     after = Catalog(catalog.version + 1, catalog.ids + 1, {**catalog.objects, key: made})
     notices = [f"package {definition.package.hash}", *_limits(definition)]
     if known is not None and (users := dependents(catalog, known)):
-        kept = ", ".join(user.name for user in users)
-        notices.append(f"{kept} keep the version that they have: CREATE OR REPLACE gives them the new one")
+        kept = names_for_caller(users, environment)
+        notices.append(f"still on the old version: {kept}; CREATE OR REPLACE them to use the new one")
     verb = "created" if known is None else "replaced"
     return after, StatementResult(
         "CREATE FUNCTION", f'function "{_signature(definition)}" {verb}', notices=tuple(notices), name=key
@@ -72,11 +72,12 @@ def _drop(statement: syntax.DropFunction, catalog: Catalog, environment: Environ
     if not isinstance(found, Function):
         if statement.if_exists:
             return catalog, StatementResult("DROP FUNCTION", f'function "{name}" does not exist')
-        have = ", ".join(function.name.removesuffix("()") for function in catalog.functions())
+        readable = (function.name for function in catalog.functions() if environment.may_read(function.name))
+        have = ", ".join(name.removesuffix("()") for name in readable)
         raise statement.name.place.error(f'function "{name}" not found', f"have: {have}" if have else "")
     if users := dependents(catalog, found):
         raise statement.name.place.error(
-            f'function "{name}" is used by {", ".join(user.name for user in users)}', "drop these first"
+            f'function "{name}" is used by {names_for_caller(users, environment)}', "drop these first"
         )
     return catalog.without([found.name]), StatementResult("DROP FUNCTION", f'dropped "{name}"', name=found.name)
 
@@ -84,7 +85,7 @@ def _drop(statement: syntax.DropFunction, catalog: Catalog, environment: Environ
 def _show(statement: syntax.ShowFunctions, catalog: Catalog, environment: Environment) -> Applied:
     readable = (function for function in catalog.functions() if environment.may_read(function.name))
     rows = tuple(_row(function, catalog, environment) for function in readable)
-    return catalog, StatementResult("SHOW FUNCTIONS", f"{len(rows)} functions", _COLUMNS, rows)
+    return catalog, StatementResult("SHOW FUNCTIONS", f"{len(rows)} found", _COLUMNS, rows)
 
 
 def _row(function: Function, catalog: Catalog, environment: Environment) -> tuple[object, ...]:

@@ -13,27 +13,27 @@ from dsms.registration.statement_kind import StatementKind, named
 
 
 @dataclass(frozen=True, slots=True)
-class AlreadyThere(st.Statement):
+class AlreadyExists(st.Statement):
     """A statement whose object exists."""
 
     name: st.Name
     sql: str
 
 
-def chosen(statement: st.IfNotExists, catalog: Catalog) -> st.Statement:
-    """The CREATE statement, or AlreadyThere if the catalog has an object of that name."""
+def resolved(statement: st.IfNotExists, catalog: Catalog) -> st.Statement:
+    """The CREATE statement, or AlreadyExists if the catalog has an object of that name."""
     if catalog.get(statement.name.text) is None:
         return statement.statement
-    return AlreadyThere(statement.name, statement.sql)
+    return AlreadyExists(statement.name, statement.sql)
 
 
-def _apply(statement: AlreadyThere, catalog: Catalog, environment: Environment) -> Applied:
+def _apply(statement: AlreadyExists, catalog: Catalog, environment: Environment) -> Applied:
     item = catalog.find(statement.name.text, statement.name.place)
-    message = f'{kind_of(item)} "{item.name}" exists already; nothing was done'
+    message = f'{kind_of(item)} "{item.name}" already exists; nothing was done'
     return catalog, StatementResult("CREATE", message, name=item.name)
 
 
 KINDS = (
     StatementKind(statement=st.IfNotExists, changed_name=named),
-    StatementKind(statement=AlreadyThere, apply=_apply, changed_name=named),
+    StatementKind(statement=AlreadyExists, apply=_apply, changed_name=named),
 )

@@ -11,7 +11,7 @@ from dsms.model import statements as st
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Table
 from dsms.model.statement_result import StatementResult
-from dsms.registration.environment import Applied, Environment
+from dsms.registration.environment import Applied, Environment, names_for_caller
 from dsms.registration.queries import create_query
 from dsms.registration.statement_kind import StatementKind
 from dsms.registration.table_targets import check_values, columns_of, writable
@@ -40,8 +40,8 @@ def check_empty(table: Table, rows: int) -> None:
     beginning."""
     if rows:
         raise UserError(
-            f'table "{table.name}" has {rows} row{"" if rows == 1 else "s"} already',
-            hint="a stream fills a table from its beginning: DELETE the rows first, or INSERT into another table",
+            f'table "{table.name}" already has {rows} row{"" if rows == 1 else "s"}',
+            hint="a stream can only fill an empty table: DELETE the rows first, or INSERT into another table",
         )
 
 
@@ -54,12 +54,12 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
         hint = "CREATE TABLE with a PRIMARY KEY; or read the stream in a view"
         raise insert.table.place.error(f'table "{table.name}" has no primary key: a stream cannot fill it', hint)
     if insert.conflict is not None:
-        hint = "a row of the stream replaces the one of its key anyway"
-        raise insert.table.place.error("ON CONFLICT is not supported where a stream fills a table", hint)
+        hint = "omit ON CONFLICT: a row of the stream always replaces the row with its key"
+        raise insert.table.place.error("ON CONFLICT is not supported when a stream fills a table", hint)
     if table.checks:
-        hint = "leave the rows out that violate it: … WHERE, and CREATE TABLE without CHECK"
+        hint = "CREATE TABLE without CHECK, and exclude violating rows with WHERE in the SELECT"
         raise insert.table.place.error(f'table "{table.name}" has a CHECK: a stream cannot fill it', hint)
-    _check_unread(insert, table, catalog)
+    _check_unread(insert, table, catalog, environment)
     name = f"{table.name}_insert"
     fills = f"o{catalog.ids + 2}"  # the query gets the next id
     text, place = _rows(insert, table, catalog, environment), insert.table.place
@@ -68,7 +68,7 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
         "query", st.Name(name, place), tree, (st.Clause("topic", (table.topic,), place),), insert.sql, text, fills=fills
     )
     after, created = create_query(query, catalog, environment)
-    marked_by = environment.mark()
+    marked_by = environment.cluster_mark()
     source = msgspec.structs.replace(table.source, id=fills, start=dict(statement.start), marked_by=marked_by)
     filled = msgspec.structs.replace(table, id=fills, source=source, filled_by=name)
     writing = msgspec.structs.replace(after.find(name), topic_id=table.source.topic_id, marked_by=marked_by)
@@ -77,30 +77,31 @@ def _apply(statement: InsertStream, catalog: Catalog, environment: Environment) 
     result = StatementResult(
         "INSERT",
         f'query "{name}" inserts its results into table "{table.name}" from now on',
-        notices=("a row replaces the one of its key", *_expected(created.notices)),
+        notices=("a row replaces the row with its key", *_expected(created.notices)),
         name=name,
     )
     return Catalog(after.version, after.ids + 1, objects), result
 
 
-def _check_unread(insert: st.Insert, table: Table, catalog: Catalog) -> None:
+def _check_unread(insert: st.Insert, table: Table, catalog: Catalog, environment: Environment) -> None:
     """Raises SqlError if the SELECT itself, or any other query, reads the table."""
     place = insert.table.place
-    if readers := [reader.name for reader in dependents(catalog, table)]:
+    if readers := dependents(catalog, table):
         raise place.error(
-            f'table "{table.name}" is read by {", ".join(readers)}, which cannot go back to its beginning',
-            "drop these, and create them again after the INSERT",
+            f'table "{table.name}" is read by {names_for_caller(readers, environment)}, '
+            "which cannot restart from its beginning",
+            "drop these queries, and create them again after the INSERT",
         )
     if table.name.lower() in (read.lower() for read in names_in(insert.rows)):
         raise place.error(
-            f'table "{table.name}" is filled by what reads it, so neither could be final before the other',
+            f'the SELECT reads table "{table.name}", which it would fill: neither could be final before the other',
             "SELECT from streams and from other tables",
         )
 
 
 def _rows(insert: st.Insert, table: Table, catalog: Catalog, environment: Environment) -> str:
     """The text of a query whose rows have the columns of the table. Raises SqlError if the SELECT does not fit them."""
-    given, taken = insertable_select(insert.rows, catalog, environment.reads), columns_of(insert.columns, table)
+    given, taken = insertable_select(insert.rows, catalog, environment.check_read), columns_of(insert.columns, table)
     check_values(insert.table, taken, len(given.nullable))
     valued = {*taken, *table.defaults}
     if missing := [column.name for column in table.source.columns if not (column.nullable or column.name in valued)]:

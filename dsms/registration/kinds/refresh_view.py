@@ -12,7 +12,7 @@ from dsms.registration.environment import Applied, Environment
 from dsms.registration.statement_kind import StatementKind, named
 from dsms.sql.parser.cursor import Cursor
 
-_NOTICE = "views are refreshed with every record that comes; nothing needs to be done"
+_NOTICE = "views are updated continuously; no refresh is needed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from operators.expressions import Expression, cast, evaluate
 _COLUMNS: dict[str, pa.DataType] = {
     "partition": pa.int32(), "offset": pa.int64(), "reason": pa.string(), "value": pa.string(), "late": pa.bool_(),
 }  # fmt: skip
-LETTER = pa.schema(list(_COLUMNS.items()))
+DEAD_LETTER = pa.schema(list(_COLUMNS.items()))
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,20 @@ class Correction:
     value: Expression | None = None
     where: Expression | None = None
 
-    def replayed(self, letters: pl.DataFrame) -> tuple[list[tuple[int, str | None]], int]:
+    def replayed(self, dead_letters: pl.DataFrame) -> tuple[list[tuple[int, str | None]], int]:
         """The numbers of the dead letters to replay, each with its new value (None: the record unchanged); and the
-        number of late ones that are left out, because they would be late again. `letters` has the columns of LETTER.
+        number of late ones that are left out, because they would be late again. `dead_letters` has the columns of
+        DEAD_LETTER.
 
         Raises UserError if SET gives NULL for a dead letter, or if WHERE or SET fails on one.
 
-        >>> letters = pl.DataFrame({"partition": [0, 0], "offset": [7, 9], "late": [False, True]})
-        >>> Correction().replayed(letters)
+        >>> dead_letters = pl.DataFrame({"partition": [0, 0], "offset": [7, 9], "late": [False, True]})
+        >>> Correction().replayed(dead_letters)
         ([(0, None)], 1)
         """
-        meant = letters.with_row_index("number")
+        meant = dead_letters.with_row_index("number")
         if self.where is not None:
-            meant = meant.filter(_values(letters, self.where, "WHERE").fill_null(False))
+            meant = meant.filter(_values(dead_letters, self.where, "WHERE").fill_null(False))
         if self.value is not None:
             values = _values(meant, self.value, "SET")
             _check_present(meant, values)
@@ -67,8 +68,8 @@ class Correction:
 
 
 def bound_correction(statement: Replay, catalog: Catalog) -> Correction:
-    """Binds the expressions of the statement over LETTER. Raises SqlError if one cannot be bound or has another type
-    than needed."""
+    """Binds the expressions of the statement over DEAD_LETTER. Raises SqlError if one cannot be bound or has another
+    type than needed."""
     value, where = (
         _bound(part, clause, kind, catalog)
         for part, clause, kind in (
@@ -83,29 +84,31 @@ def _bound(part: st.Written | None, clause: str, kind: pa.DataType, catalog: Cat
     if part is None:
         return None
     check_plain(part.tree, catalog, clause)
-    bound = bind_expression(part.tree, Scope(LETTER))
+    bound = bind_expression(part.tree, Scope(DEAD_LETTER))
     if bound.type == kind or pa.types.is_null(bound.type):
         return cast(bound, kind)
-    raise error_at(part.tree, f"{clause} is {type_sql(bound.type)}, not {type_sql(kind)}")
+    raise error_at(part.tree, f"{clause} has type {type_sql(bound.type)}, but needs {type_sql(kind)}")
 
 
-def _values(letters: pl.DataFrame, expression: Expression, clause: str) -> pl.Series:
-    values, faults = evaluate(letters, {"it": expression})
-    if faults.null_count() < letters.height:
+def _values(dead_letters: pl.DataFrame, expression: Expression, clause: str) -> pl.Series:
+    values, faults = evaluate(dead_letters, {"it": expression})
+    if faults.null_count() < dead_letters.height:
         number = int(faults.is_not_null().arg_max() or 0)
-        raise UserError(f"{clause} at {_place(letters, number)}: {faults[number]}", hint="leave it out by WHERE")
+        raise UserError(
+            f"{clause} at {_place(dead_letters, number)}: {faults[number]}", hint="exclude this dead letter with WHERE"
+        )
     return values["it"]
 
 
-def _check_present(letters: pl.DataFrame, values: pl.Series) -> None:
+def _check_present(dead_letters: pl.DataFrame, values: pl.Series) -> None:
     if values.null_count():
         number = int(values.is_null().arg_max() or 0)
-        hint = "leave it out by WHERE; the value of a record that is no UTF-8 is NULL"
-        raise UserError(f"SET value is NULL at {_place(letters, number)}", hint=hint)
+        hint = "exclude this dead letter with WHERE; value is NULL if the record is not UTF-8"
+        raise UserError(f"SET value is NULL at {_place(dead_letters, number)}", hint=hint)
 
 
-def _place(letters: pl.DataFrame, number: int) -> str:
-    return f"partition {letters['partition'][number]}, offset {letters['offset'][number]}"
+def _place(dead_letters: pl.DataFrame, number: int) -> str:
+    return f"partition {dead_letters['partition'][number]}, offset {dead_letters['offset'][number]}"
 
 
 def _parse(cursor: Cursor, _: st.Name | None) -> Replay:

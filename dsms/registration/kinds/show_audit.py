@@ -24,7 +24,9 @@ def _parse(cursor: Cursor, _: st.Name | None) -> ShowAudit:
     if cursor.accept("LIMIT"):
         text = cursor.next().text
         if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MOST):
-            cursor.fail(f'"{text[:40]}" is no number of entries', hint=f"give a whole number from 1 to {_MOST:,}")
+            cursor.fail(
+                f'"{text[:40]}" is not a valid number of entries', hint=f"give a whole number from 1 to {_MOST:,}"
+            )
         limit = int(text)
     cursor.end()
     return ShowAudit(cursor.sql, limit)

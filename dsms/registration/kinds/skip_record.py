@@ -33,16 +33,21 @@ class SkipRecord(st.Statement):
     sql: str
 
 
-def holding(statement: SkipRecord, catalog: Catalog) -> Catalog:
+def with_reading_suspended(statement: SkipRecord, catalog: Catalog) -> Catalog:
     """The catalog in which reading of the source is suspended. Raises UserError if the partition does not exist, if the
     record is already skipped, or while the source is being changed by another statement or by added partitions."""
     source = _source(statement, catalog)
     if statement.partition >= source.partitions:
-        raise UserError(f'source "{source.name}" has {source.partitions} partitions', hint="they count from 0")
+        raise UserError(
+            f'source "{source.name}" has {source.partitions} partitions', hint="partitions are numbered from 0"
+        )
     if statement.offset in source.skipped.get(statement.partition, ()):
-        raise UserError(f"{_place(statement, source)} is skipped already")
+        raise UserError(f"{_place(statement, source)} is already skipped")
     if source.skipping is not None or source.held is not None:
-        raise UserError(f'source "{source.name}" is being changed', hint="try again in a minute")
+        raise UserError(
+            f'source "{source.name}" is being changed (partitions are being added or a record is being skipped)',
+            hint="try again in a minute",
+        )
     return with_source(catalog, msgspec.structs.replace(source, skipping=catalog.version + 1))
 
 
@@ -51,17 +56,21 @@ def check_unread(statement: SkipRecord, source: Source, positions: Iterable[int]
     next offsets of the queries in the partition."""
     read = list(positions)
     if not read:
-        raise UserError(f'no query that runs reads source "{source.name}"', hint="only a record that waits is skipped")
+        raise UserError(
+            f'no running query reads source "{source.name}"', hint="only the next record of a query can be skipped"
+        )
     if max(read) > statement.offset:
-        raise UserError(f"{_place(statement, source)} has been read", hint=f"queries are at offset {max(read)}")
+        raise UserError(
+            f"{_place(statement, source)} has already been read", hint=f"queries continue at offset {max(read)}"
+        )
     if statement.offset not in read:
         raise UserError(
             f"{_place(statement, source)} is not the next record of a query",
-            hint=f"offset {max(read)} is; SHOW SOURCES says what waits",
+            hint=f"the next offset is {max(read)}; SHOW SOURCES shows which record blocks reading",
         )
 
 
-def skipping(statement: SkipRecord, source: Source, catalog: Catalog) -> Catalog:
+def with_record_skipped(statement: SkipRecord, source: Source, catalog: Catalog) -> Catalog:
     """The catalog in which the record is skipped and reading of the source resumes. Raises UserError if the source was
     changed in the meantime."""
     offsets = (*source.skipped.get(statement.partition, ()), statement.offset)
@@ -69,7 +78,7 @@ def skipping(statement: SkipRecord, source: Source, catalog: Catalog) -> Catalog
     return _changed(source, msgspec.structs.replace(source, skipped=skipped, skipping=None), catalog)
 
 
-def released(source: Source, catalog: Catalog) -> Catalog:
+def with_reading_resumed(source: Source, catalog: Catalog) -> Catalog:
     """The catalog in which reading of the source resumes without a change of its skipped records. Raises UserError if
     the source was changed in the meantime."""
     return _changed(source, msgspec.structs.replace(source, skipping=None), catalog)
@@ -78,7 +87,10 @@ def released(source: Source, catalog: Catalog) -> Catalog:
 def _changed(before: Source, after: Source, catalog: Catalog) -> Catalog:
     present = catalog.get(before.name)
     if not isinstance(present, Source) or (present.id, present.skipping) != (before.id, before.skipping):
-        raise UserError(f'source "{before.name}" was changed meanwhile', hint="look at SHOW SOURCES and try again")
+        raise UserError(
+            f'source "{before.name}" was changed by another statement in the meantime',
+            hint="look at SHOW SOURCES and try again",
+        )
     return with_source(catalog, after)
 
 

@@ -185,7 +185,7 @@ def with_settings(planned: Sequence[Slice], lanes: Mapping[str, Lane], decided: 
 
 def _with_settings(slice_: Slice, lanes: Mapping[str, Lane], decided: Decisions) -> Slice:
     place = (slice_.source_id, slice_.partition)
-    queries = {query for lane in slice_.lanes for query in lanes[lane].adjusted}
+    queries = {query for lane in slice_.lanes for query in lanes[lane].queries_with_adjustable_operators}
     settings = {
         query: _settings_within(slice_, decided[query][place]) for query in queries if place in decided.get(query, {})
     }

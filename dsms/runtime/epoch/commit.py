@@ -129,7 +129,7 @@ class Committer:
     def _read_progress(self, plan: FragmentPlan) -> Published:
         """What is published. Entries that invalid records have overwritten are written again, before compaction may
         remove them."""
-        reading = read_progress(self._progress, plan.result_places, plan.divided_places)
+        reading = read_progress(self._progress, plan.result_partitions, plan.divided_result_partitions)
         if reading.again:
             self._progress.append(self._writer, list(reading.again), list(reading.again.values()))
         return reading.published

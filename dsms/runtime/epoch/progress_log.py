@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from connectors.kafka.internal_log import Entry, Findings, InternalLog
-from dsms.physical.parts.links import ResultPlaces, Share, query_of, share_of
+from dsms.physical.parts.links import ResultPartitions, Share, query_of, share_of
 from operators.core.decoding import Broken, Int64, Natural, decoded, natural_of, text_of
 
 _LOWEST = -(2**63)
@@ -105,7 +105,7 @@ def published_of(entries: Iterable[ProgressEntry]) -> Published:
 Told = Mapping[bytes, int]
 
 
-def published_for(last: Entries, results: Mapping[str, ResultPlaces], told: Told | None = None) -> Published:
+def published_for(last: Entries, results: Mapping[str, ResultPartitions], told: Told | None = None) -> Published:
     """What is published, as queries need it that publish into the result partitions `results`, given by query id."""
     published = _published(last)
     frontiers, floors = dict(published.frontiers), {}
@@ -170,8 +170,8 @@ class ProgressReading:
 
 def read_progress(
     log: InternalLog,
-    results: Mapping[str, ResultPlaces] | None = None,
-    wholes: Mapping[str, ResultPlaces] | None = None,
+    results: Mapping[str, ResultPartitions] | None = None,
+    wholes: Mapping[str, ResultPartitions] | None = None,
     *,
     decided: bool = False,
 ) -> ProgressReading:
@@ -188,7 +188,9 @@ def read_progress(
     return ProgressReading(published, dict(_again(published, results, findings.left_out)))
 
 
-def _told(log: InternalLog, places: Iterable[ResultPlaces], left_out: Collection[bytes]) -> Iterator[tuple[bytes, int]]:
+def _told(
+    log: InternalLog, places: Iterable[ResultPartitions], left_out: Collection[bytes]
+) -> Iterator[tuple[bytes, int]]:
     """The greatest instants in the partitions whose progress records are invalid."""
     wanted = {(topic, part) for topic, parts in places for part in parts if result_key(topic, part) in left_out}
     for topic, part in wanted:
@@ -197,7 +199,7 @@ def _told(log: InternalLog, places: Iterable[ResultPlaces], left_out: Collection
 
 
 def _again(
-    published: Published, results: Mapping[str, ResultPlaces], left_out: Collection[bytes]
+    published: Published, results: Mapping[str, ResultPartitions], left_out: Collection[bytes]
 ) -> Iterator[tuple[bytes, bytes]]:
     """The records to write again."""
     for query, (topic, parts) in results.items():
@@ -218,7 +220,7 @@ def progress_of(query: str, partition: int, frontier: int, epoch: int, published
 
 
 def read_published(
-    log: InternalLog, results: Mapping[str, ResultPlaces] | None = None, *, decided: bool = False
+    log: InternalLog, results: Mapping[str, ResultPartitions] | None = None, *, decided: bool = False
 ) -> Published:
     """What is published, as `read_progress` finds it."""
     return read_progress(log, results, decided=decided).published

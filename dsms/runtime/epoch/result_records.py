@@ -119,7 +119,7 @@ def dead_records(dead: tuple[DeadRecord, ...], sources: Mapping[str, Source]) ->
         letters = [letter for letter in dead if letter.source == source]
         keys = [f"{letter.partition}/{letter.offset}".encode() for letter in letters]
         yield Records(
-            sources[source].dead_letters,
+            sources[source].dead_letter_topic,
             keys,
             [letter.value for letter in letters],
             [_provenance(letter, sources[source]) for letter in letters],

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from dsms.physical.fragment_plan import Planned
+from dsms.physical.fragment_plan import PlannedQuery
 from dsms.physical.lane import Lane, Output
 from dsms.physical.parts.links import is_link, query_of
 from dsms.runtime.fragment.state import FragmentState
@@ -53,7 +53,7 @@ def dead_letters(state: FragmentState) -> dict[str, int]:
         for source in (source for source in lane.sources.values() if not is_link(source.id)):
             names[source.id] = source.name
             owners = {source.id, *(fault_owner(output.id, source.id) for output in lane.outputs)}
-            places |= {(owner, partition) for owner in owners for partition in source.places}
+            places |= {(owner, partition) for owner in owners for partition in source.partitions_read}
     counts = Counter(dict.fromkeys(names.values(), 0))
     parts = {output.id for lane in state.revision.lanes.values() for output in lane.outputs}
     for place, mark in state.published.dead.items():
@@ -103,7 +103,7 @@ def _shown(wait: SourceWaits, state: FragmentState) -> str:
 
 
 def _with_next(
-    status: LaneStatus, following: Planned | None, ready: Collection[str | None], state: FragmentState
+    status: LaneStatus, following: PlannedQuery | None, ready: Collection[str | None], state: FragmentState
 ) -> LaneStatus:
     """The status of a query, completed by the state of the next plan, to which it is changing."""
     if following is None:

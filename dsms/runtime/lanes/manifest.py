@@ -167,12 +167,16 @@ def first_position(source: Source, partition: int) -> Position:
 def with_joined(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneManifest:
     """The progress, completed by the partitions that were added to the sources' topics since. They do not hold back any
     frontier: all instants that the lane has passed are below the instants at which these partitions begin."""
-    if all(len(parts) >= len(sources[name].places) for name, parts in progress.positions.items() if name in sources):
+    if all(
+        len(parts) >= len(sources[name].partitions_read)
+        for name, parts in progress.positions.items()
+        if name in sources
+    ):
         return progress
 
     def joined(positions: Positions) -> Positions:
         return {
-            name: {**{part: first_position(sources[name], part) for part in sources[name].places}, **parts}
+            name: {**{part: first_position(sources[name], part) for part in sources[name].partitions_read}, **parts}
             if name in sources
             else parts
             for name, parts in positions.items()
@@ -191,7 +195,7 @@ def with_joined(progress: LaneManifest, sources: Mapping[str, Source]) -> LaneMa
 def beginning(lane: Lane, targets: int) -> LaneManifest:
     """The progress of a lane that has read nothing."""
     positions = {
-        source.id: {partition: first_position(source, partition) for partition in source.places}
+        source.id: {partition: first_position(source, partition) for partition in source.partitions_read}
         for source in lane.sources.values()
     }
     return LaneManifest(tuple(output.id for output in lane.outputs), positions, [{} for _ in range(targets)])

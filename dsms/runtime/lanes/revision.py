@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from dsms.model.objects import JoinOrders, Source
-from dsms.physical.fragment_plan import FragmentPlan, Planned, compile_lane
+from dsms.physical.fragment_plan import FragmentPlan, PlannedQuery, compile_lane
 from dsms.physical.lane import Lane, Output
 from dsms.physical.warm_up import warm_up
 from dsms.runtime.lanes.going_on_beside import going_on_beside
@@ -155,10 +155,10 @@ def _parts(queries: Iterable[str], plan: FragmentPlan) -> Parts:
     )
 
 
-def _partitions(query: Planned) -> int:
+def _partitions(query: PlannedQuery) -> int:
     """The total number of partitions of the query's sources. It changes whenever a source changes its partitions,
     because partitions are only ever added."""
-    return sum(len(source.places) for source in query.sources)
+    return sum(len(source.partitions_read) for source in query.sources)
 
 
 def _sources(progress: LaneManifest, plan: FragmentPlan) -> dict[str, Source]:

@@ -39,7 +39,7 @@ def new_settings(
         query = output.id
         before = known.get(query, {}).get(place, ())
         last = before[-1] if before else (0, 1.0)
-        is_sized = output.sink is not None and output.sink.sized
+        is_sized = output.sink is not None and output.sink.has_chosen_window_sizes
         setting = wanted.get(query, last[1] if is_sized else 1.0)
         if setting != last[1]:
             offset = max(at.offset, floors[query].get(place, 0), last[0])

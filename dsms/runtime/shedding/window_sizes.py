@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
 from dsms.physical.cost.estimate import estimated_of
-from dsms.physical.cost.flow import Expected, Known
+from dsms.physical.cost.flow import Expected, VertexMeasurements
 from dsms.physical.cost.load import bytes_of_state
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.lanes.manifest import LaneManifest
@@ -75,11 +75,11 @@ class WindowSizes:
 
 def _bounded(revision: Revision) -> Iterator[tuple[Output, Lane, LaneManifest]]:
     for output, lane, progress in queries_in_lanes(revision, revision.manifest):
-        if output.sink is not None and output.sink.sized:
+        if output.sink is not None and output.sink.has_chosen_window_sizes:
             yield output, lane, progress
 
 
-def _passing(join: Expected | None, known: Known) -> float | None:
+def _passing(join: Expected | None, known: VertexMeasurements) -> float | None:
     """The fraction of the pairs of a join that pass, estimated from those that passed so far. The estimate is raised if
     the join does not hold all rows yet that it will keep, because the query is young or its windows have just grown: it
     has then seen fewer pairs."""
@@ -140,10 +140,10 @@ class _Query:
             return bytes_of_state(self.lane.flow, at, 1)
         return measured.state_bytes / measured.state_rows
 
-    def _known(self, part: float, present: _Vertices | None) -> Iterator[tuple[str, Known]]:
+    def _known(self, part: float, present: _Vertices | None) -> Iterator[tuple[str, VertexMeasurements]]:
         for at in self._below:
             measured, gap = self._measured(at), self._gap(at)
-            known = Known(measured.selectivity, measured.state_rows, gap, measured.rows_out, part)
+            known = VertexMeasurements(measured.selectivity, measured.state_rows, gap, measured.rows_out, part)
             if present is not None:
                 full = int(self._longest / gap) if gap else 0
                 known = known._replace(rows=max(known.rows, full), passing=_passing(present[at], known))

@@ -13,7 +13,7 @@ from dsms.model import logical
 from dsms.model.limits import Limits
 from dsms.model.objects import Former, Query
 from dsms.model.schema import schema
-from dsms.optimizer.shedding import shed
+from dsms.optimizer.shedding import with_shedding
 from dsms.optimizer.sketches import approximated
 from dsms.optimizer.window_ranges import with_ranges
 from dsms.sql.binder.expressions import bind_expression
@@ -34,7 +34,7 @@ def adjustable_plan(node: logical.Node, query: Query | Former) -> logical.Node:
     if not query.sheddable:
         return node
     only = None if query.shed_where is None else partial(_bound, query.shed_where)
-    return shed(node, query.id, error_columns=query.error_columns, only=only)
+    return with_shedding(node, query.id, error_columns=query.error_columns, only=only)
 
 
 def _bound(text: str, stream: logical.StreamScan) -> Expression:

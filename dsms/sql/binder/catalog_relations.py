@@ -29,7 +29,7 @@ from dsms.model.properties import append_only, keys
 from dsms.model.schema import schema, visible
 from dsms.model.statements import Place
 from dsms.optimizer.first_offsets import reading_from
-from dsms.optimizer.start_instants import started
+from dsms.optimizer.start_instants import from_instant
 from dsms.sql.binder.adjustable import adjustable_plan
 from dsms.sql.binder.dependencies import dependencies_of, query_of
 from dsms.sql.binder.python_functions import mark_functions
@@ -66,7 +66,7 @@ def plan_given(target: Object | Former, *read: Object) -> logical.Node:
         catalog, shown_to_users=True, fields_named=target.fields_named, streams_united=target.streams_united
     )
     result = _result(query_of(target.select), context)
-    node = started(result, target.start)
+    node = from_instant(result, target.start)
     return adjustable_plan(reading_from(node, target.first_offsets), target)
 
 

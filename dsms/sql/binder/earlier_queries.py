@@ -34,7 +34,7 @@ def former_of(query: Query, catalog: Catalog) -> Former:
         error_columns=query.error_columns,
         shed_where=query.shed_where,
         first_offsets=query.first_offsets,
-        memory=query.memory if query.sized else None,
+        memory=query.memory if query.has_chosen_window_sizes else None,
         sketch_error=query.sketch_error,
         fields_named=query.fields_named,
         streams_united=query.streams_united,

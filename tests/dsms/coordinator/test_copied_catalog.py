@@ -43,7 +43,7 @@ def test_objects_keep_their_ids_and_get_topics_of_the_copy() -> None:
     source, view = catalog.find("T"), catalog.find("V")
     assert isinstance(source, Source)
     assert isinstance(view, Query)
-    assert (source.topic, source.dead_letters, source.topic_id) == ("t-mirror", "test.dsms.T.dead-letters", "id-9")
+    assert (source.topic, source.dead_letter_topic, source.topic_id) == ("t-mirror", "test.dsms.T.dead-letters", "id-9")
     assert source.start == {0: 3, 1: 0}
     assert (view.topic, view.topic_id) == ("test.v", None)
     assert {name: item.id for name, item in catalog.objects.items()} == {
@@ -75,4 +75,4 @@ def test_without_a_prefix_results_keep_their_topics() -> None:
     view, source = copied(Naming({})).find("V"), copied(Naming({})).find("T")
     assert isinstance(view, Query)
     assert isinstance(source, Source)
-    assert (view.topic, source.letters, source.dead_letters) == ("v", None, "dsms.T.dead-letters")
+    assert (view.topic, source.letters, source.dead_letter_topic) == ("v", None, "dsms.T.dead-letters")

@@ -26,9 +26,9 @@ class FourFragments(StatementCluster):
 
     def alive(self) -> Mapping[str, ExecutorStatus]:
         status = super().alive()["e"]
-        return {"e": msgspec.structs.replace(status, fragments=dict.fromkeys(self.busy(), RUNNING))}
+        return {"e": msgspec.structs.replace(status, fragments=dict.fromkeys(self.utilization(), RUNNING))}
 
-    def busy(self) -> Mapping[str, float]:
+    def utilization(self) -> Mapping[str, float]:
         return {str(number): 0.0 for number in range(4)}
 
 

@@ -29,7 +29,7 @@ from dsms.coordinator.registry.schema_types import unreadable
 from dsms.coordinator.registry.state import read_event
 from dsms.coordinator.registry.subjects import RegistryError, SchemaRegistry
 from dsms.coordinator.results.writer_schemas import writer_schema
-from dsms.model.principal import Forbidden, Principal, Rules
+from dsms.model.principal import AccessRules, Forbidden, Principal
 from tests.support.fake_service import FakeService
 from tests.support.http_server_thread import serving
 from tests.support.protobuf_files import as_text, file, map_entry, message
@@ -201,7 +201,9 @@ def test_references_are_to_what_stays(registry: SchemaRegistry, client: SchemaRe
 def test_what_a_caller_may_not_read_he_may_not_import():
     registry = SchemaRegistry()
     registry.register("secret-value", json.dumps(document(as_text(MONEY), [])))
-    ann = PermittedRegistry(registry, Principal("ann", "writer", Rules.of(read_topics=["mine"], write_topics=["mine"])))
+    ann = PermittedRegistry(
+        registry, Principal("ann", "writer", AccessRules.of(read_topics=["mine"], write_topics=["mine"]))
+    )
     reference = {"name": "money.proto", "subject": "secret-value", "version": 1}
     text = json.dumps(document(as_text(ORDER), [reference]))
     for call in (ann.register, ann.check, ann.lookup):

@@ -10,17 +10,20 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from dsms.coordinator.catalog.lookup import error_for
 from dsms.coordinator.http.access import Access
 from dsms.coordinator.http.api import create_app
 from dsms.coordinator.http.permitted import PermittedService
 from dsms.coordinator.http.permitted_registry import PermittedRegistry
 from dsms.coordinator.registry.subjects import SchemaRegistry
-from dsms.model.principal import ANYBODY, Caller, Forbidden, Names, Principal, Rules
+from dsms.model.principal import ANYBODY, AccessRules, Caller, Forbidden, NamePatterns, Principal
 from dsms.model.roles import Role
+from dsms.model.statements import Name
 from dsms.model.tokens import new_token
 from dsms.registration.statements import STATEMENTS
+from dsms.registration.table_targets import table_of
 from dsms.testing import LocalSession
-from operators.core.errors import ConfigError, DsmsError, InternalError
+from operators.core.errors import ConfigError, DsmsError, InternalError, SqlError
 from tests.dsms.introspection.test_control import ControlService
 from tests.support.statement_cluster import StatementCluster
 
@@ -30,7 +33,7 @@ CREATE TABLE pins (k INT PRIMARY KEY, pin INT)"""
 
 
 def caller(role: Role = "writer", **patterns: list[str]) -> Caller:
-    return Caller(Principal("ann", role, Rules.of(**patterns)))
+    return Caller(Principal("ann", role, AccessRules.of(**patterns)))
 
 
 ANN = caller(read=["T", "S"], write=["ann_*", "query_*"], read_topics=["clicks*"], write_topics=["dsms.ann_*"])
@@ -242,6 +245,68 @@ def test_an_unknown_name_lists_what_may_be_read(client: TestClient) -> None:
     assert "Twin" not in hint and client.get("/v1/queries/none", headers=as_("all")).json()["error"]["hint"]
 
 
+HINTING = [
+    ("DROP VIEW ann_q17_total", "have: T, S, ann_shared"),
+    ("REGISTER SOURCE ann_x (k INT) FROM clicks CONSTRAINT k REFERENCES S (k) WITHIN 5", "have: T"),
+]
+
+
+@pytest.mark.parametrize(("sql", "hint"), HINTING)
+def test_hints_of_statements_list_what_may_be_read(cluster: StatementCluster, sql: str, hint: str) -> None:
+    with pytest.raises(DsmsError) as everything:
+        cluster.execute(sql)
+    assert "pins" in everything.value.hint or "secrets" in everything.value.hint
+    with pytest.raises(DsmsError) as refused:
+        cluster.execute(sql, ANN)
+    assert error_for(ANN.principal, refused.value).hint == hint
+
+
+def test_the_hint_for_another_kind_of_object_lists_tables_that_may_be_read(cluster: StatementCluster) -> None:
+    cluster.execute("CREATE TABLE ann_t (k INT PRIMARY KEY)")
+    with pytest.raises(SqlError, match="have: pins, ann_t$") as refused:
+        table_of(Name("ann_shared"), cluster.store.catalog)
+    assert (
+        str(error_for(ANN.principal, refused.value))
+        == 'line 1, column 1: "ann_shared" is a view, not a table; have: ann_t'
+    )
+
+
+UNREADABLE = [
+    ("DROP VIEW ann_shared", '"ann_shared" is used by 1 object that you may not read'),
+    ("CREATE VIEW ann_x WITH (topic = 'dsms.base') AS SELECT k FROM R(S)", "belongs to a view that you may not read"),
+    ("REGISTER SOURCE ann_x (k INT) FROM 'dsms.base'", "belongs to a view that you may not read"),
+]
+
+
+@pytest.mark.parametrize(("sql", "message"), UNREADABLE)
+def test_messages_name_no_objects_that_may_not_be_read(cluster: StatementCluster, sql: str, message: str) -> None:
+    with pytest.raises(DsmsError, match=message):
+        cluster.execute(sql, ANN)
+    with pytest.raises(DsmsError, match='used by reader_of_ann|belongs to view "base"'):
+        cluster.execute(sql)
+
+
+def test_functions_name_no_users_that_may_not_be_read(cluster: StatementCluster) -> None:
+    made = "CREATE OR REPLACE FUNCTION ann_f(a BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS $$def ann_f(a): return {}$$"
+    cluster.execute(made.format("a"))
+    cluster.execute("CREATE VIEW secret_v AS SELECT k, ann_f(v) AS v FROM R(S)")
+    few = caller("administrator", write=["ann_*"])
+    with pytest.raises(SqlError, match="is used by 1 object that you may not read"):
+        cluster.execute("DROP FUNCTION ann_f", few)
+    notices = " ".join(cluster.execute(made.format("[1]"), few)[0].notices)
+    assert "1 object that you may not read" in notices and "secret_v" not in notices
+
+
+def test_the_hint_of_drop_function_lists_what_may_be_read(cluster: StatementCluster) -> None:
+    for name in ("secret_f", "ann_f"):
+        cluster.execute(
+            f"CREATE FUNCTION {name}(a BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS $$def {name}(a): return a$$"
+        )
+    few = caller("administrator", write=["ann_*"])
+    with pytest.raises(SqlError, match='function "ann_none" not found; have: ann_f$'):
+        cluster.execute("DROP FUNCTION ann_none", few)
+
+
 # --- rights are values
 
 
@@ -287,14 +352,14 @@ def test_a_control_table_without_a_caller_runs_nothing() -> None:
 @pytest.mark.parametrize("pattern", ["", "a*b", "*a", "**"])
 def test_wrong_patterns_are_refused(pattern: str) -> None:
     with pytest.raises(ConfigError, match="is not a pattern of names"):
-        Names((pattern,))
+        NamePatterns((pattern,))
     with pytest.raises(DsmsError):
         Access((new_token("x", "reader", read=(pattern,))[1],))
 
 
 def test_a_registry_for_everybody_needs_the_right_to_all_topics() -> None:
     registry = SchemaRegistry(lambda _: None)
-    few, all_topics = (Principal("x", "administrator", Rules.of(write_topics=[topic])) for topic in ("a*", "*"))
+    few, all_topics = (Principal("x", "administrator", AccessRules.of(write_topics=[topic])) for topic in ("a*", "*"))
     with pytest.raises(Forbidden):
         PermittedRegistry(registry, few).set_compatibility("NONE")
     assert PermittedRegistry(registry, all_topics).set_compatibility("NONE") == "NONE"

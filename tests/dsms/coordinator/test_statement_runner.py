@@ -133,7 +133,7 @@ def test_a_record_is_skipped_once_executors_have_stopped_reading_before_it(clust
     assert (source_of(cluster).skipping, source_of(cluster).skipped) == (None, {0: (7,)})
 
 
-@pytest.mark.parametrize(("offset", "message"), [(6, "has been read"), (8, "is not the next record")])
+@pytest.mark.parametrize(("offset", "message"), [(6, "has already been read"), (8, "is not the next record")])
 def test_a_statement_that_skips_no_record_lets_its_source_be_read_again(
     cluster: StatementCluster, offset: int, message: str
 ) -> None:

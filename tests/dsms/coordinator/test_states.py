@@ -51,7 +51,7 @@ class Cluster:
     def states(self) -> States:
         return States(self.look, {"o5": Progress(1, 3, behind=True)})
 
-    def busy(self) -> Mapping[str, float]:
+    def utilization(self) -> Mapping[str, float]:
         return {"0": 0.0}
 
 

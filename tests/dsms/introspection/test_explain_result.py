@@ -112,8 +112,8 @@ def test_an_object_may_be_named_result() -> None:
     [
         ("EXPLAIN RESULT A", 'line 1, column 16: "A" has no result of its own'),
         ("EXPLAIN RESULT Nope", '"Nope" not found'),
-        ("EXPLAIN RESULT Whole AT soon", '"soon" is no instant'),
-        (f"EXPLAIN RESULT Whole AT '{'9' * 5000}'", "is no instant"),
+        ("EXPLAIN RESULT Whole AT soon", '"soon" is not an instant'),
+        (f"EXPLAIN RESULT Whole AT '{'9' * 5000}'", "is not an instant"),
         ("EXPLAIN RESULT Whole AT", "end"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Source
-from dsms.model.principal import Forbidden, Principal, Rules
+from dsms.model.principal import AccessRules, Forbidden, Principal
 from dsms.model.topic_rules import TopicRules, check_published
 from operators.core.errors import UserError
 from tests.support.fake_environment import FakeEnvironment, apply_all
@@ -116,7 +116,7 @@ def test_nobody_publishes_to_topics_of_the_system(topic: str) -> None:
 
 
 def test_a_token_with_rules_publishes_to_its_topics_alone() -> None:
-    ann = Principal("ann", "writer", Rules.of(write_topics=["t*"]))
+    ann = Principal("ann", "writer", AccessRules.of(write_topics=["t*"]))
     check_published("t", published_catalog(), ann)
     with pytest.raises(Forbidden, match='token "ann" may not write topic "orders"'):
         check_published("orders", published_catalog(), ann)

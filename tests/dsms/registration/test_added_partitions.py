@@ -9,7 +9,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.fingerprint import fingerprint
 from dsms.model.objects import Query, Source
 from dsms.physical.fragment_plan import plan_fragment
-from dsms.registration.added_partitions import held, with_partitions
+from dsms.registration.added_partitions import with_partitions, with_reading_suspended
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, Queue, Segment
 from dsms.runtime.lanes.revision import revised
 from tests.support.fake_environment import FakeEnvironment, apply_all
@@ -33,7 +33,7 @@ def grown(before: Catalog) -> Catalog:
 
 def test_nothing_is_read_until_the_instant_is_known() -> None:
     before = catalog()
-    waiting = held(before, source(before))
+    waiting = with_reading_suspended(before, source(before))
     assert source(waiting).held == waiting.version == before.version + 1
     assert plan_fragment(waiting, 1).held == {source(before).id}
     after = source(grown(waiting))

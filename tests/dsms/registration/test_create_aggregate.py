@@ -205,5 +205,5 @@ def test_a_name_of_an_aggregate_can_be_taken(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["round", "second", "length", "row_number", "corr", "quantile"])
 def test_a_name_that_cannot_be_called_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match=f'"{name}" is a function of SQL'):
+    with pytest.raises(UserError, match=f'"{name}" is a built-in SQL function'):
         session().execute(DOUBLED.format(words="", factor=10).replace("total(", f"{name}("))

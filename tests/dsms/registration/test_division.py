@@ -30,7 +30,7 @@ def test_the_fragments_are_the_least_loaded_ones() -> None:
     catalog, results = made(COUNTS)
     query = catalog.get("q")
     assert query.shares == ("0", "1") and query.fragment == "0" and not query.shared
-    assert any("fragments: 0, 1 run it together" in result.notices for result in results)
+    assert any("fragments: 0, 1, each of which runs a shard of the keys" in result.notices for result in results)
     more = apply_all(f"CREATE QUERY r WITH (FRAGMENTS = 2) AS {COUNTS}", catalog, environment())[0]
     assert set(more.get("r").shares) > {"2"}
     assert fragments_of(catalog, 1) == ["0", "1"]
@@ -62,15 +62,15 @@ def test_a_plan_that_stays_the_same_is_not_made_anew() -> None:
     ("query", "options", "message"),
     [
         (COUNTS, "FRAGMENTS = 0", "FRAGMENTS needs a positive number, or AUTO"),
-        (COUNTS, "FRAGMENTS = AUTO, MAX_ERROR = 0.1", "MAX_ERROR needs a query that one fragment runs"),
-        ("SELECT STREAMED COUNT(*) AS n FROM A", "FRAGMENTS = AUTO", "its result has no key, and rows leave it"),
-        (COUNTS, "FRAGMENTS = 4", "the query wants 4 fragments, but there are 3"),
+        (COUNTS, "FRAGMENTS = AUTO, MAX_ERROR = 0.1", "MAX_ERROR cannot be combined with FRAGMENTS"),
+        ("SELECT STREAMED COUNT(*) AS n FROM A", "FRAGMENTS = AUTO", "its result has no key and is not append-only"),
+        (COUNTS, "FRAGMENTS = 4", "the query needs 4 fragments, but there are 3"),
         (COUNTS, "FRAGMENTS = 3, PARTITIONS = 2", "the result has 2 partitions, fewer than the 3 fragments"),
-        (COUNTS, "FRAGMENTS = 2, MAX_ERROR = 0.1", "MAX_ERROR needs a query that one fragment runs"),
-        (COUNTS, "FRAGMENTS = 2, STATE_MEMORY = '1 MB'", "STATE_MEMORY needs a query that one fragment runs"),
+        (COUNTS, "FRAGMENTS = 2, MAX_ERROR = 0.1", "MAX_ERROR cannot be combined with FRAGMENTS"),
+        (COUNTS, "FRAGMENTS = 2, STATE_MEMORY = '1 MB'", "STATE_MEMORY cannot be combined with FRAGMENTS"),
         ("SELECT STREAMED k, v FROM B", "FRAGMENTS = 2", 'source "One" has 1 partition, fewer than the 2 fragments'),
         ("SELECT STREAMED A.k FROM A JOIN Names ON A.k = Names.k", "FRAGMENTS = 2", 'table "Names" has 1 partition'),
-        ("SELECT STREAMED COUNT(*) AS n FROM A", "FRAGMENTS = 2", "its result has no key, and rows leave it"),
+        ("SELECT STREAMED COUNT(*) AS n FROM A", "FRAGMENTS = 2", "its result has no key and is not append-only"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_divided_says_why(query: str, options: str, message: str) -> None:
@@ -127,12 +127,12 @@ def test_fragments_by_load_begin_with_one() -> None:
     catalog, results = made(COUNTS, "FRAGMENTS = AUTO")
     query = catalog.get("q")
     assert query.fragments_by_load and query.shares == ()
-    assert any("fragments: more when it falls behind" in result.notices for result in results)
+    assert any("fragments: more are added when the query falls behind" in result.notices for result in results)
     fixed, _ = apply_all("ALTER QUERY q SET (FRAGMENTS = 2)", catalog, environment())
     assert fixed.get("q").shares == ("0", "1") and not fixed.get("q").fragments_by_load
     again, results = apply_all("ALTER QUERY q SET (FRAGMENTS = AUTO)", fixed, environment())
     assert again.get("q").shares == ("0", "1") and again.get("q").fragments_by_load
-    assert "by more when it falls behind" in results[-1].message
+    assert "gets more fragments when it falls behind" in results[-1].message
 
 
 def test_the_present_number_of_fragments_halts_nothing_for_long() -> None:

@@ -62,7 +62,7 @@ def test_a_query_keeps_the_version_that_it_was_made_with() -> None:
     session.execute(BASE + ADD.format(1))
     session.execute("CREATE STREAMED VIEW Old AS SELECT id, plus(id) AS x FROM S")
     (replaced,) = session.run(ADD.format(100).replace("CREATE", "CREATE OR REPLACE"))
-    assert "Old keep the version that they have: CREATE OR REPLACE gives them the new one" in replaced.notices
+    assert "still on the old version: Old; CREATE OR REPLACE them to use the new one" in replaced.notices
     session.execute("CREATE STREAMED VIEW New AS SELECT id, plus(id) AS x FROM S")
     session.execute("CREATE STREAMED VIEW Above AS SELECT x FROM Old")
     push(session, 1)
@@ -115,8 +115,8 @@ def test_show_and_drop() -> None:
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        (ADD.format(1).replace("plus", "round"), '"round" is a function of SQL; choose another name'),
-        (ADD.format(1).replace("plus", "sum"), '"sum" is a function of SQL'),
+        (ADD.format(1).replace("plus", "round"), '"round" is a built-in SQL function; choose another name'),
+        (ADD.format(1).replace("plus", "sum"), '"sum" is a built-in SQL function'),
         ("CREATE FUNCTION f(a INT) RETURNS INT LANGUAGE PYTHON", "no source"),
         ("CREATE FUNCTION f(a INT) RETURNS INT LANGUAGE SQL AS 'x'", "expected PYTHON"),
         ("CREATE FUNCTION f(a INT) RETURNS NOTHING LANGUAGE PYTHON AS 'x'", 'type "NOTHING" not found'),

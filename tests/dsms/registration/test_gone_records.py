@@ -71,8 +71,8 @@ def test_queries_that_begin_at_the_same_offsets_share() -> None:
 def test_the_notice_says_where_it_begins() -> None:
     _, (result,) = apply_all(REST, after(SQL), environment(t={0: 9, 1: 0}))
     assert (
-        'earlier records of topic "t" are gone: it is read from offset 9 of partition 0, offset 0 of partition 1 on'
-        in result.notices
+        'earlier records of topic "t" were deleted: the topic is read from offset 9 of partition 0, '
+        "offset 0 of partition 1 on" in result.notices
     )
 
 
@@ -91,7 +91,7 @@ def test_the_notice_says_where_it_begins() -> None:
     ],
 )
 def test_what_has_to_begin_where_another_began_is_refused(sql: str, doing: str) -> None:
-    with pytest.raises(UserError, match=f'offsets 2 to 8 of topic "t" partition 0 are gone, and {doing}'):
+    with pytest.raises(UserError, match=f'offsets 2 to 8 of topic "t" partition 0 were deleted, but {doing}'):
         after(sql, after(SQL), t={0: 9, 1: 0})
 
 

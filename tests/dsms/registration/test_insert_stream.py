@@ -119,7 +119,7 @@ def test_what_cannot_be_exact_is_refused(session: LocalSession, sql: str, messag
 )
 def test_nothing_else_writes_a_table_that_a_stream_fills(session: LocalSession, sql: str) -> None:
     session.run(INSERT)
-    with pytest.raises(DsmsError, match='filled by query "Last_insert", and by nothing else'):
+    with pytest.raises(DsmsError, match='filled by query "Last_insert", so statements cannot change its rows'):
         session.run(sql)
 
 

@@ -254,7 +254,7 @@ def test_replacements_that_consumers_could_not_read_are_refused(select: str, rea
     before = session.catalog
     with pytest.raises(UserError) as refused:
         session.execute(f"CREATE OR REPLACE QUERY Q AS {select}")
-    expected = f'query "Q" cannot be replaced: {reason}; DROP QUERY Q and create it anew'
+    expected = f'query "Q" cannot be replaced: {reason}; DROP QUERY Q and create it again'
     assert str(refused.value) == expected
     assert session.catalog == before
 

@@ -103,7 +103,7 @@ def test_referenced_records_stay_as_long_as_records_may_refer_to_them() -> None:
 
 def test_input_with_promises_beyond_order_is_not_shed() -> None:
     session = pushed(ORDERS.format(type="INT"))
-    with pytest.raises(UserError, match="max_error cannot be kept over a source with CLUSTERED BY"):
+    with pytest.raises(UserError, match="MAX_ERROR cannot be guaranteed over a source with CLUSTERED BY"):
         session.execute("CREATE QUERY V WITH (max_error = 0.1) AS SELECT v, count(*) AS n FROM S GROUP BY v")
 
 

@@ -19,7 +19,7 @@ class Measured(FakeEnvironment):
         super().__init__({topic: {0: 0} for topic in "tu"})
         self.measured = {name.removeprefix("f"): load for name, load in busy.items()}
 
-    def busy(self) -> dict[str, float]:
+    def utilization(self) -> dict[str, float]:
         return self.measured
 
 

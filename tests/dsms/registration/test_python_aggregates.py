@@ -64,7 +64,7 @@ def test_over_a_relation_that_changes(handler: str, cut: tuple[int, int | None])
     session.execute("REGISTER SOURCE T (k INT, g VARCHAR, x INT) FROM t; CREATE STREAM S OVER T KEY k;")
     (created,) = session.run(create(handler))
     assert "blocking: it returns at the end of its input" in created.notices
-    assert ("EXPIRE follows rows that leave" in created.notices) == (handler == "Inverse")
+    assert ("EXPIRE handles rows that leave" in created.notices) == (handler == "Inverse")
     session.execute("CREATE VIEW v AS SELECT g, total(x) AS t FROM R(S) GROUP BY g")
     rows = [(1, "a", 1), (2, "a", 2), (3, "b", 3), (1, "b", 5), (3, "b", 4)]
     session.push("T", [{"k": k, "g": g, "x": x, "ts": ts} for ts, (k, g, x) in enumerate(rows, 1)])

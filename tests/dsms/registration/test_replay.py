@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from dsms.model.catalog import Catalog
-from dsms.registration.kinds.replay import LETTER, Replay, bound_correction
+from dsms.registration.kinds.replay import DEAD_LETTER, Replay, bound_correction
 from dsms.registration.statements import parse
 from operators.core.errors import SqlError, UserError
 
@@ -17,7 +17,7 @@ LETTERS = pl.DataFrame(
         (1, 2, "not JSON", None, False),
         (1, 4, 'column "v"', '{"v": "N/A"}', False),
     ],
-    schema=pl.DataFrame(LETTER.empty_table()).schema,
+    schema=pl.DataFrame(DEAD_LETTER.empty_table()).schema,
     orient="row",
 )
 

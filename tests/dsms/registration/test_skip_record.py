@@ -9,7 +9,13 @@ from dsms.model.catalog import Catalog
 from dsms.model.fingerprint import fingerprint
 from dsms.model.objects import Source
 from dsms.physical.fragment_plan import plan_fragment
-from dsms.registration.kinds.skip_record import SkipRecord, check_unread, holding, released, skipping
+from dsms.registration.kinds.skip_record import (
+    SkipRecord,
+    check_unread,
+    with_reading_resumed,
+    with_reading_suspended,
+    with_record_skipped,
+)
 from dsms.registration.statements import parse
 from operators.core.errors import SqlError, UserError
 from tests.support.fake_environment import apply_all
@@ -37,17 +43,17 @@ def source_in(catalog: Catalog) -> Source:
 
 def test_a_skipped_record_is_in_the_catalog_and_its_source_is_held_until_then(catalog: Catalog) -> None:
     statement = parsed("SKIP RECORD OF t PARTITION 1 OFFSET 17")
-    held = holding(statement, catalog)
+    held = with_reading_suspended(statement, catalog)
     source = source_in(held)
     assert plan_fragment(held, 1).held == {source.id} and source.skipped == {}
-    after = skipping(statement, source, held)
+    after = with_record_skipped(statement, source, held)
     plan = plan_fragment(after, 1)
     assert (plan.held, plan.skipped) == (frozenset(), {(source.id, 1): (17,)})
-    again = holding(parsed("SKIP RECORD OF t PARTITION 1 OFFSET 3"), after)
-    assert source_in(skipping(parsed("SKIP RECORD OF t PARTITION 1 OFFSET 3"), source_in(again), again)).skipped == {
-        1: (3, 17)
-    }
-    assert plan_fragment(released(source, held), 1).held == frozenset()
+    again = with_reading_suspended(parsed("SKIP RECORD OF t PARTITION 1 OFFSET 3"), after)
+    assert source_in(
+        with_record_skipped(parsed("SKIP RECORD OF t PARTITION 1 OFFSET 3"), source_in(again), again)
+    ).skipped == {1: (3, 17)}
+    assert plan_fragment(with_reading_resumed(source, held), 1).held == frozenset()
     assert fingerprint(source_in(after)) == fingerprint(source_in(catalog)), "state of queries keeps its name"
     assert msgspec.json.decode(msgspec.json.encode(after), type=Catalog) == after
 
@@ -62,7 +68,7 @@ def test_a_skipped_record_is_in_the_catalog_and_its_source_is_held_until_then(ca
 )
 def test_what_is_no_record_of_a_source_is_refused(catalog: Catalog, sql: str, message: str) -> None:
     with pytest.raises((SqlError, UserError), match=message):
-        holding(parsed(sql), catalog)
+        with_reading_suspended(parsed(sql), catalog)
 
 
 @pytest.mark.parametrize("sql", ["SKIP RECORD OF t PARTITION x OFFSET 0", "SKIP RECORD OF t PARTITION 0 OFFSET -1"])
@@ -73,21 +79,21 @@ def test_numbers_are_wanted(sql: str) -> None:
 
 def test_one_at_a_time_and_none_twice(catalog: Catalog) -> None:
     statement = parsed("SKIP RECORD OF t PARTITION 0 OFFSET 7")
-    held = holding(statement, catalog)
+    held = with_reading_suspended(statement, catalog)
     with pytest.raises(UserError, match="is being changed"):
-        holding(statement, held)
-    done = skipping(statement, source_in(held), held)
-    with pytest.raises(UserError, match="record t/0/7 is skipped already"):
-        holding(statement, done)
-    with pytest.raises(UserError, match="was changed meanwhile"):
-        skipping(statement, source_in(held), done)
+        with_reading_suspended(statement, held)
+    done = with_record_skipped(statement, source_in(held), held)
+    with pytest.raises(UserError, match="record t/0/7 is already skipped"):
+        with_reading_suspended(statement, done)
+    with pytest.raises(UserError, match="was changed by another statement in the meantime"):
+        with_record_skipped(statement, source_in(held), done)
 
 
 @pytest.mark.parametrize(
     ("positions", "message"),
     [
-        ([], "no query that runs reads source"),
-        ([7, 8], "record t/0/7 has been read; queries are at offset 8"),
+        ([], "no running query reads source"),
+        ([7, 8], "record t/0/7 has already been read; queries continue at offset 8"),
         ([6], "record t/0/7 is not the next record of a query; offset 6 is"),
         ([7, 3], None),
     ],

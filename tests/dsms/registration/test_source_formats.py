@@ -30,9 +30,12 @@ def test_events_of_debezium_say_what_they_do() -> None:
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("REGISTER SOURCE T (a INT) FROM t FORMAT DEBEZIUM TAGGED NONE", "say themselves what they do"),
+        ("REGISTER SOURCE T (a INT) FROM t FORMAT DEBEZIUM TAGGED NONE", "contain their operation"),
         ("REGISTER SOURCE T (a INT) FROM t FORMAT XML", 'unknown format "xml"'),
-        ("CREATE STREAMED VIEW W WITH (format = csv) AS SELECT id FROM R(S)", "FORMAT CSV is one of sources"),
+        (
+            "CREATE STREAMED VIEW W WITH (format = csv) AS SELECT id FROM R(S)",
+            "FORMAT CSV is only for sources, not for results",
+        ),
         ("CREATE STREAMED VIEW W WITH (format = debezium) AS SELECT id FROM R(S)", "have: JSON, AVRO"),
     ],
 )

@@ -163,7 +163,7 @@ def registered(pair: tuple[str, str]):
 @pytest.mark.parametrize("pair", MATCHED.values(), ids=MATCHED)
 def test_a_query_shares_the_operators_of_the_one_that_contains_it(pair) -> None:
     _, queries, result = registered(pair)
-    assert 'answered from "V", whose operators it shares' in result.notices
+    assert 'computed from "V", whose operators it shares' in result.notices
     view, query = (len(compile_lane("x", [queries[name]]).flow.vertices) for name in "VQ")
     both = compile_lane("x", [queries["V"], queries["Q"]]).flow.vertices
     plain = compile_lane("x", [queries["V"], plan_alone(queries["Q"])]).flow.vertices
@@ -180,7 +180,7 @@ def plan_alone(query):
 def test_queries_that_do_not_contain_it_are_not_used(pair) -> None:
     _, queries, result = registered(pair)
     assert queries["Q"].views == ()
-    assert not [notice for notice in result.notices if "answered from" in notice]
+    assert not [notice for notice in result.notices if "computed from" in notice]
 
 
 def test_a_constant_of_in_or_like_stays_one_where_the_view_has_it_as_a_column() -> None:
@@ -214,7 +214,7 @@ def test_explain_shows_from_which_queries_one_is_answered() -> None:
     session = LocalSession()
     session.execute(f"{SETTING} CREATE STREAMED VIEW V AS {JOIN}; CREATE STREAMED VIEW Q AS {JOIN} WHERE v > 1")
     lines = [line.strip() for line in session.explain("Q").splitlines()]
-    over = lines[lines.index("over queries that contain it:") + 1 :]
+    over = lines[lines.index("computed from queries that contain it:") + 1 :]
     assert over[0] == "Filter v > 1  [key: none]"
     assert over[-1].startswith("shared with V: ")
     assert over[-1].endswith(" → Join → Project")
@@ -225,8 +225,8 @@ def test_of_two_that_contain_a_query_the_narrower_one_is_taken() -> None:
     _, results = apply_all(
         f"{sql} CREATE STREAMED VIEW Q AS {JOIN} WHERE v > 2;", environment=FakeEnvironment({"t": {0: 0}, "e": {0: 0}})
     )
-    assert [notice for notice in results[-1].notices if "answered from" in notice] == [
-        'answered from "W", whose operators it shares'
+    assert [notice for notice in results[-1].notices if "computed from" in notice] == [
+        'computed from "W", whose operators it shares'
     ]
 
 
@@ -235,4 +235,4 @@ def test_a_query_that_is_not_shared_is_not_matched() -> None:
     _, results = apply_all(
         f"{sql} {JOIN.removeprefix('SELECT')} WHERE v > 1;", environment=FakeEnvironment({"t": {0: 0}, "e": {0: 0}})
     )
-    assert not [notice for notice in results[-1].notices if "answered from" in notice]
+    assert not [notice for notice in results[-1].notices if "computed from" in notice]

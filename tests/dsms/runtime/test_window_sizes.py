@@ -195,7 +195,7 @@ def test_nothing_is_decided_for_queries_without_a_bound() -> None:
         ("CREATE VIEW Q WITH (memory = '1 MB') AS SELECT k FROM A [Range Min 1 Max 5]", "MEMORY needs a query"),
         (
             "CREATE QUERY Q WITH (memory = '1 MB', max_error = 0.1) AS SELECT COUNT(*) AS n FROM A [Range Min 1 Max 5]",
-            "MAX_ERROR does not go with a window with a range",
+            "MAX_ERROR cannot be combined with a window with a range",
         ),
         ("CREATE QUERY Q WITH (memory = 'much') AS SELECT k FROM A [Range Min 1 Max 5]", "memory needs a size"),
         ("CREATE QUERY Q AS SELECT k FROM A [Range Min 9 Max 5]", "MIN of the window is greater than its MAX"),

@@ -170,7 +170,7 @@ def test_a_pattern_that_would_grow_when_it_is_compiled_is_refused(pattern: str) 
         ("CREATE QUERY q AS SELECT string_agg(DISTINCT) AS a FROM R(S) GROUP BY k", "takes 1 arguments, not 0"),
         ("CREATE VIEW b AS\n  ELSE k, v FROM S", 'line 2, column 3: expected a query at "ELSE"'),
         ("CREATE QUERY q AS SELECT quantile_disc(v, 'x') AS a FROM R(S) GROUP BY k", "a number from 0 to 1"),
-        ("CREATE TABLE b (k INT PRIMARY KEY, v DECIMAL('%a_', 2))", "is no type"),
+        ("CREATE TABLE b (k INT PRIMARY KEY, v DECIMAL('%a_', 2))", "is not a valid type"),
         (where("is_null()"), '"is_null" does not take'),
         ("CREATE AGGREGATE a(next DOUBLE): { TABLE t(v) }", 'expected something before "{"'),
         (

@@ -147,5 +147,5 @@ def test_what_is_refused_changes_nothing(statement: str) -> None:
 def test_a_stream_that_fills_a_table_has_no_conflicts() -> None:
     session = LocalSession()
     session.execute(f"{TABLES[0]}; CREATE STREAM S (k INT, v INT, w TEXT, at BIGINT) ORDER BY at")
-    with pytest.raises(UserError, match="ON CONFLICT is not supported where a stream fills a table"):
+    with pytest.raises(UserError, match="ON CONFLICT is not supported when a stream fills a table"):
         session.execute("INSERT INTO t SELECT k, v, w FROM S ON CONFLICT DO NOTHING")

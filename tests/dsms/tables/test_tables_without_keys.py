@@ -82,7 +82,7 @@ def test_rows_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "why"),
     [
-        ("CREATE TABLE U (_row BIGINT, a INT)", 'column "_row" is what numbers the rows'),
+        ("CREATE TABLE U (_row BIGINT, a INT)", 'column name "_row" is reserved: it numbers the rows'),
         ("INSERT INTO T (_row) VALUES (1)", 'column "_row" not found'),
         ("UPDATE T SET _row = 1", 'column "_row" not found'),
         ("INSERT INTO T SELECT k, 'x' FROM S", "has no primary key: a stream cannot fill it"),

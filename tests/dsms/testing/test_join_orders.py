@@ -184,7 +184,7 @@ def test_it_takes_one_window_and_nothing_is_left_of_it() -> None:
     for name, key, value, at, _ in steady(40):
         if (name, at) == ("a", 20):
             message = session.run("ALTER QUERY Q SET (join_order = '4, 3, 2, 1')")[0].message
-            assert message.endswith("is changing the order of its joins to: 4, 3, 2, 1")
+            assert message.endswith("changing its join order to 4, 3, 2, 1")
         session.push(f"T{name}", [{name: key, f"v{name}": value, "ts": at}])
         held.append((at, len(session.runtime.revision.lanes)))
     both = {at for at, lanes in held if lanes == max(count for _, count in held)}
@@ -221,11 +221,11 @@ def test_explain_shows_the_order_and_default_takes_it_back() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("'1, 2'", 'query "Q" joins 4 inputs, each of which is to be named once'),
-        ("'1, 2, 3, 4; 1, 2, 3'", 'query "Q" joins 4 inputs, each of which is to be named once'),
-        ("'1, 2, 3, 3'", 'query "Q" joins 4 inputs, each of which is to be named once'),
-        ("fast", 'JOIN_ORDER has no "fast"'),
-        ("0", 'JOIN_ORDER has no "0"'),
+        ("'1, 2'", 'query "Q" joins 4 inputs; JOIN_ORDER must name each input once'),
+        ("'1, 2, 3, 4; 1, 2, 3'", 'query "Q" joins 4 inputs; JOIN_ORDER must name each input once'),
+        ("'1, 2, 3, 3'", 'query "Q" joins 4 inputs; JOIN_ORDER must name each input once'),
+        ("fast", '"fast" is not a valid JOIN_ORDER'),
+        ("0", '"0" is not a valid JOIN_ORDER'),
     ],
 )
 def test_orders_that_do_not_fit_are_refused(value, message) -> None:
@@ -238,7 +238,7 @@ def test_orders_that_do_not_fit_are_refused(value, message) -> None:
 def test_what_cannot_change_says_why() -> None:
     session = LocalSession()
     session.execute(SOURCES + "CREATE QUERY Two AS SELECT STREAMED a, vb FROM Sa [RANGE 5], Sb [RANGE 5] WHERE a = b")
-    with pytest.raises(UserError, match='query "Two" has no three inputs that may be joined in another order'):
+    with pytest.raises(UserError, match='query "Two" has no join of three or more inputs whose order can change'):
         session.execute("ALTER QUERY Two SET (join_order = '2, 1')")
     sql = text(SELECTS[0], CONDITIONS[0], (9, 4, 9, 9))
     session.execute(sql)
@@ -246,5 +246,5 @@ def test_what_cannot_change_says_why() -> None:
     for name in NAMES:
         session.push(f"T{name}", [{name: 1, f"v{name}": 1, "ts": 9}])
     session.execute(sql.replace("CREATE", "CREATE OR REPLACE").replace("va, vb", "va, vb + 1 AS vb"))
-    with pytest.raises(UserError, match='the joins of query "Q" keep their order: it replaced another query'):
+    with pytest.raises(UserError, match='the join order of query "Q" cannot change: it replaced another query'):
         session.execute("ALTER QUERY Q SET (join_order = '4, 3, 2, 1')")

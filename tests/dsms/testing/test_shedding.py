@@ -68,7 +68,7 @@ def test_where_nothing_is_shed_results_are_those_of_the_query_without_the_clause
     ("query", "message"),
     [
         ("SELECT k, v FROM S", "a query without an aggregate"),
-        ("SELECT k, MAX(v) AS m FROM S GROUP BY k", "MAX: one row can decide it"),
+        ("SELECT k, MAX(v) AS m FROM S GROUP BY k", "MAX: a single row can determine its value"),
         ("SELECT COUNT(DISTINCT v) AS n FROM S", "DISTINCT in an aggregate"),
         ("SELECT COUNT(*) AS n FROM (SELECT DISTINCT k FROM S) D", "over DISTINCT"),
         ("SELECT COUNT(*) AS n FROM S, K WHERE S.k = K.k", "over a join"),

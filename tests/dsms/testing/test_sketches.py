@@ -163,16 +163,24 @@ def test_many_values_are_counted_within_the_error_in_a_state_of_fixed_size() -> 
         ),
         ("memory = '1 MB', max_error = 0.1", "COUNT(*) AS n FROM A", "no aggregate of the query has a sketch"),
         ("memory = '1 MB', max_error = 0.1", "MODE(v) AS n FROM A", "no aggregate of the query has a sketch"),
-        ("memory = '1 MB', max_error = 0.1", "DISTINCT u FROM A", "cannot be kept together over DISTINCT"),
+        (
+            "memory = '1 MB', max_error = 0.1",
+            "DISTINCT u FROM A",
+            "MEMORY with MAX_ERROR is not supported over DISTINCT",
+        ),
         ("memory = '1 MB', max_error = 0.1", "g FROM A GROUP BY g HAVING COUNT(DISTINCT u) > 2", "over HAVING"),
         (
             "memory = '1 MB', max_error = 0.1",
             "COUNT(DISTINCT u) * 2 AS n FROM A",
             "over an expression over",
         ),
-        ("memory = '1 MB', max_error = 0.1, deadline = '1 s'", "COUNT(DISTINCT u) AS n FROM A", "DEADLINE does not go"),
+        (
+            "memory = '1 MB', max_error = 0.1, deadline = '1 s'",
+            "COUNT(DISTINCT u) AS n FROM A",
+            "DEADLINE cannot be combined with MEMORY",
+        ),
         ("memory = '1 MB'", "COUNT(DISTINCT u) AS n FROM A", "needs a window with a range of sizes"),
-        ("memory = '1 MB', max_error = 0.0005", "COUNT(DISTINCT u) AS n FROM A", "the least MAX_ERROR"),
+        ("memory = '1 MB', max_error = 0.0005", "COUNT(DISTINCT u) AS n FROM A", "MAX_ERROR must be at least"),
         (
             "memory = '1 MB', max_error = 0.1",
             "MEDIAN(DISTINCT v) AS n FROM A",

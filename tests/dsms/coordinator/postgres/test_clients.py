@@ -307,3 +307,13 @@ def test_more_clients_than_there_may_be_are_refused_and_told_why(monkeypatch: py
                 assert again.execute("SELECT 1").fetchone() == (1,)
                 return
         raise AssertionError("a place that is free again is not given")
+
+
+def test_hints_list_what_may_be_read() -> None:
+    token, known = new_token("ann", "writer", write=("ann_*",))
+    with served(Access((known,))) as (made, port), connected(port, password=token) as connection:
+        made.session.execute(f"{TABLE}; CREATE VIEW ann_v AS SELECT k FROM t")
+        for sql in ("DROP VIEW ann_q17_total", "INSERT INTO ann_v VALUES (1)"):
+            with pytest.raises(psycopg.Error) as refused:
+                connection.execute(sql)
+            assert refused.value.diag.message_hint in (None, "have: ann_v")

@@ -16,7 +16,7 @@ from dsms.model.properties import inputs
 from dsms.model.rebuild import with_inputs
 from dsms.model.schema import schema
 from dsms.optimizer.rules import Rule
-from dsms.physical.fragment_plan import Planned, compile_lane
+from dsms.physical.fragment_plan import PlannedQuery, compile_lane
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.stages.lane_step import read_stage, route, target_stage
 from operators.core.delta import BEGINNING, FROM, ORDER, Delta, union_all
@@ -95,7 +95,7 @@ def published(
 ) -> Published:
     """What the lane of `node` publishes if it runs as `plan`: its columns and key are those of `node`."""
     with patch("dsms.physical.fragment_plan.optimize", lambda _: plan):
-        lane = compile_lane("lane", [Planned("lane", "lane", node)])
+        lane = compile_lane("lane", [PlannedQuery("lane", "lane", node)])
     (output,) = lane.outputs
     state: list[dict[int, tuple[State, ...]]] = [{} for _ in range(targets)]
     changes: Counter[tuple[object, ...]] = Counter()

@@ -62,7 +62,7 @@ def test_a_query_that_does_not_run_is_expected_to_take_what_it_then_takes() -> N
     plan = [str(row["plan"]) for row in session.execute(f"EXPLAIN {JOIN.replace('499', '999')}")]
     expected, own = plan[-2:]
     assert expected.startswith("expected: ") and " changes a second; " in expected and expected.endswith(" of a core")
-    assert own.startswith("of that not shared: ")
+    assert own.startswith("of this, not shared with other queries: ")
     kept = float(expected.split("; ")[1].split(" rows")[0])
     alive = 1000 / 10 + 300 / 20
     assert kept >= alive and kept == pytest.approx(alive, rel=0.5)

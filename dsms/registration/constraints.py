@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pyarrow as pa
 
@@ -10,15 +12,16 @@ from dsms.model.objects import Constraint, Source
 from dsms.model.types import type_sql
 from operators.core.errors import UserError
 
-_HINT = "register it with CONSTRAINT CLUSTERED BY {} WITHIN k, which bounds how long its records must be kept"
+_HINT = "register that source with CONSTRAINT CLUSTERED BY {} WITHIN k, which bounds how long its records are kept"
 
 
-def promised(source: Source, catalog: Catalog) -> tuple[Constraint, ...]:
-    """The checked constraints of a source, with names as declared. Raises UserError."""
-    return tuple(_checked(constraint, source, catalog) for constraint in source.constraints)
+def checked_constraints(source: Source, catalog: Catalog, may_read: Callable[[str], bool]) -> tuple[Constraint, ...]:
+    """The checked constraints of a source, with names as declared. Raises UserError; its hint lists only names that the
+    caller may read."""
+    return tuple(_checked(constraint, source, catalog, may_read) for constraint in source.constraints)
 
 
-def _checked(constraint: Constraint, source: Source, catalog: Catalog) -> Constraint:
+def _checked(constraint: Constraint, source: Source, catalog: Catalog, may_read: Callable[[str], bool]) -> Constraint:
     what = _what(constraint)
     field = _column(source, constraint.column, what)
     if constraint.kind == "ordered" and not _is_ordered(field.type):
@@ -30,21 +33,24 @@ def _checked(constraint: Constraint, source: Source, catalog: Catalog) -> Constr
     if constraint.k is not None and constraint.k >= 2**62:
         raise UserError(f'{what} "{field.name}": WITHIN must be below 2^62')
     spelled = msgspec.structs.replace(constraint, column=field.name)
-    return _referring(spelled, field, catalog) if constraint.kind == "references" else spelled
+    return _referring(spelled, field, catalog, may_read) if constraint.kind == "references" else spelled
 
 
-def _referring(constraint: Constraint, field: pa.Field[pa.DataType], catalog: Catalog) -> Constraint:
+def _referring(
+    constraint: Constraint, field: pa.Field[pa.DataType], catalog: Catalog, may_read: Callable[[str], bool]
+) -> Constraint:
     """The constraint with names as declared. Raises UserError unless the referenced column exists, is clustered and has
     the same type."""
     other = catalog.get(constraint.other or "")
     if not isinstance(other, Source):
-        have = "have: " + (", ".join(known.name for known in catalog.sources()) or "none")
+        readable = (known.name for known in catalog.sources() if may_read(known.name))
+        have = "have: " + (", ".join(readable) or "none")
         raise UserError(f'REFERENCES: "{constraint.other}" is not a source', hint=have)
     referenced_field = _column(other, constraint.theirs or "", "REFERENCES")
     if referenced_field.type != field.type:
         referring = f'"{field.name}" is {type_sql(field.type)}'
         target = f'"{referenced_field.name}" of source "{other.name}" is {type_sql(referenced_field.type)}'
-        raise UserError(f"REFERENCES needs columns of one type: {referring}, {target}")
+        raise UserError(f"REFERENCES needs columns of the same type: {referring}, {target}")
     if not any(
         promise.kind == "clustered" and promise.column == referenced_field.name for promise in other.constraints
     ):

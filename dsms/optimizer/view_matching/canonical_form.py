@@ -33,7 +33,7 @@ _SYMMETRIC = {**MIRRORED, "not_equal": "not_equal"}
 
 
 @dataclass(frozen=True)
-class SkinnedForm:
+class CanonicalForm:
     """A canonical form: `outputs` over the rows of the join of `cores` for which all `conditions` are TRUE, at `points`
     (None: at every instant)."""
 
@@ -58,56 +58,56 @@ def digest(*parts: object) -> str:
 
 
 @singledispatch
-def skinned_form(node: logical.Node) -> SkinnedForm:
+def canonical_form(node: logical.Node) -> CanonicalForm:
     """The canonical form of an optimised plan. A node above which nothing can be pulled up is a core by itself."""
     return _leaf(node)
 
 
-def _leaf(node: logical.Node) -> SkinnedForm:
+def _leaf(node: logical.Node) -> CanonicalForm:
     name = digest(node)
-    return SkinnedForm(
+    return CanonicalForm(
         frozenset({name}), {field.name: replace(column(field), name=f"{name}.{field.name}") for field in schema(node)}
     )
 
 
-@skinned_form.register
-def _(node: logical.Filter) -> SkinnedForm:
-    below = skinned_form(node.input)
+@canonical_form.register
+def _(node: logical.Filter) -> CanonicalForm:
+    below = canonical_form(node.input)
     if not total(node.predicate):
         return _leaf(node)
     return replace(below, conditions=below.conditions | _conditions(node.predicate, below.outputs))
 
 
-@skinned_form.register
-def _(node: logical.Project) -> SkinnedForm:
-    below = skinned_form(node.input)
+@canonical_form.register
+def _(node: logical.Project) -> CanonicalForm:
+    below = canonical_form(node.input)
     if not all(total(output) for _, output in node.outputs):
         return _leaf(node)
     return replace(below, outputs={name: substitute(output, below.outputs) for name, output in node.outputs})
 
 
-@skinned_form.register
-def _(node: logical.Sync) -> SkinnedForm:
-    below = skinned_form(node.input)
+@canonical_form.register
+def _(node: logical.Sync) -> CanonicalForm:
+    below = canonical_form(node.input)
     return replace(below, points=node.points) if below.points is None else _leaf(node)
 
 
-@skinned_form.register
-def _(node: logical.Join) -> SkinnedForm:
+@canonical_form.register
+def _(node: logical.Join) -> CanonicalForm:
     """Pulls up the conditions and points of an inner join if both sides have the same points (SyncSQL corollary 3)."""
     if node.outer == "left":
         return _form_of_left_side(node)
-    left, right = skinned_form(node.left), skinned_form(node.right)
+    left, right = canonical_form(node.left), canonical_form(node.right)
     plain = node.outer == "none" and not node.nulls_equal and (node.residual is None or total(node.residual))
     if not plain or left.points != right.points or left.cores & right.cores:
         return _leaf(node)
     outputs = left.outputs | right.outputs
     equalities = frozenset(_in_name_order(call("equal", outputs[mine], outputs[theirs])) for mine, theirs in node.on)
     conditions = left.conditions | right.conditions | _conditions(node.residual, outputs)
-    return _unified(SkinnedForm(left.cores | right.cores, outputs, conditions, left.points), equalities)
+    return _unified(CanonicalForm(left.cores | right.cores, outputs, conditions, left.points), equalities)
 
 
-def _unified(joined: SkinnedForm, equalities: Conditions) -> SkinnedForm:
+def _unified(joined: CanonicalForm, equalities: Conditions) -> CanonicalForm:
     """The form in which each column is replaced by a column that it equals. Floats are excluded, because 0.0 and -0.0
     are equal but not identical.
 
@@ -126,11 +126,11 @@ def _unified(joined: SkinnedForm, equalities: Conditions) -> SkinnedForm:
     return replace(joined, outputs=outputs, conditions=conditions | equalities)
 
 
-@skinned_form.register(logical.SemiJoin)
-def _form_of_left_side(node: logical.SemiJoin | logical.Join) -> SkinnedForm:
+@canonical_form.register(logical.SemiJoin)
+def _form_of_left_side(node: logical.SemiJoin | logical.Join) -> CanonicalForm:
     """Pulls up the conditions on the left side of a semi-join or left outer join. This is possible because the result
     for a row of that side does not depend on the other rows of that side."""
-    left = skinned_form(node.left)
+    left = canonical_form(node.left)
     if left.points is not None:
         return _leaf(node)
     keys = [(left.outputs[mine], theirs) for mine, theirs in node.on]
@@ -143,26 +143,26 @@ def _form_of_left_side(node: logical.SemiJoin | logical.Join) -> SkinnedForm:
     return replace(form, outputs=form.outputs | padded)
 
 
-@skinned_form.register
-def _(node: logical.TimeWindow) -> SkinnedForm:
-    below = skinned_form(node.input)
+@canonical_form.register
+def _(node: logical.TimeWindow) -> CanonicalForm:
+    below = canonical_form(node.input)
     if below.points is not None:
         return _leaf(node)
     return _in_core(below, digest("window", node.length, node.slide, below.data))
 
 
-@skinned_form.register
-def _(node: logical.Distinct) -> SkinnedForm:
-    below = skinned_form(node.input)
+@canonical_form.register
+def _(node: logical.Distinct) -> CanonicalForm:
+    below = canonical_form(node.input)
     above, inside = _split(below, below.outputs)
     name = digest("distinct", below.data, _sorted(inside), _sorted(below.outputs.values()))
-    return SkinnedForm(frozenset({name}), *_regrouped(below.outputs, above, name), below.points)
+    return CanonicalForm(frozenset({name}), *_regrouped(below.outputs, above, name), below.points)
 
 
-@skinned_form.register
-def _(node: logical.GroupBy) -> SkinnedForm:
+@canonical_form.register
+def _(node: logical.GroupBy) -> CanonicalForm:
     """Pulls up conditions on the keys, and the points (SyncSQL corollary 2 for γ)."""
-    below = skinned_form(node.input)
+    below = canonical_form(node.input)
     if not node.keys or (below.points is not None and (aggregates_depend_on_arrival(node) or node.bound is not None)):
         return _leaf(node)
     keys = {key: below.outputs[key] for key in node.keys}
@@ -174,14 +174,14 @@ def _(node: logical.GroupBy) -> SkinnedForm:
     for aggregate in node.aggregates:
         own_name = f"{name}.{signature(aggregate, below.outputs)}"
         outputs[aggregate.name] = replace(column(columns.field(aggregate.name)), name=own_name)
-    return SkinnedForm(frozenset({name}), outputs, conditions, below.points)
+    return CanonicalForm(frozenset({name}), outputs, conditions, below.points)
 
 
-@skinned_form.register
-def _(node: logical.TopK) -> SkinnedForm:
+@canonical_form.register
+def _(node: logical.TopK) -> CanonicalForm:
     """The core is all rows with their ranks; the limits of the top-k become conditions on the rank, and conditions on
     the partition are pulled up. A top-k that breaks ties by arrival is a core by itself."""
-    below = skinned_form(node.input)
+    below = canonical_form(node.input)
     if below.points is not None or not ranks_by_values(node):
         return _leaf(node)
     partition = {name: below.outputs[name] for name in node.partition}
@@ -191,7 +191,7 @@ def _(node: logical.TopK) -> SkinnedForm:
     outputs, conditions = _regrouped(below.outputs, above, name)
     rank = Column(f"{name}.{RANK}", pa.int64(), nullable=False)
     named = {node.rank: rank} if node.rank else {}
-    return SkinnedForm(frozenset({name}), outputs | named, conditions | _ranks(node, rank))
+    return CanonicalForm(frozenset({name}), outputs | named, conditions | _ranks(node, rank))
 
 
 def _ranks(node: logical.TopK, rank: Column) -> Conditions:
@@ -208,7 +208,7 @@ def signature(aggregate: Aggregate, outputs: Mapping[str, Expression]) -> str:
     return digest(aggregate.function, arguments, aggregate.distinct, chosen, order, aggregate.parameters)
 
 
-def _split(below: SkinnedForm, keys: Mapping[str, Expression]) -> tuple[Conditions, Conditions]:
+def _split(below: CanonicalForm, keys: Mapping[str, Expression]) -> tuple[Conditions, Conditions]:
     """The conditions that hold for all rows of a group or for none of them, and the other conditions."""
     same_on_groups = same_on_equal_rows({key.name for key in keys.values() if isinstance(key, Column)})
     above = frozenset(filter(same_on_groups, below.conditions))
@@ -225,13 +225,13 @@ def _regrouped(
     return outputs, frozenset(substitute(condition, renamed) for condition in above)
 
 
-def _in_core(below: SkinnedForm, name: str) -> SkinnedForm:
+def _in_core(below: CanonicalForm, name: str) -> CanonicalForm:
     """The form with all its columns renamed to columns of the core `name`."""
     parts = (part for expression in (*below.outputs.values(), *below.conditions) for part in walk(expression))
     columns = {part.name: replace(part, name=f"{name}.{part.name}") for part in parts if isinstance(part, Column)}
     outputs = {key: substitute(output, columns) for key, output in below.outputs.items()}
     conditions = frozenset(substitute(condition, columns) for condition in below.conditions)
-    return SkinnedForm(frozenset({name}), outputs, conditions)
+    return CanonicalForm(frozenset({name}), outputs, conditions)
 
 
 def _sorted(expressions: Iterable[Expression]) -> list[str]:
