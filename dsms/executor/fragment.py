@@ -21,9 +21,9 @@ from connectors.redis.client import connect
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunStore
 from dsms.executor.checkpointing import checkpoints_of
-from dsms.executor.elsewhere import greatest_elsewhere
-from dsms.executor.in_order import InOrder
+from dsms.executor.other_fragments import greatest_instant_of_others
 from dsms.executor.scrubbing import Scrubbing
+from dsms.executor.serial_thread import SerialThread
 from dsms.model.objects import Source
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.batching.batch_size import BatchSize
@@ -125,13 +125,13 @@ class Fragment:
         self._frames = FrameDirectories(self._scratch) if settings.one_machine else None
         self._lane_files = LaneFiles(self._scratch / "lanes" if settings.one_machine else None)
         self._state_lock = threading.Lock()
-        self._epochs, self._commits = InOrder("epochs"), InOrder("commits")
+        self._epochs, self._commits = SerialThread("epochs"), SerialThread("commits")
         #: The planner input of a batch that is read ahead, while an epoch is computed.
         self._ahead: PlannerInput | None = None
         #: Whether the last batch was read ahead but could not be used; when the last epoch was computed.
         self._read_in_vain, self._ended = False, 0.0
         self._topics = TopicWatch(settings.kafka)
-        self._planner = BatchPlanner(lambda: self._planner_input, settings.alarms, greatest_elsewhere(settings))
+        self._planner = BatchPlanner(lambda: self._planner_input, settings.alarms, greatest_instant_of_others(settings))
         self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.answers)
         self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from dsms.coordinator.catalog.catalog_store import CatalogStore, Event
 from dsms.coordinator.statements.context import StatementContext
-from dsms.coordinator.statements.leaving_topics import LeavingTopics
 from dsms.coordinator.statements.statement_runner import StatementRunner
+from dsms.coordinator.statements.topics_being_deleted import TopicsBeingDeleted
 from dsms.coordinator.watcher.executors import PlanWatch
 from dsms.coordinator.watcher.object_states import States
 from dsms.local.waiting import wait_until
@@ -149,7 +149,8 @@ class StatementCluster:
 
     def __init__(self, sql: str = OBJECTS, halt_s: float = 30.0) -> None:
         self.log, self.tables = MemoryChangeLog(), MemoryTables()
-        self.topics, self.leaving, self.log_ends = MemoryTopics(), LeavingTopics(), MemoryLogEnds()
+        self.topics, self.log_ends = MemoryTopics(), MemoryLogEnds()
+        self.topics_being_deleted = TopicsBeingDeleted()
         self.stuck_at: int | None = None
         #: What the executor reports of its queries.
         self.lanes: dict[str, LaneStatus] = {}

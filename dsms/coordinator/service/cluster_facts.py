@@ -11,9 +11,9 @@ import structlog
 from connectors.redis.cluster_state import ClusterState
 from dsms.coordinator.catalog.lookup import Document
 from dsms.coordinator.statements.control_tables import last_reports
-from dsms.coordinator.statements.leaving_topics import LeavingTopics
 from dsms.coordinator.statements.log_ends import LogEnds
 from dsms.coordinator.statements.topics import Topics
+from dsms.coordinator.statements.topics_being_deleted import TopicsBeingDeleted
 from dsms.coordinator.watcher.executors import living_executors
 from dsms.coordinator.watcher.object_states import States
 from dsms.coordinator.watcher.query_progress import QueryProgress
@@ -43,7 +43,7 @@ class CoordinatorFacts:
     partition_counts: Callable[[], Mapping[str, int]]
     topic_ids: Callable[[], Mapping[str, str]]
     unplanned: Callable[[Query], str]
-    leaving: LeavingTopics = field(default_factory=LeavingTopics)
+    topics_being_deleted: TopicsBeingDeleted = field(default_factory=TopicsBeingDeleted)
     #: What this process has read and does not count.
     alarms: Alarms = field(default_factory=Alarms, compare=False)
 

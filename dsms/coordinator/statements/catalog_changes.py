@@ -80,7 +80,7 @@ def drop(statement: Drop, context: StatementContext) -> StatementResult:
         def decide(catalog: Catalog) -> tuple[Catalog, StatementResult]:
             after, result = apply(statement, catalog, context.environment())
             topics = [item.topic for item in written_objects_gone(catalog, after)]
-            until_deleted.enter_context(context.facts.leaving.kept_from_others(topics))
+            until_deleted.enter_context(context.facts.topics_being_deleted.deleting(topics))
             return after, result
 
         change = context.change(decide)

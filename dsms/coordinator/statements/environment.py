@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from dsms.coordinator.statements.leaving_topics import LeavingTopics
+from dsms.coordinator.statements.topics_being_deleted import TopicsBeingDeleted
 from dsms.coordinator.watcher.object_states import States
 from dsms.model import logical
 from dsms.model.limits import NO_LIMITS, Limits
@@ -71,7 +71,7 @@ class ClusterFacts(Protocol):
         ...
 
     @property
-    def leaving(self) -> LeavingTopics:
+    def topics_being_deleted(self) -> TopicsBeingDeleted:
         """The topics of dropped objects that are still being written."""
         ...
 
@@ -128,7 +128,7 @@ class ClusterEnvironment:
         self._principal.check_read_topic(topic)
         if partitions is not None:
             self._principal.check_write_topic(topic)
-        self._facts.leaving.check(topic)
+        self._facts.topics_being_deleted.check(topic)
         start = self._facts.topics.make_source_topic(topic, partitions)
         self._facts.topics.make_dead_letter_topic(name)
         return start
@@ -145,7 +145,7 @@ class ClusterEnvironment:
         """The query with its topic and schemas ready to be written; ExternalError while the topic is being deleted."""
         self._principal.check_write(query.name)
         self._principal.check_write_topic(query.topic)
-        self._facts.leaving.check(query.topic)
+        self._facts.topics_being_deleted.check(query.topic)
         made = self._facts.topics.make_result_topic(query, node)
         return msgspec.structs.replace(made, marked_by=self.mark())
 

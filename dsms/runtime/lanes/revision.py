@@ -16,9 +16,9 @@ from dsms.model.objects import JoinOrders, Source
 from dsms.physical.fragment_plan import FragmentPlan, Planned, compile_lane
 from dsms.physical.lane import Lane, Output
 from dsms.physical.warm_up import warm_up
-from dsms.runtime.lanes.going_on_beside import going_on_beside
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning, with_joined
 from dsms.runtime.lanes.merging import Apart, merged_lanes
+from dsms.runtime.lanes.midway_start import midway_progress
 from dsms.runtime.lanes.queues import Takes, has_queued_work
 from dsms.runtime.stages.lane_step import frontier
 from operators.core.delta import BEGINNING
@@ -185,7 +185,7 @@ def _first_progress(
     duration = warm_up(lane.flow, _lane(beside.queries, plan, compiled).flow.keys)
     if duration is None:
         return beginning(lane, plan.partitions)
-    return going_on_beside(lane, beside, duration)
+    return midway_progress(lane, beside, duration)
 
 
 def _split(progress: LaneManifest, plan: FragmentPlan, failed: Collection[str]) -> list[LaneManifest]:

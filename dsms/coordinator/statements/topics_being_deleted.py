@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from operators.core.errors import ExternalError
 
 
-class LeavingTopics:
+class TopicsBeingDeleted:
     """The topics that are about to be deleted.
 
-    >>> leaving = LeavingTopics()
-    >>> with leaving.kept_from_others(["dsms.q"]):
-    ...     leaving.check("dsms.q")
+    >>> topics = TopicsBeingDeleted()
+    >>> with topics.deleting(["dsms.q"]):
+    ...     topics.check("dsms.q")
     Traceback (most recent call last):
     operators.core.errors.ExternalError: topic "dsms.q" is being deleted; try again
-    >>> leaving.check("dsms.q")
+    >>> topics.check("dsms.q")
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class LeavingTopics:
                 raise ExternalError(f'topic "{topic}" is being deleted', hint="try again")
 
     @contextmanager
-    def kept_from_others(self, topics: Iterable[str]) -> Iterator[None]:
+    def deleting(self, topics: Iterable[str]) -> Iterator[None]:
         """While it lasts, no object can be made over the topics."""
         names = list(topics)
         with self._lock:

@@ -1,4 +1,4 @@
-"""What registration does where the first records of a source are gone, removed by retention or by hand.
+"""What registration does if the first records of a source were removed, by retention or by hand.
 
 A new query reads a source from the first record that its topic still has; the offset is kept in the catalog, so results
 stay a function of the logs. What has to begin where another query began, the plan of a view or of a replaced query, is
@@ -30,15 +30,15 @@ def reads_of(statement: st.ContinuousQuery, catalog: Catalog) -> list[logical.No
 
 def first_offsets(node: logical.Node, fixed: Sequence[logical.Node], environment: Environment) -> FirstOffsets:
     """The first offsets of a new query, by source id and partition: of those sources that have lost their first
-    records. Raises UserError if one of the plans in `fixed` needs what is gone."""
+    records. Raises UserError if one of the plans in `fixed` needs removed records."""
     sources = properties.sources(node)
     earliest = environment.earliest(sources)
     _check(fixed, earliest, "a query over it")
-    lost = (source for source in sources if any(_gone(scan, earliest) for scan in _scans([node], source)))
+    lost = (source for source in sources if any(_removed(scan, earliest) for scan in _scans([node], source)))
     return {source.id: {**_start(source), **_later(source, earliest)} for source in lost}
 
 
-def check_all_there(plans: Sequence[logical.Node], environment: Environment, doing: str) -> None:
+def check_none_removed(plans: Sequence[logical.Node], environment: Environment, doing: str) -> None:
     """Raises UserError if a topic has lost records that one of the plans begins with."""
     sources = {source.id: source for plan in plans for source in properties.sources(plan)}
     _check(plans, environment.earliest(list(sources.values())), doing)
@@ -46,7 +46,7 @@ def check_all_there(plans: Sequence[logical.Node], environment: Environment, doi
 
 def _check(plans: Iterable[logical.Node], earliest: FirstOffsets, doing: str) -> None:
     for scan in _scans(plans):
-        for partition, (first, upto) in _gone(scan, earliest).items():
+        for partition, (first, upto) in _removed(scan, earliest).items():
             raise UserError(
                 f'offsets {first} to {upto - 1} of topic "{scan.source.topic}" partition {partition} are gone, and '
                 f"{doing} would need them",
@@ -62,7 +62,7 @@ def _scans(plans: Iterable[logical.Node], source: Source | None = None) -> Itera
                 yield scan
 
 
-def _gone(scan: logical.StreamScan, earliest: FirstOffsets) -> dict[int, tuple[int, int]]:
+def _removed(scan: logical.StreamScan, earliest: FirstOffsets) -> dict[int, tuple[int, int]]:
     return gone_before(scan, earliest.get(scan.source.id, {}))
 
 
