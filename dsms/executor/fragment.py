@@ -54,7 +54,7 @@ from dsms.runtime.fragment.state import (
     advance,
 )
 from dsms.runtime.fragment.status import status_after
-from dsms.runtime.lanes.query_state import limited_parts
+from dsms.runtime.lanes.query_state import limited_runs
 from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
 from dsms.runtime.memory.allocators import return_freed_memory
@@ -341,7 +341,7 @@ class Fragment:
     def _commit(self, epoch: Epoch, revision: Revision) -> None:
         started, state = time.monotonic(), self.state
         published = with_replaced_queries(state.published, revision.plan)
-        parts = limited_parts(revision, epoch.manifest) if self._settings.one_machine else ()
+        parts = limited_runs(revision, epoch.manifest) if self._settings.one_machine else ()
         published = self._committer.commit(epoch, _sources(revision), published, state.bounds.state_memory, parts)
         self._apply(EpochCommitted(published, self._committer.run_locations))
         self._settings.observer.committed(self.name, epoch, (*epoch.steps, *self._committer.steps))

@@ -19,7 +19,7 @@ from dsms.runtime.epoch.dead_letters import DeadRecord, count_faults, dead_lette
 from dsms.runtime.epoch.observer import StepTime
 from dsms.runtime.epoch.progress_log import DeadMarks, Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, SourcePartition
-from dsms.runtime.lanes.queues import Takes, queues_after
+from dsms.runtime.lanes.queues import SegmentCounts, queues_after
 from dsms.runtime.lanes.revision import Revision, without_failed
 from dsms.runtime.stages.encoding import KEY
 from dsms.runtime.stages.lane_step import frontier
@@ -269,7 +269,9 @@ def _works(lane: Lane, lane_messages: LaneMessages) -> Iterator[VertexWork]:
             yield lane.id, lane.flow.keys[vertex], target, work
 
 
-def _lane_after(lane: Lane, lane_messages: LaneMessages, before: LaneManifest, run: tuple[int, Takes]) -> LaneManifest:
+def _lane_after(
+    lane: Lane, lane_messages: LaneMessages, before: LaneManifest, run: tuple[int, SegmentCounts]
+) -> LaneManifest:
     """The progress of a lane after an epoch. `run` is the number of the epoch, and the number of segments that stages
     take from their queues."""
     stored = lane_messages.with_targets(StateStored)
