@@ -129,10 +129,10 @@ class Fragment:
         #: The planner input of a batch that is read ahead, while an epoch is computed.
         self._ahead: PlannerInput | None = None
         #: Whether the last batch was read ahead but could not be used; when the last epoch was computed.
-        self._read_in_vain, self._ended = False, 0.0
+        self._read_ahead_unused, self._ended = False, 0.0
         self._topics = TopicWatch(settings.kafka)
         self._planner = BatchPlanner(lambda: self._planner_input, settings.alarms, greatest_instant_of_others(settings))
-        self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.answers)
+        self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.calls)
         self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
 
     def start(self, failures: Mapping[str, str], trial: Collection[str] | None = None) -> Self:
@@ -235,19 +235,19 @@ class Fragment:
             reads=state.decision.reads,
             batch_records=state.decision.records,
             behind_records=state.behind_records,
-            wakes=state.lanes_to_wake,
+            lanes_to_wake=state.lanes_to_wake,
             source_tasks=settings.source_tasks,
             kafka=settings.kafka,
             registry_url=settings.registry_url,
             cluster=settings.cluster,
             fragment=self.name,
             settings=state.settings,
-            held=revision.plan.held,
+            held_sources=revision.plan.held,
             skipped=revision.plan.skipped,
-            waits={place: wait.offset for place, wait in state.waits.items()},
+            waiting_records={place: wait.offset for place, wait in state.waits.items()},
             link_rows=state.link_rows,
             frames=self._frames.next if self._frames else None,
-            again=self._read_in_vain,
+            repeats_last=self._read_ahead_unused,
         )
 
     def _run(self, batch: Batch) -> None:
@@ -257,16 +257,18 @@ class Fragment:
         assert planned is not None
         goes_on = self._planner.leaves_unread and can_read_ahead(planned, self.state.revision)
         if not (goes_on or self._epochs.outstanding) and planned.revision in _numbered(self.state.revisions):
-            self._read_in_vain = False
+            self._read_ahead_unused = False
             self._compute(batch, planned.frames, self.state.revisions, started)
             return
         sent, read = batch.read()
         self._epochs.wait()
         revision = self._revision_for(planned)
-        self._read_in_vain = revision is None
+        self._read_ahead_unused = revision is None
         self._plan_from(input_after(planned, sent) if goes_on and revision is not None else None)
         if revision is None:
-            log.debug("read ahead in vain", planned=planned.revision, runs=self.state.revision.number)
+            log.debug(
+                "a batch that was read ahead is discarded", planned=planned.revision, runs=self.state.revision.number
+            )
             remove_files(planned.frames)
             return
         self._epochs.submit(partial(self._compute, read, planned.frames, (revision,), started))
@@ -299,7 +301,7 @@ class Fragment:
         messages = list(batch.run(self._stages(state, revisions, frames), state.plan.partitions))
         computed = time.monotonic()
         revision = numbered[max((message.revision for message in messages), default=max(numbered))]
-        lost = self._topics.made_anew(_sources(revision).values())
+        lost = self._topics.recreated(_sources(revision).values())
         self._commits.wait()
         assembling = time.monotonic()
         epoch = assemble(messages, revision, self.state.published, lost)

@@ -12,9 +12,9 @@ import polars as pl
 
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
-from dsms.runtime.batching.idleness import Silence, heartbeats_due, leading, read_together
+from dsms.runtime.batching.idleness import SourceActivity, heartbeats_due, leading, sources_of_queries
 from dsms.runtime.batching.offsets import (
-    Decisions,
+    LoggedSettings,
     Offsets,
     SourceTask,
     next_offsets,
@@ -79,7 +79,7 @@ class LocalRuntime:
         #: The time of measurements, in seconds.
         self.clock: Callable[[], float] = time.monotonic
         #: The settings of adjustable operators.
-        self.settings: Decisions = {}
+        self.settings: LoggedSettings = {}
         self._partitions, self._sharing = partitions, sharing
         #: By the id of the source.
         self.logs: dict[str, Log] = {}
@@ -119,10 +119,10 @@ class LocalRuntime:
         lanes = self._revision.lanes
         positions = {lane: progress.places for lane, progress in running_lanes(self._revision, ()).items()}
         sources = {source.id: source for lane in positions for source in lanes[lane].sources.values()}
-        groups = [*read_together(lanes[lane] for lane in positions)]
+        groups = [*sources_of_queries(lanes[lane] for lane in positions)]
         alone = sources.keys() - set().union(*groups)
         seen = {
-            name: Silence(
+            name: SourceActivity(
                 source, leading(name, positions), {0: len(self.logs[name].records)}, {0: inf if name in silent else 0.0}
             )
             for name, source in sources.items()

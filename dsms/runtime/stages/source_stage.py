@@ -113,7 +113,7 @@ def source_of(owner: str) -> str:
 def run_source_stage(task: SourceTask, reader: SliceReader, outbox: Callable[[], _Outbox]) -> Iterator[_Outbox]:
     """The messages of a task: an outbox for messages that are not about a slice, if there are any, then one for each
     slice, in the order of reading."""
-    if task.wakes or task.behind:
+    if task.lanes_to_wake or task.behind:
         yield _lane_messages(task, outbox())
     for request, read in reader.read([_request(task, slice_) for slice_ in task.slices]):
         out = outbox()
@@ -127,7 +127,7 @@ def run_source_stage(task: SourceTask, reader: SliceReader, outbox: Callable[[],
 def _lane_messages(task: SourceTask, outbox: _Outbox) -> _Outbox:
     for lane_id, records in task.behind.items():
         outbox.send(lane_id, Unread(records))
-    for lane_id in task.wakes:
+    for lane_id in task.lanes_to_wake:
         for target in range(task.targets):
             outbox.send(lane_id, Wake(), target=target, stage=_FIRST)
     return outbox

@@ -34,7 +34,7 @@ class Standing:
     plan: object
     fenced: bool = False
     refused: str = ""
-    made_anew: str = ""
+    recreated: str = ""
     broken: str = ""
     died: bool = False
     idle: bool = False
@@ -58,8 +58,8 @@ class Standing:
             raise WorkerDied("a worker ended")
         if self.refused:
             raise TopicRefuses(self.refused, "too large", "let it")
-        if self.made_anew:
-            raise TopicMadeAnew({self.made_anew: "made anew"})
+        if self.recreated:
+            raise TopicMadeAnew({self.recreated: "made anew"})
 
     def replaced(self) -> bool:
         return self.newer
@@ -166,13 +166,13 @@ def test_a_query_whose_topic_was_made_anew_fails_and_not_the_next_one_of_its_nam
     catalog, _ = apply_all(SQL)
     query = next(query.id for query in catalog.queries() if query.name == "a")
     fragment_runner.turn(7, catalog)
-    Standing.made[-1].made_anew = query
+    Standing.made[-1].recreated = query
     fragment_runner.turn(7, catalog)
     fragment_runner._not_before = 0.0
     fragment_runner.turn(7, catalog)
     assert Standing.made[-1].failures == {query: "made anew"}
     catalog, _ = apply_all("DROP QUERY a; CREATE QUERY a AS SELECT k FROM S", catalog)
-    Standing.made[-1].made_anew = query
+    Standing.made[-1].recreated = query
     fragment_runner.turn(7, catalog)
     fragment_runner._not_before = 0.0
     fragment_runner.turn(7, catalog)
