@@ -152,11 +152,11 @@ class Fragment:
         return status_after(self.state.revision.manifest, self.state.revision, self.state)
 
     @property
-    def runs(self) -> tuple[str, ...]:
+    def running_queries(self) -> tuple[str, ...]:
         """The queries that run."""
         state = self.state
         return tuple(
-            query for query, plan in state.plan.queries.items() if not plan.still and query not in state.resting
+            query for query, plan in state.plan.queries.items() if not plan.still and query not in state.stopped_queries
         )
 
     @property
@@ -220,12 +220,12 @@ class Fragment:
             case ReportRebuild(query):
                 log.warning("the state of a query is rebuilt from the logs", query=query)
             case ReportFailure(query, reason):
-                log.error("query failed, the others go on", query=query, reason=reason)
+                log.error("query failed; the others keep running", query=query, reason=reason)
 
     def _planner_input_of(self, state: FragmentState) -> PlannerInput:
         """The input of the batch planner."""
         settings, revision = self._settings, state.revision
-        lanes = running_lanes(revision, state.resting)
+        lanes = running_lanes(revision, state.stopped_queries)
         return PlannerInput(
             revision=revision.number,
             plan_version=revision.plan.version,

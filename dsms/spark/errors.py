@@ -33,7 +33,7 @@ def reason_of(error: BaseException | None) -> DsmsError:
     >>> str(reason_of(RuntimeError("[STREAM_FAILED] …\\noperators.core.errors.ExternalError: redis is full\\n at …")))
     'redis is full'
     >>> reason_of(RuntimeError("…SparkException: Python worker exited unexpectedly (crashed).\\n at …"))
-    WorkerDied('a worker ended: it crashed, or needed more memory than it may take')
+    WorkerDied('a worker died: it crashed, or needed more memory than it may use')
     """
     text = str(error) if error is not None else "the query ended"
     if "Fenced" in text:
@@ -41,6 +41,6 @@ def reason_of(error: BaseException | None) -> DsmsError:
     if (ours := _OURS.search(text)) is not None:
         return ExternalError(ours[1])
     if _DIED.search(text) is not None:
-        return WorkerDied("a worker ended: it crashed, or needed more memory than it may take", retryable=True)
+        return WorkerDied("a worker died: it crashed, or needed more memory than it may use", retryable=True)
     last = [line for line in text.splitlines() if line.strip()]
     return SparkFailed("the fragment's query failed: " + (" | ".join(last[:3])), retryable=True)

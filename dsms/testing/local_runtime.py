@@ -23,7 +23,7 @@ from dsms.runtime.batching.offsets import (
     with_settings,
 )
 from dsms.runtime.epoch.dead_letters import DeadRecord
-from dsms.runtime.epoch.epoch import Epoch, Result, Written, assemble, with_replaced_queries
+from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges, assemble, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, SourcePartition
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier, revised, running_lanes
@@ -231,7 +231,7 @@ class LocalRuntime:
         keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in self._revision.lanes.items()}
         self.measures = self.measures.after(self.clock(), epoch.measured.work).kept(keys)
 
-    def _publish(self, written: Written) -> None:
+    def _publish(self, written: UnpublishedChanges) -> None:
         for output in written.outputs.values():
             changes, names = of_member(written.changes, output), output.schema.names
             ordered = changes.sort(FROM, ORDER, pl.col(OP) != DELETE, *names)

@@ -44,8 +44,8 @@ def recreated(sources: Iterable[Source], ids: Mapping[str, str]) -> dict[str, st
     ({}, {}, ['o1'])
     """
     return {
-        source.id: f'topic "{source.topic}" was deleted and made anew: its records do not continue those that source '
-        f'"{source.name}" has read; drop its queries and the source, and register it again'
+        source.id: f'topic "{source.topic}" was deleted and created again: its records do not continue those that '
+        f'source "{source.name}" has read; drop its queries and the source, then register the source again'
         for source in sources
         if source.topic_id is not None and ids.get(source.topic, source.topic_id) != source.topic_id
     }

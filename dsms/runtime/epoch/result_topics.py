@@ -26,8 +26,8 @@ class ResultTopics:
     >>> ResultTopics(lambda _: {"t": "a"}).check({"o2": query})
     >>> ResultTopics(lambda _: {"t": "b"}).check({"o2": query})
     Traceback (most recent call last):
-    connectors.kafka.errors.TopicMadeAnew: topic "t" was deleted and made anew: query "q" does not publish into it; \
-drop the query, and create it again
+    connectors.kafka.errors.TopicMadeAnew: topic "t" was deleted and created again, so query "q" does not publish into \
+it; drop the query and create it again
     """
 
     def __init__(self, ask: AskIds) -> None:
@@ -53,6 +53,6 @@ drop the query, and create it again
 
 def _reason(query: Query) -> str:
     return (
-        f'topic "{query.topic}" was deleted and made anew: query "{query.name}" does not publish into it; '
-        "drop the query, and create it again"
+        f'topic "{query.topic}" was deleted and created again, so query "{query.name}" does not publish into it; '
+        "drop the query and create it again"
     )

@@ -138,4 +138,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["session"]:
         _session(Path(sys.argv[2]))
     elif not make(os.environ):
-        sys.stderr.write("the archive of Spark's classes could not be made; executors will start a little later\n")
+        sys.stderr.write("the archive of Spark's classes could not be created; executors will start more slowly\n")
