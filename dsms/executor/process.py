@@ -25,7 +25,7 @@ from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
 _POLL_S = 0.2
-#: After this many turns without a fragment, an executor is considered a standby and warms up.
+#: After this many turns in a row without a fragment, an executor is considered a standby and warms up.
 _IDLE_TURNS = 25
 #: The most alarms in a sign of life, so that it stays small.
 _MOST_ALARMS = 20
@@ -95,7 +95,7 @@ class ExecutorProcess:
         except ExternalError as error:
             self._cluster_error = str(error)
             return
-        self._idle_turns += not leases
+        self._idle_turns = 0 if leases else self._idle_turns + 1
         if self._idle_turns == _IDLE_TURNS:
             warm_up(spark, self._settings.partitions)
         for name in [name for name in runners if name not in leases]:
