@@ -151,7 +151,7 @@ def test_a_cut_progress_log_stops_queries_whose_progress_is_lost(cluster: Cluste
     feed(cluster.kafka, topic, range(4, 6))
     cluster.start_executor()
     reason = await_failed(cluster, "toldSum")
-    assert "up to which instant it has published is not known" in reason
+    assert "it is unknown up to which instant it has published" in reason
     assert progress in reason
     assert totals(cluster, "told-sum") == sums(range(1, 4))
 

@@ -130,7 +130,7 @@ def test_scratch_files(cluster: Cluster, unique: str):
     for ts in (2, 3):
         feed(cluster, unique, ts)
         assert_exact(cluster, unique, list(range(1, ts + 1)))
-    assert "the Spark session starts again" in log_of(cluster.executors[0]) and cluster.executors[0].alive
+    assert "restarting the Spark session" in log_of(cluster.executors[0]) and cluster.executors[0].alive
 
 
 def test_no_leftover_directory(tmp_path: Path, cluster: Cluster):

@@ -25,7 +25,7 @@ from dsms.local.waiting import wait_until
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.physical.lane import Output
 from dsms.runtime.epoch.commit import Committer
-from dsms.runtime.epoch.epoch import Epoch, Result, Written
+from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.progress_log import PROGRESS, Published
 from dsms.runtime.lanes.manifest import Manifest
@@ -93,7 +93,7 @@ class World:
 
 
 def epoch(output: Output, number: int, rows: pl.DataFrame) -> Epoch:
-    written = Written(encode_changes(output, rows), {None: output})
+    written = UnpublishedChanges(encode_changes(output, rows), {None: output})
     return Epoch(Manifest(epoch=number, targets=1), {output.id: Result(output, 10 * number)}, (written,), (), {})
 
 
@@ -121,7 +121,9 @@ def test_nothing_of_a_dropped_query_gets_into_the_topic_of_the_next_one(
     """Its progress neither, which would take the place of the next one's."""
     output = world.output(known=True)
     old = world.committer(1, StandingStill(point, world.make_anew))
-    with pytest.raises(TopicMadeAnew, match=f'topic "{world.topic}" was deleted and made anew: query "Q"') as error:
+    with pytest.raises(
+        TopicMadeAnew, match=f'topic "{world.topic}" was deleted and created again, so query "Q"'
+    ) as error:
         old.commit(epoch(output, 1, rows), {}, Published({}, {}))
     assert list(error.value.queries) == [output.id]
     old.close()

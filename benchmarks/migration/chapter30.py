@@ -42,7 +42,7 @@ def run(how: str) -> Run:
     for second in range(SECONDS):
         began = time.process_time()
         if second == BEGIN and how != "stays":
-            beside = patch("dsms.runtime.lanes.revision.going_on_beside", return_value=None) if catches_up else None
+            beside = patch("dsms.runtime.lanes.revision.midway_progress", return_value=None) if catches_up else None
             if beside is not None:
                 beside.start()
             session.execute(f"ALTER QUERY Q SET (join_order = '{OTHER}')")

@@ -50,47 +50,53 @@ def main(  # noqa: PLR0913 one parameter an option
         str, typer.Option(envvar="DSMS_DRIVER_HOST", help="address by which Spark's executors reach this process")
     ] = "127.0.0.1",
     partitions: Annotated[
-        int, typer.Option(envvar="DSMS_PARTITIONS", help="partitions of every exchange")
+        int, typer.Option(envvar="DSMS_PARTITIONS", help="number of partitions of every exchange")
     ] = os.cpu_count() or 2,
     batch_seconds: Annotated[
-        float, typer.Option(envvar="DSMS_BATCH_SECONDS", help="what a batch should take; its size adapts")
+        float, typer.Option(envvar="DSMS_BATCH_SECONDS", help="target duration of a batch; its size adapts to this")
     ] = 1.0,
     batch_records: Annotated[
-        int, typer.Option(envvar="DSMS_BATCH_RECORDS", help="the most records of a batch")
+        int, typer.Option(envvar="DSMS_BATCH_RECORDS", help="maximum number of records in a batch")
     ] = ExecutorSettings.max_batch_records,
     policy: Annotated[
         str,
-        typer.Option(envvar="DSMS_POLICY", help="what is served first where not all can be: " + ", ".join(choices())),
+        typer.Option(
+            envvar="DSMS_POLICY",
+            help="scheduling policy, for batches that cannot hold all input: " + ", ".join(choices()),
+        ),
     ] = ExecutorSettings.policy,
     state_memory: Annotated[
         str,
         typer.Option(
-            envvar="DSMS_STATE_MEMORY", help="the most state in Redis, such as 500 MB; the rest is on disk alone"
+            envvar="DSMS_STATE_MEMORY",
+            help="maximum state in Redis, such as 500 MB, or none for no limit; the rest is only on disk",
         ),
     ] = "none",
     state_dir: Annotated[
         Path | None,
         typer.Option(
             envvar="DSMS_STATE_DIR",
-            help="directory of state files, which executors of one host may share; by default in the data directory",
+            help="directory of state files; executors on one host may share it; default: in the data directory",
         ),
     ] = None,
     checkpoints: Annotated[
         str | None,
         typer.Option(
             envvar="DSMS_CHECKPOINTS",
-            help="where state is copied to: a directory or s3://BUCKET/PREFIX; none by default",
+            help="where checkpoints are stored: a directory or s3://BUCKET/PREFIX; default: no checkpoints",
         ),
     ] = None,
     checkpoint_seconds: Annotated[
         float, typer.Option(envvar="DSMS_CHECKPOINT_SECONDS", help="seconds between two checkpoints")
     ] = CheckpointSettings.period_s,
     checkpoints_kept: Annotated[
-        int, typer.Option(envvar="DSMS_CHECKPOINTS_KEPT", min=1, help="how many checkpoints of a fragment are kept")
+        int, typer.Option(envvar="DSMS_CHECKPOINTS_KEPT", min=1, help="number of checkpoints to keep for each fragment")
     ] = Retention.last,
     checkpoint_age: Annotated[
         str,
-        typer.Option(envvar="DSMS_CHECKPOINT_AGE", help="hours after which all but the newest go, or none"),
+        typer.Option(
+            envvar="DSMS_CHECKPOINT_AGE", help="hours after which all checkpoints but the newest are deleted, or none"
+        ),
     ] = "none",
     python_sandbox: Annotated[
         str,
@@ -104,20 +110,22 @@ def main(  # noqa: PLR0913 one parameter an option
         typer.Option(
             envvar="DSMS_WORKER_MEMORY_MB",
             min=256,
-            help="the most memory of each Python worker in MiB; by default half of the machine's or container's, "
-            f"divided by the tasks that run at once, but at least {LEAST_MB}",
+            help="memory limit of each Python worker in MiB; default: half the memory of the machine or container, "
+            f"divided by the number of concurrent tasks, but at least {LEAST_MB}",
         ),
     ] = None,
     kafka_properties: Annotated[
         Path | None,
-        typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, NAME=VALUE a line"),
+        typer.Option(envvar="DSMS_KAFKA_PROPERTIES", help="file of Kafka client settings, one NAME=VALUE per line"),
     ] = None,
     health_host: Annotated[
         str, typer.Option(envvar="DSMS_HEALTH_HOST", help="address of the health endpoint")
     ] = "127.0.0.1",
     health_port: Annotated[
         int | None,
-        typer.Option(envvar="DSMS_HEALTH_PORT", help="port of GET /healthz, /readyz and /metrics; none by default"),
+        typer.Option(
+            envvar="DSMS_HEALTH_PORT", help="port for GET /healthz, /readyz and /metrics; not served by default"
+        ),
     ] = None,
 ) -> None:
     """Runs the fragments that the coordinator assigns to this executor.
@@ -176,11 +184,12 @@ def _checkpoints(url: str | None, period_s: float, last: int, age: str) -> Check
     if not url:
         return None
     if not period_s > 0:
-        raise ConfigError(f"checkpoint-seconds must be above 0, not {period_s:g}")
+        raise ConfigError(f"--checkpoint-seconds must be greater than 0, not {period_s:g}")
     try:
         age_s = None if age == "none" else float(age) * 3600
     except ValueError as error:
-        raise ConfigError(f'checkpoint-age is hours, not "{age}"', hint="for example 24, or none") from error
+        problem = f'--checkpoint-age must be a number of hours or none, not "{age}"'
+        raise ConfigError(problem, hint="for example --checkpoint-age 24") from error
     return CheckpointSettings(url, period_s, Retention(last, age_s))
 
 

@@ -95,10 +95,10 @@ class Checkpoints:
             made = self._make()
         except Exception as error:
             if not isinstance(error, DsmsError):
-                log.exception("a defect prevents checkpoints", fragment=self._fragment.name)
+                log.exception("making a checkpoint failed because of a defect", fragment=self._fragment.name)
             failing, self.status = bool(self.status.error), msgspec.structs.replace(self.status, error=str(error))
             retry = min(pause * 2 if failing else _RETRY_S, self._settings.period_s)
-            log.error("no checkpoint could be made", fragment=self._fragment.name, reason=str(error), retry_s=retry)
+            log.error("making a checkpoint failed", fragment=self._fragment.name, reason=str(error), retry_s=retry)
             return retry
         self.status = msgspec.structs.replace(self.status, error="", served=max(requested, self.status.served))
         if made is not None and made.id != self.status.id:

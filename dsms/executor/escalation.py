@@ -14,8 +14,8 @@ from typing import Literal
 Remedy = Literal["fragment", "session", "process"]
 #: After this many equal failures in a row the session is restarted; after as many again, the process.
 PATIENCE = 3
-#: Failures that are further apart than this many seconds are treated as unrelated.
-APART_S = 120.0
+#: Failures that are further apart than this many seconds do not belong to one series.
+SAME_SERIES_S = 120.0
 #: The parts of a message that differ between two failures of one kind: numbers, ids and times.
 _VARYING = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{2}(?=/)|[0-9a-f]{8,}|\d+")
 
@@ -41,7 +41,7 @@ class Series:
     def after(self, reason: str, now: float) -> Series:
         """The series after one more failure; `now` is in seconds."""
         way = _VARYING.sub("#", reason)
-        goes_on = way == self.way and now - self.last <= APART_S
+        goes_on = way == self.way and now - self.last <= SAME_SERIES_S
         return Series(way, self.count + 1, self.first, now) if goes_on else Series(way, 1, now, now)
 
     @property

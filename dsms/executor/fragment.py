@@ -22,9 +22,9 @@ from connectors.redis.client import connect
 from connectors.redis.manifest import Claim, ManifestStore
 from connectors.redis.run_store import RunStore
 from dsms.executor.checkpointing import checkpoints_of
-from dsms.executor.elsewhere import greatest_elsewhere
-from dsms.executor.in_order import InOrder
+from dsms.executor.other_fragments import greatest_instant_of_others
 from dsms.executor.scrubbing import Scrubbing
+from dsms.executor.serial_thread import SerialThread
 from dsms.model.objects import Source
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.runtime.batching.batch_size import BatchSize
@@ -54,7 +54,7 @@ from dsms.runtime.fragment.state import (
     advance,
 )
 from dsms.runtime.fragment.status import status_after
-from dsms.runtime.lanes.query_state import limited_parts
+from dsms.runtime.lanes.query_state import limited_runs
 from dsms.runtime.lanes.revision import Revision, running_lanes
 from dsms.runtime.lanes.stage_contexts import stage_context
 from dsms.runtime.memory.allocators import return_freed_memory
@@ -125,14 +125,14 @@ class Fragment:
         self._frames = FrameDirectories(self._scratch) if settings.one_machine else None
         self._lane_files = LaneFiles(self._scratch / "lanes" if settings.one_machine else None)
         self._state_lock = threading.Lock()
-        self._epochs, self._commits = InOrder("epochs"), InOrder("commits")
+        self._epochs, self._commits = SerialThread("epochs"), SerialThread("commits")
         #: The planner input of a batch that is read ahead, while an epoch is computed.
         self._ahead: PlannerInput | None = None
         #: Whether the last batch was read ahead but could not be used; when the last epoch was computed.
-        self._read_in_vain, self._ended = False, 0.0
+        self._read_ahead_unused, self._ended = False, 0.0
         self._topics = TopicWatch(settings.kafka)
-        self._planner = BatchPlanner(lambda: self._planner_input, settings.alarms, greatest_elsewhere(settings))
-        self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.answers)
+        self._planner = BatchPlanner(lambda: self._planner_input, settings.alarms, greatest_instant_of_others(settings))
+        self._plans = PlanServer(temporary_directory(settings.scratch), self._planner.calls)
         self._stream = FragmentStream(spark, f"{name}-{self._token}", self._scratch / "checkpoint", self._run)
 
     def start(self, failures: Mapping[str, str], trial: Collection[str] | None = None) -> Self:
@@ -152,11 +152,13 @@ class Fragment:
         return status_after(self.state.revision.manifest, self.state.revision, self.state)
 
     @property
-    def runs(self) -> tuple[str, ...]:
+    def running_queries(self) -> tuple[str, ...]:
         """The queries that run."""
         state = self.state
         return tuple(
-            query for query, plan in state.plan.queries.items() if not plan.stopped and query not in state.resting
+            query
+            for query, plan in state.plan.queries.items()
+            if not plan.stopped and query not in state.stopped_queries
         )
 
     @property
@@ -220,12 +222,12 @@ class Fragment:
             case ReportRebuild(query):
                 log.warning("the state of a query is rebuilt from the logs", query=query)
             case ReportFailure(query, reason):
-                log.error("query failed, the others go on", query=query, reason=reason)
+                log.error("query failed; the others keep running", query=query, reason=reason)
 
     def _planner_input_of(self, state: FragmentState) -> PlannerInput:
         """The input of the batch planner."""
         settings, revision = self._settings, state.revision
-        lanes = running_lanes(revision, state.resting)
+        lanes = running_lanes(revision, state.stopped_queries)
         return PlannerInput(
             revision=revision.number,
             plan_version=revision.plan.version,
@@ -235,19 +237,19 @@ class Fragment:
             reads=state.decision.reads,
             batch_records=state.decision.records,
             behind_records=state.behind_records,
-            wakes=state.lanes_to_wake,
+            lanes_to_wake=state.lanes_to_wake,
             source_tasks=settings.source_tasks,
             kafka=settings.kafka,
             registry_url=settings.registry_url,
             cluster=settings.cluster,
             fragment=self.name,
             settings=state.settings,
-            held=revision.plan.held,
+            held_sources=revision.plan.held,
             skipped=revision.plan.skipped,
-            waits={place: wait.offset for place, wait in state.waits.items()},
+            waiting_records={place: wait.offset for place, wait in state.waits.items()},
             link_rows=state.link_rows,
             frames=self._frames.next if self._frames else None,
-            again=self._read_in_vain,
+            repeats_last=self._read_ahead_unused,
         )
 
     def _run(self, batch: Batch) -> None:
@@ -257,16 +259,18 @@ class Fragment:
         assert planned is not None
         goes_on = self._planner.leaves_unread and can_read_ahead(planned, self.state.revision)
         if not (goes_on or self._epochs.outstanding) and planned.revision in _numbered(self.state.revisions):
-            self._read_in_vain = False
+            self._read_ahead_unused = False
             self._compute(batch, planned.frames, self.state.revisions, started)
             return
         sent, read = batch.read()
         self._epochs.wait()
         revision = self._revision_for(planned)
-        self._read_in_vain = revision is None
+        self._read_ahead_unused = revision is None
         self._plan_from(input_after(planned, sent) if goes_on and revision is not None else None)
         if revision is None:
-            log.debug("read ahead in vain", planned=planned.revision, runs=self.state.revision.number)
+            log.debug(
+                "a batch that was read ahead is discarded", planned=planned.revision, runs=self.state.revision.number
+            )
             remove_files(planned.frames)
             return
         self._epochs.submit(partial(self._compute, read, planned.frames, (revision,), started))
@@ -299,7 +303,7 @@ class Fragment:
         messages = list(batch.run(self._stages(state, revisions, frames), state.plan.partitions))
         computed = time.monotonic()
         revision = numbered[max((message.revision for message in messages), default=max(numbered))]
-        lost = self._topics.made_anew(_sources(revision).values())
+        lost = self._topics.recreated(_sources(revision).values())
         self._commits.wait()
         assembling = time.monotonic()
         epoch = assemble(messages, revision, self.state.published, lost)
@@ -341,7 +345,7 @@ class Fragment:
     def _commit(self, epoch: Epoch, revision: Revision) -> None:
         started, state = time.monotonic(), self.state
         published = with_replaced_queries(state.published, revision.plan)
-        parts = limited_parts(revision, epoch.manifest) if self._settings.one_machine else ()
+        parts = limited_runs(revision, epoch.manifest) if self._settings.one_machine else ()
         published = self._committer.commit(epoch, _sources(revision), published, state.bounds.state_memory, parts)
         self._apply(EpochCommitted(published, self._committer.run_locations))
         self._settings.observer.committed(self.name, epoch, (*epoch.steps, *self._committer.steps))

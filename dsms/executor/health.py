@@ -22,7 +22,7 @@ class Health:
     >>> Health("starting", 3.0).answer("/readyz")
     (503, 'starting')
     >>> Health("idle", 3.0).answer("/readyz"), Health("running", 1000.0).answer("/healthz")
-    ((200, 'idle'), (503, 'the main loop hangs'))
+    ((200, 'idle'), (503, 'the main loop does not respond'))
     """
 
     state: str
@@ -31,9 +31,9 @@ class Health:
     def answer(self, path: str) -> tuple[int, str]:
         """The HTTP status and the text of the response."""
         if path not in ("/healthz", "/readyz"):
-            return 404, "have: /healthz, /readyz, /metrics"
+            return 404, "unknown path; available: /healthz, /readyz, /metrics"
         if self.since_turn_s > HUNG_S:
-            return 503, "the main loop hangs"
+            return 503, "the main loop does not respond"
         return (503, self.state) if path == "/readyz" and self.state == "starting" else (200, self.state)
 
 

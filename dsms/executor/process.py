@@ -25,7 +25,7 @@ from operators.core.errors import ExternalError
 
 log = structlog.get_logger()
 _POLL_S = 0.2
-#: After this many turns without a fragment, an executor is considered a standby and warms up.
+#: After this many turns in a row without a fragment, an executor is considered a standby and warms up.
 _IDLE_TURNS = 25
 #: The most alarms in a sign of life, so that it stays small.
 _MOST_ALARMS = 20
@@ -53,8 +53,8 @@ class ExecutorProcess:
         #: The last copy of the catalog, and the catalog that it encodes.
         self._copy: tuple[bytes | None, Catalog | None] = None, None
         #: The leases of the last assignments that could be read.
-        self._held: dict[str, int] = {}
-        self._trouble, self._idle_turns = "", 0
+        self._last_leases: dict[str, int] = {}
+        self._cluster_error, self._idle_turns = "", 0
         self._turned_at = time.monotonic()
 
     def run(self) -> None:
@@ -69,7 +69,7 @@ class ExecutorProcess:
             self._runners = {}
             while not self._stopping.wait(_POLL_S):
                 self._turn(spark, self._runners)
-                spark = healed(spark, self._runners, self._renew_session)
+                spark = session_after_failures(spark, self._runners, self._renew_session)
                 self._turned_at = time.monotonic()
         finally:
             for runner in (self._runners or {}).values():
@@ -91,11 +91,11 @@ class ExecutorProcess:
         try:
             leases = self._leases()
             catalog = self._catalog() if leases else None
-            self._trouble = ""
+            self._cluster_error = ""
         except ExternalError as error:
-            self._trouble = str(error)
+            self._cluster_error = str(error)
             return
-        self._idle_turns += not leases
+        self._idle_turns = 0 if leases else self._idle_turns + 1
         if self._idle_turns == _IDLE_TURNS:
             warm_up(spark, self._settings.partitions)
         for name in [name for name in runners if name not in leases]:
@@ -113,14 +113,16 @@ class ExecutorProcess:
             assigned = read_assignments(self._cluster.assignments())
             self._alarms.clear(self._cluster.place("assignments"))
         except Broken as error:
-            self._alarms.raise_at(self._cluster.place("assignments"), f"{error}; the last ones hold")
-            return self._held
-        self._held = {
+            self._alarms.raise_at(
+                self._cluster.place("assignments"), f"{error}; the last valid assignments stay in force"
+            )
+            return self._last_leases
+        self._last_leases = {
             name: assignment.lease
             for name, assignment in assigned.items()
             if assignment.executor == self._settings.executor_id
         }
-        return self._held
+        return self._last_leases
 
     def _catalog(self) -> Catalog | None:
         """The catalog, decoded again only if its copy in Redis has changed. If the new copy is damaged, the last good
@@ -133,7 +135,7 @@ class ExecutorProcess:
             self._copy = body, read_catalog(body, self._settings.cluster)
             self._alarms.clear(place)
         except Broken as error:
-            self._alarms.raise_at(place, f"{error}; the last one holds")
+            self._alarms.raise_at(place, f"{error}; the last valid copy stays in use")
         return self._copy[1]
 
     def _status(self) -> ExecutorStatus:
@@ -142,7 +144,7 @@ class ExecutorProcess:
         if runners is None:
             return ExecutorStatus(STARTING, alarms=alarms, marks=True, marks_results=True)
         status = together({name: runner.status for name, runner in runners.items()})
-        reason, bounds = status.reason or self._trouble, self._reporter.bounds
+        reason, bounds = status.reason or self._cluster_error, self._reporter.bounds
         said = {"bounds": bounds, "alarms": alarms, "marks": True, "marks_results": True}
         return msgspec.structs.replace(status, reason=reason, **said)
 
@@ -151,16 +153,16 @@ class ExecutorProcess:
             try:
                 self._cluster.beat(self._settings.executor_id, msgspec.json.encode(self._status()))
             except ExternalError as error:
-                log.warning("no sign of life could be given", reason=str(error))
+                log.warning("the heartbeat to Redis failed", reason=str(error))
             if self._stopping.wait(LEASE_MS / 8000):
                 break
         try:
             self._cluster.leave(self._settings.executor_id)
         except ExternalError as error:
-            log.warning("the lease ends by itself", reason=str(error))
+            log.warning("the lease could not be released; it will expire", reason=str(error))
 
 
-def healed(
+def session_after_failures(
     spark: SparkSession, runners: Mapping[str, Runner], renew: Callable[[SparkSession], SparkSession]
 ) -> SparkSession:
     """The session to run fragments in: `spark`, or a new one if a fragment keeps failing in `spark`.
@@ -170,10 +172,12 @@ def healed(
     remedies = {runner.remedy: name for name, runner in runners.items() if not runner.fails_alone(runners.values())}
     if (name := remedies.get("process")) is not None:
         reason = runners[name].status.reason
-        raise ExternalError(f'fragment "{name}" fails again and again in the same way: {reason}')
+        raise ExternalError(
+            f'fragment "{name}" keeps failing in the same way, and a new Spark session did not help: {reason}'
+        )
     if (name := remedies.get("session")) is None:
         return spark
-    log.error("the Spark session starts again", fragment=name, reason=runners[name].status.reason)
+    log.error("restarting the Spark session", fragment=name, reason=runners[name].status.reason)
     for runner in runners.values():
         runner.halt()
     renewed = renew(spark)

@@ -49,7 +49,7 @@ class Reporter:
                 self._request_checkpoints()
                 self._report_all()
             except DsmsError as error:
-                log.debug("nothing could be told", reason=str(error))
+                log.debug("the report could not be stored", reason=str(error))
         self._samples.close()
 
     @property
@@ -62,7 +62,7 @@ class Reporter:
         try:
             self.bounds = read_tuning(self._cluster.tuning(self._settings.executor_id)).over(self._settings.bounds)
         except DsmsError as error:
-            log.debug("bounds are as they were", reason=str(error))
+            log.debug("the bounds could not be read; the last ones stay in force", reason=str(error))
 
     def _request_checkpoints(self) -> None:
         """Passes the last request for checkpoints on to the fragments."""

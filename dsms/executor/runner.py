@@ -13,11 +13,11 @@ from connectors.kafka.errors import TopicMadeAnew, TopicRefuses
 from dsms.executor.escalation import Remedy, Series
 from dsms.executor.fragment import Fragment
 from dsms.executor.link_topics import ensure_links
-from dsms.executor.worker_deaths import Notes, WorkerDeaths
+from dsms.executor.worker_deaths import SearchStore, WorkerDeaths
 from dsms.model.catalog import Catalog
 from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.physical.lane import Lane
-from dsms.runtime.fragment.state import tried_again
+from dsms.runtime.fragment.state import remaining_failures
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.settings import ExecutorSettings
 from dsms.scheduler.leases import RECOVERING, RUNNING, FragmentStatus
@@ -25,7 +25,7 @@ from dsms.scheduler.tuning import Bounds
 from dsms.scheduler.work import Measures
 from dsms.spark.errors import SparkFailed, WorkerDied
 from dsms.spark.session import SparkSession
-from dsms.spark.warm_up import workers_live
+from dsms.spark.warm_up import workers_survive
 from operators.core.errors import DsmsError, ExternalError, Fenced
 
 log = structlog.get_logger()
@@ -37,9 +37,14 @@ class Runner:
     used again. A failed fragment is restarted after a short pause; other fragments are not disturbed."""
 
     def __init__(
-        self, name: str, settings: ExecutorSettings, spark: SparkSession, bounds: Bounds, notes: Notes | None = None
+        self,
+        name: str,
+        settings: ExecutorSettings,
+        spark: SparkSession,
+        bounds: Bounds,
+        store: SearchStore | None = None,
     ) -> None:
-        """`notes` store what is known about queries that kill their workers, so that other processes can use it."""
+        """`store` keeps what is known about queries that kill their workers, so that other processes can use it."""
         self.name, self._settings, self._spark = name, settings, spark
         self.status = FragmentStatus()
         self._fragment: Fragment | None = None
@@ -54,14 +59,14 @@ class Runner:
         #: Why queries cannot write to their topics, by query. Only a commit finds out, and it commits all queries or
         #: none, so the fragment restarts without these queries.
         self._refused: dict[str, str] = {}
-        self._deaths = WorkerDeaths(name, settings.alarms, notes)
+        self._deaths = WorkerDeaths(name, settings.alarms, store)
 
     def turn(self, lease: int, catalog: Catalog | None) -> None:
         """Makes the fragment run the catalog's plan under the lease. `catalog` is None while it is unknown."""
         if lease == self._fenced_lease:
             self.halt()
         elif time.monotonic() >= self._not_before:
-            self._try(lease, catalog)
+            self._turn_or_fail(lease, catalog)
         self.status = self._with_checkpoint(self.status)
         if (reason := self._deaths.reason) is not None:
             self.status = msgspec.structs.replace(self.status, reason=reason)
@@ -100,7 +105,7 @@ class Runner:
             self._fragment.stop()
             self._fragment = None
 
-    def _try(self, lease: int, catalog: Catalog | None) -> None:
+    def _turn_or_fail(self, lease: int, catalog: Catalog | None) -> None:
         try:
             self._keep_running(lease, catalog)
             self._failures = 0
@@ -108,7 +113,7 @@ class Runner:
             self._fenced(error)
         except DsmsError as error:
             if self._fragment is not None:
-                self._refused = {**self._refused, **refused_by(error, self._fragment.state.plan)}
+                self._refused = {**self._refused, **refusals(error, self._fragment.state.plan)}
             if isinstance(error, SparkFailed) and not self._is_of_a_query(error):
                 self._series = self._series.after(str(error), time.monotonic())
                 self.remedy = self._series.remedy
@@ -120,8 +125,8 @@ class Runner:
         """Whether workers died of a query, which is then searched for, and not of something that fragments share."""
         if self._fragment is None or not isinstance(error, WorkerDied):
             return False
-        running = {query: self._fragment.names[query] for query in self._fragment.runs}
-        return self._deaths.died(running, partial(workers_live, self._spark, self._settings.partitions))
+        running = {query: self._fragment.names[query] for query in self._fragment.running_queries}
+        return self._deaths.record_death(running, partial(workers_survive, self._spark, self._settings.partitions))
 
     def _keep_running(self, lease: int, catalog: Catalog | None) -> None:
         if self._fragment is not None:
@@ -135,14 +140,14 @@ class Runner:
         elif catalog.version > self._fragment.state.plan.version:
             before = self._fragment.state.plan
             plan = self._planned(catalog, before)
-            self._refused = tried_again(self._refused, plan)
+            self._refused = remaining_failures(self._refused, plan)
             ensure_links(self._settings, plan, before)
             if self._deaths.follow(plan) or plan.takes_over(before):
-                self._start_anew(lease, catalog)
+                self._restart(lease, catalog)
             else:
                 self._fragment.set_plan(plan)
 
-    def _start_anew(self, lease: int, catalog: Catalog) -> None:
+    def _restart(self, lease: int, catalog: Catalog) -> None:
         """Restarts the fragment. It then reads how far other fragments have published the queries that it takes
         over."""
         self.halt()
@@ -153,9 +158,9 @@ class Runner:
         plan = self._planned(catalog)
         ensure_links(self._settings, plan)
         self._fragment = Fragment(self.name, lease, self._settings, self._spark, plan, self._set_status)
-        self._deaths.begins(plan)
+        self._deaths.fragment_starts(plan)
         self._fragment.tune(self._deaths.bounds(self._bounds))
-        self._refused = tried_again(self._refused, plan)
+        self._refused = remaining_failures(self._refused, plan)
         self._fragment.start({**self._refused, **self._deaths.failed}, self._deaths.trial)
         self.status = msgspec.structs.replace(self._fragment.status(), reason=self.status.reason)
 
@@ -163,7 +168,7 @@ class Runner:
         plan = plan_fragment(catalog, self._settings.partitions, before, self.name)
         for query, reason in plan.unplanned.items():
             if before is None or query not in before.unplanned:
-                log.error("query cannot be planned, the others go on", query=query, reason=reason)
+                log.error("query cannot be planned; the others keep running", query=query, reason=reason)
         return plan
 
     def _fenced(self, error: Fenced) -> None:
@@ -196,7 +201,7 @@ class Runner:
         return msgspec.structs.replace(status, checkpoint=made)
 
 
-def refused_by(error: DsmsError, plan: FragmentPlan) -> dict[str, str]:
+def refusals(error: DsmsError, plan: FragmentPlan) -> dict[str, str]:
     """Why queries fail, by query: their topics refuse their results, or were deleted and created again. Empty for other
     errors, which are not the fault of a query."""
     match error:

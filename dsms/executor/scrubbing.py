@@ -64,17 +64,17 @@ class Scrubbing:
         while not self._stopping.wait(_TURN_S):
             now = time.monotonic()
             try:
-                self.hear()
+                self.raise_alarms()
                 while due <= now and not self._stopping.is_set():
                     due += next(waits)
             except ExternalError as error:
-                log.debug("state could not be checked", fragment=self._fragment, reason=str(error))
+                log.debug("state files could not be verified", fragment=self._fragment, reason=str(error))
                 due, waits = now + PERIOD_S, self._passes()
             except Exception:
-                log.exception("a pass over the files of state has ended", fragment=self._fragment)
+                log.exception("verifying the state files failed", fragment=self._fragment)
                 due, waits = now + PERIOD_S, self._passes()
 
-    def hear(self) -> None:
+    def raise_alarms(self) -> None:
         """Raises the alarms for damage that was found since the last call."""
         for place, reason in self._runs.damage().items():
             self._alarms.raise_at(place, reason)

@@ -25,10 +25,10 @@ from operators.core.errors import ExternalError
 log = structlog.get_logger()
 #: A trial is passed after this many committed epochs, even if there is more to do.
 _EPOCHS = 3
-_SEARCHES = "workers died: queries run in parts until the one is found that ends them"
+_SEARCHES = "workers died: queries run in groups until the one that kills them is found"
 
 
-class Notes(Protocol):
+class SearchStore(Protocol):
     """The store of the fragments' searches."""
 
     def search(self, fragment: str) -> bytes | None:
@@ -42,11 +42,11 @@ class Notes(Protocol):
 
 class WorkerDeaths:
     """The search of a fragment. The commit thread calls `committed`, the runner's thread all other methods. Without
-    `notes` the search is lost when this process ends."""
+    `store` the search is lost when this process ends."""
 
-    def __init__(self, fragment: str, alarms: Alarms, notes: Notes | None = None) -> None:
-        self._fragment, self._alarms, self._notes = fragment, alarms, notes
-        self._search: Search | None = None if notes else Search()
+    def __init__(self, fragment: str, alarms: Alarms, store: SearchStore | None = None) -> None:
+        self._fragment, self._alarms, self._store = fragment, alarms, store
+        self._search: Search | None = None if store else Search()
         self._epochs, self._counting = 0, threading.Lock()
 
     @property
@@ -74,7 +74,7 @@ class WorkerDeaths:
         least, most = (smaller_batches(size, steps) for size in (bounds.min_batch_records, bounds.max_batch_records))
         return msgspec.structs.replace(bounds, min_batch_records=least, max_batch_records=most)
 
-    def begins(self, plan: FragmentPlan) -> None:
+    def fragment_starts(self, plan: FragmentPlan) -> None:
         """Follows the plan of a fragment that starts, and counts its epochs from zero."""
         self.follow(plan)
         with self._counting:
@@ -90,19 +90,19 @@ class WorkerDeaths:
         self._keep(after)
         return before.trial != after.trial
 
-    def died(self, running: Mapping[str, str], live: Callable[[], bool]) -> bool:
-        """Records that the workers died while these queries, given as names by id, ran. `live` returns whether workers
-        that run no query survive; if they do not, no query is to blame, and the result is False."""
+    def record_death(self, running: Mapping[str, str], workers_survive: Callable[[], bool]) -> bool:
+        """Records that the workers died while these queries, given as names by id, ran. `workers_survive` returns
+        whether workers that run no query survive; if they do not, no query is to blame, and the result is False."""
         if not running:
             return False
         before = self._known
         after = before.died(list(running), time.time(), _reason())
         blamed = sorted(after.failed.keys() - before.failed.keys())
-        if (blamed or (after.trial and not before.trial)) and not live():
+        if (blamed or (after.trial and not before.trial)) and not workers_survive():
             self._keep(before.ended())
             return False
         for query in blamed:
-            log.error("query failed, the others go on", query=running[query], reason=after.failed[query])
+            log.error("query failed; the others keep running", query=running[query], reason=after.failed[query])
             self._alarms.raise_at(self._place, f'query "{running[query]}" failed: {after.failed[query]}')
         log.warning("workers died", fragment=self._fragment, search=after.trial, blamed=blamed)
         self._keep(after)
@@ -123,7 +123,7 @@ class WorkerDeaths:
         if after.smaller > before.smaller:
             names = ", ".join(sorted(f'"{running.get(query, query)}"' for query in after.together))
             self._alarms.raise_at(self._place, f"{_together(after)}: {names}")
-        log.info("workers lived", fragment=self._fragment, trial=before.trial.queries, search=after.trial)
+        log.info("workers survived", fragment=self._fragment, trial=before.trial.queries, search=after.trial)
         self._keep(after)
         return True
 
@@ -136,8 +136,8 @@ class WorkerDeaths:
         """The search, as this process or another one has stored it. Only the process that found that batches have to be
         smaller makes them smaller, because another one may have more memory."""
         if self._search is None:
-            assert self._notes is not None
-            body = self._notes.search(self._fragment)
+            assert self._store is not None
+            body = self._store.search(self._fragment)
             try:
                 found = decoded(body, Search) if body else Search()
                 self._search = msgspec.structs.replace(found, smaller=0)
@@ -147,24 +147,24 @@ class WorkerDeaths:
 
     def _keep(self, search: Search) -> None:
         changed, self._search = search != self._search, search
-        if not changed or self._notes is None:
+        if not changed or self._store is None:
             return
         try:
-            self._notes.keep_search(self._fragment, msgspec.json.encode(search))
+            self._store.keep_search(self._fragment, msgspec.json.encode(search))
         except ExternalError as error:
-            log.warning("a search is not kept", reason=str(error))
+            log.warning("the search for the failing query could not be stored", reason=str(error))
 
 
 def _reason() -> str:
     return (
-        "the workers that ran it alone died: its batch needs more memory than a worker may take "
-        f"({limit_text()}), or it crashes them; let it make less of a record, or give workers more, "
+        "its workers died while it ran alone: it needs more memory than a worker may use "
+        f"({limit_text()}), or it crashes them; reduce what it computes for each record, or raise the limit, "
         "then PAUSE and RESUME the query"
     )
 
 
 def _together(search: Search) -> str:
     return (
-        f"workers died of queries that run one by one, so together they need more memory than a worker may take "
-        f"({limit_text()}); batches are smaller from now on ({search.smaller})"
+        "workers died of queries that survive one by one, so together they need more memory than a worker may use "
+        f"({limit_text()}); batches are reduced from now on (step {search.smaller})"
     )

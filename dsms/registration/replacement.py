@@ -23,7 +23,6 @@ from dsms.optimizer.start_instants import from_instant
 from dsms.physical.fragment_plan import PlannedQuery, compile_lane, planned
 from dsms.registration.clauses import result_settings
 from dsms.registration.environment import Applied, Environment
-from dsms.registration.gone_records import check_all_there
 from dsms.registration.queries import (
     check_quality,
     create_query,
@@ -33,6 +32,7 @@ from dsms.registration.queries import (
     with_memory,
 )
 from dsms.registration.query_limits import check_plan
+from dsms.registration.removed_records import check_none_removed
 from dsms.sql.binder.bind import bind, plan_of
 from dsms.sql.binder.clock import clock_view
 from dsms.sql.binder.dependencies import dependencies_of, dependents
@@ -169,7 +169,7 @@ def _replaced(catalog: Catalog, queries: list[Query], environment: Environment) 
         extended = _with(following, after)
         new = planned(following, extended)
         check_plan(new.node, environment.limits)
-        check_all_there([new.node, *([new.former] if new.former else [])], environment, f'replacing "{before.name}"')
+        check_none_removed([new.node, *([new.former] if new.former else [])], environment, f'replacing "{before.name}"')
         _check(new, plan_of(before.name, catalog), before)
         after = _with(msgspec.structs.replace(following, reads=_sources(new), lasting=_lasting(new, extended)), after)
     return after

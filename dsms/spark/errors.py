@@ -23,6 +23,8 @@ _DIED = re.compile(
     r"|java\.lang\.OutOfMemoryError",
     re.MULTILINE,
 )
+#: The line of a traceback that names a Fenced. Other text may contain the word, such as a column's name.
+_FENCED = re.compile(rf"^{re.escape(Fenced.__module__)}\.{Fenced.__name__}(?::|$)", re.MULTILINE)
 #: One of our errors within the text of Spark's error.
 _OURS = re.compile(rf"^{re.escape(DsmsError.__module__)}\.\w+: (.+)$", re.MULTILINE)
 
@@ -33,14 +35,14 @@ def reason_of(error: BaseException | None) -> DsmsError:
     >>> str(reason_of(RuntimeError("[STREAM_FAILED] …\\noperators.core.errors.ExternalError: redis is full\\n at …")))
     'redis is full'
     >>> reason_of(RuntimeError("…SparkException: Python worker exited unexpectedly (crashed).\\n at …"))
-    WorkerDied('a worker ended: it crashed, or needed more memory than it may take')
+    WorkerDied('a worker died: it crashed, or needed more memory than it may use')
     """
     text = str(error) if error is not None else "the query ended"
-    if "Fenced" in text:
+    if _FENCED.search(text) is not None:
         return Fenced("fenced: a newer executor runs the fragment")
     if (ours := _OURS.search(text)) is not None:
         return ExternalError(ours[1])
     if _DIED.search(text) is not None:
-        return WorkerDied("a worker ended: it crashed, or needed more memory than it may take", retryable=True)
+        return WorkerDied("a worker died: it crashed, or needed more memory than it may use", retryable=True)
     last = [line for line in text.splitlines() if line.strip()]
     return SparkFailed("the fragment's query failed: " + (" | ".join(last[:3])), retryable=True)

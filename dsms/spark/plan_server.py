@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from dsms.runtime.batching.planner import Answers
+from dsms.runtime.batching.planner import Calls
 from operators.core.errors import DsmsError, InternalError
 
 log = structlog.get_logger()
@@ -33,10 +33,10 @@ class PlanServer:
     42
     """
 
-    def __init__(self, directory: Path, answers: Answers) -> None:
+    def __init__(self, directory: Path, calls: Calls) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="plans-", dir=directory))
         self.address = str(self._directory / "socket")
-        self._server = _Server(self.address, answers)
+        self._server = _Server(self.address, calls)
         threading.Thread(target=self._server.serve_forever, name="plans", daemon=True).start()
 
     def close(self) -> None:
@@ -50,13 +50,13 @@ class PlanServer:
 
 
 class _Server(socketserver.UnixStreamServer):
-    def __init__(self, address: str, answers: Answers) -> None:
+    def __init__(self, address: str, calls: Calls) -> None:
         super().__init__(address, _Question)
-        self.answers = answers
+        self.calls = calls
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Logs the error at debug level, because the client may end before it is answered."""
-        log.debug("a plan was not taken", exc_info=True)
+        log.debug("a client closed the connection before its answer", exc_info=True)
 
 
 class _Question(socketserver.StreamRequestHandler):
@@ -69,7 +69,7 @@ class _Question(socketserver.StreamRequestHandler):
     def _answer(self, question: str, arguments: tuple[object, ...]) -> object:
         """The answer, or an error for the client to raise; without it the client would see only a closed connection."""
         try:
-            return self.server.answers[question](*arguments)
+            return self.server.calls[question](*arguments)
         except DsmsError as error:
             return error
         except Exception as error:

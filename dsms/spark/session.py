@@ -54,7 +54,9 @@ def spark_session(master: str, scratch: Path, targets: int, host: str = "127.0.0
     if "SPARK_HOME" not in os.environ and on_one_machine(master) and spark_home.TRICK.on(os.environ):
         os.environ["SPARK_HOME"] = str(home(os.environ) or linked_home(scratch / "home"))
     if unseen(pyspark.__version__):
-        log.warning("what relies on Spark's internals was not tried with this version", spark=pyspark.__version__)
+        log.warning(
+            "the tricks that rely on Spark's internals are untested with this version", spark=pyspark.__version__
+        )
     archive = os.environ.get("DSMS_CLASS_ARCHIVE") or options(os.environ)
     settings = {
         "spark.ui.enabled": "false",

@@ -22,12 +22,12 @@ def warm_up(spark: SparkSession, tasks: int) -> None:
     rows.mapInArrow(_import_tasks, rows.schema).toArrow()
 
 
-def workers_live(spark: SparkSession, tasks: int) -> bool:
+def workers_survive(spark: SparkSession, tasks: int) -> bool:
     """Whether the workers survive a trivial job."""
     try:
         warm_up(spark, tasks)
     except (PySparkException, Py4JError) as error:
-        log.warning("workers die of an empty job", reason=str(reason_of(error)))
+        log.warning("workers die even of a trivial job", reason=str(reason_of(error)))
         return False
     return True
 

@@ -57,7 +57,7 @@ class LogSlices:
             admitted = _intake(request.source).admit(arrivals, at.clock)
             admitted = replace(admitted, delta=admitted.delta.select_columns(request.columns))
             busy_ns = (time.perf_counter_ns() - began) // len(at.lanes)
-            passed = admitted.passed_since(at.clock)
+            passed = admitted.instants_advanced(at.clock)
             work = Work((at.end - at.start,), len(admitted.delta), busy_ns, instants=passed)
             yield request, SliceRead(admitted, work)
 

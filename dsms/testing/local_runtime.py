@@ -12,9 +12,9 @@ import polars as pl
 
 from dsms.physical.fragment_plan import FragmentPlan
 from dsms.physical.lane import Lane, Output
-from dsms.runtime.batching.idleness import Silence, heartbeats_due, leading, read_together
+from dsms.runtime.batching.idleness import SourceActivity, heartbeats_due, leading, sources_of_queries
 from dsms.runtime.batching.offsets import (
-    Decisions,
+    LoggedSettings,
     Offsets,
     SourceTask,
     next_offsets,
@@ -23,7 +23,7 @@ from dsms.runtime.batching.offsets import (
     with_settings,
 )
 from dsms.runtime.epoch.dead_letters import DeadRecord
-from dsms.runtime.epoch.epoch import Epoch, Result, Written, assemble, with_replaced_queries
+from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges, assemble, with_replaced_queries
 from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Position, SourcePartition
 from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_frontier, revised, running_lanes
@@ -79,7 +79,7 @@ class LocalRuntime:
         #: The time of measurements, in seconds.
         self.clock: Callable[[], float] = time.monotonic
         #: The settings of adjustable operators.
-        self.settings: Decisions = {}
+        self.settings: LoggedSettings = {}
         self._partitions, self._sharing = partitions, sharing
         #: By the id of the source.
         self.logs: dict[str, Log] = {}
@@ -119,10 +119,10 @@ class LocalRuntime:
         lanes = self._revision.lanes
         positions = {lane: progress.places for lane, progress in running_lanes(self._revision, ()).items()}
         sources = {source.id: source for lane in positions for source in lanes[lane].sources.values()}
-        groups = [*read_together(lanes[lane] for lane in positions)]
+        groups = [*sources_of_queries(lanes[lane] for lane in positions)]
         alone = sources.keys() - set().union(*groups)
         seen = {
-            name: Silence(
+            name: SourceActivity(
                 source, leading(name, positions), {0: len(self.logs[name].records)}, {0: inf if name in silent else 0.0}
             )
             for name, source in sources.items()
@@ -231,7 +231,7 @@ class LocalRuntime:
         keys = {lane_id: frozenset(lane.flow.keys) for lane_id, lane in self._revision.lanes.items()}
         self.measures = self.measures.after(self.clock(), epoch.measured.work).kept(keys)
 
-    def _publish(self, written: Written) -> None:
+    def _publish(self, written: UnpublishedChanges) -> None:
         for output in written.outputs.values():
             changes, names = of_member(written.changes, output), output.schema.names
             ordered = changes.sort(FROM, ORDER, pl.col(OP) != DELETE, *names)

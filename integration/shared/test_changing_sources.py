@@ -72,7 +72,7 @@ def test_a_topic_made_anew_is_never_read_as_if_it_went_on(cluster: Cluster, uniq
     create_topic(cluster.kafka, topic)
     feed(cluster, topic, *range(10, 10 + records))
     advance(cluster.kafka, topic, 100)
-    failed = f'failed: topic "{topic}" was deleted and made anew: its records do not continue those that source'
+    failed = f'failed: topic "{topic}" was deleted and created again: its records do not continue those that source'
     assert wait_until(lambda: state(cluster, "queries", f"{unique}V").startswith(failed), 120), cluster.logs()
     assert "was deleted and re-created: drop the source" in state(cluster, "sources", unique)
     feed(cluster, other, 1)

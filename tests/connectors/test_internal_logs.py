@@ -26,7 +26,7 @@ from dsms.runtime.epoch.progress_log import (
     Progress,
     ProgressReading,
     Published,
-    published_of,
+    published_in_log,
     read_entry,
     read_progress,
 )
@@ -231,7 +231,7 @@ def test_the_cut_over_ends_what_does_not_know_it(decode: Callable[[Entry], objec
 
 def test_progress_of_other_results_stays() -> None:
     says = [read_entry(Entry(b"t/0", b'{"query":"o1","frontier":5,"epoch":1}', 0, 0))]
-    assert published_of(says).frontiers == {"o1": 5}
+    assert published_in_log(says).frontiers == {"o1": 5}
 
 
 def test_what_is_settled_is_no_finding_and_hides_nothing() -> None:
@@ -276,7 +276,7 @@ def test_covered_progress_is_told_by_the_result_topic_and_written_again() -> Non
     log.ends = {"t": 11}
     reading = read_progress(log, {"o1": PLACES, "o2": ResultPartitions("u", frozenset({0}))})
     assert reading.published.frontiers == {"o1": 12}
-    assert {key: read_entry(Entry(key, value, 0, 0)).says for key, value in reading.again.items()} == {
+    assert {key: read_entry(Entry(key, value, 0, 0)).content for key, value in reading.to_write.items()} == {
         b"t/0": Progress("o1", 12, 0)
     }
     log.messages = [cut, forged]  # the record that counts was compacted away
@@ -299,7 +299,7 @@ def test_progress_that_is_covered_counts_for_its_own_partition_alone() -> None:
     log.messages, log.ends = [cut, records[1], progress(2**62, None, 3)], {"t/0": 9, "t/1": 4}
     reading = read_progress(log, both)
     assert reading.published == Published({"o1": 7}, {}, {"o1": {0: 10, 1: 7}})
-    assert reading.again == {b"t/0": msgspec.json.encode(Progress("o1", 10, 0, apart=True))}
+    assert reading.to_write == {b"t/0": msgspec.json.encode(Progress("o1", 10, 0, apart=True))}
     assert reading.published.furthest("o1") == 10
 
 
@@ -317,11 +317,11 @@ def test_what_others_have_published_of_a_whole_query_is_not_written_again() -> N
     log.ends = {"t/1": 9}
     own, whole = {"o1@0of2": ResultPartitions("t", frozenset({0}))}, {"o1": ResultPartitions("t", frozenset({0, 1}))}
     reading = read_progress(log, own, whole)
-    assert reading.published.upto("o1@0of2") == 12 and reading.published.upto("o1") == 10 and not reading.again
+    assert reading.published.upto("o1@0of2") == 12 and reading.published.upto("o1") == 10 and not reading.to_write
 
 
 def test_covered_marks_of_dead_letters_are_written_again() -> None:
     mark_of = Message(b"dead/o1/0", b"[5,2]", OURS, 0)
     log = ResultsInMemory([mark_of, Message(b"dead/o1/0", b"?", OURS, 1)])
     reading = read_progress(log, {})
-    assert reading.published.dead == {("o1", 0): DeadMark(5, 2)} and reading.again == {b"dead/o1/0": b"[5,2]"}
+    assert reading.published.dead == {("o1", 0): DeadMark(5, 2)} and reading.to_write == {b"dead/o1/0": b"[5,2]"}

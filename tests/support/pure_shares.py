@@ -18,7 +18,7 @@ from dsms.physical.fragment_plan import FragmentPlan, plan_fragment
 from dsms.physical.lane import Output
 from dsms.registration.placement import fragments_of
 from dsms.runtime.epoch.epoch import Epoch
-from dsms.runtime.epoch.progress_log import Published, published_for, read_entry
+from dsms.runtime.epoch.progress_log import Published, published_in_partitions, read_entry
 from dsms.runtime.epoch.result_records import progress_entries, promises, result_records
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, revised
@@ -47,7 +47,7 @@ class Services:
         told = {key: at for key in gone if (at := self._last_instant(key.decode())) is not None}
         entries = (read_entry(Entry(key, value, 0, 0)) for key, value in known.items())
         places = {**plan.divided_result_partitions, **plan.result_partitions}
-        return published_for({entry.key: entry.says for entry in entries}, places, told)
+        return published_in_partitions({entry.key: entry.content for entry in entries}, places, told)
 
     def _last_instant(self, place: str) -> int | None:
         """The instant of the last record of a result partition, or that below which the last one of a link promises

@@ -149,7 +149,7 @@ class StatementCluster:
 
     def __init__(self, sql: str = OBJECTS, halt_s: float = 30.0) -> None:
         self.log, self.tables = MemoryChangeLog(), MemoryTables()
-        self.topics, self.leaving, self.log_ends = MemoryTopics(), TopicsBeingDeleted(), MemoryLogEnds()
+        self.topics, self.topics_being_deleted, self.log_ends = MemoryTopics(), TopicsBeingDeleted(), MemoryLogEnds()
         self.stuck_at: int | None = None
         #: What the executor reports of its queries.
         self.lanes: dict[str, LaneStatus] = {}

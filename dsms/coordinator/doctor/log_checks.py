@@ -225,9 +225,9 @@ def _formers(query: Query) -> Iterator[str]:
 
 def _of_dropped(known: set[str], entry: ProgressEntry) -> bytes | None:
     """The key of an entry if its owner was dropped, else None."""
-    if isinstance(entry.says, Progress):
-        return entry.key if isinstance(entry.key, bytes) and query_of(entry.says.query) not in known else None
-    if isinstance(entry.says, DeadMark) and isinstance(entry.key, tuple):
+    if isinstance(entry.content, Progress):
+        return entry.key if isinstance(entry.key, bytes) and query_of(entry.content.query) not in known else None
+    if isinstance(entry.content, DeadMark) and isinstance(entry.key, tuple):
         owner, partition = entry.key
         return None if all(query_of(part) in known for part in owner.split(":")) else dead_key(owner, partition)
     return None

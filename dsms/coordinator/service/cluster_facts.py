@@ -44,7 +44,7 @@ class CoordinatorFacts:
     partition_counts: Callable[[], Mapping[str, int]]
     topic_ids: Callable[[], Mapping[str, str]]
     unplanned: Callable[[Query], str]
-    leaving: TopicsBeingDeleted = field(default_factory=TopicsBeingDeleted)
+    topics_being_deleted: TopicsBeingDeleted = field(default_factory=TopicsBeingDeleted)
     #: The invalid data that this process has read.
     alarms: Alarms = field(default_factory=Alarms, compare=False)
 

@@ -90,7 +90,7 @@ def drop(statement: Drop, context: StatementContext) -> StatementResult:
         def decide(catalog: Catalog) -> tuple[Catalog, StatementResult]:
             after, result = apply(statement, catalog, context.environment())
             topics = [item.topic for item in written_objects_gone(catalog, after)]
-            until_deleted.enter_context(context.facts.leaving.reserved(topics))
+            until_deleted.enter_context(context.facts.topics_being_deleted.reserved(topics))
             return after, result
 
         change = context.change(decide)

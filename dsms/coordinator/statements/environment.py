@@ -72,7 +72,7 @@ class ClusterFacts(Protocol):
         ...
 
     @property
-    def leaving(self) -> TopicsBeingDeleted:
+    def topics_being_deleted(self) -> TopicsBeingDeleted:
         """The topics of dropped objects that are still being written."""
         ...
 
@@ -129,7 +129,7 @@ class ClusterEnvironment:
         self._principal.check_read_topic(topic)
         if partitions is not None:
             self._principal.check_write_topic(topic)
-        self._facts.leaving.check(topic)
+        self._facts.topics_being_deleted.check(topic)
         start = self._facts.topics.make_source_topic(topic, partitions)
         self._facts.topics.make_dead_letter_topic(name)
         return start
@@ -147,7 +147,7 @@ class ClusterEnvironment:
         ExternalError while the topic is being deleted."""
         self._principal.check_write(query.name)
         self._principal.check_write_topic(query.topic)
-        self._facts.leaving.check(query.topic)
+        self._facts.topics_being_deleted.check(query.topic)
         made = self._facts.topics.make_result_topic(query, node)
         return msgspec.structs.replace(made, marked_by=self.cluster_mark())
 

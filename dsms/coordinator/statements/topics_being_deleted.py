@@ -13,12 +13,12 @@ from operators.core.errors import ExternalError
 class TopicsBeingDeleted:
     """The topics that will soon be deleted.
 
-    >>> leaving = TopicsBeingDeleted()
-    >>> with leaving.reserved(["dsms.q"]):
-    ...     leaving.check("dsms.q")
+    >>> topics = TopicsBeingDeleted()
+    >>> with topics.reserved(["dsms.q"]):
+    ...     topics.check("dsms.q")
     Traceback (most recent call last):
     operators.core.errors.ExternalError: topic "dsms.q" is being deleted; try again
-    >>> leaving.check("dsms.q")
+    >>> topics.check("dsms.q")
     """
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ Group = frozenset[str]
 
 
 @dataclass(frozen=True)
-class Silence:
+class SourceActivity:
     """A source at a moment: the positions of the lane that has read most of it, the ends of its partitions, and for how
     long each partition has had no record."""
 
@@ -32,7 +32,7 @@ class Silence:
     ends: Mapping[int, int]
     silent_ms: Mapping[int, float]
     #: The greatest instant that other fragments have passed in their partitions of the source.
-    elsewhere: int = BEGINNING
+    passed_by_others: int = BEGINNING
 
     @cached_property
     def idle(self) -> list[int]:
@@ -59,9 +59,9 @@ class Silence:
         return max((at.high for at in self.positions.values()), default=BEGINNING)
 
     @property
-    def past(self) -> int:
-        """The least instant that none of its records has reached, here or elsewhere."""
-        return max(BEGINNING if self.high == BEGINNING else self.high + 1, self.elsewhere)
+    def next_instant(self) -> int:
+        """The least instant that none of its records has reached, in this fragment or others."""
+        return max(BEGINNING if self.high == BEGINNING else self.high + 1, self.passed_by_others)
 
 
 def leading(source: str, positions: Positions) -> dict[int, Position]:
@@ -75,7 +75,7 @@ def may_be_idle(source: Source, silent_ms: Iterable[float]) -> bool:
     return source.idle_ms is not None and any(silent >= source.idle_ms for silent in silent_ms)
 
 
-def read_together(lanes: Iterable[Lane]) -> Collection[Group]:
+def sources_of_queries(lanes: Iterable[Lane]) -> Collection[Group]:
     """The sources that each query reads.
 
     The parts of a query that several fragments run are treated as one query. A table filled by a query of these lanes
@@ -103,7 +103,7 @@ def read_together(lanes: Iterable[Lane]) -> Collection[Group]:
     return {frozenset(group) for query in read if (group := of(query, frozenset({query})))}
 
 
-def heartbeats_due(seen: Mapping[str, Silence], groups: Iterable[Group]) -> dict[str, dict[int, Heartbeat]]:
+def heartbeats_due(seen: Mapping[str, SourceActivity], groups: Iterable[Group]) -> dict[str, dict[int, Heartbeat]]:
     """The heartbeats to log now, by source; they advance idle partitions. `groups` are the sources of each query.
 
     If other partitions of the source have records, an idle partition advances to the source's greatest instant minus
@@ -112,11 +112,13 @@ def heartbeats_due(seen: Mapping[str, Silence], groups: Iterable[Group]) -> dict
     past the greatest instant of all of them. If several queries read the source, the greatest of these instants
     applies.
     """
-    times = {source: each.elsewhere if each.silent else each.high - each.source.slack for source, each in seen.items()}
+    times = {
+        source: each.passed_by_others if each.silent else each.high - each.source.slack for source, each in seen.items()
+    }
     for group in groups:
         here = [seen[source] for source in group if source in seen]
         going = [each.frontier for each in here if not each.silent]
-        time = min(going) if going else max((each.past for each in here), default=BEGINNING)
+        time = min(going) if going else max((each.next_instant for each in here), default=BEGINNING)
         for each in here:
             if each.silent:
                 times[each.source.id] = max(times[each.source.id], time)
@@ -124,7 +126,7 @@ def heartbeats_due(seen: Mapping[str, Silence], groups: Iterable[Group]) -> dict
     return {source: beats for source, beats in due.items() if beats}
 
 
-def _beats(seen: Silence, time: int) -> dict[int, Heartbeat]:
+def _beats(seen: SourceActivity, time: int) -> dict[int, Heartbeat]:
     """The heartbeats that advance a source's idle partitions to an instant."""
     at = {partition: seen.positions[partition] for partition in seen.idle}
     return {

@@ -19,9 +19,9 @@ from operators.core.clock import Heartbeat, PartitionClock
 from operators.core.errors import InternalError
 from operators.streams.settings import Setting
 
-Beats = Mapping[SourcePartition, Sequence[Heartbeat]]
+Heartbeats = Mapping[SourcePartition, Sequence[Heartbeat]]
 #: The logged settings of adjustable operators, by query and source partition, in the order of their offsets.
-Decisions = Mapping[str, Mapping[SourcePartition, Sequence[Setting]]]
+LoggedSettings = Mapping[str, Mapping[SourcePartition, Sequence[Setting]]]
 #: The positions of lanes, by lane.
 Positions = Mapping[str, Mapping[SourcePartition, Position]]
 Offsets = dict[str, Any]
@@ -53,22 +53,22 @@ class Slice:
 
 @dataclass(frozen=True)
 class SourceTask:
-    """The slices that a task reads, and the lanes that need them. `wakes` are lanes that work on their queues; `behind`
-    is the number of records that each lane still has to read after this batch."""
+    """The slices that a task reads, and the lanes that need them. `lanes_to_wake` are lanes that work on their queues;
+    `behind` is the number of records that each lane still has to read after this batch."""
 
     slices: tuple[Slice, ...]
     lanes: dict[str, Lane]
     revision: int
     targets: int
-    wakes: tuple[str, ...] = ()
+    lanes_to_wake: tuple[str, ...] = ()
     behind: Mapping[str, int] = field(default_factory=dict)
 
 
-def offsets_at(version: int, positions: Positions, beats: Beats) -> Offsets:
+def offsets_at(version: int, positions: Positions, beats: Heartbeats) -> Offsets:
     """The offset document of positions. Heartbeats at a position itself are counted as not yet taken, because taking
     one twice changes nothing."""
     at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
-    for lane, place, position in _places(positions):
+    for lane, place, position in _positions(positions):
         at[lane][_text(place)] = [position.offset, _beats_before(place, position.offset, beats)]
     return {"plan": version, "at": at}
 
@@ -77,7 +77,7 @@ def next_offsets(  # noqa: PLR0913 all that decides how far a batch reads
     version: int,
     positions: Positions,
     ends: Ends,
-    beats: Beats,
+    beats: Heartbeats,
     limit: int,
     reads: Collection[str] | None = None,
     link_rows: LinkRows = NO_LINKS,
@@ -90,7 +90,7 @@ def next_offsets(  # noqa: PLR0913 all that decides how far a batch reads
     """
     readers, waits = positions.keys() if reads is None else reads, waiting(positions, ends, reads, link_rows)
     at: dict[str, dict[str, list[int]]] = {lane: {} for lane in positions}
-    for lane, place, position in _places(positions):
+    for lane, place, position in _positions(positions):
         available = max(ends.get(place, position.offset) - position.offset, 0) if lane in readers else 0
         share = available if waits <= limit else max(available * limit // waits, min(available, 1))
         at[lane][_text(place)] = _entry(place, position.offset + share, beats)
@@ -104,7 +104,7 @@ def waiting(
     many times as it has rows, by the mean so far."""
     ranges = {
         (place, position.offset, max(ends.get(place, 0), position.offset))
-        for lane, place, position in _places(positions)
+        for lane, place, position in _positions(positions)
         if reads is None or lane in reads
     }
     return sum(math.ceil((end - start) * link_rows.get(place, 1.0)) for place, start, end in ranges)
@@ -113,13 +113,13 @@ def waiting(
 def unread(positions: Positions, ends: Ends, upto: Offsets) -> dict[str, int]:
     """The number of records that each lane still has to read after an offset document."""
     unread_records = dict.fromkeys(positions, 0)
-    for lane, place, position in _places(positions):
+    for lane, place, position in _positions(positions):
         read = upto["at"].get(lane, {}).get(_text(place), (position.offset, 0))[0]
         unread_records[lane] += max(ends.get(place, read) - read, 0)
     return unread_records
 
 
-def _places(positions: Positions) -> Iterator[tuple[str, SourcePartition, Position]]:
+def _positions(positions: Positions) -> Iterator[tuple[str, SourcePartition, Position]]:
     return ((lane, place, position) for lane, places in positions.items() for place, position in places.items())
 
 
@@ -127,11 +127,11 @@ def _text(place: SourcePartition) -> str:
     return f"{place[0]}/{place[1]}"
 
 
-def _entry(place: SourcePartition, offset: int, beats: Beats) -> list[int]:
+def _entry(place: SourcePartition, offset: int, beats: Heartbeats) -> list[int]:
     return [offset, bisect_right(beats.get(place, ()), offset, key=lambda beat: beat.offset)]
 
 
-def _beats_before(place: SourcePartition, offset: int, beats: Beats) -> int:
+def _beats_before(place: SourcePartition, offset: int, beats: Heartbeats) -> int:
     return bisect_left(beats.get(place, ()), offset, key=lambda beat: beat.offset)
 
 
@@ -140,28 +140,30 @@ def slices(
     positions: Positions,
     start: Offsets,
     end: Offsets,
-    beats: Beats,
-    again: Collection[SourcePartition] = (),
+    beats: Heartbeats,
+    reread: Collection[SourcePartition] = (),
 ) -> list[Slice]:
     """The slices between two offset documents. A lane that is new in `end` starts at its position. So do all lanes in
-    the partitions of `again`, where the last batch was not read to its end or was not used."""
+    the partitions of `reread`, where the last batch was not read to its end or was not used."""
     lanes_at: dict[tuple[object, ...], list[str]] = {}
-    for lane, place, position in _places(positions):
+    for lane, place, position in _positions(positions):
         upto, beats_upto = end["at"].get(lane, {}).get(_text(place), (position.offset, 0))
         seen = start["at"].get(lane, {}).get(_text(place), [position.offset, 0])
         if lane not in end["at"]:
             continue
-        if place in again and seen[0] > position.offset:
+        if place in reread and seen[0] > position.offset:
             seen = [position.offset, _beats_before(place, position.offset, beats)]
         if seen[0] != position.offset:
-            raise InternalError(f"lane {lane} stands at {position.offset} of {_text(place)}, spark at {seen[0]}")
+            raise InternalError(
+                f"lane {lane} is at offset {position.offset} of {_text(place)}, but Spark is at {seen[0]}"
+            )
         if (position.offset, seen[1]) != (upto, beats_upto):
             key = (lane, place, position, upto, seen[1], beats_upto)
             lanes_at.setdefault(key[1:], []).append(lane)
     return [_slice(lanes[lane_ids[0]], key, tuple(lane_ids), beats) for key, lane_ids in lanes_at.items()]
 
 
-def _slice(lane: Lane, key: tuple[Any, ...], lanes: tuple[str, ...], beats: Beats) -> Slice:
+def _slice(lane: Lane, key: tuple[Any, ...], lanes: tuple[str, ...], beats: Heartbeats) -> Slice:
     (source_id, partition), position, end, first, last = key
     topic = lane.sources[lane.leaf(source_id)].topic
     taken = tuple(beats.get((source_id, partition), ())[first:last])
@@ -178,12 +180,12 @@ def _skipped_in(slice_: Slice, skipped: Mapping[SourcePartition, tuple[int, ...]
     return tuple(offset for offset in offsets if slice_.start <= offset < slice_.end)
 
 
-def with_settings(planned: Sequence[Slice], lanes: Mapping[str, Lane], decided: Decisions) -> list[Slice]:
+def with_settings(planned: Sequence[Slice], lanes: Mapping[str, Lane], decided: LoggedSettings) -> list[Slice]:
     """The slices, each with the settings of the queries that read it."""
     return [_with_settings(slice_, lanes, decided) for slice_ in planned]
 
 
-def _with_settings(slice_: Slice, lanes: Mapping[str, Lane], decided: Decisions) -> Slice:
+def _with_settings(slice_: Slice, lanes: Mapping[str, Lane], decided: LoggedSettings) -> Slice:
     place = (slice_.source_id, slice_.partition)
     queries = {query for lane in slice_.lanes for query in lanes[lane].queries_with_adjustable_operators}
     settings = {

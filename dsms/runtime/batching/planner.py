@@ -17,7 +17,7 @@ from connectors.kafka.shed_log import ShedLog
 from connectors.kafka.topics import Partition, latest
 from dsms.model.objects import DEFAULT_AHEAD_MS, Source
 from dsms.physical.parts.links import is_link
-from dsms.runtime.batching.idleness import Silence, heartbeats_due, leading, may_be_idle, read_together
+from dsms.runtime.batching.idleness import SourceActivity, heartbeats_due, leading, may_be_idle, sources_of_queries
 from dsms.runtime.batching.offsets import (
     Ends,
     Offsets,
@@ -44,14 +44,10 @@ from operators.core.delta import BEGINNING
 from operators.core.errors import ExternalError
 
 #: The functions that other processes may call in a planner, by name.
-Answers = Mapping[str, Callable[..., Any]]
+Calls = Mapping[str, Callable[..., Any]]
 #: The key, in an offset document, of the last revision whose lanes worked on their queues. Spark runs a batch if the
 #: document has changed, so a change of this entry causes a batch even if nothing is read.
-TURN = "turn"
-_AHEAD = (
-    'source "{}": a record is at instant {}, more than a day ahead of the clock, so all records below it are late: '
-    "drop the source and register it again with AHEAD"
-)
+WORKED_REVISION = "turn"
 #: The longest pause between two attempts to read a record that waits for its schema.
 _LONGEST_PAUSE_S = 15.0
 
@@ -60,29 +56,30 @@ class BatchPlanner:
     """Plans batches from its input, the ends of the topics and the heartbeat log. It is used by one thread; another
     thread may close it.
 
-    `current_input` returns the current input. `elsewhere` returns, for a source whose partitions are divided among
-    fragments, the greatest instant that other fragments have passed.
+    `current_input` returns the current input. `passed_by_others` returns, for a source whose partitions are divided
+    among fragments, the greatest instant that other fragments have passed.
     """
 
     def __init__(
         self,
         current_input: Callable[[], PlannerInput],
         alarms: Alarms,
-        elsewhere: Callable[[str], int] = lambda _: BEGINNING,
+        passed_by_others: Callable[[str], int] = lambda _: BEGINNING,
     ) -> None:
-        self._current_input, self._alarms, self._elsewhere = current_input, alarms, elsewhere
+        self._current_input, self._alarms = current_input, alarms
+        self._passed_by_others = passed_by_others
         self._log: HeartbeatLog | None = None
         self._sheds: ShedLog | None = None
         #: Opening a log fences its former owner, so no log may be opened after `close`.
         self._opening, self._closed = threading.Lock(), False
         #: The ends of the logs when a query was first seen, by query: its settings begin at or above them.
-        self._floors: dict[str, Ends] = {}
+        self._settings_floors: dict[str, Ends] = {}
         self._topics: TopicWatch | None = None
         #: How often waiting records were tried again, and when last.
         self._tries, self._tried_at = 0, 0.0
         self._latest: Callable[[set[Partition]], dict[Partition, int]] | None = None
         #: The last known end of each source partition, and since when it has not changed.
-        self._grown: dict[SourcePartition, tuple[int, float]] = {}
+        self._last_growth: dict[SourcePartition, tuple[int, float]] = {}
         self._ends_read_at = 0.0
         #: When sources were last checked for instants far ahead of the clock, in milliseconds.
         self._warned = 0
@@ -97,8 +94,8 @@ class BatchPlanner:
 
     def initial(self) -> Offsets:
         """The positions of the lanes in the manifest."""
-        control = self._current_input()
-        return offsets_at(control.plan_version, control.positions, self._heartbeats(control).known)
+        given = self._current_input()
+        return offsets_at(given.plan_version, given.positions, self._heartbeats(given).known)
 
     def latest(self, start: Offsets) -> Offsets:
         """The end of the next batch. First logs the heartbeats of idle partitions.
@@ -106,20 +103,20 @@ class BatchPlanner:
         The heartbeats of other fragments are read after the ends of the topics. This way all fragments apply the same
         heartbeats to the records below these ends.
         """
-        control = self.planned = self._current_input()
-        positions = control.positions
-        lost, due = self._lost(control, positions), self._due(control)
-        ends = self._known = self._ends(control, positions, lost | control.held)
-        log = self._followed(control, positions)
-        for bounds in (log.bounds(), {} if due else control.waits):
+        given = self.planned = self._current_input()
+        positions = given.positions
+        lost, due = self._recreated_sources(given, positions), self._retries_waiting(given)
+        ends = self._known = self._ends(given, positions, lost | given.held_sources)
+        log = self._log_heartbeats(given, positions)
+        for bounds in (log.bounds(), {} if due else given.waiting_records):
             ends = {place: min(end, bounds.get(place, end)) for place, end in ends.items()}
-        self._shed(control, positions)
-        limit = control.limit(waiting(positions, ends, control.reads, control.link_rows))
-        upto = next_offsets(control.plan_version, positions, ends, log.known, limit, control.reads, control.link_rows)
+        self._shed(given, positions)
+        limit = given.limit(waiting(positions, ends, given.reads, given.link_rows))
+        upto = next_offsets(given.plan_version, positions, ends, log.known, limit, given.reads, given.link_rows)
         self._upto = upto
-        turn = control.wakes or lost or due or control.again
-        end = {**upto, TURN: control.revision if turn else start.get(TURN, 0)}
-        self.idle = end == {TURN: 0, **start}
+        works = given.lanes_to_wake or lost or due or given.repeats_last
+        end = {**upto, WORKED_REVISION: given.revision if works else start.get(WORKED_REVISION, 0)}
+        self.idle = end == {WORKED_REVISION: 0, **start}
         return end
 
     @property
@@ -129,28 +126,26 @@ class BatchPlanner:
 
     def tasks(self, start: Offsets, end: Offsets) -> list[SourceTask]:
         """The tasks of a batch, at most one for each core, with about equally many records."""
-        control = self.planned or self._current_input()
-        planned = slices(
-            control.lanes, control.positions, start, end, self._heartbeats(control).known, control.read_again
-        )
-        planned = with_skipped(planned, control.skipped)
-        if (sheds := self._shed_log(control)) is not None:
-            planned = with_settings(planned, control.lanes, sheds.known)
-        tasks = [_task(control, tuple(part)) for part in distribute(planned, control.source_tasks)]
-        wakes = control.wakes if start.get(TURN, 0) != end.get(TURN, 0) else ()
-        first, *others = tasks or [_task(control, ())]
-        behind = unread(control.positions, self._known, end)
-        return [replace(first, wakes=wakes, behind=behind), *others]
+        given = self.planned or self._current_input()
+        planned = slices(given.lanes, given.positions, start, end, self._heartbeats(given).known, given.read_again)
+        planned = with_skipped(planned, given.skipped)
+        if (sheds := self._shed_log(given)) is not None:
+            planned = with_settings(planned, given.lanes, sheds.known)
+        tasks = [_task(given, tuple(part)) for part in distribute(planned, given.source_tasks)]
+        wakes = given.lanes_to_wake if start.get(WORKED_REVISION, 0) != end.get(WORKED_REVISION, 0) else ()
+        first, *others = tasks or [_task(given, ())]
+        behind = unread(given.positions, self._known, end)
+        return [replace(first, lanes_to_wake=wakes, behind=behind), *others]
 
     @property
-    def answers(self) -> Answers:
+    def calls(self) -> Calls:
         """The functions that other processes may call. Tasks are returned pickled, so that a process that only passes
         them on does not import the modules that they need."""
 
         def tasks(start: Offsets, end: Offsets) -> list[bytes]:
             tasks = self.tasks(start, end)
-            control = self.planned or self._current_input()
-            services = control.kafka, control.registry_url, control.frames
+            given = self.planned or self._current_input()
+            services = given.kafka, given.registry_url, given.frames
             return [pickle.dumps(KafkaSourceTask(task, *services)) for task in tasks]
 
         return {"initial": self.initial, "latest": self.latest, "tasks": tasks}
@@ -171,115 +166,128 @@ class BatchPlanner:
                 raise ExternalError("the fragment was stopped")
             yield
 
-    def _heartbeats(self, control: PlannerInput) -> HeartbeatLog:
+    def _heartbeats(self, given: PlannerInput) -> HeartbeatLog:
         if self._log is None:
             with self._opening_log():
-                self._log = HeartbeatLog(control.kafka, control.cluster, control.fragment, self._alarms)
+                self._log = HeartbeatLog(given.kafka, given.cluster, given.fragment, self._alarms)
         return self._log
 
-    def _followed(self, control: PlannerInput, positions: Positions) -> HeartbeatLog:
+    def _log_heartbeats(self, given: PlannerInput, positions: Positions) -> HeartbeatLog:
         """The heartbeat log, read to its end, after the heartbeats that are due have been added."""
-        log, sources = self._heartbeats(control), _sources(control, positions)
+        log, sources = self._heartbeats(given), _sources(given, positions)
         log.follow(source_id for source_id, source in sources.items() if not (source.table or is_link(source_id)))
-        silences = self._silences(control, positions)
-        self._warn(silences.values())
-        if not any(seen.idle for seen in silences.values()):
+        activities = self._activities(given, positions)
+        self._warn(activities.values())
+        if not any(seen.idle for seen in activities.values()):
             return log
-        groups = read_together(control.lanes[lane] for lane in positions)
-        if beats := heartbeats_due(silences, groups):
-            log.promise(beats, partial(self._ends_of, control, sources))
+        groups = sources_of_queries(given.lanes[lane] for lane in positions)
+        if beats := heartbeats_due(activities, groups):
+            log.promise(beats, partial(self._ends_of, given, sources))
         return log
 
-    def _warn(self, silences: Iterable[Silence]) -> None:
+    def _warn(self, activities: Iterable[SourceActivity]) -> None:
         """Raises an alarm for partitions with an instant far ahead of the clock, because all records below it are late.
         Checks at most once a second."""
         now = time.time_ns() // 1_000_000
         if now < self._warned + 1_000:
             return
         self._warned = now
-        for seen in silences:
+        for seen in activities:
             for partition, at in seen.positions.items():
                 if not seen.source.table and at.high >= now and far_in_the_future(at.high, now, DEFAULT_AHEAD_MS):
-                    self._alarms.raise_at(seen.source.topic, _AHEAD.format(seen.source.name, at.high), partition)
+                    self._alarms.raise_at(seen.source.topic, _ahead_alarm(seen.source, at.high), partition)
 
-    def _shed(self, control: PlannerInput, positions: Positions) -> None:
+    def _shed(self, given: PlannerInput, positions: Positions) -> None:
         """Logs the settings that have changed."""
-        if (log := self._shed_log(control)) is None:
+        if (log := self._shed_log(given)) is None:
             return
-        for query in adjustable(control.lanes):
-            self._floors.setdefault(query, self._known)
-        if fresh := new_settings(control.lanes, positions, control.settings, log.known, self._floors):
+        for query in adjustable(given.lanes):
+            self._settings_floors.setdefault(query, self._known)
+        if fresh := new_settings(given.lanes, positions, given.settings, log.known, self._settings_floors):
             log.decide(fresh)
         self.logged = last_logged(log.known)
 
-    def _shed_log(self, control: PlannerInput) -> ShedLog | None:
+    def _shed_log(self, given: PlannerInput) -> ShedLog | None:
         """The shed log; None as long as there is no adjustable query."""
-        if self._sheds is None and adjustable(control.lanes):
+        if self._sheds is None and adjustable(given.lanes):
             with self._opening_log():
-                self._sheds = ShedLog(control.kafka, control.cluster, control.fragment, self._alarms)
+                self._sheds = ShedLog(given.kafka, given.cluster, given.fragment, self._alarms)
         return self._sheds
 
-    def _due(self, control: PlannerInput) -> bool:
+    def _retries_waiting(self, given: PlannerInput) -> bool:
         """Whether the next batch tries waiting records again: first after a second, then after ever longer pauses."""
-        if not control.waits:
+        if not given.waiting_records:
             self._tries, self._tried_at = 0, time.monotonic()
             return False
-        if any(offset in control.skipped.get(place, ()) for place, offset in control.waits.items()):
+        if any(offset in given.skipped.get(place, ()) for place, offset in given.waiting_records.items()):
             return True
         if time.monotonic() - self._tried_at < min(2.0 ** min(self._tries, 10), _LONGEST_PAUSE_S):
             return False
         self._tries, self._tried_at = self._tries + 1, time.monotonic()
         return True
 
-    def _lost(self, control: PlannerInput, positions: Positions) -> AbstractSet[str]:
+    def _recreated_sources(self, given: PlannerInput, positions: Positions) -> AbstractSet[str]:
         """The sources whose topics were deleted and created again. The next batch reads nothing from them, and fails
         their queries."""
-        self._topics = self._topics or TopicWatch(control.kafka)
-        return self._topics.glance(_sources(control, positions).values()).keys()
+        self._topics = self._topics or TopicWatch(given.kafka)
+        return self._topics.recreated_cached(_sources(given, positions).values()).keys()
 
-    def _ends(self, control: PlannerInput, positions: Positions, lost: AbstractSet[str]) -> dict[SourcePartition, int]:
+    def _ends(self, given: PlannerInput, positions: Positions, lost: AbstractSet[str]) -> dict[SourcePartition, int]:
         """The committed ends of all source partitions that exist and can be read. Records when each has last grown."""
-        sources = _sources(control, positions)
+        sources = _sources(given, positions)
         places = {place for parts in positions.values() for place in parts if place[0] not in lost}
-        ends = self._ends_of(control, sources, places)
+        ends = self._ends_of(given, sources, places)
         self._ends_read_at = time.monotonic()
         for key, end in ends.items():
-            if self._grown.get(key, (None, 0.0))[0] != end:
-                self._grown[key] = (end, self._ends_read_at)
+            if self._last_growth.get(key, (None, 0.0))[0] != end:
+                self._last_growth[key] = (end, self._ends_read_at)
         return ends
 
     def _ends_of(
-        self, control: PlannerInput, sources: Mapping[str, Source], places: Iterable[SourcePartition]
+        self, given: PlannerInput, sources: Mapping[str, Source], places: Iterable[SourcePartition]
     ) -> dict[SourcePartition, int]:
         """The committed ends of those source partitions that exist."""
         topics = {place: (sources[place[0]].topic, place[1]) for place in places}
-        self._latest = self._latest or partial(latest, control.kafka.admin())
+        self._latest = self._latest or partial(latest, given.kafka.admin())
         by_topic = self._latest(set(topics.values()))
         return {place: by_topic[topic] for place, topic in topics.items() if topic in by_topic}
 
-    def _silences(self, control: PlannerInput, positions: Positions) -> dict[str, Silence]:
+    def _activities(self, given: PlannerInput, positions: Positions) -> dict[str, SourceActivity]:
         """How long the sources have been silent, by id. A partition with a record that waits for its schema is not
         idle, since the record is unread."""
-        silences: dict[str, Silence] = {}
-        for source_id, source in _sources(control, positions).items():
+        activities: dict[str, SourceActivity] = {}
+        for source_id, source in _sources(given, positions).items():
             leader = leading(source_id, positions)
             silent = {
-                partition: (self._ends_read_at - self._grown[(source_id, partition)][1]) * 1000
+                partition: (self._ends_read_at - self._last_growth[(source_id, partition)][1]) * 1000
                 for partition in leader
-                if (source_id, partition) in self._grown
+                if (source_id, partition) in self._last_growth
             }
             divided = source.only is not None and may_be_idle(source, silent.values())
-            elsewhere = self._elsewhere(source_id) if divided else BEGINNING
+            passed_by_others = self._passed_by_others(source_id) if divided else BEGINNING
             ends = {part: end for (one, part), end in self._known.items() if one == source_id}
-            silences[source_id] = Silence(source, leader, ends, silent, elsewhere)
-        return silences
+            activities[source_id] = SourceActivity(source, leader, ends, silent, passed_by_others)
+        return activities
 
 
-def _task(control: PlannerInput, planned: tuple[Slice, ...]) -> SourceTask:
-    lanes = {lane: control.lanes[lane] for slice_ in planned for lane in slice_.lanes}
-    return SourceTask(planned, lanes, control.revision, control.targets)
+def _ahead_alarm(source: Source, instant: int) -> str:
+    """The alarm about a source with an instant far ahead of the clock.
+
+    >>> _ahead_alarm(Source(name="s", id="o1", sql="", columns=(), topic="t"), 7)
+    'source "s": a record has instant 7, more than 24 hours ahead of the clock, so all records below it are late; \
+drop the source and register it again with AHEAD'
+    """
+    return (
+        f'source "{source.name}": a record has instant {instant}, more than {DEFAULT_AHEAD_MS / 3_600_000:g} hours '
+        "ahead of the clock, so all records below it are late; drop the source and register it again with AHEAD"
+    )
 
 
-def _sources(control: PlannerInput, positions: Positions) -> dict[str, Source]:
+def _task(given: PlannerInput, planned: tuple[Slice, ...]) -> SourceTask:
+    lanes = {lane: given.lanes[lane] for slice_ in planned for lane in slice_.lanes}
+    return SourceTask(planned, lanes, given.revision, given.targets)
+
+
+def _sources(given: PlannerInput, positions: Positions) -> dict[str, Source]:
     """The sources that the lanes read, by id."""
-    return {source.id: source for lane in positions for source in control.lanes[lane].sources.values()}
+    return {source.id: source for lane in positions for source in given.lanes[lane].sources.values()}

@@ -15,7 +15,7 @@ from dsms.runtime.lanes.manifest import Position, SourcePartition
 @dataclass(frozen=True)
 class PlannerInput:
     """The lanes of a revision; the positions of the lanes that run; in `reads` the lanes that read; the most records of
-    the next batch; in `wakes` the lanes that work on their queues even if nothing is read."""
+    the next batch; in `lanes_to_wake` the lanes that work on their queues even if nothing is read."""
 
     revision: int
     plan_version: int
@@ -27,7 +27,7 @@ class PlannerInput:
     batch_records: int
     #: The most records of a batch while all running lanes lag behind.
     behind_records: int
-    wakes: tuple[str, ...]
+    lanes_to_wake: tuple[str, ...]
     source_tasks: int
     kafka: KafkaSettings
     registry_url: str
@@ -36,23 +36,23 @@ class PlannerInput:
     #: The wanted settings of queries: the rates of shedding, and the sizes of windows.
     settings: Mapping[str, float] = field(default_factory=dict)
     #: The sources from which nothing is read for now.
-    held: frozenset[str] = frozenset()
+    held_sources: frozenset[str] = frozenset()
     #: The records that statements have skipped, as offsets by source partition.
     skipped: Mapping[SourcePartition, tuple[int, ...]] = field(default_factory=dict)
     #: The source partitions whose next record waits, for its schema for example, with its offset.
-    waits: Mapping[SourcePartition, int] = field(default_factory=dict)
+    waiting_records: Mapping[SourcePartition, int] = field(default_factory=dict)
     #: The mean number of rows in a record of a link, by source partition.
     link_rows: Mapping[SourcePartition, float] = field(default_factory=dict)
     #: The directory of large frames, if all workers are on one machine.
     frames: Path | None = None
     #: Whether the last batch was read but not used, so that this one begins where that one began.
-    again: bool = False
+    repeats_last: bool = False
 
     @property
     def read_again(self) -> frozenset[SourcePartition]:
         """The partitions in which the last batch was not read to its end, or was not used."""
-        every = (place for places in self.positions.values() for place in places) if self.again else ()
-        return frozenset((*self.waits, *every))
+        every = (place for places in self.positions.values() for place in places) if self.repeats_last else ()
+        return frozenset((*self.waiting_records, *every))
 
     def limit(self, waiting: int) -> int:
         """How many of the `waiting` unread records the next batch may hold."""

@@ -20,7 +20,7 @@ def can_read_ahead(planned: PlannerInput, revision: Revision) -> bool:
     all stages, no record may wait, and none may be shed. Frames have to be in files, since they pass through the
     driver.
     """
-    simple = not (planned.waits or planned.settings or planned.wakes or any(revision.takes.values()))
+    simple = not (planned.waiting_records or planned.settings or planned.lanes_to_wake or any(revision.takes.values()))
     return simple and planned.frames is not None
 
 
@@ -35,7 +35,7 @@ def input_after(planned: PlannerInput, sent: Iterable[Envelope]) -> PlannerInput
                 positions[envelope.lane][source, at.partition] = at.position
             case SourceFailed() | SourceWaits() | VertexFailed() | ShedSeen():
                 return None
-    return replace(planned, positions=positions, again=False)
+    return replace(planned, positions=positions, repeats_last=False)
 
 
 def still_holds(planned: PlannerInput, now: PlannerInput) -> bool:
@@ -50,7 +50,7 @@ def still_holds(planned: PlannerInput, now: PlannerInput) -> bool:
         batch_records=now.batch_records,
         behind_records=now.behind_records,
         frames=now.frames,
-        again=now.again,
+        repeats_last=now.repeats_last,
         lanes=now.lanes,
     )
     lanes = planned.lanes.keys() == now.lanes.keys() and all(

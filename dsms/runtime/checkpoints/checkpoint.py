@@ -94,7 +94,7 @@ def unsealed(document: bytes, name: str) -> Checkpoint:
     except msgspec.DecodeError as error:
         raise ExternalError(f'checkpoint "{name}" cannot be read: {error}', retryable=False) from error
     if checkpoint.format != FORMAT:
-        raise ExternalError(f'checkpoint "{name}" is of format {checkpoint.format}, not {FORMAT}', retryable=False)
+        raise ExternalError(f'checkpoint "{name}" has format {checkpoint.format}, not {FORMAT}', retryable=False)
     return checkpoint
 
 
@@ -131,11 +131,11 @@ def misfit(checkpoint: Checkpoint, logs: Logs, published: Published, targets: in
     """Why the fragment cannot resume from a checkpoint; None if it can."""
     state = checkpoint.state
     if state is None:
-        return "another version of dsms stored it, in a format that this one cannot read"
+        return "another version of dsms stored it in a format that this version cannot read"
     if reason := state.misfit(targets):
         return reason
     if checkpoint.kafka != logs.kafka:
-        return f'it is about the kafka cluster "{checkpoint.kafka}", not "{logs.kafka}"'
+        return f'it belongs to Kafka cluster "{checkpoint.kafka}", not "{logs.kafka}"'
     topics = {source: topic for source, topic in checkpoint.topics.items() if source in needs.sources}
     logged = chain(_other_topics(topics, logs), _beyond(topics, state, logs))
     return next(chain(logged, _unpublished(checkpoint, published, needs)), None)
@@ -144,7 +144,7 @@ def misfit(checkpoint: Checkpoint, logs: Logs, published: Published, targets: in
 def _other_topics(topics: Mapping[str, Topic], logs: Logs) -> Iterator[str]:
     for topic in topics.values():
         if (now := logs.topics.get(topic.name, "")) != topic.id:
-            yield f'topic "{topic.name}" ' + ("was made anew after it" if now else "does not exist")
+            yield f'topic "{topic.name}" ' + ("was created again after it" if now else "does not exist")
 
 
 def _beyond(topics: Mapping[str, Topic], state: Manifest, logs: Logs) -> Iterator[str]:
@@ -155,7 +155,7 @@ def _beyond(topics: Mapping[str, Topic], state: Manifest, logs: Logs) -> Iterato
             end = logs.ends.get((topic.name, partition), 0)
             if at.offset > end:
                 place = f'topic "{topic.name}" partition {partition}'
-                yield f"it has read up to offset {at.offset} of {place}, which ends at {end}"
+                yield f"it is at offset {at.offset} of {place}, which ends at {end}"
 
 
 def _unpublished(checkpoint: Checkpoint, published: Published, needs: Needs) -> Iterator[str]:
@@ -164,12 +164,12 @@ def _unpublished(checkpoint: Checkpoint, published: Published, needs: Needs) -> 
     log keeps nothing once another query writes its topic."""
     for query, frontier in checkpoint.published.items():
         if query in needs.queries and published.upto(query) < frontier:
-            yield f"the progress log has lost what query {query} published: its results would have a gap"
+            yield f"the progress log has lost how far query {query} has published: its results would have a gap"
     for owner, partition, offset in checkpoint.dead:
         known = published.dead.get((owner, partition))
         needed = owner in needs.sources or owner.split(":")[0] in needs.queries
         if needed and (known is None or known.offset < offset):
-            yield f"the progress log has lost which dead letters of {owner} were written"
+            yield f"the progress log has lost which dead letters of {owner} are written: some would be missing"
 
 
 def reached(manifest: Manifest, queries: Collection[str]) -> dict[str, dict[tuple[str, int], int]]:

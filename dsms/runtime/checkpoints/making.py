@@ -69,7 +69,11 @@ class CheckpointMaker:
             return found.checkpoints[0]
         logs = topic_facts(self._kafka, subject.topics.values())
         if (ahead := _ahead(subject, found, logs)) is not None:
-            log.info("no checkpoint is made: one is ahead of the fragment", fragment=self._place[1], checkpoint=ahead)
+            log.info(
+                "no checkpoint is made: an existing one is ahead of the fragment",
+                fragment=self._place[1],
+                checkpoint=ahead,
+            )
             return None
         checkpoint = self._document(subject, logs, self._copies(subject, found))
         if not self._owned():

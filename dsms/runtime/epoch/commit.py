@@ -48,7 +48,7 @@ from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.fault_points import FaultPoints
 from dsms.runtime.epoch.held_runs import Committed, HeldRuns
 from dsms.runtime.epoch.progress_log import Published, read_progress
-from dsms.runtime.epoch.result_records import dead_records, progress_entries, promises, result_records
+from dsms.runtime.epoch.result_records import dead_records, progress_entries, result_heartbeats, result_records
 from dsms.runtime.epoch.result_topics import ResultTopics
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.lanes.manifest import Manifest, read_manifest
@@ -130,16 +130,16 @@ class Committer:
         """What is published. Entries that invalid records have overwritten are written again, before compaction may
         remove them."""
         reading = read_progress(self._progress, plan.result_partitions, plan.divided_result_partitions)
-        if reading.again:
-            self._progress.append(self._writer, list(reading.again), list(reading.again.values()))
+        if reading.to_write:
+            self._progress.append(self._writer, list(reading.to_write), list(reading.to_write.values()))
         return reading.published
 
     def _unusable(self, manifest: Manifest | None, targets: int) -> str | None:
         """Why the state that a manifest names is unusable; None if it is usable."""
         if manifest is None:
-            return "it is damaged, or another version of dsms or somebody else stored it, in a form that cannot be read"
+            return "the manifest is damaged, or another version of dsms or another program wrote it in another format"
         misfit = manifest.misfit(targets)
-        return misfit or (None if self._runs.present(manifest.names()) else "Redis has lost a part of it")
+        return misfit or (None if self._runs.present(manifest.names()) else "Redis has lost a part of the state")
 
     def close(self) -> None:
         """Closes the transactional producer."""
@@ -197,7 +197,7 @@ class Committer:
         self._writer.begin(_topics(epoch))
         self._faults.hit("begun")
         results: Iterable[Records | RecordColumns] = chain.from_iterable(map(result_records, epoch.written))
-        others = chain(dead_records(epoch.dead, sources), promises(epoch, published), [progress])
+        others = chain(dead_records(epoch.dead, sources), result_heartbeats(epoch, published), [progress])
         for at, records in enumerate(chain(results, others)):
             self._writer.write(records)
             if at == 0:
@@ -216,7 +216,7 @@ class Committer:
         for topic in _topics(epoch):
             settled(self._progress.admin, topic)
         self._progress.check(progress)
-        log.info("a commit whose answer was lost has been read back", fragment=self._fragment)
+        log.info("the answer to a commit was lost; reading back showed that it succeeded", fragment=self._fragment)
 
 
 def _sinks(epoch: Epoch, published: Published) -> dict[str, Query]:

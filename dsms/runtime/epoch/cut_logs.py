@@ -60,13 +60,13 @@ def _reasons(query: tuple[Output, Lane, LaneManifest], published: Published, cut
     output, lane, at = query
     sink, known = output.sink, output.id in published.frontiers
     if cut.progress and sink is not None and not known and sink.topic in cut.written:
-        yield f"up to which instant it has published is not known: {cut.progress.error}"
+        yield f"it is unknown up to which instant it has published: {cut.progress.error}"
     if not known or query_frontier(output, lane, at) >= published.upto(output.id):
         return
     if cut.heartbeats and _may_lack(output, lane, at, cut.heartbeats):
-        yield f"its results would be computed again without the heartbeats that they depend on: {cut.heartbeats.error}"
+        yield f"published results would be recomputed without the heartbeats they depend on: {cut.heartbeats.error}"
     if cut.shed and _is_adjusted(sink):
-        yield f"its results would be computed again without the rates that they depend on: {cut.shed.error}"
+        yield f"published results would be recomputed without the rates they depend on: {cut.shed.error}"
 
 
 def _may_lack(output: Output, lane: Lane, at: LaneManifest, log: CutLog) -> bool:

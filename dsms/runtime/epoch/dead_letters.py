@@ -18,7 +18,7 @@ from operators.core.delta import BEGINNING, FROM, ORDER
 from operators.core.operator import FAULT, FAULT_ROW
 
 #: Added to the reason if the row in fault exists before any record, as the row of an aggregate over no rows does.
-NO_RECORD = "(of a row that no record has caused)"
+NO_RECORD = "(in a row that exists without any record)"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dsms.runtime.epoch.dead_letters import DeadRecord, count_faults, dead_lette
 from dsms.runtime.epoch.progress_log import DeadMarks, Published
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, SourcePartition
-from dsms.runtime.lanes.queues import Takes, queues_after
+from dsms.runtime.lanes.queues import SegmentCounts, queues_after
 from dsms.runtime.lanes.revision import Revision, without_failed
 from dsms.runtime.stages.encoding import KEY
 from dsms.runtime.stages.lane_step import frontier
@@ -70,7 +70,8 @@ def late_replacements(published: Published, plan: FragmentPlan) -> dict[str, str
     relations would be wrong. This happens if an executor that was cut off did not learn of the replacement in time."""
     sinks = ((query, planned.sink) for query, planned in plan.queries.items() if planned.sink is not None)
     return {
-        query: f"the query before it has published up to {at}, after {sink.since}: CREATE OR REPLACE it again"
+        query: f"the query that it replaces has published up to instant {at}, beyond the replacement at instant "
+        f"{sink.since}; CREATE OR REPLACE it again"
         for query, sink in sinks
         if sink.former is not None and sink.since is not None and (at := published.upto(sink.former.id)) > sink.since
     }
@@ -85,7 +86,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Written:
+class UnpublishedChanges:
     """Unpublished changes of results that are encoded together, in no order. `outputs` are the results: of a family
     (queries that run as one plan) by member number, a single result under None."""
 
@@ -118,7 +119,7 @@ class Epoch:
 
     manifest: Manifest
     results: Mapping[str, Result]
-    written: tuple[Written, ...]
+    written: tuple[UnpublishedChanges, ...]
     dead: tuple[DeadRecord, ...]
     #: The published dead letters by owner and partition, after this epoch.
     dead_upto: DeadMarks
@@ -177,7 +178,7 @@ def assemble(
     letters = [sent for sent in messages.of_lane(NO_LANE).of(DeadLetters) if source_of(sent.owner) not in lost]
     dead, upto = dead_letters(letters, published.dead, revision.plan.foreign)
     number, results = revision.manifest.epoch + 1, dict[str, Result]()
-    written: list[Written] = []
+    written: list[UnpublishedChanges] = []
     lanes: dict[str, LaneManifest] = {}
     for lane_id, before in revision.manifest.lanes.items():
         lane, lane_messages = revision.lanes[lane_id], messages.of_lane(lane_id)
@@ -269,7 +270,9 @@ def _works(lane: Lane, lane_messages: LaneMessages) -> Iterator[VertexWork]:
             yield lane.id, lane.flow.keys[vertex], target, work
 
 
-def _lane_after(lane: Lane, lane_messages: LaneMessages, before: LaneManifest, run: tuple[int, Takes]) -> LaneManifest:
+def _lane_after(
+    lane: Lane, lane_messages: LaneMessages, before: LaneManifest, run: tuple[int, SegmentCounts]
+) -> LaneManifest:
     """The progress of a lane after an epoch. `run` is the number of the epoch, and the number of segments that stages
     take from their queues."""
     stored = lane_messages.with_targets(StateStored)
@@ -301,7 +304,7 @@ def _results(lane: Lane, after: LaneManifest) -> Iterator[Result]:
 
 def _written(
     lane: Lane, lane_messages: LaneMessages, published: Published, failed: Collection[str]
-) -> Iterator[Written]:
+) -> Iterator[UnpublishedChanges]:
     by_ending: dict[int, list[ResultChanges]] = defaultdict(list)
     for message in lane_messages.of(ResultChanges):
         by_ending[message.ending].append(message)
@@ -314,16 +317,18 @@ def _written(
             yield _unpublished(changes, outputs, published)
 
 
-def _unpublished(changes: pl.DataFrame, outputs: Mapping[int | None, Output], published: Published) -> Written:
+def _unpublished(
+    changes: pl.DataFrame, outputs: Mapping[int | None, Output], published: Published
+) -> UnpublishedChanges:
     """The changes at or above the published frontier of the result; for a family, of each member."""
     if None in outputs and outputs[None].link is not None:
-        return Written(from_instant(changes, published.upto(outputs[None].id)), outputs)
+        return UnpublishedChanges(from_instant(changes, published.upto(outputs[None].id)), outputs)
     if None in outputs:
         fresh = Delta(changes).between(published.upto(outputs[None].id), FOREVER).frame
-        return Written(_above_floors(fresh, outputs[None], published), outputs)
+        return UnpublishedChanges(_above_floors(fresh, outputs[None], published), outputs)
     upto_each = {member: published.upto(output.id) for member, output in outputs.items()}
     unpublished = pl.col(FROM) >= pl.col(MEMBER).replace_strict(upto_each, default=_NEVER, return_dtype=pl.Int64)
-    return Written(changes.filter(unpublished), outputs)
+    return UnpublishedChanges(changes.filter(unpublished), outputs)
 
 
 def _above_floors(changes: pl.DataFrame, output: Output, published: Published) -> pl.DataFrame:

@@ -29,7 +29,7 @@ class FaultPoints:
         self._point, _, count = spec.partition(":") if poisoned(spec) is None else ("", "", "")
         self._left = int(count or 1)
         if self._point and self._point not in POINTS:
-            raise ValueError(f'unknown fault point "{self._point}"; have: {", ".join(POINTS)}')
+            raise ValueError(f'unknown fault point "{self._point}"; available: {", ".join(POINTS)}')
 
     def hit(self, point: str) -> None:
         """Passes a point, or kills the process."""

@@ -69,16 +69,16 @@ _Key = bytes | tuple[str, int]
 
 @dataclass(frozen=True)
 class ProgressEntry:
-    """A decoded record of the topic. `says` is None if the record deletes its key."""
+    """A decoded record of the topic. `content` is None if the record deletes its key."""
 
     key: _Key
-    says: Progress | DeadMark | None
+    content: Progress | DeadMark | None
 
 
 def read_entry(entry: Entry) -> ProgressEntry:
     """Decodes a record. Raises Broken if it is invalid.
 
-    >>> read_entry(Entry(b"dead/o1/0", b"[5,2]", 0, 0)).says
+    >>> read_entry(Entry(b"dead/o1/0", b"[5,2]", 0, 0)).content
     DeadMark(offset=5, count=2)
     """
     parts = text_of(entry.key).split("/")
@@ -95,23 +95,25 @@ def read_entry(entry: Entry) -> ProgressEntry:
 Entries = Mapping[_Key, Progress | DeadMark | None]
 
 
-def published_of(entries: Iterable[ProgressEntry]) -> Published:
+def published_in_log(entries: Iterable[ProgressEntry]) -> Published:
     """What is published, from the entries of the topic in their order. It includes dropped queries that the topic still
     has; these do no harm, since no id is used twice."""
-    return _published({entry.key: entry.says for entry in entries})
+    return _published_in({entry.key: entry.content for entry in entries})
 
 
 #: The greatest instant found in result partitions whose progress record is invalid, by the key of that record.
-Told = Mapping[bytes, int]
+FoundInstants = Mapping[bytes, int]
 
 
-def published_for(last: Entries, results: Mapping[str, ResultPartitions], told: Told | None = None) -> Published:
+def published_in_partitions(
+    last: Entries, results: Mapping[str, ResultPartitions], instants: FoundInstants | None = None
+) -> Published:
     """What is published, as queries need it that publish into the result partitions `results`, given by query id."""
-    published = _published(last)
+    published = _published_in(last)
     frontiers, floors = dict(published.frontiers), {}
     for query, places in results.items():
         keys = {part: result_key(places.topic, part) for part in places.partitions}
-        upto = {part: at for part, key in keys.items() if (at := _upto(query, key, last, told or {})) is not None}
+        upto = {part: at for part, key in keys.items() if (at := _upto(query, key, last, instants or {})) is not None}
         if _equally_far(query, keys.values(), last):
             frontiers[query] = max(upto.values())
         elif upto:
@@ -120,31 +122,31 @@ def published_for(last: Entries, results: Mapping[str, ResultPartitions], told: 
     return with_whole_queries(replace(published, frontiers=frontiers, floors=floors), results)
 
 
-def _upto(query: str, key: bytes, last: Entries, told: Told) -> int | None:
+def _upto(query: str, key: bytes, last: Entries, instants: FoundInstants) -> int | None:
     """The instant below which a query, or parts of it, have published into a partition: according to the progress
     record, or, if that is invalid, to the records in the partition itself."""
     found = _progress_of(query, key, last)
     known = [found.frontier] if found is not None else []
-    return max([*known, *([told[key] + 1] if key in told else [])], default=None)
+    return max([*known, *([instants[key] + 1] if key in instants else [])], default=None)
 
 
 def _equally_far(query: str, keys: Iterable[bytes], last: Entries) -> bool:
     """Whether all partitions were published in the same transactions, so that the record of one gives the frontier of
     all. Partitions that other fragments have published before may have different frontiers."""
-    found = [says for key in keys if (says := _progress_of(query, key, last)) is not None]
-    return bool(found) and all(says.query == query and not says.apart for says in found)
+    found = [content for key in keys if (content := _progress_of(query, key, last)) is not None]
+    return bool(found) and all(content.query == query and not content.apart for content in found)
 
 
 def _progress_of(query: str, key: bytes, last: Entries) -> Progress | None:
-    says = last.get(key)
-    return says if isinstance(says, Progress) and query_of(says.query) == query_of(query) else None
+    content = last.get(key)
+    return content if isinstance(content, Progress) and query_of(content.query) == query_of(query) else None
 
 
-def _published(last: Entries) -> Published:
+def _published_in(last: Entries) -> Published:
     frontiers: dict[str, int] = {}
-    for says in last.values():
-        if isinstance(says, Progress):
-            frontiers[says.query] = max(says.frontier, frontiers.get(says.query, says.frontier))
+    for content in last.values():
+        if isinstance(content, Progress):
+            frontiers[content.query] = max(content.frontier, frontiers.get(content.query, content.frontier))
     dead = {key: mark for key, mark in last.items() if isinstance(mark, DeadMark) and isinstance(key, tuple)}
     return Published(frontiers, dead)
 
@@ -165,7 +167,7 @@ class ProgressReading:
     """What is published, and the records to write again, because invalid records have overwritten them."""
 
     published: Published
-    again: Mapping[bytes, bytes]
+    to_write: Mapping[bytes, bytes]
 
 
 def read_progress(
@@ -182,13 +184,13 @@ def read_progress(
     the frontier is read from the result topic itself, so nothing is published twice.
     """
     findings, results = Findings(), results or {}
-    last = {entry.key: entry.says for entry in log.read(read_entry, decided=decided, findings=findings)}
-    told = dict(_told(log, [*results.values(), *(wholes or {}).values()], findings.left_out))
-    published = published_for(last, {**(wholes or {}), **results}, told)
-    return ProgressReading(published, dict(_again(published, results, findings.left_out)))
+    last = {entry.key: entry.content for entry in log.read(read_entry, decided=decided, findings=findings)}
+    instants = dict(_found_in_results(log, [*results.values(), *(wholes or {}).values()], findings.left_out))
+    published = published_in_partitions(last, {**(wholes or {}), **results}, instants)
+    return ProgressReading(published, dict(_records_to_repair(published, results, findings.left_out)))
 
 
-def _told(
+def _found_in_results(
     log: InternalLog, places: Iterable[ResultPartitions], left_out: Collection[bytes]
 ) -> Iterator[tuple[bytes, int]]:
     """The greatest instants in the partitions whose progress records are invalid."""
@@ -198,7 +200,7 @@ def _told(
             yield result_key(topic, part), at
 
 
-def _again(
+def _records_to_repair(
     published: Published, results: Mapping[str, ResultPartitions], left_out: Collection[bytes]
 ) -> Iterator[tuple[bytes, bytes]]:
     """The records to write again."""

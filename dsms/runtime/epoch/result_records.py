@@ -14,7 +14,7 @@ from connectors.kafka.record_columns import Headers, RecordColumns, Records
 from dsms.model.objects import Source
 from dsms.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
-from dsms.runtime.epoch.epoch import Epoch, Written
+from dsms.runtime.epoch.epoch import Epoch, UnpublishedChanges
 from dsms.runtime.epoch.link_records import link_records
 from dsms.runtime.epoch.progress_log import Published, dead_key, progress_of, result_key
 from dsms.runtime.stages.encoding import KEY, VALUE
@@ -31,7 +31,7 @@ _AT = "__at"
 PIECE_ROWS = 20_000
 
 
-def result_records(written: Written) -> Iterator[RecordColumns]:
+def result_records(written: UnpublishedChanges) -> Iterator[RecordColumns]:
     """The changes of each result, in the order of its log. The header `dsms-ts` is the instant, `dsms-op` the operation
     unless it is `+`, and `dsms-by` the mark of the cluster.
 
@@ -49,7 +49,7 @@ def result_records(written: Written) -> Iterator[RecordColumns]:
             yield from _records(written.outputs, rows, piece.get_column(_PARTITION, default=None))
 
 
-def _parts(written: Written) -> Iterator[pl.DataFrame]:
+def _parts(written: UnpublishedChanges) -> Iterator[pl.DataFrame]:
     """The rows (instant, order, index) that are sorted together: those of each result partition if there is a single
     result without a key, otherwise all."""
     changes = written.changes
@@ -154,7 +154,7 @@ def progress_entries(epoch: Epoch, published: Published) -> dict[bytes, bytes]:
     return entries
 
 
-def promises(epoch: Epoch, published: Published) -> Iterator[Records]:
+def result_heartbeats(epoch: Epoch, published: Published) -> Iterator[Records]:
     """The heartbeats for the readers of links and of tables that queries fill: no later record is below the
     frontier."""
     for query, result in epoch.results.items():

@@ -26,8 +26,8 @@ class ResultTopics:
     >>> ResultTopics(lambda _: {"t": "a"}).check({"o2": query})
     >>> ResultTopics(lambda _: {"t": "b"}).check({"o2": query})
     Traceback (most recent call last):
-    connectors.kafka.errors.TopicMadeAnew: topic "t" was deleted and made anew: query "q" does not publish into it; \
-drop the query, and create it again
+    connectors.kafka.errors.TopicMadeAnew: topic "t" was deleted and created again, so query "q" does not publish into \
+it; drop the query and create it again
     """
 
     def __init__(self, ask: AskIds) -> None:
@@ -40,11 +40,11 @@ drop the query, and create it again
         """Raises TopicMadeAnew if the topic of a query, given by output id, is not the one that it was created with. A
         topic that does not exist is accepted: no reader can be misled."""
         ids = self._ask({query.topic for query in written.values()}) if written else {}
-        wrong = {id: _reason(query) for id, query in written.items() if self._made_anew(query, ids.get(query.topic))}
+        wrong = {id: _reason(query) for id, query in written.items() if self._is_recreated(query, ids.get(query.topic))}
         if wrong:
             raise TopicMadeAnew(wrong)
 
-    def _made_anew(self, query: Query, present: str | None) -> bool:
+    def _is_recreated(self, query: Query, present: str | None) -> bool:
         if present is None:
             return False
         known = query.topic_id or self._first.setdefault(query.id, present)
@@ -53,6 +53,6 @@ drop the query, and create it again
 
 def _reason(query: Query) -> str:
     return (
-        f'topic "{query.topic}" was deleted and made anew: query "{query.name}" does not publish into it; '
-        "drop the query, and create it again"
+        f'topic "{query.topic}" was deleted and created again, so query "{query.name}" does not publish into it; '
+        "drop the query and create it again"
     )

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 #: A death more than this many seconds after a search is treated as unrelated to it.
-APART_S = 120.0
+RELATED_DEATH_S = 120.0
 #: The divisor of the batch size at each step, and the most steps.
 _SMALLER, _STEPS = 16, 4
 #: How often a query has to kill its workers alone, each time in smaller batches, because one death may be an accident.
@@ -81,7 +81,7 @@ class Search(msgspec.Struct, frozen=True):
         if not running:
             return self
         if not self.parts:
-            missed = self.missed and now - self.at <= APART_S
+            missed = self.missed and now - self.at <= RELATED_DEATH_S
             return msgspec.structs.replace(self, missed=missed, at=now)._among(_newest_first(running))
         if len(self.parts[0]) > 1:
             return self._among(self.parts[0])

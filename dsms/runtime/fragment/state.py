@@ -68,7 +68,7 @@ class FragmentState:
         return self.revisions[-1]
 
     @property
-    def resting(self) -> frozenset[str]:
+    def stopped_queries(self) -> frozenset[str]:
         """The queries that do not run for now: those that have failed, and during a trial, all that are not on
         trial."""
         others = self.plan.queries.keys() - self.trial if self.trial is not None else ()
@@ -90,13 +90,13 @@ class FragmentState:
         """The most records of a batch that cannot hold all unread records. It exceeds the size of other batches if only
         one lane runs, so that no other lane waits for it, and neither a deadline nor a policy limits what is read."""
         paced = self.shedding.batch_records is None and self.decision.records == self.batch_size.batch_records
-        alone = len(running_lanes(self.revision, self.resting)) == 1
+        alone = len(running_lanes(self.revision, self.stopped_queries)) == 1
         return self.batch_size.behind_records if paced and alone else self.decision.records
 
     @property
     def lanes_to_wake(self) -> tuple[str, ...]:
         """The lanes that work on their queues even if nothing is read."""
-        return lanes_to_wake(self.revision, running_lanes(self.revision, self.resting))
+        return lanes_to_wake(self.revision, running_lanes(self.revision, self.stopped_queries))
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _(event: EpochCommitted, state: FragmentState) -> tuple[FragmentState, tuple
 @advance.register
 def _(event: PlanChanged, state: FragmentState) -> tuple[FragmentState, tuple[Instruction, ...]]:
     after, reports = _revised(
-        replace(state, plan=event.plan, failures=tried_again(state.failures, event.plan)),
+        replace(state, plan=event.plan, failures=remaining_failures(state.failures, event.plan)),
         state.revisions[1 - _REVISIONS :],
         event.at,
     )
@@ -251,7 +251,7 @@ def _waits_after(
     return still | {(wait.source, wait.partition): wait for wait in measured.waits}
 
 
-def tried_again(failures: Mapping[str, str], plan: FragmentPlan) -> dict[str, str]:
+def remaining_failures(failures: Mapping[str, str], plan: FragmentPlan) -> dict[str, str]:
     """The failures that remain under a plan: those of paused or dropped queries are forgotten, so a query that is
     resumed is tried again."""
     return {
@@ -265,7 +265,7 @@ def _revised(
     """The state with a new revision of its plan, from the last computed manifest, and the decision for the next batch.
     The revisions in `before` are kept."""
     last = state.revisions[-1] if state.revisions else None
-    revision = revised(state.plan, state.computed, state.resting, last)
+    revision = revised(state.plan, state.computed, state.stopped_queries, last)
     lost = {
         query: reason
         for query, reason in stopped(revision, state.published, state.cut_logs).items()
@@ -273,10 +273,10 @@ def _revised(
     }
     if lost:
         state = replace(state, failures={**state.failures, **lost})
-        revision = revised(state.plan, state.computed, state.resting, last)
+        revision = revised(state.plan, state.computed, state.stopped_queries, last)
     schedule = replace(state.schedule, policy=parse_policy(state.bounds.policy))
     moment = Moment(at, state.bounds.target_batch_seconds)
-    decision = schedule.decide(revision, running_lanes(revision, state.resting), moment, state.batch_records)
+    decision = schedule.decide(revision, running_lanes(revision, state.stopped_queries), moment, state.batch_records)
     revision = replace(revision, takes=decision.takes)
     fresh = revision.rebuilt - (last.rebuilt if last is not None else frozenset())
     names = {query: planned.name for query, planned in state.plan.queries.items()}

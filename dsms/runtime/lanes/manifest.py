@@ -128,11 +128,11 @@ class Manifest(msgspec.Struct, frozen=True):
         if self.format != FORMAT:
             return f"it was stored in format {self.format}, not {FORMAT}"
         if self.hashing != (hashing := Manifest().hashing):
-            return f"it is sorted by hashes of {self.hashing}, not {hashing}"
+            return f"it is sorted by the hash function {self.hashing}, not {hashing}"
         if self.targets != targets:
             return f"it was stored for {self.targets} targets, not {targets}"
         if any(len(lane.runs) != targets or not lane.queries for lane in self.lanes.values()):
-            return "a lane has no queries, or not the runs of every target"
+            return "a lane has no queries, or lacks the runs of a target"
         return None
 
     def encode(self) -> bytes:

@@ -14,7 +14,7 @@ Members = dict[str, tuple[bool, ...]]
 
 
 @dataclass(frozen=True)
-class Apart:
+class MergeRules:
     """Which queries have lanes of their own: failed and paused ones (`still`), and those that share no state with
     others (`unshared`), each with the id of the query whose plan it is; for a next plan this is the id of its query."""
 
@@ -22,13 +22,13 @@ class Apart:
     unshared: Mapping[str, str]
 
     @staticmethod
-    def of(plan: FragmentPlan, failed: Collection[str]) -> Apart:
+    def of(plan: FragmentPlan, failed: Collection[str]) -> MergeRules:
         """The queries of a plan that run in lanes of their own; `failed` are the failed queries."""
         still = {query for query, planned in plan.queries.items() if planned.stopped}
         unshared = {query: planned.query for query, planned in plan.queries.items() if not planned.shared}
-        return Apart(frozenset({*failed, *still}), unshared)
+        return MergeRules(frozenset({*failed, *still}), unshared)
 
-    def allow(self, queries: Sequence[str]) -> bool:
+    def may_merge(self, queries: Sequence[str]) -> bool:
         """Whether queries may run together. A query that shares nothing may still run with its own next plan."""
         if not self.still.isdisjoint(queries):
             return False
@@ -36,12 +36,12 @@ class Apart:
 
 
 def merged_lanes(
-    groups: list[LaneManifest], apart: Apart, members: Callable[[LaneManifest], Members]
+    groups: list[LaneManifest], rules: MergeRules, members: Callable[[LaneManifest], Members]
 ) -> list[LaneManifest]:
     """The lanes after merging as many as possible."""
     merged: list[LaneManifest] = []
     for progress in groups:
-        at = next((at for at, other in enumerate(merged) if _can_merge(other, progress, apart)), None)
+        at = next((at for at, other in enumerate(merged) if _can_merge(other, progress, rules)), None)
         if at is None:
             merged.append(progress)
         else:
@@ -49,10 +49,10 @@ def merged_lanes(
     return merged
 
 
-def _can_merge(first: LaneManifest, second: LaneManifest, apart: Apart) -> bool:
+def _can_merge(first: LaneManifest, second: LaneManifest, rules: MergeRules) -> bool:
     """Whether two lanes have equal positions in the sources that both read, exact state and no queued elements. If the
     state is not exact, equal operators may have different state."""
-    if first.queues or second.queues or not apart.allow((*first.queries, *second.queries)):
+    if first.queues or second.queues or not rules.may_merge((*first.queries, *second.queries)):
         return False
     if first.exact_from is not None or second.exact_from is not None:
         return False

@@ -11,7 +11,7 @@ from dsms.runtime.lanes.revision import Revision, queries_in_lanes
 from dsms.runtime.stages.stored_state import all_names
 
 
-def limited_parts(revision: Revision, manifest: Manifest) -> Iterator[Part]:
+def limited_runs(revision: Revision, manifest: Manifest) -> Iterator[Part]:
     """For each query with a limit, the stored runs that no other query uses, after an epoch of the revision."""
     for output, lane, at in queries_in_lanes(revision, manifest):
         if output.sink is not None and output.sink.state_memory is not None:

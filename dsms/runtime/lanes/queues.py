@@ -22,11 +22,11 @@ from operators.core.delta import Delta, union_all
 
 #: How many segments of its queue each stage of a lane processes. A stage that is not listed processes its whole queue
 #: and what arrives.
-Takes = Mapping[int, int]
+SegmentCounts = Mapping[int, int]
 
 
 @dataclass(frozen=True)
-class Turn:
+class StageInput:
     """What a stage processes in an epoch: `take` segments of its queue, or, if `take` is None, the whole queue and what
     arrives. `before` are the frontiers up to which it has processed its input; `waiting` are the frontiers after each
     queued segment."""
@@ -35,12 +35,12 @@ class Turn:
     waiting: tuple[Frontiers, ...] = ()
     take: int | None = None
 
-    def moves(self, arrived: Frontiers) -> tuple[Frontiers, Frontiers]:
+    def frontiers(self, arrived: Frontiers) -> tuple[Frontiers, Frontiers]:
         """The frontiers before and after the epoch; `arrived` are those after the arriving elements.
 
-        >>> Turn({0: 1}, ({0: 4}, {0: 6}), 1).moves({0: 9})
+        >>> StageInput({0: 1}, ({0: 4}, {0: 6}), 1).frontiers({0: 9})
         ({0: 1}, {0: 4})
-        >>> Turn({0: 1}, ({0: 4},)).moves({0: 9}), Turn({0: 1}, (), 0).moves({0: 9})
+        >>> StageInput({0: 1}, ({0: 4},)).frontiers({0: 9}), StageInput({0: 1}, (), 0).frontiers({0: 9})
         (({0: 1}, {0: 9}), ({0: 1}, {0: 1}))
         """
         if self.take is None:
@@ -49,7 +49,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Taken:
+class TakenInput:
     """The input that a stage processes, and what stays queued: the names of the queued runs, and those that have to be
     written (`fresh`)."""
 
@@ -58,24 +58,24 @@ class Taken:
     fresh: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
-def turns(lane: Lane, progress: LaneManifest, takes: Takes) -> dict[int, Turn]:
-    """The turn of each stage of a lane."""
-    return {stage: _turn(stage, lane, progress, takes.get(stage)) for stage in range(1, lane.flow.stages + 1)}
+def stage_inputs(lane: Lane, progress: LaneManifest, takes: SegmentCounts) -> dict[int, StageInput]:
+    """What each stage of a lane processes in an epoch."""
+    return {stage: _stage_input(stage, lane, progress, takes.get(stage)) for stage in range(1, lane.flow.stages + 1)}
 
 
-def has_queued_work(progress: LaneManifest, takes: Takes) -> bool:
+def has_queued_work(progress: LaneManifest, takes: SegmentCounts) -> bool:
     """Whether a stage of a lane has to process its queue, even if nothing is read."""
     return any(takes.get(stage) != 0 for stage in progress.queues)
 
 
-def _turn(stage: int, lane: Lane, progress: LaneManifest, take: int | None) -> Turn:
+def _stage_input(stage: int, lane: Lane, progress: LaneManifest, take: int | None) -> StageInput:
     waiting = progress.queues[stage].segments if stage in progress.queues else []
     after = tuple(frontiers_of(segment.upto, lane.sources) for segment in waiting)
-    return Turn(progress.frontiers(lane.sources, stage), after, take)
+    return StageInput(progress.frontiers(lane.sources, stage), after, take)
 
 
 @dataclass(frozen=True)
-class Waiting:
+class StageQueue:
     """The queue of a stage of a lane on a target: the names of its runs, and how to read them."""
 
     lane: Lane
@@ -83,25 +83,25 @@ class Waiting:
     names: Names
     read: Callable[[str], pl.DataFrame]
 
-    def taken(self, turn: Turn, arrived: Mapping[int, Delta], prefix: str) -> Taken:
+    def taken(self, stage_input: StageInput, arrived: Mapping[int, Delta], prefix: str) -> TakenInput:
         """Divides the queue and the arrived elements, given by exchange, into what the stage processes and what stays
         queued. The names of new runs begin with `prefix`."""
         queues, edges = self.lane.flow.queues, self.lane.flow.exchanges_into.get(self.stage, ())
-        queued = {edge: self.names.get(queues[edge]) or [[] for _ in turn.waiting] for edge in edges}
-        oldest = {edge: list(self._elements(segments[: turn.take])) for edge, segments in queued.items()}
-        if turn.take is None:
+        queued = {edge: self.names.get(queues[edge]) or [[] for _ in stage_input.waiting] for edge in edges}
+        oldest = {edge: list(self._elements(segments[: stage_input.take])) for edge, segments in queued.items()}
+        if stage_input.take is None:
             inputs = {edge: [*oldest.get(edge, ()), *([arrived[edge]] if edge in arrived else ())] for edge in edges}
-            return Taken(_united(inputs), {queues[edge]: [] for edge in edges} if turn.waiting else {})
+            return TakenInput(_united(inputs), {queues[edge]: [] for edge in edges} if stage_input.waiting else {})
         fresh = {edge: (f"{prefix}/q{edge}", delta.frame) for edge, delta in arrived.items() if delta.frame.height}
         came = {edge: [fresh[edge][0]] if edge in fresh else [] for edge in edges}
-        kept = {queues[edge]: [*queued[edge][turn.take :], came[edge]] for edge in edges}
-        return Taken(_united(oldest), kept, dict(fresh.values()))
+        kept = {queues[edge]: [*queued[edge][stage_input.take :], came[edge]] for edge in edges}
+        return TakenInput(_united(oldest), kept, dict(fresh.values()))
 
     def _elements(self, segments: list[list[str]]) -> Iterator[Delta]:
         return (Delta(self.read(name)) for segment in segments for name in segment)
 
 
-def served(stage: int, arrived: Mapping[int, Delta], taken: Taken) -> StageServed:
+def served(stage: int, arrived: Mapping[int, Delta], taken: TakenInput) -> StageServed:
     """The sizes of what arrived at a stage on a target, and of what the stage processes."""
     rows = sum(len(delta) for delta in arrived.values())
     return StageServed(stage, rows, _bytes(arrived), _bytes(taken.inputs))
@@ -116,7 +116,7 @@ def _united(parts: Mapping[int, list[Delta]]) -> dict[int, Delta]:
 
 
 def queues_after(
-    lane: Lane, before: LaneManifest, read: tuple[int, Positions], takes: Takes, served: list[StageServed]
+    lane: Lane, before: LaneManifest, read: tuple[int, Positions], takes: SegmentCounts, served: list[StageServed]
 ) -> dict[int, Queue]:
     """The queues of a lane after an epoch. `read` is the number of the epoch and the positions up to which it read;
     `served` are the messages of all stages and targets of the lane."""

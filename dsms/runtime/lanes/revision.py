@@ -16,10 +16,10 @@ from dsms.model.objects import JoinOrders, Source
 from dsms.physical.fragment_plan import FragmentPlan, PlannedQuery, compile_lane
 from dsms.physical.lane import Lane, Output
 from dsms.physical.warm_up import warm_up
-from dsms.runtime.lanes.going_on_beside import going_on_beside
 from dsms.runtime.lanes.manifest import LaneManifest, Manifest, Positions, Queue, beginning, with_joined
-from dsms.runtime.lanes.merging import Apart, merged_lanes
-from dsms.runtime.lanes.queues import Takes, has_queued_work
+from dsms.runtime.lanes.merging import MergeRules, merged_lanes
+from dsms.runtime.lanes.midway_start import midway_progress
+from dsms.runtime.lanes.queues import SegmentCounts, has_queued_work
 from dsms.runtime.stages.lane_step import frontier
 from operators.core.delta import BEGINNING
 
@@ -34,7 +34,7 @@ class Revision:
     lanes: Mapping[str, Lane]
     manifest: Manifest
     #: How many segments of their queues the stages of each lane process.
-    takes: Mapping[str, Takes] = field(default_factory=dict)
+    takes: Mapping[str, SegmentCounts] = field(default_factory=dict)
     #: The queries that start again from the beginning of their logs, because their stored state does not fit their
     #: current plan.
     rebuilt: frozenset[str] = frozenset()
@@ -47,7 +47,7 @@ def revised(
     own. `before` is the last revision; its compiled lanes are reused."""
     present = [_without_dropped(progress, plan) for progress in manifest.lanes.values()]
     kept = [with_joined(progress, _sources(progress, plan)) for progress in present]
-    groups = [part for progress in kept if progress.queries for part in _split(progress, plan, failed)]
+    groups = [part for progress in kept if progress.queries for part in _without_stopped(progress, plan, failed)]
     known = {query for progress in groups for query in progress.queries}
     compiled = dict(_compiled(before))
     new = [query for query in plan.queries if query not in known]
@@ -60,8 +60,8 @@ def revised(
         for part in _with_restarts(progress, restarted, lambda query: _lane((query,), plan, compiled), plan.partitions)
     ]
     exact = [msgspec.structs.replace(part, exact_from=None) if part.exact else part for part in (*usable, *fresh)]
-    apart = Apart.of(plan, failed)
-    merged = merged_lanes(exact, apart, lambda progress: _lane(progress.queries, plan, compiled).flow.members)
+    rules = MergeRules.of(plan, failed)
+    merged = merged_lanes(exact, rules, lambda progress: _lane(progress.queries, plan, compiled).flow.members)
     named = {progress.queries[0]: progress for progress in merged}
     lanes = {lane_id: _lane(progress.queries, plan, compiled) for lane_id, progress in named.items()}
     trimmed = {lane_id: _trimmed(progress, lanes[lane_id]) for lane_id, progress in named.items()}
@@ -129,25 +129,25 @@ def running_lanes(revision: Revision, failed: Collection[str]) -> dict[str, Lane
 
 
 #: Identifies the plans of the queries of a lane.
-Parts = tuple[tuple[str, bool, bool, int, JoinOrders], ...]
+PlanIds = tuple[tuple[str, bool, bool, int, JoinOrders], ...]
 #: Compiled lanes, by the plans of their queries.
-Compiled = dict[Parts, Lane]
+Compiled = dict[PlanIds, Lane]
 
 
 def _compiled(before: Revision | None) -> Compiled:
     if before is None:
         return {}
-    return {_parts([output.id for output in lane.outputs], before.plan): lane for lane in before.lanes.values()}
+    return {_plan_ids([output.id for output in lane.outputs], before.plan): lane for lane in before.lanes.values()}
 
 
 def _lane(queries: tuple[str, ...], plan: FragmentPlan, compiled: Compiled) -> Lane:
-    parts = _parts(queries, plan)
+    parts = _plan_ids(queries, plan)
     if parts not in compiled:
         compiled[parts] = compile_lane(queries[0], [plan.queries[query] for query in queries])
     return compiled[parts]
 
 
-def _parts(queries: Iterable[str], plan: FragmentPlan) -> Parts:
+def _plan_ids(queries: Iterable[str], plan: FragmentPlan) -> PlanIds:
     planned = (plan.queries[query] for query in queries)
     return tuple(
         (query.id, query.member is None, query.former is None, _partitions(query), query.join_orders)
@@ -179,16 +179,16 @@ def _first_progress(
     there.
     """
     lane, planned = _lane((query,), plan, compiled), plan.queries[query]
-    beside = next((progress for progress in groups if planned.next_of in progress.queries), None)
-    if beside is None or all(place.high == BEGINNING for place in beside.places.values()):
+    current = next((progress for progress in groups if planned.next_of in progress.queries), None)
+    if current is None or all(place.high == BEGINNING for place in current.places.values()):
         return beginning(lane, plan.partitions)
-    duration = warm_up(lane.flow, _lane(beside.queries, plan, compiled).flow.keys)
+    duration = warm_up(lane.flow, _lane(current.queries, plan, compiled).flow.keys)
     if duration is None:
         return beginning(lane, plan.partitions)
-    return going_on_beside(lane, beside, duration)
+    return midway_progress(lane, current, duration)
 
 
-def _split(progress: LaneManifest, plan: FragmentPlan, failed: Collection[str]) -> list[LaneManifest]:
+def _without_stopped(progress: LaneManifest, plan: FragmentPlan, failed: Collection[str]) -> list[LaneManifest]:
     """A lane without its paused and failed queries, and a lane for each of these with its state, from which it will
     continue."""
     still = [query for query in progress.queries if plan.queries[query].stopped or query in failed]
@@ -215,7 +215,7 @@ def _lacking_state(progress: LaneManifest, lane: Lane, targets: int) -> set[str]
     """The queries of a lane that read a source without a position, or depend on a vertex whose state is missing."""
     begun = beginning(lane, targets).positions
     unread = {leaf for leaf, source in lane.sources.items() if source.id not in progress.positions}
-    moved = {stage: _moved(progress.done(stage), begun, lane) for stage in lane.flow.by_stage}
+    moved = {stage: _sources_read(progress.done(stage), begun, lane) for stage in lane.flow.by_stage}
     lost = {
         at
         for at, vertex in enumerate(lane.flow.vertices)
@@ -229,7 +229,7 @@ def _lacking_state(progress: LaneManifest, lane: Lane, targets: int) -> set[str]
     }
 
 
-def _moved(done: Positions, begun: Positions, lane: Lane) -> set[int]:
+def _sources_read(done: Positions, begun: Positions, lane: Lane) -> set[int]:
     """The sources from which something has been read."""
     return {leaf for leaf, source in lane.sources.items() if done.get(source.id) != begun[source.id]}
 

@@ -132,7 +132,9 @@ def resident() -> int | None:
 def _watch(limit: int) -> None:
     while (held := resident()) is None or held <= limit:
         time.sleep(_PERIOD_S)
-    message = f"a worker ends itself: it holds {held >> 20:,} MiB, and may hold {limit >> 20:,} ({VARIABLE})\n"
+    message = (
+        f"a worker exits: it uses {held >> 20:,} MiB of memory, but its limit is {limit >> 20:,} MiB ({VARIABLE})\n"
+    )
     os.write(sys.stderr.fileno(), message.encode())
     os._exit(EXIT_CODE)
 

@@ -46,24 +46,24 @@ class Line:
     @property
     def start(self) -> float:
         """The y at x = 0."""
-        return self.start_with(self.slope)
+        return self.start_for_slope(self.slope)
 
-    def start_with(self, slope: float) -> float:
+    def start_for_slope(self, slope: float) -> float:
         """The y at x = 0 for a given slope."""
         return max(self.y - slope * self.x, 0.0) / self.points if self.points else 0.0
 
 
 @dataclass(frozen=True)
-class Above:
+class WorkAboveShed:
     """The work above a query's Shed, the operator that leaves out input: `busy` is the line of busy seconds over the
     rows that the Shed let through, `rows` are the rows that reached the Shed."""
 
     busy: Line = field(default_factory=Line)
     rows: float = 0.0
 
-    def after(self, fade: float, busy: float, rows: int, kept: int) -> Above:
+    def after(self, fade: float, busy: float, rows: int, kept: int) -> WorkAboveShed:
         """The work with one more epoch."""
-        return Above(self.busy.after(fade, kept, busy), self.rows * fade + rows)
+        return WorkAboveShed(self.busy.after(fade, kept, busy), self.rows * fade + rows)
 
 
 #: In an epoch: the busy seconds above a query's Shed, the rows that reached the Shed, and those that it let through.
@@ -86,7 +86,7 @@ class Costs:
     targets: int = 1
     seconds: Line = field(default_factory=Line)
     below: Line = field(default_factory=Line)
-    above: Mapping[str, Above] = field(default_factory=dict)
+    above: Mapping[str, WorkAboveShed] = field(default_factory=dict)
 
     def after(self, fade: float, seconds: float, read: tuple[int, float], above: Mapping[str, ShedWork]) -> Costs:
         """The costs with one more epoch; `read` are its records and the busy seconds of all vertices."""
@@ -96,7 +96,7 @@ class Costs:
             self.targets,
             self.seconds.after(fade, busy, seconds),
             self.below.after(fade, records, below),
-            {query: self.above.get(query, Above()).after(fade, *done) for query, done in above.items()},
+            {query: self.above.get(query, WorkAboveShed()).after(fade, *done) for query, done in above.items()},
         )
 
     @property
@@ -115,7 +115,7 @@ class Costs:
     def fixed(self) -> float:
         """The seconds that an epoch without records takes."""
         starts = self.below.start + sum(shed.busy.start for shed in self.above.values())
-        return self.seconds.start_with(self.factor) + self.factor * starts
+        return self.seconds.start_for_slope(self.factor) + self.factor * starts
 
     @property
     def base(self) -> float:
@@ -124,5 +124,5 @@ class Costs:
 
     def query(self, query: str) -> float:
         """The seconds per record above a query's Shed if it sheds nothing."""
-        known = self.above.get(query, Above())
+        known = self.above.get(query, WorkAboveShed())
         return self.factor * known.busy.slope * known.rows / self.below.x if self.below.x else 0.0

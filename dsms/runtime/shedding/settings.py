@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dsms.physical.lane import Lane, Output
-from dsms.runtime.batching.offsets import Decisions, Ends, Positions
+from dsms.runtime.batching.offsets import Ends, LoggedSettings, Positions
 from dsms.runtime.lanes.manifest import Position, SourcePartition
 from operators.streams.settings import Decision
 
@@ -22,7 +22,7 @@ def new_settings(
     lanes: Mapping[str, Lane],
     positions: Positions,
     wanted: Mapping[str, float],
-    known: Decisions,
+    known: LoggedSettings,
     floors: Mapping[str, Ends],
 ) -> dict[str, dict[SourcePartition, Decision]]:
     """The settings to log: those that differ from the last logged one of their query and source partition.
@@ -48,7 +48,7 @@ def new_settings(
     return settings
 
 
-def last_logged(known: Decisions) -> dict[str, float]:
+def last_logged(known: LoggedSettings) -> dict[str, float]:
     """The last logged setting of each query, the least over its partitions.
 
     >>> last_logged({"q": {("s", 0): [(0, 0.5), (7, 0.75)], ("s", 1): [(3, 1.0)]}})

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 #: The orders (offsets with partition) of deletions, by the columns that the keys of their records lack.
-Absent = Mapping[frozenset[str], tuple[int, ...]]
+AbsentKeyColumns = Mapping[frozenset[str], tuple[int, ...]]
 
 
-def merged(parts: Iterable[Absent]) -> Absent:
+def merged_orders(parts: Iterable[AbsentKeyColumns]) -> AbsentKeyColumns:
     """Merges the orders of consecutive pieces.
 
-    >>> merged([{frozenset("a"): (1,)}, {}, {frozenset("a"): (5,)}])
+    >>> merged_orders([{frozenset("a"): (1,)}, {}, {frozenset("a"): (5,)}])
     {frozenset({'a'}): (1, 5)}
     """
     orders: dict[frozenset[str], tuple[int, ...]] = {}

@@ -56,7 +56,7 @@ def _reasons(constraint: Constraint, rows: pl.DataFrame, least: pl.Series) -> It
     what = f"violates {constraint.sql}"
     bounds = least.cast(values.dtype)
     for offset, value, bound in zip(rows[ORDER], values, bounds, strict=True):
-        yield offset, f"{what}: {value} came, {bound} is the least that may still come"
+        yield offset, f"{what}: the value {value} is below {bound}, the least value still allowed"
 
 
 def order_marks(least: pl.DataFrame, frame: pl.DataFrame, high: int) -> Delta:

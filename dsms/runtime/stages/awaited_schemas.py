@@ -55,7 +55,7 @@ def first_awaited(bodies: Sequence[bytes | None], writer: Callable[[int], object
         except LookupError:
             awaited[schema_id] = f"schema {schema_id}: it is not in the registry"
         except ExternalError as error:
-            awaited[schema_id] = f"schema {schema_id}: it cannot be asked for: {error}"
+            awaited[schema_id] = f"schema {schema_id}: the registry cannot be asked: {error}"
     if not awaited:
         return None
     at = int(np.flatnonzero(np.isin(ids, list(awaited)))[0])

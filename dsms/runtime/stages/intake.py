@@ -13,7 +13,7 @@ from polars.exceptions import PanicException
 
 from connectors.formats import Decoded, Refusal
 from dsms.model.objects import Source
-from dsms.runtime.stages.absent_columns import Absent, merged
+from dsms.runtime.stages.absent_columns import AbsentKeyColumns, merged_orders
 from dsms.runtime.stages.ahead import ARRIVED, ahead_fault, surely_near
 from dsms.runtime.stages.arrival_order import check_order, order_marks
 from operators.core.calendar_range import FIRST_US, LAST_US
@@ -28,7 +28,7 @@ _OPS = ("+", "u", "-")
 _OP = "__op"
 #: These replace an instant from outside the value if it is not a number, or if it is too large.
 NO_NUMBER, OUT_OF_RANGE = FOREVER, FOREVER - 1
-_NO_WHOLE_NUMBER = "no instant: not a whole number"
+_NO_WHOLE_NUMBER = "invalid instant: not a whole number"
 #: The most characters of an invalid instant that a dead letter shows.
 _LONGEST_GIVEN = 80
 #: The most characters of an unexpected error that a dead letter shows.
@@ -109,9 +109,9 @@ class Admitted:
     clock: PartitionClock
     marks: Delta | None = None
     #: The orders of deletions by record key, by the columns that the key lacks.
-    absent: Absent = field(default_factory=dict)
+    absent: AbsentKeyColumns = field(default_factory=dict)
 
-    def passed_since(self, clock: PartitionClock) -> int:
+    def instants_advanced(self, clock: PartitionClock) -> int:
         """The number of instants by which the elements have advanced the greatest instant of the partition; `clock` is
         the partition's clock before them. If the partition had no records before, it is counted from the least instant
         of the elements."""
@@ -129,7 +129,7 @@ def in_sequence(parts: Sequence[Admitted]) -> Admitted:
         tuple(letter for part in parts for letter in part.dead),
         parts[-1].clock,
         union_all(marks) if marks else None,
-        merged(part.absent for part in parts),
+        merged_orders(part.absent for part in parts),
     )
 
 
@@ -163,9 +163,9 @@ class Intake:
         again = self._attempt(arrivals, clock)  # a transient failure, such as a lack of threads, is not a defect
         if isinstance(again, Admitted):
             return again
-        letter = _letter(arrivals, int(arrivals.offsets[0]), again)
+        dead_letter = _dead_letter(arrivals, int(arrivals.offsets[0]), again)
         others = self._admitted(arrivals.only_heartbeats(), clock)
-        return replace(others, dead=tuple(sorted((*others.dead, letter), key=lambda each: each.offset)))
+        return replace(others, dead=tuple(sorted((*others.dead, dead_letter), key=lambda each: each.offset)))
 
     def _attempt(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted | str:
         """The admitted records, or the text of a defect of the decoder that some record has triggered."""
@@ -176,7 +176,7 @@ class Intake:
         except (Exception, PanicException) as error:
             if not len(arrivals.offsets):
                 raise
-            reason = f"a defect of the decoder, which cannot read this record: {type(error).__name__}: {error}"
+            reason = f"the decoder failed on this record because of a defect: {type(error).__name__}: {error}"
             return reason[:_LONGEST_REASON].encode(errors="replace").decode()
 
     def _admitted(self, arrivals: Arrivals, clock: PartitionClock) -> Admitted:
@@ -184,7 +184,7 @@ class Intake:
         frame = self._rows(arrivals, dead)
         checked = check_order(self.source, frame, clock.orders) if self.source.ordered else None
         if checked is not None:
-            dead += [_letter(arrivals, offset, reason) for offset, reason in checked.reasons]
+            dead += [_dead_letter(arrivals, offset, reason) for offset, reason in checked.reasons]
             frame = frame.filter(pl.Series(checked.keeps))
         instants = frame[FROM].to_numpy()
         offsets = frame[ORDER].to_numpy()
@@ -216,7 +216,7 @@ class Intake:
             self._absent(arrivals, frame),
         )
 
-    def _absent(self, arrivals: Arrivals, frame: pl.DataFrame) -> Absent:
+    def _absent(self, arrivals: Arrivals, frame: pl.DataFrame) -> AbsentKeyColumns:
         """The accepted deletions by record key, by the columns that the key lacks."""
         if arrivals.keys is None or self.key_names is None:
             return {}
@@ -297,7 +297,7 @@ class Intake:
             return rows
         bad = faults.is_not_null()
         dead += [
-            _letter(arrivals, int(offset), arrivals.no_instants[offset] if reason == _NO_WHOLE_NUMBER else reason)
+            _dead_letter(arrivals, int(offset), arrivals.no_instants[offset] if reason == _NO_WHOLE_NUMBER else reason)
             for offset, reason in zip(rows[ORDER].filter(bad), faults.filter(bad), strict=True)
         ]
         return rows.filter(~bad)
@@ -332,7 +332,7 @@ class Intake:
         return pl.coalesce(pl.lit(None, pl.String), *checks)
 
     def _late(self, arrivals: Arrivals, offset: int, instant: int) -> DeadLetter:
-        return _letter(
+        return _dead_letter(
             arrivals, offset, f"{LATE}instant {instant} is below the frontier of its partition at this record"
         )
 
@@ -366,7 +366,7 @@ def _body(arrivals: Arrivals, index: int) -> object:
 
 def _empty(arrivals: Arrivals, index: int) -> DeadLetter:
     """The dead letter of a record without a value and without a readable key."""
-    reason = "the record has neither a value nor a key that can be read"
+    reason = "the record has no value and no readable key"
     return DeadLetter(arrivals.partition, int(arrivals.offsets[index]), reason, b"")
 
 
@@ -375,7 +375,7 @@ def _refused(arrivals: Arrivals, refusal: Refusal, at: np.ndarray | None) -> Dea
     return DeadLetter(arrivals.partition, int(arrivals.offsets[index]), refusal.message, _body(arrivals, index))
 
 
-def _letter(arrivals: Arrivals, offset: int, reason: str) -> DeadLetter:
+def _dead_letter(arrivals: Arrivals, offset: int, reason: str) -> DeadLetter:
     index = int(np.searchsorted(arrivals.offsets, offset))
     return DeadLetter(arrivals.partition, offset, reason, _body(arrivals, index))
 
@@ -404,10 +404,10 @@ def no_instant(place: str, given: str, kind: str = "") -> str:
     """The reason why the text `given`, found at `place`, is not an instant; with its type `kind`, if it has one.
 
     >>> no_instant('"ts"', "1.5", "float")
-    'no instant: "ts" is 1.5 (float), not a whole number'
+    'invalid instant: "ts" is 1.5 (float), not a whole number'
     """
     shown = given if len(given) <= _LONGEST_GIVEN else f"{given[:_LONGEST_GIVEN]}…"
-    return f"no instant: {place} is {shown}{f' ({kind})' if kind else ''}, not a whole number"
+    return f"invalid instant: {place} is {shown}{f' ({kind})' if kind else ''}, not a whole number"
 
 
 def _instant_fault(column: str | None, ends: tuple[int, int]) -> pl.Expr:
@@ -415,7 +415,7 @@ def _instant_fault(column: str | None, ends: tuple[int, int]) -> pl.Expr:
     name, outside = column or "ts", ~pl.col(FROM).is_between(*ends)
     return (
         pl.when(pl.col(FROM).is_null())
-        .then(pl.lit(f'no instant: "{name}" is NULL'))
+        .then(pl.lit(f'missing instant: "{name}" is NULL'))
         .when(pl.lit(column is None) & (pl.col(FROM) == NO_NUMBER))
         .then(pl.lit(_NO_WHOLE_NUMBER))
         .when(outside)
@@ -425,4 +425,6 @@ def _instant_fault(column: str | None, ends: tuple[int, int]) -> pl.Expr:
 
 def _op_fault(op: pl.Expr, name: str) -> pl.Expr:
     choices = ", ".join(_OPS)
-    return pl.when(op.is_null() | ~op.is_in(_OPS)).then(pl.lit(f'unknown operation in "{name}"; have: {choices}'))
+    return pl.when(op.is_null() | ~op.is_in(_OPS)).then(
+        pl.lit(f'unknown operation in "{name}"; must be one of {choices}')
+    )

@@ -49,7 +49,7 @@ def _content(path: str) -> memoryview:
     try:
         return content_of(Path(path).read_bytes())
     except Broken as error:
-        raise ExternalError(f'"{path}" is damaged: {error}', hint="the fragment starts again") from error
+        raise ExternalError(f'"{path}" is damaged: {error}', hint="the fragment restarts") from error
 
 
 class LaneFiles:

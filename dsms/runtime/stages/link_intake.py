@@ -13,7 +13,7 @@ from dsms.physical.parts.links import Link
 from dsms.runtime.batching.offsets import Slice
 from dsms.runtime.stages.awaited_schemas import Wait
 from dsms.runtime.stages.intake import Admitted
-from dsms.runtime.stages.record_reading import promised
+from dsms.runtime.stages.record_reading import heartbeats_in
 from dsms.scheduler.work import Work
 from operators.core.decoding import Broken
 from operators.core.delta import Delta, polars_schema, union_all
@@ -43,7 +43,7 @@ class LinkIntake:
     def take(self, piece: LogPiece, upto: int) -> None:
         """Reads the frames and heartbeats of a piece."""
         began, values = time.perf_counter_ns(), list(piece.values())
-        beats = promised(piece, values) if None in values else {}
+        beats = heartbeats_in(piece, values) if None in values else {}
         for at, value in enumerate(values):
             if at not in beats:
                 self._parts.append(self._elements(value, int(piece.offsets[at])))
@@ -72,5 +72,5 @@ class LinkIntake:
                 raise Broken(f"columns {', '.join(frame.columns)} instead of {', '.join(wanted)}")
         except Broken as error:
             place = f'offset {offset} of partition {self._slice.partition} of topic "{self._link.topic}"'
-            raise ExternalError(f"{place} holds no elements of the link: {error}") from error
+            raise ExternalError(f"{place} is not a valid record of the link: {error}") from error
         return Delta(frame)

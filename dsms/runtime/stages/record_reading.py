@@ -41,7 +41,7 @@ def _decoder(kind: Format, schema: pa.Schema, writer: WriterSchema, *, keys: boo
 
 
 #: Reasons to refuse a record: in the log of a table, a missing mark; in any log, a statement that skips it.
-FOREIGN = "it does not have the mark of the cluster, which alone writes the log of a table"
+FOREIGN = "it lacks the mark of the cluster; only the cluster may write to the log of a table"
 SKIPPED = "skipped by a statement"
 
 
@@ -62,7 +62,7 @@ def arrivals_of(
         stay[list(reasons)] = False
     if not isinstance(values, BinaryColumn) and None in values:
         keyed = FORMATS[source.format].keyed
-        keys, beaten = piece.keys() if keyed else [None] * len(values), promised(piece, values)
+        keys, beaten = piece.keys() if keyed else [None] * len(values), heartbeats_in(piece, values)
         beats = [Heartbeat(int(offsets[at]), time) for at, time in beaten.items() if stay[at]]
         stay[list(beaten)] = False
     if not stay.all():
@@ -136,15 +136,15 @@ def _ops(source: Source, piece: LogPiece) -> list[str | None] | None:
     return [None if op is None else op.decode(errors="replace") for op in ops]
 
 
-def promised(piece: LogPiece, values: Sequence[bytes | None]) -> dict[int, int]:
+def heartbeats_in(piece: LogPiece, values: Sequence[bytes | None]) -> dict[int, int]:
     """The instants of the heartbeats among the records, by index. A heartbeat is a record without a value and with a
     valid heartbeat header. If the header is invalid, the record is left to the intake, which refuses it."""
     texts = piece.header(HEARTBEAT_HEADER)
     empty = (at for at, value in enumerate(values) if value is None)
-    return {at: time for at in empty if (time := _promise(texts[at])) is not None}
+    return {at: time for at in empty if (time := _heartbeat_time(texts[at])) is not None}
 
 
-def _promise(text: bytes | None) -> int | None:
+def _heartbeat_time(text: bytes | None) -> int | None:
     try:
         time = int(text or b"")
     except ValueError:

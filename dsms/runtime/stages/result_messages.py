@@ -98,5 +98,7 @@ def _fitting(records: pl.DataFrame, most: int) -> pl.DataFrame:
     parts = [pl.col(name).bin.size().fill_null(0) for name in (KEY, VALUE, FRAME) if name in records.columns]
     sizes = records.select(FROM, size=pl.sum_horizontal(parts).cast(pl.Int64))
     for instant, size in sizes.filter(pl.col("size") > most).head(1).iter_rows():
-        raise _TooLarge(f"a result row of {size:,} bytes, at instant {instant}, is too large: {most:,} can be written")
+        raise _TooLarge(
+            f"a result row at instant {instant} is too large: {size:,} bytes, at most {most:,} can be written"
+        )
     return records

@@ -75,7 +75,7 @@ class SliceIntake:
         arrivals = arrivals_of(self._source, self._partition, piece, heartbeats, self._skipped)
         part = self._intake.admit(arrivals, self._clock)
         self._parts.append(replace(part, delta=part.delta.select_columns(self._columns)))
-        self._passed += part.passed_since(self._clock)
+        self._passed += part.instants_advanced(self._clock)
         self._clock = part.clock
         self._records += len(piece)
         self._busy_ns += time.perf_counter_ns() - began

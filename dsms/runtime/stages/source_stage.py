@@ -17,8 +17,8 @@ from dsms.model.objects import Source
 from dsms.physical.lane import Lane, Output
 from dsms.physical.parts.links import query_of
 from dsms.runtime.batching.offsets import Slice, SourceTask
+from dsms.runtime.stages.incomplete_deletions import without_incomplete_deletions
 from dsms.runtime.stages.intake import Admitted, DeadLetter
-from dsms.runtime.stages.keyless_deletions import without_keyless
 from dsms.runtime.stages.lane_step import of_member, read_stage, routes
 from dsms.runtime.stages.wire import (
     NO_LANE,
@@ -113,7 +113,7 @@ def source_of(owner: str) -> str:
 def run_source_stage(task: SourceTask, reader: SliceReader, outbox: Callable[[], _Outbox]) -> Iterator[_Outbox]:
     """The messages of a task: an outbox for messages that are not about a slice, if there are any, then one for each
     slice, in the order of reading."""
-    if task.wakes or task.behind:
+    if task.lanes_to_wake or task.behind:
         yield _lane_messages(task, outbox())
     for request, read in reader.read([_request(task, slice_) for slice_ in task.slices]):
         out = outbox()
@@ -127,7 +127,7 @@ def run_source_stage(task: SourceTask, reader: SliceReader, outbox: Callable[[],
 def _lane_messages(task: SourceTask, outbox: _Outbox) -> _Outbox:
     for lane_id, records in task.behind.items():
         outbox.send(lane_id, Unread(records))
-    for lane_id in task.wakes:
+    for lane_id in task.lanes_to_wake:
         for target in range(task.targets):
             outbox.send(lane_id, Wake(), target=target, stage=_FIRST)
     return outbox
@@ -166,7 +166,7 @@ class _Slice:
     def read(self, read: SliceRead) -> None:
         """Runs the source stage of each lane on the slice."""
         source, slice_ = self.request.source, self.request.slice
-        self._send_letters(source.id, read.admitted.dead)
+        self._send_dead_letters(source.id, read.admitted.dead)
         if read.waits_for is not None:
             waits = SourceWaits(source.id, source.name, slice_.partition, slice_.end, read.waits_for)
             self.outbox.send(NO_LANE, waits)
@@ -179,7 +179,7 @@ class _Slice:
         send(SlicePosition(leaf, at, slice_.end, clock.frontier, clock.high, records, clock.orders))
         settings = {query: settings_of(at, found) for query, found in slice_.settings.items()}
         step = read_stage(lane, leaf, read.admitted.delta, read.admitted.marks, settings)
-        step = without_keyless(lane, leaf, step, read.admitted.absent)
+        step = without_incomplete_deletions(lane, leaf, step, read.admitted.absent)
         for query, seen in step.seen.items():
             send(ShedSeen(query, at, seen))
         send(VerticesWorked({lane.flow.leaf(leaf): read.work, **step.work}))
@@ -194,28 +194,26 @@ class _Slice:
             message = partial(Elements, number, leaf=leaf, partition=at)
             send_parts(self.outbox, lane.id, message, parts, exchange.stage)
         if step.faults:
-            self._send_fault_letters(lane, leaf, step.faults)
+            self._send_fault_dead_letters(lane, leaf, step.faults)
 
-    def _send_fault_letters(self, lane: Lane, leaf: int, faults: Mapping[int, pl.DataFrame]) -> None:
+    def _send_fault_dead_letters(self, lane: Lane, leaf: int, faults: Mapping[int, pl.DataFrame]) -> None:
         """Sends the dead letters of each query whose operators could not evaluate a row."""
         offsets = {origin(order)[2] for frame in faults.values() for order in frame[ORDER]}
         values = self.reader.values(self.request.slice, offsets) if offsets else {}
         for output in lane.by_leaf[leaf]:
             below = lane.reported[output.id]
             frames = [of_member(frame, output) for vertex, frame in faults.items() if vertex in below]
-            letters = [letter for frame in frames for letter in self._letters(output, frame, values)]
-            self._send_letters(fault_owner(output.id, self.request.slice.source_id), letters)
+            dead = [each for frame in frames for each in self._dead_letters(output, frame, values)]
+            self._send_dead_letters(fault_owner(output.id, self.request.slice.source_id), dead)
 
-    def _letters(self, output: Output, faults: pl.DataFrame, values: Mapping[int, object]) -> Iterator[DeadLetter]:
+    def _dead_letters(self, output: Output, faults: pl.DataFrame, values: Mapping[int, object]) -> Iterator[DeadLetter]:
         for order, reason in faults.select(ORDER, FAULT).iter_rows():
             offset = origin(order)[2]
             yield DeadLetter(self.request.slice.partition, offset, reason, values.get(offset), output.name)
 
-    def _send_letters(self, owner: str, letters: Sequence[DeadLetter]) -> None:
-        if letters:
-            refused = [
-                RefusedRecord(letter.offset, letter.reason, _raw(letter.value), letter.query) for letter in letters
-            ]
+    def _send_dead_letters(self, owner: str, dead: Sequence[DeadLetter]) -> None:
+        if dead:
+            refused = [RefusedRecord(each.offset, each.reason, _raw(each.value), each.query) for each in dead]
             slice_, source = self.request.slice, self.request.source
             place = (slice_.partition, slice_.start, slice_.end)
             self.outbox.send(NO_LANE, DeadLetters(owner, source.name, *place, refused))

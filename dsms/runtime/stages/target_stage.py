@@ -18,7 +18,7 @@ import polars as pl
 
 from dsms.physical.lane import Lane
 from dsms.runtime.lanes.manifest import LaneManifest
-from dsms.runtime.lanes.queues import Taken, Takes, Turn, Waiting, served, turns
+from dsms.runtime.lanes.queues import SegmentCounts, StageInput, StageQueue, TakenInput, served, stage_inputs
 from dsms.runtime.stages.frames import Frame
 from dsms.runtime.stages.lane_step import Frontiers, StageStep, routes, target_stage
 from dsms.runtime.stages.result_messages import ResultEncoding, result_messages
@@ -64,14 +64,14 @@ class LaneContext:
     #: The names of its state, by target.
     names: list[Names]
     #: What each stage processes in this epoch.
-    turns: dict[int, Turn]
+    stage_inputs: dict[int, StageInput]
 
     @staticmethod
-    def of(lane: Lane, progress: LaneManifest, takes: Takes) -> LaneContext:
+    def of(lane: Lane, progress: LaneManifest, takes: SegmentCounts) -> LaneContext:
         """The context of a lane, from its manifest and the number of segments that its stages take from their
         queues."""
         frontiers = {(lane.leaf(source), partition): at.frontier for (source, partition), at in progress.places.items()}
-        return LaneContext(frontiers, progress.runs, turns(lane, progress, takes))
+        return LaneContext(frontiers, progress.runs, stage_inputs(lane, progress, takes))
 
 
 @dataclass(frozen=True)
@@ -168,12 +168,12 @@ class TargetStage:
         """Runs a lane on a target. New runs are written in the background; the returned function waits for them."""
         context = self.context
         lane, known = context.revisions[revision][lane_id], context.lanes[revision][lane_id]
-        prefix, turn = f"{context.prefix}/{lane.id}/{target}", known.turns[self.stage]
+        prefix, stage_input = f"{context.prefix}/{lane.id}/{target}", known.stage_inputs[self.stage]
         began, arrived = time.perf_counter_ns(), received.deltas()
-        taken = Waiting(lane, self.stage, known.names[target], store.read).taken(turn, arrived, prefix)
+        taken = StageQueue(lane, self.stage, known.names[target], store.read).taken(stage_input, arrived, prefix)
         stage_served, queued = served(self.stage, arrived, taken), taken.names
-        moves = turn.moves(received.frontiers(known))
-        step = _NO_STEP if turn.take == 0 else self._work(lane, target, known.names[target], taken, moves, store)
+        moves = stage_input.frontiers(received.frontiers(known))
+        step = _NO_STEP if stage_input.take == 0 else self._work(lane, target, known.names[target], taken, moves, store)
         names, written = name_runs(lane, step.state, prefix)
         stored = store.write({**written, **taken.fresh})
         received.elements.clear()
@@ -191,7 +191,9 @@ class TargetStage:
         send(msgspec.structs.replace(stage_served, busy_ns=time.perf_counter_ns() - began))
         return stored
 
-    def _work(self, lane: Lane, target: int, names: Names, taken: Taken, moves: Moves, store: RunStore) -> StageStep:
+    def _work(
+        self, lane: Lane, target: int, names: Names, taken: TakenInput, moves: Moves, store: RunStore
+    ) -> StageStep:
         """Runs the stage's vertices for a move of their frontiers."""
         state = restore(lane, self.stage, names, store.read)
         return target_stage(lane, (self.stage, target), taken.inputs, state, moves)

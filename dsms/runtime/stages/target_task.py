@@ -18,7 +18,7 @@ from dsms.runtime.memory.allocators import return_freed_memory
 from dsms.runtime.memory.cyclic_collector import collect_between_tasks
 from dsms.runtime.memory.worker_limit import limit_memory
 from dsms.runtime.stages import target_stage
-from dsms.runtime.stages.driver_share import DriverShare
+from dsms.runtime.stages.driver_budget import DriverBudget
 from dsms.runtime.stages.wire import ArrowOutbox, Envelope, envelopes
 
 
@@ -60,8 +60,8 @@ class TargetTask:
             yield batch.filter(pc.invert(is_for_stage))
         received = iter(arrived)
         del arrived  # the stage frees what it has taken
-        share = DriverShare(self.most_to_driver)
-        outboxes = partial(ArrowOutbox, directory=self.frames, share=share)
+        budget = DriverBudget(self.most_to_driver)
+        outboxes = partial(ArrowOutbox, directory=self.frames, budget=budget)
         for outbox in self.stage.run(received, self.open_store(), outboxes):
             yield outbox.batch()
             del outbox  # so that its bytes are freed before the next lane is computed

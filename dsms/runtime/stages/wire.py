@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from connectors.formats.arrow_buffers import arrow_buffer
 from dsms.runtime.lanes.manifest import Position
-from dsms.runtime.stages.driver_share import DriverShare
+from dsms.runtime.stages.driver_budget import DriverBudget
 from dsms.runtime.stages.envelope import ENVELOPE_ARROW
 from dsms.runtime.stages.frames import Frame, pack
 from dsms.runtime.stages.stored_state import Names
@@ -259,11 +259,11 @@ class LocalOutbox:
 
 class ArrowOutbox:
     """Encodes messages to other processes immediately, so that their frames can be freed. Large frames go into files of
-    `directory`, if there is one. Rows sent to the driver are taken from the task's `share` of the driver's memory."""
+    `directory`, if there is one. Rows sent to the driver are taken from the task's `budget` of the driver's memory."""
 
-    def __init__(self, revision: int, directory: Path | None = None, share: DriverShare | None = None) -> None:
+    def __init__(self, revision: int, directory: Path | None = None, budget: DriverBudget | None = None) -> None:
         self._revision, self._directory = revision, directory
-        self._share = share or DriverShare()
+        self._budget = budget or DriverBudget()
         self._targets: list[int] = []
         self._stages: list[int] = []
         self._lanes: list[str] = []
@@ -273,7 +273,7 @@ class ArrowOutbox:
     def send(self, lane: str, message: Message, *, target: int = 0, stage: int = DRIVER) -> None:
         """Encodes a message."""
         if isinstance(message, RowsInFault):
-            self._share.take(message.frame.rows.estimated_size())
+            self._budget.take(message.frame.rows.estimated_size())
         encoded = self._encoder.encode(message)
         self._bytes.write(encoded)
         self._bytes.write(_check((target, stage, self._revision, lane), encoded))
@@ -284,7 +284,7 @@ class ArrowOutbox:
 
     def frame(self, pieces: Iterable[pl.DataFrame]) -> Frame:
         """The packed concatenation of the pieces, in a file if they are large."""
-        return Frame(pack(self._share.counted(pieces), self._directory))
+        return Frame(pack(self._budget.counted(pieces), self._directory))
 
     def batch(self) -> pa.RecordBatch:
         """All messages as an Arrow batch with the schema `ENVELOPE_ARROW`; afterwards no message can be sent."""

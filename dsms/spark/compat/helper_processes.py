@@ -52,7 +52,7 @@ def _end(spark: SparkSession) -> None:
             if HELPERS in pair._1().toString():
                 pair._2().stop()
     except Py4JError as error:
-        log.warning("Spark's helpers could not be ended", reason=str(error))
+        log.warning("Spark's helper processes could not be stopped", reason=str(error))
 
 
 def _private_field(spark: SparkSession, owner: str, name: str, instance: Any) -> Any:

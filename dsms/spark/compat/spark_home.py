@@ -13,7 +13,7 @@ import pyspark
 
 from dsms.spark.compat.trick import Trick
 
-TRICK = Trick("spark_home", "59 MB of an executor, and what the class archive saves, which needs it")
+TRICK = Trick("spark_home", "59 MB of an executor; the class archive needs this trick")
 #: The prefixes of the jars that are left out, those of other parts of Spark: machine learning, graphs, Hive, Kubernetes
 #: and Yarn as masters, the server and the shells of Spark Connect and Scala.
 _OTHERS = (

@@ -70,7 +70,7 @@ def test_a_replacement_that_does_not_end_is_waited_for_in_vain() -> None:
 
 def test_no_source_is_made_over_a_topic_that_is_being_deleted(cluster: StatementCluster) -> None:
     with (
-        cluster.leaving.reserved(["gone"]),
+        cluster.topics_being_deleted.reserved(["gone"]),
         pytest.raises(ExternalError, match='topic "gone" is being deleted; try again'),
     ):
         cluster.execute('REGISTER SOURCE again (k INT) FROM "gone" PARTITIONS 1')

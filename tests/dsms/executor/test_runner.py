@@ -15,7 +15,7 @@ import pytest
 
 from connectors.kafka.errors import TopicMadeAnew, TopicRefuses
 from dsms.executor import runner
-from dsms.executor.process import healed
+from dsms.executor.process import session_after_failures
 from dsms.executor.runner import Runner
 from dsms.model.catalog import Catalog
 from dsms.scheduler.leases import RUNNING, FragmentStatus
@@ -34,7 +34,7 @@ class Standing:
     plan: object
     fenced: bool = False
     refused: str = ""
-    made_anew: str = ""
+    recreated: str = ""
     broken: str = ""
     died: bool = False
     idle: bool = False
@@ -55,11 +55,11 @@ class Standing:
         if self.broken:
             raise SparkFailed(self.broken)
         if self.died:
-            raise WorkerDied("a worker ended")
+            raise WorkerDied("a worker died")
         if self.refused:
             raise TopicRefuses(self.refused, "too large", "let it")
-        if self.made_anew:
-            raise TopicMadeAnew({self.made_anew: "made anew"})
+        if self.recreated:
+            raise TopicMadeAnew({self.recreated: "created again"})
 
     def replaced(self) -> bool:
         return self.newer
@@ -69,7 +69,7 @@ class Standing:
         return {query: plan.name for query, plan in self.state.plan.queries.items()}
 
     @property
-    def runs(self) -> list[str]:
+    def running_queries(self) -> list[str]:
         return [query for query in (self.trial or self.names) if query not in self.failures]
 
     def start(self, failures: Any, trial: tuple[str, ...] | None = None) -> None:
@@ -166,13 +166,13 @@ def test_a_query_whose_topic_was_made_anew_fails_and_not_the_next_one_of_its_nam
     catalog, _ = apply_all(SQL)
     query = next(query.id for query in catalog.queries() if query.name == "a")
     fragment_runner.turn(7, catalog)
-    Standing.made[-1].made_anew = query
+    Standing.made[-1].recreated = query
     fragment_runner.turn(7, catalog)
     fragment_runner._not_before = 0.0
     fragment_runner.turn(7, catalog)
-    assert Standing.made[-1].failures == {query: "made anew"}
+    assert Standing.made[-1].failures == {query: "created again"}
     catalog, _ = apply_all("DROP QUERY a; CREATE QUERY a AS SELECT k FROM S", catalog)
-    Standing.made[-1].made_anew = query
+    Standing.made[-1].recreated = query
     fragment_runner.turn(7, catalog)
     fragment_runner._not_before = 0.0
     fragment_runner.turn(7, catalog)
@@ -207,7 +207,7 @@ def test_a_fragment_that_fails_alone_starts_nothing_of_others(fragment_runner: R
     for _ in range(7):
         fail(fragment_runner, "gone")
         other._set_status(FragmentStatus(RUNNING))
-        assert healed("old", fragments, lambda _: "new") == "old"  # type: ignore[arg-type, return-value]
+        assert session_after_failures("old", fragments, lambda _: "new") == "old"  # type: ignore[arg-type, return-value]
 
 
 def test_an_epoch_that_is_committed_or_another_reason_begins_a_new_series(fragment_runner: Runner) -> None:
@@ -228,20 +228,22 @@ def test_all_fragments_of_a_process_get_the_new_session(fragment_runner: Runner)
     other = Runner("1", fragment_runner._settings, "old", None)  # type: ignore[arg-type]
     other.turn(7, Catalog())
     fragments = {"0": fragment_runner, "1": other}
-    assert healed("old", fragments, renew) == "old"  # type: ignore[arg-type]
+    assert session_after_failures("old", fragments, renew) == "old"  # type: ignore[arg-type]
     assert [fail(fragment_runner, "gone") for _ in range(3)][-1] == "session"
-    assert healed("old", fragments, renew) == "new"  # type: ignore[arg-type]
+    assert session_after_failures("old", fragments, renew) == "new"  # type: ignore[arg-type]
     assert (stopped, other._spark, other._fragment, fragment_runner.remedy) == (["old"], "new", None, "fragment")
     assert [fail(fragment_runner, "gone") for _ in range(3)][-1] == "process"
-    with pytest.raises(ExternalError, match='fragment "0" fails again and again in the same way: gone'):
-        healed("new", fragments, renew)  # type: ignore[arg-type]
+    with pytest.raises(
+        ExternalError, match='fragment "0" keeps failing in the same way, and a new Spark session did not help: gone'
+    ):
+        session_after_failures("new", fragments, renew)  # type: ignore[arg-type]
 
 
 BOUNDS = Bounds(1_000, 100_000, 1.0)
 
 
 class Kept:
-    """Notes that outlive a process."""
+    """A store of searches that outlives a process."""
 
     body: bytes | None = None
 
@@ -258,13 +260,13 @@ def runs_until(runner: Runner, catalog: Catalog, culprit: str, turns: int) -> No
         runner._not_before = 0.0
         runner.turn(7, catalog)
         fragment = Standing.made[-1]
-        fragment.died, fragment.idle = culprit in fragment.runs, True
+        fragment.died, fragment.idle = culprit in fragment.running_queries, True
 
 
 def test_a_query_that_ends_the_workers_fails_and_the_others_go_on_also_in_another_process(
     fragment_runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "workers_live", lambda *_: True)
+    monkeypatch.setattr(runner, "workers_survive", lambda *_: True)
     catalog, _ = apply_all(
         SQL + "; " + "; ".join(f"CREATE QUERY c{at} AS SELECT k FROM S WHERE k > {at}" for at in range(5))
     )
@@ -281,7 +283,7 @@ def test_a_query_that_ends_the_workers_fails_and_the_others_go_on_also_in_anothe
     assert "DSMS_WORKER_MEMORY_MB" in last.failures[query] and "PAUSE and RESUME" in last.failures[query]
     (alarm,) = settings.alarms.all()
     assert alarm.place == "fragment 0" and alarm.reason.startswith(
-        'query "b" failed: the workers that ran it alone died'
+        'query "b" failed: its workers died while it ran alone'
     )
     third = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
     runs_until(third, catalog, query, 3)
@@ -295,7 +297,7 @@ def test_a_query_that_ends_the_workers_fails_and_the_others_go_on_also_in_anothe
 def test_queries_that_are_too_much_together_get_smaller_batches_until_the_process_ends(
     fragment_runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "workers_live", lambda *_: True)
+    monkeypatch.setattr(runner, "workers_survive", lambda *_: True)
     catalog, _ = apply_all(SQL)
     kept, settings = Kept(), fragment_runner._settings
     one = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
@@ -303,10 +305,12 @@ def test_queries_that_are_too_much_together_get_smaller_batches_until_the_proces
         one._not_before = 0.0
         one.turn(7, catalog)
         fragment = Standing.made[-1]
-        fragment.idle, fragment.died = True, len(fragment.runs) > 1 and fragment.bounds == BOUNDS
+        fragment.idle, fragment.died = True, len(fragment.running_queries) > 1 and fragment.bounds == BOUNDS
     assert (Standing.made[-1].failures, Standing.made[-1].bounds) == ({}, Bounds(62, 6_250, 1.0))
     (alarm,) = settings.alarms.all()
-    assert alarm.reason.startswith("workers died of queries that run one by one") and alarm.reason.endswith('"a", "b"')
+    assert alarm.reason.startswith("workers died of queries that survive one by one") and alarm.reason.endswith(
+        '"a", "b"'
+    )
     another = Runner("0", settings, None, BOUNDS, kept)  # type: ignore[arg-type]
     another.turn(7, catalog)
     assert Standing.made[-1].bounds == BOUNDS
@@ -315,7 +319,7 @@ def test_queries_that_are_too_much_together_get_smaller_batches_until_the_proces
 def test_no_query_is_blamed_where_workers_die_of_nothing(
     fragment_runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "workers_live", lambda *_: False)
+    monkeypatch.setattr(runner, "workers_survive", lambda *_: False)
     catalog, _ = apply_all(SQL)
     for _ in range(40):
         fragment_runner._not_before = 0.0

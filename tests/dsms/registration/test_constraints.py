@@ -49,8 +49,8 @@ def test_values_may_be_at_most_k_below_the_greatest(type_: str, k: str, values: 
 def test_dead_letters_name_the_broken_promise() -> None:
     session = pushed("c TIMESTAMP", "ORDERED BY c WITHIN 1 SECOND", [{"c": NOON}, {"c": NOON - timedelta(seconds=9)}])
     (letter,) = session.dead_letters("T")
-    least = "2024-05-01 11:59:59 is the least that may still come"
-    assert letter["reason"] == f"violates ORDERED BY c WITHIN 1000: 2024-05-01 11:59:51 came, {least}"
+    least = "below 2024-05-01 11:59:59, the least value still allowed"
+    assert letter["reason"] == f"violates ORDERED BY c WITHIN 1000: the value 2024-05-01 11:59:51 is {least}"
 
 
 def test_several_columns_with_one_that_is_only_measured() -> None:

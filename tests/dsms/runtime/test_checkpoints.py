@@ -67,18 +67,18 @@ def test_a_checkpoint_of_these_logs_fits() -> None:
     ("logs", "published", "targets", "why"),
     [
         (LOGS, PUBLISHED, 3, "it was stored for 2 targets, not 3"),
-        (replace(LOGS, kafka="kafka-2"), PUBLISHED, 2, 'it is about the kafka cluster "kafka-1", not "kafka-2"'),
-        (replace(LOGS, topics={"bids": "topic-9"}), PUBLISHED, 2, 'topic "bids" was made anew after it'),
+        (replace(LOGS, kafka="kafka-2"), PUBLISHED, 2, 'it belongs to Kafka cluster "kafka-1", not "kafka-2"'),
+        (replace(LOGS, topics={"bids": "topic-9"}), PUBLISHED, 2, 'topic "bids" was created again after it'),
         (replace(LOGS, topics={}), PUBLISHED, 2, 'topic "bids" does not exist'),
         (
             replace(LOGS, ends={("bids", 0): 39}),
             PUBLISHED,
             2,
-            'it has read up to offset 40 of topic "bids" partition 0, which ends at 39',
+            'it is at offset 40 of topic "bids" partition 0, which ends at 39',
         ),
-        (LOGS, replace(PUBLISHED, frontiers={"o2": 49}), 2, "the progress log has lost what query o2 published"),
-        (LOGS, replace(PUBLISHED, frontiers={}), 2, "the progress log has lost what query o2 published"),
-        (LOGS, replace(PUBLISHED, dead={("o1", 0): DeadMark(39, 3)}), 2, "which dead letters of o1 were written"),
+        (LOGS, replace(PUBLISHED, frontiers={"o2": 49}), 2, "the progress log has lost how far query o2 has published"),
+        (LOGS, replace(PUBLISHED, frontiers={}), 2, "the progress log has lost how far query o2 has published"),
+        (LOGS, replace(PUBLISHED, dead={("o1", 0): DeadMark(39, 3)}), 2, "which dead letters of o1 are written"),
     ],
 )
 def test_a_checkpoint_of_other_logs_does_not(logs: Logs, published: Published, targets: int, why: str) -> None:

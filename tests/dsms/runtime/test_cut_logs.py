@@ -86,7 +86,7 @@ def test_a_result_topic_with_records_of_unknown_progress_is_not_written() -> Non
     at = revision(3, 5)
     cut = CutLogs(progress=PROGRESS, written=frozenset({"v"}))
     ((_, reason),) = stopped(at, published(at, None), cut).items()
-    assert "up to which instant it has published is not known" in reason
+    assert "it is unknown up to which instant it has published" in reason
     assert stopped(at, published(at, 9), cut) == {}
     assert stopped(at, published(at, None), CutLogs(progress=PROGRESS)) == {}
 

@@ -65,7 +65,7 @@ def test_records_that_show_a_defect_are_dead_letters_and_disturb_no_other_record
     assert found.delta.frame.equals(expected.delta.frame) and found.clock == expected.clock
     assert [letter.offset for letter in found.dead] == [letter.offset for letter in expected.dead]
     assert [letter.value for letter in found.dead if letter.value in POISON] == [v for v in values if v in POISON]
-    assert all("a defect of the decoder" in letter.reason for letter in found.dead if letter.value in POISON)
+    assert all("because of a defect" in letter.reason for letter in found.dead if letter.value in POISON)
 
 
 @pytest.mark.parametrize("error", [ExternalError("gone"), OSError(), MemoryError()])

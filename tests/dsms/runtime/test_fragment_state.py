@@ -253,13 +253,13 @@ def test_during_a_trial_only_its_queries_run_and_the_others_go_on_with_their_sta
     (together,) = state.revision.manifest.lanes.values()
     one, other = together.queries
     on_trial, instructions = after(replace(state, trial=frozenset([other])), PlanChanged(state.plan, 2.0))
-    assert [at.queries for at in running_lanes(on_trial.revision, on_trial.resting).values()] == [(other,)]
-    assert on_trial.resting == {one} and status_after(*begin(on_trial), on_trial).lanes[one].error is None
+    assert [at.queries for at in running_lanes(on_trial.revision, on_trial.stopped_queries).values()] == [(other,)]
+    assert on_trial.stopped_queries == {one} and status_after(*begin(on_trial), on_trial).lanes[one].error is None
     on_trial, more = after(on_trial, PlanChanged(plan(MORE), 2.5), *batch(on_trial))
-    assert on_trial.resting == {one, *(plan(MORE).queries.keys() - {one, other})}
+    assert on_trial.stopped_queries == {one, *(plan(MORE).queries.keys() - {one, other})}
     assert not any(isinstance(each, ReportRebuild) for each in (*instructions, *more))
     whole, last = after(replace(on_trial, trial=None), PlanChanged(plan(MORE), 3.0))
-    assert whole.resting == frozenset() and len(running_lanes(whole.revision, ())) == len(whole.revision.lanes)
+    assert whole.stopped_queries == frozenset() and len(running_lanes(whole.revision, ())) == len(whole.revision.lanes)
     assert not any(isinstance(each, ReportRebuild) for each in last)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dsms.model.objects import Source
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
-from dsms.runtime.batching.idleness import Silence, heartbeats_due, read_together
+from dsms.runtime.batching.idleness import SourceActivity, heartbeats_due, sources_of_queries
 from dsms.runtime.lanes.manifest import Position
 from dsms.testing import LocalSession
 from operators.core.clock import Heartbeat
@@ -24,7 +24,7 @@ FOREVER = 9e9
 ALONE = [frozenset({SOURCE.id})]
 
 
-def due_alone(seen: Silence) -> dict[int, Heartbeat]:
+def due_alone(seen: SourceActivity) -> dict[int, Heartbeat]:
     """The heartbeats of a source that one query reads by itself."""
     return heartbeats_due({seen.source.id: seen}, [frozenset({seen.source.id})]).get(seen.source.id, {})
 
@@ -42,15 +42,15 @@ def due_alone(seen: Silence) -> dict[int, Heartbeat]:
     ids=["not yet", "one is silent", "not read to its end", "the leader holds nothing", "all are silent", "unknown"],
 )
 def test_promises(silent, ends, expected) -> None:
-    assert due_alone(Silence(SOURCE, AT, ends, silent)) == expected
+    assert due_alone(SourceActivity(SOURCE, AT, ends, silent)) == expected
 
 
 def test_never_and_nothing_seen() -> None:
     ends, silent = {0: 7, 1: 3}, {0: FOREVER, 1: FOREVER}
-    assert due_alone(Silence(msgspec.structs.replace(SOURCE, idle_ms=None), AT, ends, silent)) == {}
-    assert due_alone(Silence(SOURCE, {0: Position(0)}, {0: 0}, {0: FOREVER})) == {}
+    assert due_alone(SourceActivity(msgspec.structs.replace(SOURCE, idle_ms=None), AT, ends, silent)) == {}
+    assert due_alone(SourceActivity(SOURCE, {0: Position(0)}, {0: 0}, {0: FOREVER})) == {}
     moved = {p: Position(at.offset, 101, at.high) for p, at in AT.items()}
-    assert due_alone(Silence(SOURCE, moved, ends, silent)) == {}
+    assert due_alone(SourceActivity(SOURCE, moved, ends, silent)) == {}
 
 
 def source(name: str, **changed: object) -> Source:
@@ -58,13 +58,13 @@ def source(name: str, **changed: object) -> Source:
     return msgspec.structs.replace(SOURCE, id=name, name=name, slack=0, **changed)
 
 
-def at(name: str, instant: int, *, silent: bool = True, **changed: object) -> Silence:
+def at(name: str, instant: int, *, silent: bool = True, **changed: object) -> SourceActivity:
     """A source of one partition whose last record has the instant; BEGINNING: it has none."""
     position = Position(0) if instant == BEGINNING else Position(1, instant, instant)
-    return Silence(source(name, **changed), {0: position}, {0: position.offset}, {0: FOREVER if silent else 0.0})
+    return SourceActivity(source(name, **changed), {0: position}, {0: position.offset}, {0: FOREVER if silent else 0.0})
 
 
-def settled(seen: list[Silence], groups: list[set[str]]) -> dict[str, int]:
+def settled(seen: list[SourceActivity], groups: list[set[str]]) -> dict[str, int]:
     """The frontiers once no more heartbeats are due."""
     world = {each.source.id: each for each in seen}
     for _ in range(20):
@@ -76,8 +76,8 @@ def settled(seen: list[Silence], groups: list[set[str]]) -> dict[str, int]:
                 part: msgspec.structs.replace(at, frontier=beats[part].time) if part in beats else at
                 for part, at in world[name].positions.items()
             }
-            world[name] = Silence(
-                world[name].source, moved, world[name].ends, world[name].silent_ms, world[name].elsewhere
+            world[name] = SourceActivity(
+                world[name].source, moved, world[name].ends, world[name].silent_ms, world[name].passed_by_others
             )
     raise AssertionError("heartbeats are due for ever")
 
@@ -118,7 +118,7 @@ def test_a_shared_source_holds_back_none_of_its_queries() -> None:
 
 def test_shares_of_a_divided_query_follow_the_others() -> None:
     seen = at("S", 5, only=(0,))
-    elsewhere = Silence(seen.source, seen.positions, seen.ends, seen.silent_ms, elsewhere=800)
+    elsewhere = SourceActivity(seen.source, seen.positions, seen.ends, seen.silent_ms, passed_by_others=800)
     assert settled([elsewhere], [{"S"}]) == {"S": 800}
     assert settled([elsewhere, at("A", 20, only=(0,))], [{"S", "A"}]) == {"S": 800, "A": 800}
 
@@ -166,8 +166,8 @@ def test_which_sources_queries_read_together() -> None:
     queries = list(plan_fragment(catalog, 1).queries.values())
     ids = {name: catalog.find(f"T{name}").id for name in "ABC"}
     expected = {frozenset(ids[name] for name in names) for names in ("AB", "ABC", "C")}
-    assert set(read_together([compile_lane("all", queries)])) == expected
-    assert set(read_together([compile_lane(query.id, [query]) for query in queries])) == expected
+    assert set(sources_of_queries([compile_lane("all", queries)])) == expected
+    assert set(sources_of_queries([compile_lane(query.id, [query]) for query in queries])) == expected
 
 
 DIVIDED = """
@@ -185,7 +185,7 @@ def test_the_parts_of_a_divided_query_are_one_query() -> None:
     for fragment in ("0", "1"):
         parts = list(plan_fragment(catalog, 1, fragment=fragment).queries.values())
         assert len(parts) > 1
-        assert set(read_together([compile_lane(part.id, [part]) for part in parts])) == {both}
+        assert set(sources_of_queries([compile_lane(part.id, [part]) for part in parts])) == {both}
 
 
 FILLED = """
@@ -203,5 +203,5 @@ def test_a_table_that_a_query_fills_stands_for_its_sources() -> None:
     session.run(FILLED)
     queries = list(plan_fragment(session.catalog, 1).queries.values())
     a, b = (source.id for source in session.catalog.sources())
-    groups = set(read_together([compile_lane(query.id, [query]) for query in queries]))
+    groups = set(sources_of_queries([compile_lane(query.id, [query]) for query in queries]))
     assert groups == {frozenset({a}), frozenset({a, b})}

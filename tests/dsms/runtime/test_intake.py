@@ -40,10 +40,10 @@ def test_each_refusal_names_its_reason_and_keeps_the_record() -> None:
     reason_at = reasons(session)
     assert reason_at[0] == 'column "k": expected INT, got "x"'
     assert "k" in reason_at[1]
-    assert reason_at[2] == 'no instant: "ts" is NULL'
-    assert reason_at[3] == "no instant: \"ts\" is 'soon' (str), not a whole number"
+    assert reason_at[2] == 'missing instant: "ts" is NULL'
+    assert reason_at[3] == "invalid instant: \"ts\" is 'soon' (str), not a whole number"
     assert reason_at[4] == 'instant in "ts" is out of range'
-    assert reason_at[5] == 'unknown operation in "op"; have: +, u, -'
+    assert reason_at[5] == 'unknown operation in "op"; must be one of +, u, -'
     assert reason_at[7] == "late: instant 4 is below the frontier of its partition at this record"
     assert sorted(reason_at) == [0, 1, 2, 3, 4, 5, 7]
     assert [letter["record"] for letter in session.dead_letters("T")] == [records[at] for at in sorted(reason_at)]
@@ -53,12 +53,12 @@ def test_each_refusal_names_its_reason_and_keeps_the_record() -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (None, 'no instant: "ts" is NULL'),
-        (True, 'no instant: "ts" is True (bool), not a whole number'),
-        (1.0, 'no instant: "ts" is 1.0 (float), not a whole number'),
-        ("7", "no instant: \"ts\" is '7' (str), not a whole number"),
-        (datetime.time(1, 2), 'no instant: "ts" is datetime.time(1, 2) (time), not a whole number'),
-        (["x" * 500], f'no instant: "ts" is [\'{"x" * 78}… (list), not a whole number'),
+        (None, 'missing instant: "ts" is NULL'),
+        (True, 'invalid instant: "ts" is True (bool), not a whole number'),
+        (1.0, 'invalid instant: "ts" is 1.0 (float), not a whole number'),
+        ("7", "invalid instant: \"ts\" is '7' (str), not a whole number"),
+        (datetime.time(1, 2), 'invalid instant: "ts" is datetime.time(1, 2) (time), not a whole number'),
+        (["x" * 500], f'invalid instant: "ts" is [\'{"x" * 78}… (list), not a whole number'),
         (2**63, 'instant in "ts" is out of range'),
         (-(10**30), 'instant in "ts" is out of range'),
     ],
@@ -94,7 +94,7 @@ def test_the_instant_may_stand_in_a_column(type_, value, instant) -> None:
     session.push("T", [{"k": 1, "at": value, "ts": 99}, {"k": 2}])
     session.advance(instant + 1)
     assert session.changes("S") == [("+", {"k": 1, "at": value}, instant)]
-    assert reasons(session) == {1: 'no instant: "at" is NULL'}
+    assert reasons(session) == {1: 'missing instant: "at" is NULL'}
 
 
 def test_the_operation_may_stand_in_a_column_and_deletions_may_lack_the_rest() -> None:
@@ -113,8 +113,8 @@ def test_the_operation_may_stand_in_a_column_and_deletions_may_lack_the_rest() -
     assert session.changes("S") == [("+", {"k": 1, "v": 2}, 1), ("-", {"k": 1}, 2)]
     assert reasons(session) == {
         2: 'column "v" is NULL but declared NOT NULL',
-        3: 'unknown operation in "tag"; have: +, u, -',
-        4: 'unknown operation in "tag"; have: +, u, -',
+        3: 'unknown operation in "tag"; must be one of +, u, -',
+        4: 'unknown operation in "tag"; must be one of +, u, -',
     }
 
 

@@ -99,7 +99,7 @@ def test_a_range_that_was_cut_is_read_again_from_where_it_was_cut() -> None:
     start = next_offsets(1, {lane: {place: Position(0)}}, {place: 9}, beats, 100)
     positions = {lane: {place: Position(4)}}
     end = next_offsets(1, positions, {place: 9}, beats, 100)
-    with pytest.raises(InternalError, match="stands at 4"):
+    with pytest.raises(InternalError, match="is at offset 4"):
         slices(LANES_BY_ID, positions, start, end, beats)
     (again,) = slices(LANES_BY_ID, positions, start, end, beats, {place})
     assert (again.start, again.end, again.heartbeats) == (4, 9, (Heartbeat(5, 50),))

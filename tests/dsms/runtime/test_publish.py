@@ -16,9 +16,9 @@ from dsms.model.objects import Source
 from dsms.physical.fragment_plan import compile_lane, plan_fragment
 from dsms.physical.lane import Output
 from dsms.runtime.epoch.dead_letters import DeadRecord
-from dsms.runtime.epoch.epoch import Epoch, Result, Written
-from dsms.runtime.epoch.progress_log import DeadMark, Published, published_of, read_entry
-from dsms.runtime.epoch.result_records import dead_records, progress_entries, promises, result_records
+from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges
+from dsms.runtime.epoch.progress_log import DeadMark, Published, published_in_log, read_entry
+from dsms.runtime.epoch.result_records import dead_records, progress_entries, result_heartbeats, result_records
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.stages.encoding import encode_changes
 from operators.core.delta import FROM, ORDER, ORDER_SHIFT
@@ -52,7 +52,10 @@ CHANGES = pl.DataFrame(
 
 def records_of(output: Output, changes: pl.DataFrame) -> Records:
     """The records of one result, all pieces put together."""
-    parts = [columns.rows() for columns in result_records(Written(encode_changes(output, changes), {None: output}))]
+    parts = [
+        columns.rows()
+        for columns in result_records(UnpublishedChanges(encode_changes(output, changes), {None: output}))
+    ]
     keys, values, headers = ([value for part in parts for value in getattr(part, name)] for name in COLUMNS)
     partitions = (
         None if parts[0].partitions is None else [partition for part in parts for partition in part.partitions or ()]
@@ -74,7 +77,7 @@ def test_the_records_of_several_results_are_told_apart(outputs) -> None:
             MEMBER: [3, 9, 3],
         }
     )
-    written = Written(encode_changes(output, changes), {3: output, 9: output, 12: output})
+    written = UnpublishedChanges(encode_changes(output, changes), {3: output, 9: output, 12: output})
     results = [columns.rows() for columns in result_records(written)]
     assert [[json.loads(value)["v"] for value in records.values] for records in results] == [["c", "a"], ["b"]]
     assert [records.partitions for records in results] == [[0, 1], [0]]
@@ -127,7 +130,7 @@ def test_records_of_a_marked_result_name_the_cluster_and_no_executor(outputs) ->
     assert [headers[-1] for headers in records_of(marked, CHANGES).headers or ()] == [("dsms-by", b"main/results")] * 3
     filling = replace(output, sink=msgspec.structs.replace(output.sink, marked_by="main", fills="o9"))
     epoch = Epoch(Manifest(epoch=7), {"o3": Result(filling, 42)}, (), (), {})
-    (promised,) = promises(epoch, Published({}, {}))
+    (promised,) = result_heartbeats(epoch, Published({}, {}))
     assert promised.headers == [[("dsms-heartbeat", b"42"), ("dsms-by", b"main/results")]] * 2
 
 
@@ -185,7 +188,7 @@ def test_progress_says_what_is_published_and_is_read_back(outputs) -> None:
     written = progress_entries(epoch, Published({}, {}))
     assert set(written) == {b"dsms.Keyed/0", b"dsms.Keyed/1", b"dead/o1/0"}
     entries = [read_entry(Entry(key, value, 0, at)) for at, (key, value) in enumerate(written.items())]
-    assert published_of(entries) == Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)})
+    assert published_in_log(entries) == Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)})
     assert progress_entries(epoch, Published({"o3": 42}, {("o1", 0): DeadMark(5, 2)})) == {}
 
 
@@ -194,10 +197,10 @@ def test_progress_of_a_query_that_was_dropped_is_forgotten(outputs) -> None:
     says = b'{"query": "o3", "frontier": 42, "epoch": 7}'
     entries = [read_entry(Entry(key, says, 0, 0)) for key in (b"dsms.Keyed/0", b"dsms.Keyed/1")]
     gone = [read_entry(Entry(key, None, 0, 1)) for key in (b"dsms.Keyed/0", b"dsms.Keyed/1")]
-    assert published_of([*entries, gone[0]]).frontiers == {"o3": 42}
-    assert published_of([*entries, *gone]).frontiers == {}
+    assert published_in_log([*entries, gone[0]]).frontiers == {"o3": 42}
+    assert published_in_log([*entries, *gone]).frontiers == {}
     mark = [read_entry(Entry(b"dead/o1/0", value, 0, 0)) for value in (b"[5,2]", None)]
-    assert published_of(mark[:1]).dead == {("o1", 0): DeadMark(5, 2)} and published_of(mark).dead == {}
+    assert published_in_log(mark[:1]).dead == {("o1", 0): DeadMark(5, 2)} and published_in_log(mark).dead == {}
 
 
 def test_a_long_result_comes_in_pieces_in_its_one_order(outputs, monkeypatch) -> None:
@@ -212,7 +215,7 @@ def test_a_long_result_comes_in_pieces_in_its_one_order(outputs, monkeypatch) ->
         }
     )
     changes = changes.with_columns(pl.Series(MEMBER, [2] * 3 + [5] * 7))
-    written = Written(encode_changes(output, changes), {2: output, 3: output, 5: output})
+    written = UnpublishedChanges(encode_changes(output, changes), {2: output, 3: output, 5: output})
     monkeypatch.setattr("dsms.runtime.epoch.result_records.PIECE_ROWS", 4)
     pieces = [columns.rows() for columns in result_records(written)]
     assert [len(piece.values) for piece in pieces] == [3, 1, 4, 2]

@@ -70,9 +70,9 @@ def test_only_batches_of_which_all_goes_through_all_stages_are_followed_by_one_t
     (lane,) = revision.lanes
     assert can_read_ahead(planned, revision)
     assert not can_read_ahead(replace(planned, frames=None), revision)
-    assert not can_read_ahead(replace(planned, waits={("o1", 0): 3}), revision)
+    assert not can_read_ahead(replace(planned, waiting_records={("o1", 0): 3}), revision)
     assert not can_read_ahead(replace(planned, settings={"o3": 0.5}), revision)
-    assert not can_read_ahead(replace(planned, wakes=(lane,)), revision)
+    assert not can_read_ahead(replace(planned, lanes_to_wake=(lane,)), revision)
     assert not can_read_ahead(planned, replace(revision, takes={lane: {1: 0}}))
 
 
@@ -82,7 +82,7 @@ def test_a_batch_that_was_planned_ahead_holds_while_lanes_and_positions_are_the_
     now = replace(planned, revision=planned.revision + 1, batch_records=8, frames=Path("others"))
     assert still_holds(planned, now)
     assert not still_holds(planned, replace(now, plan_version=2))
-    assert not still_holds(planned, replace(now, held=frozenset({"o1"})))
+    assert not still_holds(planned, replace(now, held_sources=frozenset({"o1"})))
     assert not still_holds(planned, replace(now, lanes={lane: replace(planned.lanes[lane])}))
     elsewhere = {lane: {place: Position(1) for place in planned.positions[lane]}}
     assert not still_holds(planned, replace(now, positions=elsewhere))
@@ -94,7 +94,7 @@ def test_a_batch_that_was_read_in_vain_is_read_again() -> None:
     (lane,) = planned.lanes
     ends = dict.fromkeys(planned.positions[lane], ENDS)
     end = next_offsets(1, planned.positions, ends, {}, 2 * ENDS)
-    again = replace(planned, again=True)
+    again = replace(planned, repeats_last=True)
     assert again.read_again == frozenset(ends) and not planned.read_again
     found = slices(again.lanes, again.positions, end, end, {}, again.read_again)
     assert sorted((piece.partition, piece.start, piece.end) for piece in found) == [(0, 0, ENDS), (1, 0, ENDS)]

@@ -55,7 +55,7 @@ def test_a_record_that_says_nothing_is_a_dead_letter(form: str) -> None:
     )
     assert len(admitted.delta) == 0
     assert [(letter.offset, letter.value) for letter in admitted.dead] == [(0, b""), (1, b"")]
-    assert all("neither a value nor a key" in letter.reason for letter in admitted.dead)
+    assert all("no value and no readable key" in letter.reason for letter in admitted.dead)
 
 
 def test_a_decoder_is_kept_for_what_is_declared() -> None:
@@ -75,11 +75,11 @@ def test_a_decoder_is_kept_for_what_is_declared() -> None:
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        (b"abc", 'no instant: the header "dsms-ts" is "abc", not a whole number'),
-        (b"", 'no instant: the header "dsms-ts" is "", not a whole number'),
-        (b"1.5", 'no instant: the header "dsms-ts" is "1.5", not a whole number'),
-        (b"\xff", 'no instant: the header "dsms-ts" is "\\xff", not a whole number'),
-        (b"x" * 500, f'no instant: the header "dsms-ts" is "{"x" * 79}…, not a whole number'),
+        (b"abc", 'invalid instant: the header "dsms-ts" is "abc", not a whole number'),
+        (b"", 'invalid instant: the header "dsms-ts" is "", not a whole number'),
+        (b"1.5", 'invalid instant: the header "dsms-ts" is "1.5", not a whole number'),
+        (b"\xff", 'invalid instant: the header "dsms-ts" is "\\xff", not a whole number'),
+        (b"x" * 500, f'invalid instant: the header "dsms-ts" is "{"x" * 79}…, not a whole number'),
         (b"9" * 5000, 'instant in "ts" is out of range'),
         (str(2**63 - 1).encode(), 'instant in "ts" is out of range'),
         (str(-(2**64)).encode(), 'instant in "ts" is out of range'),

@@ -55,7 +55,7 @@ def test_rows_that_are_large_together_are_written(piece: int) -> None:
 @pieces
 def test_a_row_that_is_too_large_fails_its_query_alone(piece: int) -> None:
     failures, counts = ran(piece, 1, MOST - AROUND, MOST - AROUND + 1, 1)
-    assert failures == {"Long": "a result row of 5,001 bytes, at instant 2, is too large: 5,000 can be written"}
+    assert failures == {"Long": "a result row at instant 2 is too large: 5,001 bytes, at most 5,000 can be written"}
     assert counts == {"Short": 3, "Lengths": 3}
 
 
@@ -64,5 +64,5 @@ def test_more_than_the_driver_takes_of_a_task_ends_the_task(piece: int) -> None:
     """The results of all views of a target count together. Whose they are is found out as with a worker that dies."""
     lengths = [1_000] * 20
     assert ran(piece, *lengths, most_to_driver=40_000)[0] == {}
-    with pytest.raises(MemoryError, match="a task makes more than the 10,000 bytes that the driver takes of it"):
+    with pytest.raises(MemoryError, match="a task sends more than the 10,000 bytes that the driver accepts from it"):
         ran(piece, *lengths, most_to_driver=10_000)

@@ -25,7 +25,7 @@ from connectors.redis.run_store import RunStore
 from dsms.local.installed import local_redis
 from dsms.model.catalog import Catalog
 from dsms.runtime.lanes.manifest import Manifest
-from dsms.runtime.lanes.query_state import limited_parts
+from dsms.runtime.lanes.query_state import limited_runs
 from dsms.runtime.lanes.revision import revised
 from dsms.runtime.stages.target_task import RedisRuns
 from operators.core.errors import ExternalError
@@ -93,7 +93,7 @@ class Fragment:
             return True
         before, self.manifest = self.manifest.names(), done.manifest
         store.delete(before - self.manifest.names())
-        parts = list(limited_parts(self.revision, self.manifest))
+        parts = list(limited_runs(self.revision, self.manifest))
         run_locations = store.spill(self.manifest.names(), limit, parts)
         assert all(sum(run_locations.resident.get(name, 0) for name in part.names) <= part.limit for part in parts)
         assert run_locations.resident.keys() | run_locations.disk.keys() == self.manifest.names()
@@ -198,7 +198,7 @@ def test_a_query_limits_what_it_shares_with_nobody(redis_url: str, tmp_path: Pat
         world = World({"t": {0: [message(at, at % 3, at) for at in range(40)]}})
         fragment = Fragment(world, connect(redis_url), tmp_path / "cache", catalog, 1)
         finished(fragment, [], 15)
-        parts = list(limited_parts(fragment.revision, fragment.manifest))
+        parts = list(limited_runs(fragment.revision, fragment.manifest))
         owned = [part.names for part in parts if part.names]
         assert len(owned) == len(expected) and len(frozenset.union(*owned)) == sum(map(len, owned))
         assert frozenset.union(*owned) < fragment.manifest.names()

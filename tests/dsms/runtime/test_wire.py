@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from dsms.runtime.stages import wire
-from dsms.runtime.stages.driver_share import DriverShare
+from dsms.runtime.stages.driver_budget import DriverBudget
 from dsms.runtime.stages.envelope import ENVELOPE_ARROW
 from dsms.runtime.stages.frames import WORTHWHILE, Frame
 from dsms.runtime.stages.wire import (
@@ -130,8 +130,8 @@ def test_a_damaged_message_is_an_error_and_no_other_message() -> None:
 
 def test_what_goes_to_the_driver_is_bounded_over_all_outboxes_of_a_task() -> None:
     """Elements go to other workers, so they do not count."""
-    share, rows = DriverShare(10_000), pl.DataFrame({"a": ["x" * 1_000] * 4})
-    one, other = ArrowOutbox(7, share=share), ArrowOutbox(7, share=share)
+    budget, rows = DriverBudget(10_000), pl.DataFrame({"a": ["x" * 1_000] * 4})
+    one, other = ArrowOutbox(7, budget=budget), ArrowOutbox(7, budget=budget)
     for _ in range(9):
         one.send("o1", Elements(0, Frame(rows)), target=1, stage=2)
     one.send("o1", ResultChanges(0, one.frame([rows])))
@@ -139,4 +139,4 @@ def test_what_goes_to_the_driver_is_bounded_over_all_outboxes_of_a_task() -> Non
     with pytest.raises(MemoryError, match="10,000 bytes"):
         other.frame([rows])
     with pytest.raises(MemoryError, match="10,000 bytes"):
-        ArrowOutbox(7, share=share).send("o3", RowsInFault(0, Frame(rows)))
+        ArrowOutbox(7, budget=budget).send("o3", RowsInFault(0, Frame(rows)))

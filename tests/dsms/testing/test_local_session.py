@@ -150,7 +150,7 @@ def test_a_row_in_fault_that_no_record_has_caused_is_reported_with_a_source_of_i
     assert session.dead_letters("A") == []
     (letter,) = session.dead_letters("B")
     assert letter["query"] == "V"
-    assert letter["reason"] == 'division by zero in "10 / __v0" (of a row that no record has caused)'
+    assert letter["reason"] == 'division by zero in "10 / __v0" (in a row that exists without any record)'
 
 
 def test_a_query_that_fails_stops_no_other() -> None:

@@ -8,14 +8,14 @@ from dataclasses import replace
 import polars as pl
 
 from dsms.physical.lane import Lane
-from dsms.runtime.stages.absent_columns import Absent
+from dsms.runtime.stages.absent_columns import AbsentKeyColumns
 from dsms.runtime.stages.lane_step import StageStep
 from operators.core.delta import ORDER, SOURCE_SHIFT, Delta
 from operators.core.operator import FAULT
 from operators.streams.tagger import Tagger
 
 
-def without_keyless(lane: Lane, leaf: int, step: StageStep, absent: Absent) -> StageStep:
+def without_incomplete_deletions(lane: Lane, leaf: int, step: StageStep, absent: AbsentKeyColumns) -> StageStep:
     """The output of the source stage without such deletions; they become rows in fault of the stream's tagger. A
     missing column is decoded as NULL, so the deletion would remove the row whose key is NULL."""
     sent, faults = dict(step.sent), dict(step.faults)
@@ -40,10 +40,10 @@ def _taggers(lane: Lane, leaf: int) -> Iterator[tuple[int, int, Tagger]]:
                 yield feed.exchange, at, vertex.operator
 
 
-def _reasons(tagger: Tagger, leaf: int, absent: Absent) -> Iterator[tuple[int, str]]:
+def _reasons(tagger: Tagger, leaf: int, absent: AbsentKeyColumns) -> Iterator[tuple[int, str]]:
     for columns, orders in absent.items():
         lacking = [key for key in tagger.keys if key in columns]
         if lacking:
             names = ", ".join(f'"{key}"' for key in lacking)
-            reason = f"a deletion whose record key lacks {names}, which the key of the stream has"
+            reason = f"a deletion whose record key lacks {names}, a part of the stream's key"
             yield from ((order + (leaf << SOURCE_SHIFT), reason) for order in orders)

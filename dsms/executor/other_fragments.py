@@ -11,7 +11,7 @@ from operators.core.delta import BEGINNING
 from operators.core.errors import ExternalError
 
 
-def greatest_elsewhere(settings: ExecutorSettings) -> Callable[[str], int]:
+def greatest_instant_of_others(settings: ExecutorSettings) -> Callable[[str], int]:
     """A function that gives, for a source id, the greatest instant that any fragment has passed in the source's
     partitions; BEGINNING while Redis cannot be reached.
 

@@ -1,4 +1,4 @@
-"""Sources whose first records are gone: what a new query begins with, and what is refused."""
+"""Sources whose first records were removed: what a new query begins with, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that run one after the other in a thread of their own."""
+"""A thread that calls functions one after the other."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 
-class InOrder:
+class SerialThread:
     """Calls functions in the order in which they are submitted.
 
     Only one thread may submit and wait. It must `wait` before it submits a function that depends on an earlier one: a
     failed function does not stop those that are already submitted.
 
     >>> done = []
-    >>> work = InOrder("example")
+    >>> work = SerialThread("example")
     >>> work.submit(lambda: done.append(1)); work.wait(); work.close(); done
     [1]
     """

@@ -12,10 +12,10 @@ from dsms.runtime.stages.stored_state import Names
 
 #: A lane does not begin while the source partitions of the other lane are further apart in time than this many times
 #: the duration that it takes to become exact: becoming exact would take longer by the difference.
-_APART = 4
+_MOST_SPREAD = 4
 
 
-def going_on_beside(lane: Lane, progress: LaneManifest, duration: int) -> LaneManifest | None:
+def midway_progress(lane: Lane, progress: LaneManifest, duration: int) -> LaneManifest | None:
     """The progress of a lane that begins at the positions of another lane, with the state of the vertices that both
     have. `progress` is that of the other lane.
 
@@ -30,7 +30,7 @@ def going_on_beside(lane: Lane, progress: LaneManifest, duration: int) -> LaneMa
         return None
     reached, least = max(max(place.high, place.frontier) for place in places), min(place.frontier for place in places)
     slack = max(source.slack for source in lane.sources.values())
-    if reached - least > _APART * (duration + slack):
+    if reached - least > _MOST_SPREAD * (duration + slack):
         return None
     traces: Names = {
         key: [[] for _ in vertex.operator.traces()]
