@@ -86,7 +86,7 @@ def gone(topic: str, partition: int, first: int, upto: int) -> ExternalError:
         f'offsets {first} to {upto - 1} of topic "{topic}" partition {partition} are gone: '
         "retention or a deletion removed them",
         retryable=False,
-        hint="restore a checkpoint whose positions are later, or DROP what needs them and create it anew: "
+        hint="restore a checkpoint whose positions are later, or DROP what needs them and create it again: "
         "it then begins at the records that are left",
     )
 

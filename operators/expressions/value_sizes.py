@@ -36,7 +36,7 @@ _SHORT = 48
 ELEMENT = 8
 #: How many times as large as its text a compiled pattern may be.
 _COMPILED = 1_000
-#: Matches the characters that JSON escapes, except the quote and the backslash, with at most so many bytes.
+#: The characters that JSON escapes, except the quote and the backslash, and the most bytes of such an escape.
 _CONTROLS, _ESCAPED = r"[\x00-\x1f]", 6
 #: The most bytes of a field of a struct as JSON in addition to its name and twice the size of its value: for a colon, a
 #: comma, and two brackets or the last digits of a number.
