@@ -177,7 +177,7 @@ def test_more_statements_than_places_wait_or_are_refused(pool: SelectPool) -> No
         waiting = threads.submit(wait)
         assert wait_until(lambda: pool._admitted_count == 3, 30)
         with (
-            pytest.raises(TooManySelects, match='2 one-time statements are running and 1 wait.*"selects"'),
+            pytest.raises(TooManySelects, match='2 are running and 1 wait.*"selects"'),
             pool.admitted(),
         ):
             pass

@@ -226,7 +226,7 @@ REFUSED = {
     "SELECT 1 FROM B b, A a WITH PREFERENCE COUNT(auction)": "ambiguous",
     "SELECT 1 FROM B b WITH PREFERENCE COUNT(c.auction)": '"c" is ambiguous or not in FROM',
     "SELECT 1 FROM B b WITH PREFERENCE COUNT(b.auction), COUNT(b.channel)": "two estimates",
-    "SELECT 1 FROM B b WITH PREFERENCE COUNT(b.channel) * b.channel": "is no number",
+    "SELECT 1 FROM B b WITH PREFERENCE COUNT(b.channel) * b.channel": "is not numeric",
     "SELECT 1 FROM B b WITH PREFERENCE COUNT(b.auction) * b.price": "can only be multiplied by the same column",
     "SELECT 1 FROM B WITH PREFERENCE COUNT(auction) FADE FACTOR 2": "above 0 and up to 1",
     "SELECT 1 FROM B WITH PREFERENCE COUNT(auction) BUDGET 2 MONTHS": "is not a length of time",
