@@ -19,7 +19,7 @@ from dsms.physical.lane import Output
 from dsms.registration.placement import fragments_of
 from dsms.runtime.epoch.epoch import Epoch
 from dsms.runtime.epoch.progress_log import Published, published_in_partitions, read_entry
-from dsms.runtime.epoch.result_records import progress_entries, promises, result_records
+from dsms.runtime.epoch.result_records import progress_entries, result_heartbeats, result_records
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.lanes.revision import Revision, revised
 from tests.support.pure_executor import World, epoch
@@ -65,7 +65,7 @@ class Services:
             output = next(iter(written.outputs.values()))
             for columns in result_records(written):
                 self._append(columns.rows(), output)
-        for records in promises(done, published):
+        for records in result_heartbeats(done, published):
             self._append(records, None)
         self.dead += done.dead
         self.progress |= progress_entries(done, published)

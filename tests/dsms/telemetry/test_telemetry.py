@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from dsms.coordinator.http.measured_calls import MeasuredCalls
 from dsms.introspection.entities import Queue, Report
 from dsms.introspection.operator_metrics import Operator
-from dsms.runtime.epoch.epoch import Epoch, Measured, Written
+from dsms.runtime.epoch.epoch import Epoch, Measured, UnpublishedChanges
 from dsms.runtime.epoch.step_time import StepTime
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.scheduler.work import Work
@@ -30,7 +30,7 @@ from operators.core.errors import ExternalError
 OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
 STEPS = (StepTime("compute", 10.0, 11.0), StepTime("publish", 11.5, 12.0))
 EPOCH = Epoch(
-    Manifest(epoch=3, targets=2), {}, (Written(pl.DataFrame({"key": [1, 2]}), {}),), (), {},
+    Manifest(epoch=3, targets=2), {}, (UnpublishedChanges(pl.DataFrame({"key": [1, 2]}), {}),), (), {},
     measured=Measured(records=40, behind={"a": 5, "b": 2}),
 )  # fmt: skip
 OPERATOR = Operator(
