@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.defined_aggregates import Known, Text, definition_of
+from dsms.sql.binder.defined_aggregates import DefinitionText, Known, definition_of
 from operators.aggregates import AGGREGATES
 from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.user_defined import folded, result_type
@@ -51,7 +51,7 @@ CREATE AGGREGATE kinds(x BIGINT): BIGINT {
 def definition(name: str) -> Definition:
     texts = {"var_pop": VARIANCE, "count_distinct": DISTINCT}
     if name in texts:
-        return definition_of(Text(texts[name].strip()), None)
+        return definition_of(DefinitionText(texts[name].strip()), None)
     found = Known(Catalog()).base(name, (pa.int64(),))
     assert found is not None
     return found

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.defined_aggregates import Known, Text, definition_of
+from dsms.sql.binder.defined_aggregates import DefinitionText, Known, definition_of
 from dsms.testing import LocalSession
 from operators.core.delta import BEGINNING, FROM, ORDER, Delta
 from operators.core.operator import Move
@@ -58,7 +58,7 @@ DISTINCT = """CREATE AGGREGATE f(x BIGINT): BIGINT {
 
 
 def written(text: str) -> FoldCall:
-    definition = definition_of(Text(text), None)
+    definition = definition_of(DefinitionText(text), None)
     window = definition.window
     return chosen("v", None if window else definition, definition if window else None, ("x",), FRAME)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dsms.sql.binder.defined_aggregates import Text, definition_of
+from dsms.sql.binder.defined_aggregates import DefinitionText, definition_of
 from operators.core.delta import Delta
 from operators.core.errors import UserError
 from operators.core.operator import Move
@@ -19,7 +19,7 @@ HEAD = "CREATE AGGREGATE f(x BIGINT): BIGINT {\n  TABLE t(a BIGINT, s VARCHAR);\
 
 
 def run(body: str, *values: int) -> list[object]:
-    definition = definition_of(Text(HEAD + body + "\n}\n}"), None)
+    definition = definition_of(DefinitionText(HEAD + body + "\n}\n}"), None)
     call = chosen("v", definition, None, ("x",), None)
     fold = StreamFold((), (call,), None, pa.schema([("x", pa.int64())]))
     rows = Delta.of([("+", {"x": value}, at) for at, value in enumerate(values)])

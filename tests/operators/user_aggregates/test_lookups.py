@@ -8,7 +8,7 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from dsms.sql.binder.defined_aggregates import Text, definition_of
+from dsms.sql.binder.defined_aggregates import DefinitionText, definition_of
 from operators.core.delta import Delta
 from operators.core.operator import Move
 from operators.user_aggregates.fold_plan import chosen
@@ -29,7 +29,7 @@ def body_of(text: str) -> str:
 
 def run(text: str, cut: int) -> list[object]:
     """What a body returns for each row, in batches of `cut` rows."""
-    definition = definition_of(Text(body_of(text)), None)
+    definition = definition_of(DefinitionText(body_of(text)), None)
     fold = StreamFold((), (chosen("v", definition, None, ("x",), None),), None, pa.schema([("x", pa.int64())]))
     traces, start, found = fold.traces(), 0, list[object]()
     for low in range(0, len(XS), cut):
@@ -63,7 +63,7 @@ def test_counters(text: str, cut: int) -> None:
 
 
 def test_a_row_is_looked_up_once_for_a_condition_and_the_update_after_it() -> None:
-    definition = definition_of(Text(body_of(COUNT)), None)
+    definition = definition_of(DefinitionText(body_of(COUNT)), None)
     source = generated(definition, nulls=False, codes=frozenset({COME | END})).source
     assert source.split("else:")[-2].count("F_t_0((P_0, ), ())") == 1, source
 
