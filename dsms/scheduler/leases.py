@@ -63,8 +63,8 @@ class LaneStatus(msgspec.Struct, frozen=True):
         words = [f"shed to {self.stays:.0%}".replace("%", " %")] if self.stays < 1 else []
         words += [f"{self.left_out} rows left out"] if self.left_out else []
         words += [f"windows at {self.size:.0%} of their range".replace("%", " %")] if (self.size or 1) < 1 else []
-        words += ["windows at their least size"] if self.size == 0 else []
-        words += ["memory is too small for them"] if not self.fits else []
+        words += ["windows at their minimum size"] if self.size == 0 else []
+        words += ["the windows do not fit in memory"] if not self.fits else []
         return ", ".join([*words, *(["late: max_error allows no more shedding"] if self.late else [])])
 
 
