@@ -129,7 +129,7 @@ class AvroDecoder:
             if writer.kind != "record" or writer.null_branch is not None:
                 return f"the writer schema {schema_id} is not a record"
             if unbounded(writer):
-                return f"the writer schema {schema_id} has an array of elements that take no bytes"
+                return f"the writer schema {schema_id} has an array of unbounded length: its elements take no bytes"
             columns = resolve(writer, list(self._schema))
             fast = self._columnar and vectorised(writer) and all(map(convertible, columns))
             return _Plan(writer, columns, record_reader(schema, writer, columns), fast)

@@ -72,7 +72,7 @@ class ConnectRows:
         try:
             node = _NODE(schema)
         except msgspec.DecodeError as error:
-            raise Unread(f"the schema beside the row is none of Kafka Connect: {error}") from error
+            raise Unread(f"the schema sent with the row is not a Kafka Connect schema: {error}") from error
         inner = node if part is None else next((each for each in node.fields or () if each.field == part), Node())
         return _of_fields(self._fields, inner)
 
@@ -157,7 +157,7 @@ def _variable_decimal(name: str, value: object) -> object:
     scale, digits = (value.get("scale"), value.get("value")) if isinstance(value, dict) else (None, None)
     if isinstance(scale, int) and isinstance(digits, str):
         return _decimal(name, scale, digits)
-    raise mismatch(f"{name} with its scale", value)
+    raise mismatch(f"{name} as an object with scale and value", value)
 
 
 #: Times that `JsonDecoder` reads unchanged: milliseconds, text, and numbers without a semantic type.

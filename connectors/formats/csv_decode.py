@@ -44,7 +44,7 @@ class CsvDecoder:
         fields = _fields(value)
         lacking = len(self._columns) - len(fields)
         if lacking < 0:
-            raise Unread(f"there are {len(fields)} fields for {len(self._columns)} columns")
+            raise Unread(f"the line has {len(fields)} fields, but there are {len(self._columns)} columns")
         texts = [*fields, *[""] * lacking]
         return [check(read(text) if text else None) for (read, check), text in zip(self._columns, texts, strict=True)]
 
@@ -53,7 +53,7 @@ def _fields(value: bytes) -> list[str]:
     try:
         return next(csv.reader([value.decode().rstrip("\r\n")], strict=True), [])
     except (csv.Error, UnicodeDecodeError) as error:
-        raise Unread(f"no line of comma-separated values: {error}") from error
+        raise Unread(f"not a line of comma-separated values: {error}") from error
 
 
 def _reader(kind: pa.DataType) -> Callable[[str], object]:

@@ -51,7 +51,7 @@ class DebeziumDecoder:
     >>> events = [b'{"op": "c", "before": null, "after": {"a": 1}}', b'{"op": "d", "before": {"a": 1}}', b'{"a": 1}']
     >>> result = DebeziumDecoder(schema).decode(events)
     >>> result.frame.rows(), result.refused[0].message
-    ([(1, 'u'), (1, '-')], 'no change event of Debezium: "op" is missing')
+    ([(1, 'u'), (1, '-')], 'not a change event of Debezium: "op" is missing')
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -83,8 +83,8 @@ class DebeziumDecoder:
 def unknown_operation(op: str | None) -> str:
     """The reason for refusing an event with this operation, which changes no row."""
     if op is None:
-        return 'no change event of Debezium: "op" is missing'
-    return f'operation "{op[:20]}" of Debezium changes no row; have: {", ".join(OPERATIONS)}'
+        return 'not a change event of Debezium: "op" is missing'
+    return f'the Debezium operation "{op[:20]}" does not change a row; have: {", ".join(OPERATIONS)}'
 
 
 def missing_side(op: str) -> str:
@@ -130,7 +130,7 @@ def _decoded(rows: JsonDecoder, values: Sequence[bytes], row: Callable[[bytes], 
         try:
             return row(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Unread(f"no change event of Debezium: {str(error).splitlines()[0]}") from error
+            raise Unread(f"not a change event of Debezium: {str(error).splitlines()[0]}") from error
 
     found, indices, refused = read_singly(values, event)
     if not refused:

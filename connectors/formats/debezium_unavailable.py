@@ -18,7 +18,7 @@ PLACEHOLDER = "__debezium_unavailable_value"
 _ENCODED = base64.b64encode(PLACEHOLDER.encode()).decode()
 _MARKS = (PLACEHOLDER.encode(), _ENCODED.encode())
 _REASON = (
-    " has no value in the event, since it is unchanged and PostgreSQL stores it beside the row (TOAST);"
+    " has no value in the event, since it is unchanged and PostgreSQL stores it outside the row (TOAST);"
     " set REPLICA IDENTITY FULL on the table"
 )
 

@@ -77,7 +77,7 @@ class ProtobufDecoder:
             made = (
                 _Readers(ProtobufSchema(document), self._schema)
                 if is_protobuf(document)
-                else "it is not one of Protobuf"
+                else "it is not a Protobuf schema"
             )
         except NotProtobuf as error:
             made = str(error)
@@ -116,10 +116,10 @@ class _Readers:
             try:
                 found = from_bytes(body)
                 if not found.IsInitialized():
-                    raise Unread(f"no message {message.full_name}: it lacks a field that it requires")
+                    raise Unread(f"not a message {message.full_name}: a required field is missing")
                 return read(found)
             except (DecodeError, UnicodeDecodeError) as error:
-                raise Unread(f"no message {message.full_name}: {error}") from error
+                raise Unread(f"not a message {message.full_name}: {error}") from error
 
         return fields
 
@@ -128,7 +128,7 @@ def _path(value: bytes) -> tuple[tuple[int, ...], int]:
     """The path of the message, and where the message begins. A count of 0 means the first message of the file."""
     count, at = varint(value, PREFIX)
     if not 0 <= count <= _DEEPEST:
-        raise Unread(f"the path of the message has {count} parts")
+        raise Unread(f"the path of the message has an invalid number of parts: {count}")
     path = []
     for _ in range(count):
         index, at = varint(value, at)

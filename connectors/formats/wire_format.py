@@ -13,7 +13,7 @@ def framing_fault(value: bytes) -> str:
     ("not in Confluent's wire format: 2 bytes", '')
     """
     if len(value) < PREFIX:
-        return f"not in Confluent's wire format: {len(value)} bytes"
+        return f"not in Confluent's wire format: only {len(value)} bytes"
     return f"not in Confluent's wire format: the first byte is {value[0]} instead of 0" if value[0] else ""
 
 
@@ -39,4 +39,4 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
         if data[index] < 128:
             return (number >> 1) ^ -(number & 1), index + 1
         shift += 7
-    raise Unread(f"a number at byte {at} does not end")
+    raise Unread(f"the number at byte {at} does not end within ten bytes")

@@ -114,7 +114,7 @@ class BrokerConnections:
         """The response. Raises kafka-python's error, and ExternalError if there is no response in time."""
         self._net.poll(timeout_ms=timeout_s * 1000, future=future)
         if not future.is_done:
-            raise ExternalError(f"kafka does not answer within {timeout_s:g} s", retryable=True)
+            raise ExternalError(f"kafka did not answer within {timeout_s:g} s", retryable=True)
         if future.exception is not None:
             raise future.exception
         return future.value

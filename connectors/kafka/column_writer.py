@@ -102,7 +102,9 @@ class ColumnWriter:
         """Starts a transaction. The partitions of `topics` are looked up together, those of other topics one by one.
         Raises ExternalError if the writer is spent."""
         if self.spent:
-            raise ExternalError("the last transaction was not ended", hint="the writer starts again by itself")
+            raise ExternalError(
+                "cannot begin a transaction: the last one was not ended", hint="the writer is re-created automatically"
+            )
         self._connections.look_up(topics)
         self._transactions.begin()
         self._open = True

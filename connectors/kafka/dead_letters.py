@@ -106,7 +106,7 @@ def letter_of(message: Message) -> DeadLetter:
     """The dead letter in a record. Raises Broken if the record is not one."""
     headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers() or []}
     if ERROR_HEADER not in headers:
-        raise Broken("no dead letter: it has no reason")
+        raise Broken("not a dead letter: it has no reason")
     return DeadLetter(
         headers.get("dsms-topic", ""),
         natural_of(headers.get("dsms-partition", "")),

@@ -68,8 +68,8 @@ class EpochWriter:
         """Starts the epoch's transaction; the client looks up `topics` itself. Raises ExternalError if spent."""
         if self.spent:
             raise ExternalError(
-                "the connection to kafka was lost, and what is on its way could end the next transaction",
-                hint="the writer starts again by itself",
+                "the connection to kafka was lost, and a delayed request could end the next transaction",
+                hint="the writer is re-created automatically",
             )
         with translated("beginning a transaction", transactional=True):
             self._producer.begin_transaction()
@@ -112,7 +112,9 @@ class EpochWriter:
         with translated("writing records", transactional=True):
             left = self._producer.flush(_COMMIT_TIMEOUT_S)
         if left:
-            raise ExternalError(f"kafka has not taken {left} records within {_COMMIT_TIMEOUT_S:g} s", retryable=True)
+            raise ExternalError(
+                f"kafka has not acknowledged {left} records within {_COMMIT_TIMEOUT_S:g} s", retryable=True
+            )
 
     def commit(self) -> None:
         """Makes the epoch visible atomically. A retriable failure is retried once. Raises TopicRefuses if a topic

@@ -17,8 +17,8 @@ _GONE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
 #: The codes with which a broker refuses the records of one topic, independently of other topics; and what to do.
 _REFUSALS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "raise its max.message.bytes",
-    KafkaError.INVALID_RECORD: "let its cleanup.policy admit these records",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "allow the executors to write it",
+    KafkaError.INVALID_RECORD: "set a cleanup.policy that accepts these records",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "allow the executors to write to it",
 }
 
 
@@ -86,8 +86,8 @@ def gone(topic: str, partition: int, first: int, upto: int) -> ExternalError:
         f'offsets {first} to {upto - 1} of topic "{topic}" partition {partition} are gone: '
         "retention or a deletion removed them",
         retryable=False,
-        hint="restore a checkpoint whose positions are later, or DROP what needs them and create it anew: "
-        "it then begins at the records that are left",
+        hint="restore a checkpoint with later positions, or DROP and re-create the queries and views that need them: "
+        "they then begin at the remaining records",
     )
 
 

@@ -65,7 +65,7 @@ def unreadable(settings: KafkaSettings) -> str:
     if library() is None:
         return "the native part is not built, or switched off"
     names = ", ".join(f'"{name}"' for name in unsupported(settings))
-    return names and f"the setting {names} of Kafka's client is one that librdkafka alone knows"
+    return names and f"only librdkafka supports the Kafka client setting {names}"
 
 
 class FetchReader:

@@ -61,13 +61,13 @@ class Fold:
                 continue
             ts = instant_of(message)
             if ts is None:
-                self._refused(message, "no change: it has no instant")
+                self._refused(message, "not a change: it has no instant")
                 continue
             if ts > self.at:
                 self.later += 1
                 continue
             if message.value() in self.bad:
-                self._refused(message, "no row of the declared columns")
+                self._refused(message, "not a row of the declared columns")
                 continue
             self.last = max(self.last, ts)
             self._change(message.key(), message.value(), headers.get(OP_HEADER, b"+") == b"-")

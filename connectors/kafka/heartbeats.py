@@ -111,7 +111,7 @@ class HeartbeatLog:
             for entry in self._catch_up():
                 missing.pop((entry.key, entry.value or b""), None)
             if missing and time.monotonic() > deadline:
-                raise ExternalError(f'what was written to "{self._log.topic}" cannot be read after {VISIBLE_S:g} s')
+                raise ExternalError(f'the records written to "{self._log.topic}" cannot be read after {VISIBLE_S:g} s')
 
     def _catch_up(self) -> list[Entry]:
         """Applies the records up to the committed end, and returns the valid ones that this fragment wrote."""

@@ -83,7 +83,7 @@ def foreign(message: Message, cluster: str, cut_over: Container[int]) -> str | N
     """Why a record is not the cluster's; None if it is. `cut_over`: the partitions whose cut-over precedes it."""
     writer = writer_of(message.headers())
     if writer is None:
-        return "no writer is named" if message.partition() in cut_over else None
+        return "it does not name its writer" if message.partition() in cut_over else None
     named, slash, _ = writer.partition("/")
     return None if slash and named == cluster else f'written by "{writer[:100]}", not by cluster "{cluster}"'
 
@@ -147,9 +147,12 @@ class InternalLog:
         last = {entry.key: entry.value for entry in self.read(as_it_is, decided=True)}
         wanted = {key: value for key, value in zip(written.keys, written.values, strict=True) if key != CUT_OVER}
         if lost := [key for key, value in wanted.items() if key is not None and last.get(key) != value]:
-            reason = f'a commit whose answer was lost is not in topic "{self.topic}": {len(lost)} records are missing'
+            reason = (
+                f'a commit to topic "{self.topic}" whose answer was lost did not take effect: '
+                f"{len(lost)} records are missing"
+            )
             self.alarms.raise_at(self.topic, reason)
-            raise ExternalError(reason, hint="its writer starts again from what is there")
+            raise ExternalError(reason, hint="the writer restarts from the committed records")
 
     def last(self, decode: Callable[[Entry], _T | None], count: int) -> list[_T]:
         """At most `count` decoded records, from the last 2 · `count` offsets of each partition."""

@@ -130,7 +130,7 @@ class ClusterState:
         if text.encode() == key and life_ms != _NEVER:
             self._alarms.clear(place)
             return True
-        self._alarms.raise_at(place, "it never ends, so no executor wrote it" if life_ms == _NEVER else "not UTF-8")
+        self._alarms.raise_at(place, "it never expires, so no executor wrote it" if life_ms == _NEVER else "not UTF-8")
         return False
 
     def ping(self) -> None:

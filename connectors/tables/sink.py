@@ -24,7 +24,9 @@ class SinkResult:
 
     def __post_init__(self) -> None:
         if taken := [name for name in self.schema.names if name.lower() in (OP, INSTANT)]:
-            raise UserError(f'a column of "{self.name}" is called "{taken[0]}"', hint="rename it in the query")
+            raise UserError(
+                f'result "{self.name}" has a column with the reserved name "{taken[0]}"', hint="rename it in the query"
+            )
 
 
 @dataclass(frozen=True)
@@ -88,4 +90,6 @@ class Sink(Protocol):
 
 def taken_by_another(what: str) -> UserError:
     """The error if two processes write the same result to the same target."""
-    return UserError(f"another process has written to {what} meanwhile", hint="run one sink for each result and target")
+    return UserError(
+        f"another process has written to {what} in the meantime", hint="run one sink for each result and target"
+    )

@@ -40,9 +40,11 @@ class DatabaseSink:
         """Creates the table if it does not exist. Errors do not contain the url, which may have a password."""
         self._result = result
         if table.lower() == POSITIONS:
-            raise UserError(f'table "{table}" is that of positions', hint="choose another one by --table")
+            raise UserError(f'table "{table}" is reserved for positions', hint="choose another table with --table")
         if nested := [name for name in result.key if pa.types.is_nested(result.schema.field(name).type)]:
-            raise UserError(f'column "{nested[0]}" of the key is an array or a struct', hint="keep Parquet files")
+            raise UserError(
+                f'key column "{nested[0]}" is an array or a struct', hint="keep the result as Parquet files"
+            )
         try:
             self._engine = sa.create_engine(sa.make_url(url), json_serializer=_json)
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError, TypeError) as error:
@@ -130,8 +132,8 @@ class DatabaseSink:
     def _add(self, transaction: sa.Connection, changes: Batch, rows: list[_Row]) -> None:
         if any(op != "+" for op in changes.ops):
             raise UserError(
-                f'rows leave "{self._result.name}", which has no key to find them by in a table',
-                hint="select a key, such as the columns of GROUP BY; or keep the changes as Parquet files",
+                f'rows are removed from "{self._result.name}", which has no key to find them in the table',
+                hint="select key columns, such as those of GROUP BY, or keep the changes as Parquet files",
             )
         names = [*self._result.schema.names, INSTANT]
         given = [self._given(names, (*row, at)) for row, at in zip(rows, changes.instants, strict=True)]
@@ -163,7 +165,9 @@ class DatabaseSink:
         if found is None:
             return None
         if found.result != self._result.name:
-            raise UserError(f'table "{self._table.name}" keeps "{found.result}"', hint="choose another one by --table")
+            raise UserError(
+                f'table "{self._table.name}" already keeps "{found.result}"', hint="choose another table with --table"
+            )
         return Position(str(found.token), float(found.seen))
 
     @contextmanager

@@ -95,6 +95,6 @@ class ParquetSink:
         metadata = parquet.read_schema(file).metadata or {}
         result = metadata.get(_RESULT, b"").decode()
         if result != self._result or _TOKEN not in metadata:
-            described = f'changes of "{result}"' if result else "files of something else"
-            raise UserError(f'"{self._directory}" has {described}', hint="choose another directory")
+            described = f'changes of "{result}"' if result else "files that are not changes of a result"
+            raise UserError(f'"{self._directory}" contains {described}', hint="choose another directory")
         return Position(metadata[_TOKEN].decode(), file.stat().st_mtime)

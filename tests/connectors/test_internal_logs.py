@@ -191,7 +191,9 @@ def test_records_without_a_writer_count_up_to_the_cut_over() -> None:
     findings = Findings()
     read = [said.beat.offset for said in log.read(read_heartbeat, findings=findings)]
     assert read == [0, 1, 3] and findings == Findings({b"o1/0"}, {0})
-    assert [(alarm.first, alarm.last, alarm.reason) for alarm in log.alarms.all()] == [(4, 5, "no writer is named")]
+    assert [(alarm.first, alarm.last, alarm.reason) for alarm in log.alarms.all()] == [
+        (4, 5, "it does not name its writer")
+    ]
 
 
 @pytest.mark.parametrize("writer", [b"d/0-1", b"c", b"", b"\xff/1", b"cc/1", None])
