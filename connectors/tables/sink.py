@@ -60,7 +60,7 @@ class Position(NamedTuple):
     """The position up to which a result was taken, and when the sink last confirmed it, in seconds since 1970."""
 
     token: str
-    seen: float
+    confirmed_at: float
 
 
 class Sink(Protocol):
@@ -75,11 +75,11 @@ class Sink(Protocol):
         has stored some in the meantime."""
         ...
 
-    def touch(self) -> None:
+    def confirm(self) -> None:
         """Records that there were no further changes until now."""
         ...
 
-    def empty(self) -> None:
+    def clear(self) -> None:
         """Deletes all stored changes and the position."""
         ...
 
@@ -88,7 +88,7 @@ class Sink(Protocol):
         ...
 
 
-def taken_by_another(what: str) -> UserError:
+def overtaken_error(what: str) -> UserError:
     """The error if two processes write the same result to the same target."""
     return UserError(
         f"another process has written to {what} in the meantime", hint="run one sink for each result and target"

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from connectors.tables.database import translated, unusable
-from connectors.tables.sink import INSTANT, Batch, Position, SinkResult, taken_by_another
+from connectors.tables.sink import INSTANT, Batch, Position, SinkResult, overtaken_error
 from operators.core.errors import UserError
 
 POSITIONS = "dsms_positions"
@@ -82,7 +82,7 @@ class DatabaseSink:
                 self._add(transaction, changes, rows)
         self._position = after
 
-    def touch(self) -> None:
+    def confirm(self) -> None:
         """Records in the position that there were no further changes until now."""
         if self._position is not None:
             after = Position(self._position.token, time.time())
@@ -90,7 +90,7 @@ class DatabaseSink:
                 self._advance(transaction, after)
             self._position = after
 
-    def empty(self) -> None:
+    def clear(self) -> None:
         """Deletes the rows of the table and its position."""
         with self._reported(), self._engine.begin() as transaction:
             transaction.execute(sa.delete(self._table))
@@ -108,14 +108,14 @@ class DatabaseSink:
 
     def _advance(self, transaction: sa.Connection, after: Position) -> None:
         """Advances the position. Raises UserError if it is not the known one, as another sink has written."""
-        known, values = self._positions.c, {"token": after.token, "seen": after.seen}
+        known, values = self._positions.c, {"token": after.token, "seen": after.confirmed_at}
         if self._position is None:
             given = {"table_name": self._table.name, "result": self._result.name, **values}
             transaction.execute(sa.insert(self._positions), [given])  # the primary key refuses a second row
             return
         own = (known.table_name == self._table.name) & (known.token == self._position.token)
         if transaction.execute(sa.update(self._positions).where(own).values(**values)).rowcount != 1:
-            raise taken_by_another(f'table "{self._table.name}"')
+            raise overtaken_error(f'table "{self._table.name}"')
 
     def _replace(self, transaction: sa.Connection, ops: Any, rows: list[_Row]) -> None:
         """Applies the last change of each key: deletes the old row and inserts the new one."""

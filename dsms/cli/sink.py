@@ -60,7 +60,7 @@ def sink(  # noqa: PLR0913 (the options of a command line)
         kept = _sink(document, target, table)
         try:
             if anew:
-                kept.empty()
+                kept.clear()
             after = position_of(kept, keyed=bool(document["key"]))
             note(f'"{name}" goes on behind {after}' if after else f'"{name}" from its first change')
             _keep(api.changes(name, after, follow=not once), kept, every)
@@ -74,7 +74,7 @@ def position_of(kept: Sink, *, keyed: bool, now: float | None = None) -> str | N
     position = kept.position()
     if position is None:
         return None
-    away_h = ((time.time() if now is None else now) - position.seen) / 3600
+    away_h = ((time.time() if now is None else now) - position.confirmed_at) / 3600
     if keyed and away_h > LONGEST_AWAY_H:
         raise UserError(
             f"the sink was away for {away_h:.0f} hours, and Kafka keeps deletions for {LONGEST_AWAY_H + 1} only",
@@ -105,7 +105,7 @@ def _keep(changes: Changes, kept: Sink, every_s: float) -> None:
     written, said = 0, time.monotonic()
     for part in gathered(changes.together(), every_s):
         if not part:
-            kept.touch()
+            kept.confirm()
             continue
         batch = Batch([each.op for each in part], [each.ts for each in part], changes.rows_of(part))
         kept.take(batch, part[-1].token)

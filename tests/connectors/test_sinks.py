@@ -190,17 +190,17 @@ def test_of_two_sinks_one_takes_a_change(tmp_path: Path, kept: SinkResult) -> No
 
 def test_they_begin_again_and_say_when_they_were_there(tmp_path: Path) -> None:
     for sink in (DatabaseSink(url(tmp_path), "kept", KEYED), ParquetSink(tmp_path / "hot", "hot")):
-        sink.touch()
+        sink.confirm()
         assert position_of(sink, keyed=True) is None
         sink.take(changes(("+", 1, "a", 1, None)), "o1:1")
-        sink.touch()
+        sink.confirm()
         position = sink.position()
         assert position is not None
-        later = position.seen + 24 * 3600
+        later = position.confirmed_at + 24 * 3600
         assert position_of(sink, keyed=True, now=later - 7200) == position_of(sink, keyed=False, now=later) == "o1:1"
         with pytest.raises(UserError, match="away for 24 hours"):
             position_of(sink, keyed=True, now=later)
-        sink.empty()
+        sink.clear()
         assert sink.position() is None
         sink.take(changes(("+", 1, "b", 1, None)), "o1:1")
         sink.close()
