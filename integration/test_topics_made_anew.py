@@ -13,7 +13,7 @@ import pytest
 
 from connectors.kafka import column_writer
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.errors import TopicMadeAnew
+from connectors.kafka.errors import TopicRecreated
 from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import internal_topic
 from connectors.kafka.native.library import library
@@ -121,7 +121,7 @@ def test_nothing_of_a_dropped_query_gets_into_the_topic_of_the_next_one(
     """Its progress neither, which would take the place of the next one's."""
     output = world.output(known=True)
     old = world.committer(1, StandingStill(point, world.make_anew))
-    with pytest.raises(TopicMadeAnew, match=f'topic "{world.topic}" was deleted and made anew: query "Q"') as error:
+    with pytest.raises(TopicRecreated, match=f'topic "{world.topic}" was deleted and made anew: query "Q"') as error:
         old.commit(epoch(output, 1, rows), {}, Published({}, {}))
     assert list(error.value.queries) == [output.id]
     old.close()
@@ -139,7 +139,7 @@ def test_the_topic_of_a_query_without_an_id_is_the_one_that_it_wrote_at_first(wo
     committer = world.committer(1, FaultPoints(""))
     published = committer.commit(epoch(output, 1, CHANGES), {}, Published({}, {}))
     world.make_anew()
-    with pytest.raises(TopicMadeAnew):
+    with pytest.raises(TopicRecreated):
         committer.commit(epoch(output, 2, CHANGES.with_columns(pl.col(FROM) + 10)), {}, published)
     committer.close()
     world.committer(2, FaultPoints("")).close()

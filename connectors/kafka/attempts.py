@@ -19,7 +19,7 @@ _DEADLINE_S = 60.0
 _PAUSE_MS, _BUSY_MS = 50, 4
 
 
-class Again(Exception):
+class AttemptFailed(Exception):
     """An attempt failed, but a retry may succeed; `code` is Kafka's error code."""
 
     def __init__(self, code: int) -> None:
@@ -37,21 +37,22 @@ class Attempts:
         self.lost = False
 
     def answer(self, future: Future) -> Any:
-        """The answer to a request. Raises Again if it is lost."""
+        """The answer to a request. Raises AttemptFailed if it is lost."""
         try:
             return self._connections.wait(future, ANSWER_S)
         except ClientError as error:
             self.lost = True
-            raise Again(KafkaError.NETWORK_EXCEPTION) from error
+            raise AttemptFailed(KafkaError.NETWORK_EXCEPTION) from error
 
-    def until(self, attempt: Callable[[int | None], Any], doing: str) -> Any:
-        """The result of an attempt, which gets the code of the last failure. Retries it, and raises that after 60 s."""
+    def retry(self, attempt: Callable[[int | None], Any], doing: str) -> Any:
+        """The result of an attempt, which gets the code of the last failure. An attempt that raises AttemptFailed or
+        returns None is retried. Raises ExternalError after 60 s."""
         deadline, last = time.monotonic() + _DEADLINE_S, None
         while True:
             try:
                 result = attempt(last)
-            except Again as again:
-                last = again.code
+            except AttemptFailed as failed:
+                last = failed.code
             else:
                 if result is not None:
                     return result

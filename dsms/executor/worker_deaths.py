@@ -35,7 +35,7 @@ class Notes(Protocol):
         """The stored search of a fragment."""
         ...
 
-    def keep_search(self, fragment: str, body: bytes) -> None:
+    def set_search(self, fragment: str, body: bytes) -> None:
         """Stores the search of a fragment."""
         ...
 
@@ -150,7 +150,7 @@ class WorkerDeaths:
         if not changed or self._notes is None:
             return
         try:
-            self._notes.keep_search(self._fragment, msgspec.json.encode(search))
+            self._notes.set_search(self._fragment, msgspec.json.encode(search))
         except ExternalError as error:
             log.warning("a search is not kept", reason=str(error))
 

@@ -175,7 +175,7 @@ class CatalogLog:
         """Writes one transaction. If it fails, only a new writer can tell how it ended; Fenced once replaced."""
         if self.replaced:
             raise Fenced("a newer coordinator has taken over")
-        if self._writer.spent:
+        if self._writer.must_be_replaced:
             self._renew()
             self._check_term(self._parts().meta)
         self.in_doubt = True
@@ -184,7 +184,7 @@ class CatalogLog:
             for records in written:
                 self._writer.write(records)
             self._writer.commit()
-            if self._writer.in_doubt:
+            if self._writer.outcome_unknown:
                 for records in written:
                     self._log.check(records)
         except Fenced as error:

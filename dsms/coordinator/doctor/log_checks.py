@@ -80,7 +80,7 @@ class Logs:
 
     def settle(self, purpose: str, keys: Iterable[bytes]) -> None:
         """Settles what does not count under some keys."""
-        self.write(self.states[purpose].log.settling(list(keys)))
+        self.write(self.states[purpose].log.settling_records(list(keys)))
 
     def write(self, records: Records) -> None:
         """Writes records in a transaction of the doctor's own, which fences nobody else."""

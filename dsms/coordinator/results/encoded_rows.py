@@ -22,5 +22,5 @@ class OwnRows:
 
 def own_rows(values: Sequence[bytes], schema: pa.Schema, form: Format = "json") -> OwnRows:
     """Encoded rows as columns."""
-    decoded = FORMATS[form].own_decoder(schema).decode(values)
+    decoded = FORMATS[form].decoder_of_written(schema).decode(values)
     return OwnRows(decoded.frame, {refusal.index: refusal.message for refusal in decoded.refused})

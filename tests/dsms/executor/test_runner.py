@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from connectors.kafka.errors import TopicMadeAnew, TopicRefuses
+from connectors.kafka.errors import TopicRecreated, TopicRefusedRecords
 from dsms.executor import runner
 from dsms.executor.process import healed
 from dsms.executor.runner import Runner
@@ -57,9 +57,9 @@ class Standing:
         if self.died:
             raise WorkerDied("a worker ended")
         if self.refused:
-            raise TopicRefuses(self.refused, "too large", "let it")
+            raise TopicRefusedRecords(self.refused, "too large", "let it")
         if self.made_anew:
-            raise TopicMadeAnew({self.made_anew: "made anew"})
+            raise TopicRecreated({self.made_anew: "made anew"})
 
     def replaced(self) -> bool:
         return self.newer
@@ -248,7 +248,7 @@ class Kept:
     def search(self, _: str) -> bytes | None:
         return self.body
 
-    def keep_search(self, _: str, body: bytes) -> None:
+    def set_search(self, _: str, body: bytes) -> None:
         self.body = body
 
 
