@@ -25,7 +25,7 @@ from dsms.physical.cost.estimate import Statistics
 from dsms.physical.cost.join_choice import Choice, cheapest_orders
 from dsms.physical.fragment_plan import Planned, planned
 from dsms.registration.join_orders import arrived, fixed_because, kept, ordered, time_to_enter
-from dsms.scheduler.leases import ExecutorStatus, LaneStatus
+from dsms.scheduler.leases import ExecutorStatus, QueryStatus
 from operators.core.errors import DsmsError
 
 log = structlog.get_logger()
@@ -165,7 +165,7 @@ class OrdersByStatistics:
         return made is not None and made.after is not catalog
 
 
-def _changing(alive: Mapping[str, ExecutorStatus], version: int) -> Iterator[tuple[str, LaneStatus]]:
+def _changing(alive: Mapping[str, ExecutorStatus], version: int) -> Iterator[tuple[str, QueryStatus]]:
     """The queries with a next plan, by id, of executors that have followed a version of the catalog."""
     for status in alive.values():
         if status.plan_version >= version:
