@@ -12,6 +12,7 @@ from kafka.future import Future
 
 from connectors.kafka.broker_connections import BrokerConnections
 from connectors.kafka.errors import translate
+from operators.core.errors import DsmsError, ExternalError, UserError
 
 ANSWER_S = 30.0
 _DEADLINE_S = 60.0
@@ -58,5 +59,13 @@ class Attempts:
                     return result
                 last = KafkaError.UNKNOWN_TOPIC_OR_PART
             if time.monotonic() > deadline:
-                raise translate(KafkaError(last), doing, transactional=True)
+                raise _last_error(KafkaError(last), doing)
             self._connections.pause(_BUSY_MS if last == KafkaError.CONCURRENT_TRANSACTIONS else _PAUSE_MS)
+
+
+def _last_error(error: KafkaError, doing: str) -> DsmsError:
+    """The error for the last failure. It is never a UserError: a topic that is unknown now may be known later."""
+    translated = translate(error, doing, transactional=True)
+    if isinstance(translated, UserError):
+        return ExternalError(f"kafka failed while {doing}: {error.str()}", retryable=True)
+    return translated
