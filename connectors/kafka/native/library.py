@@ -24,8 +24,8 @@ _FLAGS = ("-O2", "-std=c11", "-shared", "-fPIC")
 _TIMEOUT_S = 300.0
 #: The environment variable that names another library, or `off`.
 SWITCH = "DSMS_NATIVE_LIBRARY"
-#: Error codes that records.c returns.
-OLD_FORMAT, NO_ROOM = -4, -5
+#: The code that records.c returns for records in a format before 2.
+OLD_FORMAT = -4
 
 _POINTER, _LONG = ctypes.c_void_p, ctypes.c_int64
 
