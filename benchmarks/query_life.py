@@ -23,7 +23,7 @@ from benchmarks.cluster import Cluster, report, running_cluster
 from benchmarks.report import Result, write_report
 from benchmarks.throughput import register
 from connectors.kafka.names import internal_topic
-from connectors.kafka.pieces import committed, pieces
+from connectors.kafka.pieces import committed_ranges, pieces
 from connectors.kafka.registry import register_schema
 from connectors.kafka.topics import KEPT, ensure_topic
 from dsms.local.waiting import wait_until
@@ -130,7 +130,7 @@ def _batches(cluster: Cluster, name: str) -> list[Batch]:
     key, topic = f"dsms.{name}/0".encode(), internal_topic(cluster.state.cluster, "progress")
     return [
         Batch(message.timestamp()[1] / 1000, int(msgspec.json.decode(message.value())["epoch"]))
-        for piece in pieces(cluster.kafka, committed(cluster.kafka.admin(), topic))
+        for piece in pieces(cluster.kafka, committed_ranges(cluster.kafka.admin(), topic))
         for message in piece if message.key() == key and message.value()
     ]  # fmt: skip
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.bids import all_bids
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.errors import translate
-from connectors.kafka.pieces import settled
+from connectors.kafka.pieces import decided_ranges
 from operators.core.errors import InternalError
 
 _CONSUME = 50_000
@@ -50,7 +50,7 @@ def committed(kafka: KafkaSettings, topic: str, columns: Sequence[str], prefix: 
 
 def committed_messages(kafka: KafkaSettings, topic: str) -> Iterator[list[Any]]:
     """All committed records of a topic, in order within each partition; waits for the end of open transactions."""
-    ranges = settled(kafka.admin(), topic)
+    ranges = decided_ranges(kafka.admin(), topic)
     waiting = {offsets.partition for offsets in ranges}
     consumer = kafka.consumer()
     consumer.assign([TopicPartition(topic, offsets.partition, offsets.start) for offsets in ranges])

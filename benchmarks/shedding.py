@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.report import Result, write_report
-from dsms.scheduler.shedding import Demand, Load, cost, decide
+from dsms.scheduler.shedding import Demand, Load, cost_per_record, decide
 from dsms.scheduler.spread import Observed
 from operators.core.delta import FROM, ORDER, TO, WEIGHT, Delta
 from operators.core.operator import Move
@@ -136,7 +136,7 @@ def _decided(
     decision = decide(demands, load, shedding=any(rate < 1 for rate in before.values()))
     if not even:
         return dict(decision.rates)
-    same = cost(demands, decision.rates) / sum(demand.cost for demand in demands)
+    same = cost_per_record(demands, decision.rates) / sum(demand.cost for demand in demands)
     return {demand.query: same for demand in demands}
 
 

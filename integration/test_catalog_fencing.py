@@ -5,7 +5,7 @@ import pytest
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
 from connectors.kafka.names import internal_topic, transactional_id
-from connectors.kafka.pieces import settled
+from connectors.kafka.pieces import decided_ranges
 from connectors.kafka.topics import COMPACTED_SOON, ensure_topic
 from dsms.coordinator.catalog.catalog_log import CatalogLog
 from dsms.model.catalog import Catalog
@@ -51,7 +51,7 @@ def test_an_older_one_in_doubt_does_not_come_back(settings: KafkaSettings, uniqu
     older = CatalogLog(settings, unique, Alarms())
     older.in_doubt = True
     newer = CatalogLog(settings, unique, Alarms())
-    settled(settings.admin(), internal_topic(unique, "catalog"))  # from now on every reader sees the newer term
+    decided_ranges(settings.admin(), internal_topic(unique, "catalog"))  # from now on every reader sees the newer term
     with pytest.raises(Fenced):
         older.read()
     with pytest.raises(Fenced):

@@ -53,7 +53,7 @@ def test_an_object_that_was_not_finished_is_not_there(server: dict[str, str], si
 
 
 def test_a_missing_object_will_not_come_back_but_a_missing_bucket_may(server: dict[str, str]) -> None:
-    with pytest.raises(ExternalError, match="it is not there") as caught:
+    with pytest.raises(ExternalError, match="it does not exist") as caught:
         list(ObjectStore(f"s3://{BUCKET}").read("never"))
     assert not caught.value.retryable
     with pytest.raises(ExternalError) as caught:

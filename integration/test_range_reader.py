@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Message, Producer
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.range_reader import OffsetRange, RangeReader, whole
+from connectors.kafka.range_reader import OffsetRange, RangeReader, all_messages
 
 pytestmark = pytest.mark.services
 
@@ -25,7 +25,7 @@ def write(producer: Producer, name: str, values: range) -> None:
 
 
 def read(reader: RangeReader, name: str, start: int, end: int) -> list[int]:
-    return list(map(int, map(Message.value, whole(reader.read([OffsetRange(name, 0, start, end)])[0]))))
+    return list(map(int, map(Message.value, all_messages(reader.read([OffsetRange(name, 0, start, end)])[0]))))
 
 
 def assigned(reader: RangeReader, name: str) -> int:

@@ -56,7 +56,7 @@ def all_of_it_works(url: str, cache: Path, cluster: str) -> None:
     state, client = ClusterState(url, cluster), connect(url)
     state.set_catalog(b"catalog")
     for name in ("e1", "e2"):
-        state.beat(name, name.encode())
+        state.write_sign_of_life(name, name.encode())
     assert (state.catalog(), state.executors()) == (b"catalog", {"e1": b"e1", "e2": b"e2"})
     runs = RunStore(client, cluster, "0", cache / "written")
     runs.write({"1/a": FRAME, "1/b": FRAME.clear()})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.kafka.internal_log import CUT_OVER
+from connectors.kafka.internal_log import CUT_OVER_KEY
 from dsms.local.waiting import wait_until
 from integration.cluster import kill_9, log_of, running
 from integration.kafka_log import Input, advance, changes, read_committed, write
@@ -41,7 +41,7 @@ def rates(kafka: str, cluster: str) -> dict[int, list[tuple[int, float]]]:
     for message in read_committed(kafka, f"_dsms.{cluster}.shed"):
         key, value = message.key(), message.value()
         assert key is not None and value is not None
-        if key == CUT_OVER:
+        if key == CUT_OVER_KEY:
             continue
         offset, rate, *_ = json.loads(value)
         rates[int(key.decode().split("/")[2])].append((offset, rate))

@@ -13,9 +13,9 @@ import pytest
 
 from connectors.kafka import column_writer
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.errors import TopicMadeAnew
+from connectors.kafka.errors import TopicRecreated
 from connectors.kafka.internal_log import InternalLog
-from connectors.kafka.names import internal_topic
+from connectors.kafka.names import PROGRESS, internal_topic
 from connectors.kafka.native.library import library
 from connectors.kafka.topics import COMPACTED_SOON, delete_topic, ensure_topic, topic_ids
 from connectors.redis.client import connect
@@ -27,7 +27,7 @@ from dsms.physical.lane import Output
 from dsms.runtime.epoch.commit import Committer
 from dsms.runtime.epoch.epoch import Epoch, Result, UnpublishedChanges
 from dsms.runtime.epoch.fault_points import FaultPoints
-from dsms.runtime.epoch.progress_log import PROGRESS, Published
+from dsms.runtime.epoch.progress_log import Published
 from dsms.runtime.lanes.manifest import Manifest
 from dsms.runtime.stages.encoding import encode_changes
 from integration.kafka_log import changes, last_values, settled
@@ -122,7 +122,7 @@ def test_nothing_of_a_dropped_query_gets_into_the_topic_of_the_next_one(
     output = world.output(known=True)
     old = world.committer(1, StandingStill(point, world.make_anew))
     with pytest.raises(
-        TopicMadeAnew, match=f'topic "{world.topic}" was deleted and created again, so query "Q"'
+        TopicRecreated, match=f'topic "{world.topic}" was deleted and created again, so query "Q"'
     ) as error:
         old.commit(epoch(output, 1, rows), {}, Published({}, {}))
     assert list(error.value.queries) == [output.id]
@@ -141,7 +141,7 @@ def test_the_topic_of_a_query_without_an_id_is_the_one_that_it_wrote_at_first(wo
     committer = world.committer(1, FaultPoints(""))
     published = committer.commit(epoch(output, 1, CHANGES), {}, Published({}, {}))
     world.make_anew()
-    with pytest.raises(TopicMadeAnew):
+    with pytest.raises(TopicRecreated):
         committer.commit(epoch(output, 2, CHANGES.with_columns(pl.col(FROM) + 10)), {}, published)
     committer.close()
     world.committer(2, FaultPoints("")).close()

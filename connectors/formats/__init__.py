@@ -3,7 +3,7 @@
 from connectors.formats.avro_decode import AvroDecoder
 from connectors.formats.avro_encode import AvroEncoder
 from connectors.formats.avro_schema import avro_schema
-from connectors.formats.base import Decoded, Decoder, Encoder, NamesFields, Refusal
+from connectors.formats.base import Decoded, Decoder, Encoder, ListsFields, Refusal
 from connectors.formats.csv_decode import CsvDecoder
 from connectors.formats.debezium_avro_decode import DebeziumAvroDecoder, DebeziumAvroKeyDecoder
 from connectors.formats.debezium_decode import OPERATION, DebeziumDecoder, DebeziumKeyDecoder
@@ -27,7 +27,7 @@ __all__ = [
     "JsonDecoder",
     "JsonEncoder",
     "JsonSchemaDecoder",
-    "NamesFields",
+    "ListsFields",
     "Refusal",
     "RowDecoder",
     "avro_schema",

@@ -67,7 +67,7 @@ class Cursors:
         self.at += count if present is None else count * present
         np.minimum(self.at, self.buffer.limit, out=self.at)
 
-    def octet(self) -> NDArray[np.uint8]:
+    def byte(self) -> NDArray[np.uint8]:
         """The byte at each cursor."""
         return self.buffer.octets[self.at]
 
@@ -77,17 +77,17 @@ class Cursors:
 
     def branch(self, present: Mask | None) -> Mask:
         """Whether the value of a union of two branches is of the second branch."""
-        octet = self.octet()
-        self._suspect(octet & 0xFD != 0, present)
+        byte = self.byte()
+        self._suspect(byte & 0xFD != 0, present)
         self.skip(1, present)
-        return np.equal(octet, 2)
+        return np.equal(byte, 2)
 
     def boolean(self, present: Mask | None) -> Mask:
         """One byte, 0 or 1."""
-        octet = self.octet()
-        self._suspect(octet > 1, present)
+        byte = self.byte()
+        self._suspect(byte > 1, present)
         self.skip(1, present)
-        return np.equal(octet, 1)
+        return np.equal(byte, 1)
 
     def long(self, present: Mask | None) -> Ints:
         """A zigzag varint of up to 64 bits."""

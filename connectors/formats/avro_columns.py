@@ -29,14 +29,14 @@ FLAT = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"
 
 
 @dataclass(frozen=True)
-class Read:
+class FieldValues:
     """A field of all records: its `values`, or `start` and `size` of its bytes, or the `fields` of a record."""
 
     present: Mask | None
     values: NDArray[Any] | None = None
     start: Ints | None = None
     size: Ints | None = None
-    fields: tuple["Read", ...] = ()
+    fields: tuple["FieldValues", ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def convertible(column: Column) -> bool:
     return writer.kind != "fixed" or pa.types.is_binary(declared)
 
 
-def read(cursors: Cursors, writer: AvroType, parent: Mask | None) -> Read:
+def read(cursors: Cursors, writer: AvroType, parent: Mask | None) -> FieldValues:
     """Reads a field at all cursors; where an enclosing record is absent, nothing is read."""
     present = parent
     if writer.null_branch is not None:
@@ -84,42 +84,42 @@ def read(cursors: Cursors, writer: AvroType, parent: Mask | None) -> Read:
         some = second if writer.null_branch == 0 else ~second
         present = some if parent is None else some & parent
     if writer.kind == "record":
-        return Read(present, fields=tuple(read(cursors, field.type, present) for field in writer.fields))
+        return FieldValues(present, fields=tuple(read(cursors, field.type, present) for field in writer.fields))
     return _LEAVES[writer.kind](cursors, writer, present)
 
 
-def _read_long(cursors: Cursors, _: AvroType, present: Mask | None) -> Read:
-    return Read(present, cursors.long(present))
+def _read_long(cursors: Cursors, _: AvroType, present: Mask | None) -> FieldValues:
+    return FieldValues(present, cursors.long(present))
 
 
-def _read_boolean(cursors: Cursors, _: AvroType, present: Mask | None) -> Read:
-    return Read(present, cursors.boolean(present))
+def _read_boolean(cursors: Cursors, _: AvroType, present: Mask | None) -> FieldValues:
+    return FieldValues(present, cursors.boolean(present))
 
 
-def _read_float(cursors: Cursors, _: AvroType, present: Mask | None) -> Read:
+def _read_float(cursors: Cursors, _: AvroType, present: Mask | None) -> FieldValues:
     values = cursors.word().astype(np.uint32).view(np.float32)
     cursors.skip(4, present)
-    return Read(present, values)
+    return FieldValues(present, values)
 
 
-def _read_double(cursors: Cursors, _: AvroType, present: Mask | None) -> Read:
+def _read_double(cursors: Cursors, _: AvroType, present: Mask | None) -> FieldValues:
     values = cursors.word().view(np.float64)
     cursors.skip(8, present)
-    return Read(present, values)
+    return FieldValues(present, values)
 
 
-def _read_span(cursors: Cursors, _: AvroType, present: Mask | None) -> Read:
+def _read_span(cursors: Cursors, _: AvroType, present: Mask | None) -> FieldValues:
     start, size = cursors.span(present)
-    return Read(present, start=start, size=size)
+    return FieldValues(present, start=start, size=size)
 
 
-def _read_fixed(cursors: Cursors, writer: AvroType, present: Mask | None) -> Read:
+def _read_fixed(cursors: Cursors, writer: AvroType, present: Mask | None) -> FieldValues:
     start = cursors.fixed(writer.size, present)
     inside = start + writer.size <= cursors.buffer.size
-    return Read(present, start=start, size=writer.size * (inside if present is None else inside & present))
+    return FieldValues(present, start=start, size=writer.size * (inside if present is None else inside & present))
 
 
-_LEAVES: dict[str, Callable[[Cursors, AvroType, Mask | None], Read]] = {
+_LEAVES: dict[str, Callable[[Cursors, AvroType, Mask | None], FieldValues]] = {
     "boolean": _read_boolean,
     "int": _read_long,
     "long": _read_long,
@@ -139,61 +139,61 @@ class ColumnMaker:
         self._buffer = buffer
         self._doubt = doubt
 
-    def make(self, column: Column, read_: Read | None, parent: Mask | None) -> "pa.Array[Any]":
+    def make(self, column: Column, field: FieldValues | None, parent: Mask | None) -> "pa.Array[Any]":
         """The array of a column, its NULLs checked against the declaration."""
-        if read_ is None or column.writer is None:
+        if field is None or column.writer is None:
             declared: Any = stored(column.declared.type)
             nulls: pa.Array[Any] = pa.nulls(len(self._doubt), declared)
             return nulls
-        if read_.present is not None and not column.declared.nullable:
-            self.suspect(~read_.present, parent)
+        if field.present is not None and not column.declared.nullable:
+            self.suspect(~field.present, parent)
         if column.children:
-            return self._struct(column, read_)
-        return self._leaf(column.declared.type, column.writer, read_)
+            return self._struct(column, field)
+        return self._leaf(column.declared.type, column.writer, field)
 
     def suspect(self, wrong: Mask, present: Mask | None) -> None:
         """Marks the rows that are both wrong and present."""
         np.logical_or(self._doubt, wrong if present is None else wrong & present, out=self._doubt)
 
-    def _struct(self, column: Column, read_: Read) -> "pa.Array[Any]":
+    def _struct(self, column: Column, field: FieldValues) -> "pa.Array[Any]":
         children = [
-            self.make(child, None if child.source is None else read_.fields[child.source], read_.present)
+            self.make(child, None if child.source is None else field.fields[child.source], field.present)
             for child in column.children
         ]
-        mask = None if read_.present is None else pa.array(~read_.present)
+        mask = None if field.present is None else pa.array(~field.present)
         fields = [
             pa.field(child.declared.name, array.type) for child, array in zip(column.children, children, strict=True)
         ]
         struct: pa.Array[Any] = pa.StructArray.from_arrays(children, fields=fields, mask=mask)
         return struct
 
-    def _leaf(self, declared: pa.DataType, writer: AvroType, read_: Read) -> "pa.Array[Any]":
+    def _leaf(self, declared: pa.DataType, writer: AvroType, field: FieldValues) -> "pa.Array[Any]":
         if isinstance(declared, DistinctType):
-            return self._distinct(declared, read_)
+            return self._distinct(declared, field)
         if pa.types.is_decimal(declared):
-            return self._decimal(declared, read_)
+            return self._decimal(declared, field)
         if writer.kind == "enum" and pa.types.is_string(declared):
-            return self._enum(writer, read_)
-        if read_.values is None:
-            return self._text(declared, read_)
+            return self._enum(writer, field)
+        if field.values is None:
+            return self._text(declared, field)
         if pa.types.is_timestamp(declared):
-            read_ = replace(read_, values=self._instants(writer.logical, read_))
-        return self._number(declared, read_)
+            field = replace(field, values=self._instants(writer.logical, field))
+        return self._number(declared, field)
 
-    def _number(self, declared: pa.DataType, read_: Read) -> "pa.Array[Any]":
-        values = read_.values
+    def _number(self, declared: pa.DataType, field: FieldValues) -> "pa.Array[Any]":
+        values = field.values
         assert values is not None
         if pa.types.is_boolean(declared):
-            return _array(declared, np.packbits(values, bitorder="little"), read_.present, len(values))
+            return _array(declared, np.packbits(values, bitorder="little"), field.present, len(values))
         if pa.types.is_integer(declared) or pa.types.is_date(declared):
-            self._check_range(values, declared, read_.present)
+            self._check_range(values, declared, field.present)
         with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
             target = (
-                self._single(values, read_.present)
+                self._single(values, field.present)
                 if declared == pa.float32()
                 else values.astype(_storage(declared), copy=False)
             )
-        return _array(declared, target, read_.present, len(target))
+        return _array(declared, target, field.present, len(target))
 
     def _single(self, values: NDArray[Any], present: Mask | None) -> NDArray[np.float32]:
         if values.dtype == np.float32:
@@ -209,46 +209,46 @@ class ColumnMaker:
             least, greatest = (FIRST_DAY, LAST_DAY) if pa.types.is_date(declared) else integer_range(declared)
             self.suspect((values < least) | (values > greatest), present)
 
-    def _instants(self, logical: str, read_: Read) -> Ints:
+    def _instants(self, logical: str, field: FieldValues) -> Ints:
         """Microseconds since 1970; marks instants outside the years 1 to 9999 as in doubt."""
-        values = np.asarray(read_.values, np.int64)
+        values = np.asarray(field.values, np.int64)
         if logical in TIMESTAMP_NANOS:
             values, scale = values // 1000, 1
         else:
             scale = DAY_US if logical == "date" else TIMESTAMP_SCALE.get(logical, 1)
-        self.suspect((values < -(-FIRST_US // scale)) | (values > LAST_US // scale), read_.present)
+        self.suspect((values < -(-FIRST_US // scale)) | (values > LAST_US // scale), field.present)
         return values * scale
 
-    def _enum(self, writer: AvroType, read_: Read) -> "pa.Array[Any]":
-        values = np.asarray(read_.values, np.int64)
-        self.suspect((values < 0) | (values >= len(writer.symbols)), read_.present)
+    def _enum(self, writer: AvroType, field: FieldValues) -> "pa.Array[Any]":
+        values = np.asarray(field.values, np.int64)
+        self.suspect((values < 0) | (values >= len(writer.symbols)), field.present)
         inside = np.clip(values, 0, len(writer.symbols) - 1)
         symbols = np.array(writer.symbols, dtype=object)[inside]
-        return pa.array(symbols, pa.string(), mask=None if read_.present is None else ~read_.present)
+        return pa.array(symbols, pa.string(), mask=None if field.present is None else ~field.present)
 
-    def _text(self, declared: pa.DataType, read_: Read) -> "pa.Array[Any]":
+    def _text(self, declared: pa.DataType, field: FieldValues) -> "pa.Array[Any]":
         """The bytes as views into the buffer, without copies; strings are checked to be UTF-8."""
-        assert read_.start is not None and read_.size is not None
-        cells = views(self._buffer.words, read_.start, read_.size)
+        assert field.start is not None and field.size is not None
+        cells = views(self._buffer.words, field.start, field.size)
         if pa.types.is_binary(declared):
-            return binary_array(cells, read_.present, self._buffer.raw)
-        array, wrong = string_array(cells, read_.present, self._buffer.raw)
+            return binary_array(cells, field.present, self._buffer.raw)
+        array, wrong = string_array(cells, field.present, self._buffer.raw)
         self._doubt[wrong] = True
         return array
 
-    def _distinct(self, declared: DistinctType, read_: Read) -> "pa.Array[Any]":
+    def _distinct(self, declared: DistinctType, field: FieldValues) -> "pa.Array[Any]":
         """The values of a type that is stored as text; marks values not in the type's canonical form as in doubt."""
-        array = self._text(pa.string(), read_)
+        array = self._text(pa.string(), field)
         text = pl.col("text")
         regular = (converted(text, pa.string(), declared) == text).fill_null(value=False)
-        self.suspect(~pl.DataFrame({"text": array}).select(regular).to_series().to_numpy(), read_.present)
+        self.suspect(~pl.DataFrame({"text": array}).select(regular).to_series().to_numpy(), field.present)
         return array
 
-    def _decimal(self, declared: pa.DataType, read_: Read) -> "pa.Array[Any]":
+    def _decimal(self, declared: pa.DataType, field: FieldValues) -> "pa.Array[Any]":
         """Big-endian two's complement of one to sixteen bytes as two words."""
-        assert read_.start is not None and read_.size is not None
-        words, start, size = self._buffer.words, read_.start, read_.size
-        self.suspect((size < 1) | (size > 2 * WORD), read_.present)
+        assert field.start is not None and field.size is not None
+        words, start, size = self._buffer.words, field.start, field.size
+        self.suspect((size < 1) | (size > 2 * WORD), field.present)
         short = size <= WORD
         first = words[start].byteswap().view(np.int64) >> (
             8 * (WORD - np.clip(np.where(short, size, size - WORD), 1, WORD))
@@ -256,10 +256,10 @@ class ColumnMaker:
         second = words[np.maximum(start + size - WORD, 0)].byteswap()
         low = np.where(short, first.view(np.uint64), second)
         high = np.where(short, first >> 63, first)
-        self.suspect(~_within(high, low, _bound(declared)), read_.present)
+        self.suspect(~_within(high, low, _bound(declared)), field.present)
         pair = np.empty((len(low), 2), np.uint64)
         pair[:, 0], pair[:, 1] = low, high.view(np.uint64)
-        return _array(declared, pair, read_.present, len(pair))
+        return _array(declared, pair, field.present, len(pair))
 
 
 def _within(high: Ints, low: NDArray[np.uint64], bound: int) -> Mask:

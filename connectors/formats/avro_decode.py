@@ -15,7 +15,7 @@ from connectors.formats.avro_records import RecordReader, Undecodable, record_re
 from connectors.formats.avro_resolve import resolve
 from connectors.formats.avro_size import avro_size
 from connectors.formats.avro_types import AvroType, avro_type, unbounded
-from connectors.formats.base import Decoded, Refusal, Unfit, empty_frame, frame_of, in_order, joined
+from connectors.formats.base import Decoded, Refusal, ValueMismatch, empty_frame, frame_of, in_order, joined
 from connectors.formats.binary_column import Ints, sizes_of
 
 MAX_BLOCK = 1 << 30
@@ -62,7 +62,7 @@ class AvroDecoder:
         """The rows that the values decode to, and a refusal for each value that does not."""
         return self._sized(values, sizes_of(values))
 
-    def names(self, value: bytes) -> frozenset[str]:
+    def field_names(self, value: bytes) -> frozenset[str]:
         """The case-folded names of the fields in the writer schema of a decoded record."""
         plan = self._plan(int.from_bytes(value[1:PREFIX], "big"))
         return frozenset() if isinstance(plan, str) else frozenset(f.name.casefold() for f in plan.writer.fields)
@@ -90,14 +90,14 @@ class AvroDecoder:
             refused.extend(Refusal(int(row), plan) for row in rows)
             return self._empty, rows[:0]
         if not plan.fast:
-            return self._singly(plan.reader, rows, values, refused)
+            return self._one_by_one(plan.reader, rows, values, refused)
         frame, doubt = _columnar(plan, buffer, rows)
         if not doubt.any():
             return frame, rows
         good = (frame.filter(~doubt), rows[~doubt])
-        return in_order([good, self._singly(plan.reader, rows[doubt], values, refused)], self._empty)
+        return in_order([good, self._one_by_one(plan.reader, rows[doubt], values, refused)], self._empty)
 
-    def _singly(
+    def _one_by_one(
         self, reader: RecordReader, rows: Ints, values: Sequence[bytes], refused: list[Refusal]
     ) -> tuple[pl.DataFrame, Ints]:
         read_rows, kept = [], []
@@ -105,7 +105,7 @@ class AvroDecoder:
             try:
                 read_rows.append(reader(values[row][PREFIX:]))
                 kept.append(row)
-            except (Unfit, Undecodable) as error:
+            except (ValueMismatch, Undecodable) as error:
                 refused.append(Refusal(row, str(error)))
         columns = list(zip(*read_rows, strict=True)) if read_rows else [()] * len(self._schema)
         return frame_of(self._schema, columns), np.array(kept, np.int64)
@@ -129,12 +129,12 @@ class AvroDecoder:
             if writer.kind != "record" or writer.null_branch is not None:
                 return f"the writer schema {schema_id} is not a record"
             if unbounded(writer):
-                return f"the writer schema {schema_id} has an array of elements that take no bytes"
+                return f"the writer schema {schema_id} has an array of unbounded length: its elements take no bytes"
             columns = resolve(writer, list(self._schema))
             fast = self._columnar and vectorised(writer) and all(map(convertible, columns))
             return _Plan(writer, columns, record_reader(schema, writer, columns), fast)
-        except Unfit as unfit:
-            return f"{unfit} (writer schema {schema_id})"
+        except ValueMismatch as mismatch:
+            return f"{mismatch} (writer schema {schema_id})"
         except RecursionError:
             return f"the writer schema {schema_id} is nested too deeply"
         except (LookupError, TypeError, ValueError, AttributeError, SchemaParseException) as error:

@@ -17,7 +17,7 @@ from connectors.formats.avro_buffer import PREFIX, WORD, Mask, Words, views
 from connectors.formats.avro_physical import physical
 from connectors.formats.avro_pieces import Piece, Texts, decimals, floats, octets, shortest, texts, varint
 from connectors.formats.avro_schema import avro_schema
-from connectors.formats.base import NULL_REFUSED, Unfit, empty_frame
+from connectors.formats.base import NULL_REFUSED, ValueMismatch, empty_frame
 from operators.core.distinct_type import stored
 from operators.core.errors import UserError
 
@@ -47,7 +47,7 @@ class AvroEncoder:
         frame = frame.select(self._dtypes.names())
         if frame.schema != self._dtypes:
             frame = frame.cast(self._dtypes)
-        encode = self._block if self._flat else self._singly
+        encode = self._block if self._flat else self._one_by_one
         parts = [encode(part) for part in frame.iter_slices(_SLICE)] if len(frame) else []
         return pl.concat(parts) if parts else pl.Series("value", [], pl.Binary)
 
@@ -62,7 +62,7 @@ class AvroEncoder:
             arrays += [_laid_out(listed)] if small else listed
         return pl.Series("value", _joined(arrays))
 
-    def _singly(self, frame: pl.DataFrame) -> pl.Series:
+    def _one_by_one(self, frame: pl.DataFrame) -> pl.Series:
         convert = [_plain(field) for field in self._fields]
         names = self._dtypes.names()
         columns = [frame[name].to_physical().to_list() for name in names]
@@ -122,7 +122,7 @@ def _pieces(field: "pa.Field[Any]", series: pl.Series, parent: Mask | None) -> l
 
 def _refuse_null(field: "pa.Field[Any]", series: pl.Series, parent: Mask | None) -> None:
     if parent is None or (series.is_null().to_numpy() & parent).any():
-        raise UserError(str(Unfit(NULL_REFUSED, (field.name,))))
+        raise UserError(str(ValueMismatch(NULL_REFUSED, (field.name,))))
 
 
 def _leaf(declared: pa.DataType, series: pl.Series, present: Mask | None) -> list[Piece | Texts]:
@@ -158,7 +158,7 @@ def _plain(field: "pa.Field[Any]") -> Callable[[object], object]:
 
     def checked(value: object) -> object:
         if value is None and not field.nullable:
-            raise UserError(str(Unfit(NULL_REFUSED, (field.name,))))
+            raise UserError(str(ValueMismatch(NULL_REFUSED, (field.name,))))
         return None if value is None else convert(value)
 
     return checked

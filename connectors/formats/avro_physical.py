@@ -59,12 +59,12 @@ def _union(branches: list[object], numbers: Iterator[int]) -> list[object]:
     if len(branches) == 2 and nulls.count(True) == 1:
         return inner
     return [
-        branch if null else _told(at, branch, numbers)
+        branch if null else _tagged(at, branch, numbers)
         for at, (branch, null) in enumerate(zip(inner, nulls, strict=True))
     ]
 
 
-def _told(at: int, branch: object, numbers: Iterator[int]) -> dict[str, object]:
+def _tagged(at: int, branch: object, numbers: Iterator[int]) -> dict[str, object]:
     fields = [{"name": f"{_FIELD}{at}", "type": branch}]
     return {"type": "record", "name": f"_union_branch_{next(numbers)}", "fields": fields}
 

@@ -23,7 +23,8 @@ class Undecodable(ValueError):
 
 
 def record_reader(schema: Mapping[str, object], writer: AvroType, columns: tuple[Column, ...]) -> RecordReader:
-    """A function from a body (without prefix) to the values of the declared columns; it raises Unfit or Undecodable."""
+    """A function from a body (without prefix) to the values of the declared columns. It raises ValueMismatch or
+    Undecodable."""
     parsed = fastavro.parse_schema(physical(schema))
     of_bytes = _bounded if recursive(writer) else fastavro.schemaless_reader
     parts = [(None if c.source is None else writer.fields[c.source].name, convert_column(c)) for c in columns]

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from connectors.formats.avro_columns import Column
 from connectors.formats.avro_types import AvroField, AvroType
-from connectors.formats.base import Unfit
+from connectors.formats.base import ValueMismatch
 from connectors.formats.connect_names import ISO_DATE, ISO_TIMES, VARIABLE_DECIMAL
 from connectors.formats.type_names import type_name
 from operators.core.distinct_type import stored
@@ -18,7 +18,8 @@ _INSTANTS = frozenset(f"{zone}timestamp-{unit}" for zone in ("", "local-") for u
 
 
 def resolve(writer: AvroType, declared: Sequence["pa.Field[Any]"]) -> tuple[Column, ...]:
-    """The declared columns with their fields in a writer's record. Raises Unfit if a column cannot be read from it.
+    """The declared columns with their fields in a writer's record. Raises ValueMismatch if a column cannot be
+    read from it.
 
     >>> resolve(AvroType("record", fields=(AvroField("A", AvroType("int")),)), [pa.field("a", pa.int64())])[0].source
     0
@@ -31,14 +32,14 @@ def _column(fields: Sequence[AvroField], declared: "pa.Field[Any]") -> Column:
     if source is None:
         if declared.nullable:
             return Column(declared, None, None)
-        raise Unfit(" is missing in the writer schema but declared NOT NULL", (declared.name,))
+        raise ValueMismatch(" is missing in the writer schema but declared NOT NULL", (declared.name,))
     writer = fields[source].type
     try:
         if not readable(writer, declared.type):
-            raise Unfit(f": Avro {_avro_name(writer)} cannot be read as {type_name(declared.type)}")
+            raise ValueMismatch(f": Avro {_avro_name(writer)} cannot be read as {type_name(declared.type)}")
         children = resolve(writer, list(declared.type)) if _is_record(writer, declared.type) else ()
-    except Unfit as unfit:
-        raise unfit.under(declared.name) from None
+    except ValueMismatch as mismatch:
+        raise mismatch.under(declared.name) from None
     return Column(declared, source, writer, children)
 
 
@@ -47,7 +48,7 @@ def _find(fields: Sequence[AvroField], name: str) -> int | None:
     matches = exact or [i for i, field in enumerate(fields) if field.name.casefold() == name.casefold()]
     if len(matches) > 1:
         names = ", ".join(f'"{fields[i].name}"' for i in matches)
-        raise Unfit(f" matches several fields of the writer schema: {names}", (name,))
+        raise ValueMismatch(f" matches several fields of the writer schema: {names}", (name,))
     return matches[0] if matches else None
 
 

@@ -10,16 +10,17 @@ from connectors.formats.avro_columns import TIMESTAMP_NANOS, TIMESTAMP_SCALE, Co
 from connectors.formats.avro_physical import branch_of
 from connectors.formats.avro_resolve import readable, resolve
 from connectors.formats.avro_types import AvroField, AvroType
-from connectors.formats.base import NULL_REFUSED, Unfit
+from connectors.formats.base import NULL_REFUSED, ValueMismatch
 from connectors.formats.connect_values import iso_text, unscaled
 from connectors.formats.type_names import type_name
-from connectors.formats.values import Check, check_type, fit_date, fit_decimal, fit_float, fit_timestamp
+from connectors.formats.values import Check, check_type, checked_date, checked_decimal, checked_float, checked_timestamp
 from operators.core.calendar_range import DAY_US
 from operators.core.distinct_type import DistinctType
 
 
 def convert_column(column: Column) -> Check:
-    """The conversion of a column's values. It raises Unfit for values that do not fit, NULLs of NOT NULL columns too.
+    """The conversion of a column's values. It raises ValueMismatch for values that do not fit, including NULLs of
+    NOT NULL columns.
 
     >>> writer = AvroType("record", fields=(AvroField("a", AvroType("int")),))
     >>> convert_column(resolve(writer, [pa.field("a", pa.int8())])[0])(7)
@@ -32,11 +33,11 @@ def convert_column(column: Column) -> Check:
         if value is None:
             if declared.nullable:
                 return None
-            raise Unfit(NULL_REFUSED, (declared.name,))
+            raise ValueMismatch(NULL_REFUSED, (declared.name,))
         try:
             return convert(value)
-        except Unfit as unfit:
-            raise unfit.under(declared.name) from None
+        except ValueMismatch as mismatch:
+            raise mismatch.under(declared.name) from None
 
     return checked
 
@@ -95,14 +96,14 @@ def _branch(branch: AvroType, declared: pa.DataType) -> Check:
     """The conversion of a branch's values; if they cannot be read as the declared type, it refuses each of them."""
     try:
         if not readable(branch, declared):
-            raise Unfit(f": Avro {branch.kind} cannot be read as {type_name(declared)}")
+            raise ValueMismatch(f": Avro {branch.kind} cannot be read as {type_name(declared)}")
         return converter(branch, declared)
-    except Unfit as unfit:
-        return partial(_refused, unfit)
+    except ValueMismatch as mismatch:
+        return partial(_refused, mismatch)
 
 
-def _refused(unfit: Unfit, _: object) -> object:
-    raise Unfit(unfit.reason, unfit.path)
+def _refused(mismatch: ValueMismatch, _: object) -> object:
+    raise ValueMismatch(mismatch.reason, mismatch.path)
 
 
 def _of_record(writer: AvroType, columns: tuple[Column, ...]) -> Check:
@@ -125,7 +126,7 @@ def _list(convert: Check, value: object) -> object:
 
 def _decimal(scale: int, declared: pa.DataType, value: object) -> object:
     assert isinstance(value, bytes)
-    return fit_decimal(declared, unscaled(value, scale, type_name(declared)))
+    return checked_decimal(declared, unscaled(value, scale, type_name(declared)))
 
 
 def _variable_decimal(declared: pa.DataType, value: object) -> object:
@@ -135,19 +136,19 @@ def _variable_decimal(declared: pa.DataType, value: object) -> object:
 
 def _float(name: str, value: object) -> object:
     assert isinstance(value, int | float)
-    return fit_float(value, name)
+    return checked_float(value, name)
 
 
 def _date(value: object) -> object:
     assert isinstance(value, int)
-    return fit_date(value, value)
+    return checked_date(value, value)
 
 
 def _timestamp(logical: str, value: object) -> object:
     assert isinstance(value, int)
     if logical == "date":
-        return fit_timestamp(value * DAY_US, value)
-    return fit_timestamp(
+        return checked_timestamp(value * DAY_US, value)
+    return checked_timestamp(
         value // 1000 if logical in TIMESTAMP_NANOS else value * TIMESTAMP_SCALE.get(logical, 1), value
     )
 
@@ -157,7 +158,7 @@ def _string(value: object) -> object:
         try:
             return value.decode()
         except UnicodeDecodeError:
-            raise Unfit(": expected STRING, got bytes that are not UTF-8") from None
+            raise ValueMismatch(": expected STRING, got bytes that are not UTF-8") from None
     assert isinstance(value, str)
     return value
 

@@ -47,10 +47,10 @@ class Decoder(Protocol):
 
 
 @runtime_checkable
-class NamesFields(Protocol):
+class ListsFields(Protocol):
     """A decoder that can list the fields of a value; decoded rows show absent fields and NULLs alike."""
 
-    def names(self, value: bytes) -> frozenset[str]:
+    def field_names(self, value: bytes) -> frozenset[str]:
         """The case-folded names of the fields of a decoded value."""
         ...
 
@@ -62,10 +62,10 @@ class Encoder(Protocol):
         """A binary value for each row, never null."""
 
 
-class Unfit(ValueError):
+class ValueMismatch(ValueError):
     """A value does not fit the column at `path`; the reason continues the message after the column's name.
 
-    >>> str(Unfit(": expected INT, got 1.5").under("x").under("point"))
+    >>> str(ValueMismatch(": expected INT, got 1.5").under("x").under("point"))
     'column "point.x": expected INT, got 1.5'
     """
 
@@ -74,15 +74,15 @@ class Unfit(ValueError):
         self.reason = reason
         self.path = path
 
-    def under(self, name: str) -> "Unfit":
+    def under(self, name: str) -> "ValueMismatch":
         """The same error for the field `name` that encloses the path."""
-        return Unfit(self.reason, (name, *self.path))
+        return ValueMismatch(self.reason, (name, *self.path))
 
 
-class Unread(Unfit):
+class NotARow(ValueMismatch):
     """The value as a whole, not one of its columns, does not fit.
 
-    >>> str(Unread("no record"))
+    >>> str(NotARow("no record"))
     'no record'
     """
 
@@ -118,16 +118,17 @@ def frame_of(schema: pa.Schema, columns: Sequence[Sequence[object]]) -> pl.DataF
     return frame
 
 
-def read_singly(
+def read_each(
     values: Sequence[_Value], read: Callable[[_Value], _Read]
 ) -> tuple[list[_Read], list[int], list[Refusal]]:
-    """The results of `read`, the indices of their values, and a refusal for each value at which it raises Unfit.
+    """The results of `read`, the indices of their values, and a refusal for each value at which it raises
+    ValueMismatch.
 
     >>> def even(number):
     ...     if number % 2:
-    ...         raise Unread(f"{number} is odd")
+    ...         raise NotARow(f"{number} is odd")
     ...     return number // 2
-    >>> read_singly([4, 5, 6], even)
+    >>> read_each([4, 5, 6], even)
     ([2, 3], [0, 2], [Refusal(index=1, message='5 is odd')])
     """
     found: list[_Read] = []
@@ -137,14 +138,14 @@ def read_singly(
         try:
             found.append(read(value))
             kept.append(index)
-        except Unfit as unfit:
-            refused.append(Refusal(index, str(unfit)))
+        except ValueMismatch as mismatch:
+            refused.append(Refusal(index, str(mismatch)))
     return found, kept, refused
 
 
-def decoded_singly(schema: pa.Schema, values: Sequence[_Value], row: Callable[[_Value], Sequence[object]]) -> Decoded:
-    """Decodes values one by one: `row` returns the checked row of a value, or raises Unfit."""
-    rows, kept, refused = read_singly(values, row)
+def decode_each(schema: pa.Schema, values: Sequence[_Value], row: Callable[[_Value], Sequence[object]]) -> Decoded:
+    """Decodes values one by one: `row` returns the checked row of a value, or raises ValueMismatch."""
+    rows, kept, refused = read_each(values, row)
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     indices = np.asarray(kept, dtype=np.int64) if refused else None
     return Decoded(frame_of(schema, columns), indices, tuple(refused))

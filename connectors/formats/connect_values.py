@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from connectors.formats.base import Unfit
+from connectors.formats.base import ValueMismatch
 from connectors.formats.values import Check
 
 #: The most bytes of an unscaled decimal that are read; every DECIMAL has fewer digits.
@@ -33,11 +33,12 @@ def without_zone(value: object) -> object:
 
 
 def unscaled(value: bytes, scale: int, name: str) -> Decimal:
-    """The decimal of big-endian two's complement. Raises Unfit if it is too long for any DECIMAL; `name` is the type's.
+    """The decimal of big-endian two's complement. Raises ValueMismatch if it is too long for any DECIMAL; `name` is the
+    type's.
 
     >>> unscaled(bytes([4, 210]), 2, "DECIMAL(9, 2)")
     Decimal('12.34')
     """
     if len(value) > _MOST_BYTES or abs(scale) > _MOST_BYTES:
-        raise Unfit(f": {len(value)} bytes with scale {scale} are out of range for {name}")
+        raise ValueMismatch(f": {len(value)} bytes with scale {scale} are out of range for {name}")
     return Decimal(f"{int.from_bytes(value, 'big', signed=True)}E{-scale}")

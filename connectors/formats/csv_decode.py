@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from connectors.formats.base import Decoded, Unread, decoded_singly
+from connectors.formats.base import Decoded, NotARow, decode_each
 from connectors.formats.values import check_field
 
 csv.field_size_limit(2**31 - 1)  # Kafka bounds a record
@@ -27,7 +27,7 @@ class CsvDecoder:
     >>> schema = pa.schema([pa.field("a", pa.int32()), pa.field("t", pa.string())])
     >>> result = CsvDecoder(schema).decode([b'1,"x, y"', b"2", b"z,1", b"1,2,3"])
     >>> result.frame.rows(), [refusal.message for refusal in result.refused]
-    ([(1, 'x, y'), (2, None)], ['column "a": expected INT, got "z"', 'there are 3 fields for 2 columns'])
+    ([(1, 'x, y'), (2, None)], ['column "a": expected INT, got "z"', 'the line has 3 fields, but there are 2 columns'])
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -36,15 +36,15 @@ class CsvDecoder:
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The rows that the lines decode to, and a refusal for each line that does not."""
-        return decoded_singly(self._schema, values, self._row)
+        return decode_each(self._schema, values, self._row)
 
     def _row(self, value: bytes) -> list[object]:
         if not value.strip():
-            raise Unread("the line is empty")
+            raise NotARow("the line is empty")
         fields = _fields(value)
         lacking = len(self._columns) - len(fields)
         if lacking < 0:
-            raise Unread(f"there are {len(fields)} fields for {len(self._columns)} columns")
+            raise NotARow(f"the line has {len(fields)} fields, but there are {len(self._columns)} columns")
         texts = [*fields, *[""] * lacking]
         return [check(read(text) if text else None) for (read, check), text in zip(self._columns, texts, strict=True)]
 
@@ -53,7 +53,7 @@ def _fields(value: bytes) -> list[str]:
     try:
         return next(csv.reader([value.decode().rstrip("\r\n")], strict=True), [])
     except (csv.Error, UnicodeDecodeError) as error:
-        raise Unread(f"no line of comma-separated values: {error}") from error
+        raise NotARow(f"not a line of comma-separated values: {error}") from error
 
 
 def _reader(kind: pa.DataType) -> Callable[[str], object]:

@@ -99,9 +99,9 @@ class DebeziumAvroKeyDecoder:
         frame = rows.frame.with_columns(pl.lit("-", pl.String).alias(OPERATION)).select(self._names)
         return Decoded(frame, np.zeros(0, np.int64) if self._timed else rows.kept, rows.refused)
 
-    def names(self, value: bytes) -> frozenset[str]:
+    def field_names(self, value: bytes) -> frozenset[str]:
         """The case-folded column names of a decoded key."""
-        return self._rows.names(value)
+        return self._rows.field_names(value)
 
 
 def _reason(op: str | None) -> str:

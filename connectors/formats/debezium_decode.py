@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from connectors.formats.base import Decoded, Refusal, Unread, read_singly
+from connectors.formats.base import Decoded, NotARow, Refusal, read_each
 from connectors.formats.connect_schema import ConnectRows
 from connectors.formats.debezium_unavailable import Unavailable
 from connectors.formats.json_decode import JsonDecoder
@@ -51,7 +51,7 @@ class DebeziumDecoder:
     >>> events = [b'{"op": "c", "before": null, "after": {"a": 1}}', b'{"op": "d", "before": {"a": 1}}', b'{"a": 1}']
     >>> result = DebeziumDecoder(schema).decode(events)
     >>> result.frame.rows(), result.refused[0].message
-    ([(1, 'u'), (1, '-')], 'no change event of Debezium: "op" is missing')
+    ([(1, 'u'), (1, '-')], 'not a change event of Debezium: "op" is missing')
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -69,13 +69,13 @@ class DebeziumDecoder:
         if event.op is None and bytes(event.payload) != _NULL:
             event, schema = self._envelope(event.payload), bytes(event.schema)
         if event.op is None or event.op not in OPERATIONS:
-            raise Unread(unknown_operation(event.op))
+            raise NotARow(unknown_operation(event.op))
         row = bytes(event.before if event.op == DELETED else event.after)
         if row == _NULL:
-            raise Unread(missing_side(event.op))
+            raise NotARow(missing_side(event.op))
         if event.op != DELETED:
             self._unavailable.refuse(row)
-        row = self._connect.plain(schema, "before" if event.op == DELETED else "after", row)
+        row = self._connect.converted(schema, "before" if event.op == DELETED else "after", row)
         at = event.source.ts_ms if event.source and event.source.ts_ms is not None else event.ts_ms
         return _with_fields(row, OPERATIONS[event.op], at if self._timed else None)
 
@@ -83,8 +83,8 @@ class DebeziumDecoder:
 def unknown_operation(op: str | None) -> str:
     """The reason for refusing an event with this operation, which changes no row."""
     if op is None:
-        return 'no change event of Debezium: "op" is missing'
-    return f'operation "{op[:20]}" of Debezium changes no row; have: {", ".join(OPERATIONS)}'
+        return 'not a change event of Debezium: "op" is missing'
+    return f'the Debezium operation "{op[:20]}" does not change a row; have: {", ".join(OPERATIONS)}'
 
 
 def missing_side(op: str) -> str:
@@ -112,14 +112,14 @@ class DebeziumKeyDecoder:
             return Decoded(self._rows.decode([]).frame, np.zeros(0, np.int64), ())
         return _decoded(self._rows, values, self._row)
 
-    def names(self, value: bytes) -> frozenset[str]:
+    def field_names(self, value: bytes) -> frozenset[str]:
         """The case-folded column names of a decoded key."""
-        return self._rows.names(self._row(value))
+        return self._rows.field_names(self._row(value))
 
     def _row(self, value: bytes) -> bytes:
         nested = self._nested(value)
         key = bytes(nested.payload)
-        row = self._connect.plain(bytes(nested.schema), None, key) if key.startswith(b"{") else value.strip()
+        row = self._connect.converted(bytes(nested.schema), None, key) if key.startswith(b"{") else value.strip()
         return _with_fields(row, b"-", None)
 
 
@@ -130,9 +130,9 @@ def _decoded(rows: JsonDecoder, values: Sequence[bytes], row: Callable[[bytes], 
         try:
             return row(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Unread(f"no change event of Debezium: {str(error).splitlines()[0]}") from error
+            raise NotARow(f"not a change event of Debezium: {str(error).splitlines()[0]}") from error
 
-    found, indices, refused = read_singly(values, event)
+    found, indices, refused = read_each(values, event)
     if not refused:
         return rows.decode(found)
     result, at = rows.decode(found), np.asarray(indices, np.int64)
@@ -148,7 +148,7 @@ def _with_fields(row: bytes, operation: bytes, changed_at: int | None) -> bytes:
     (b'{"ts_ms":7,"a": 1,"__operation":"u"}', b'{"__operation":"-"}')
     """
     if not row.startswith(b"{"):
-        raise Unread(f"expected an object, got {row[:20].decode(errors='replace')}")
+        raise NotARow(f"expected an object, got {row[:20].decode(errors='replace')}")
     fields = row[1:].rstrip()[:-1].strip()
     time = b"" if changed_at is None else b'"%s":%d' % (CHANGED_AT.encode(), changed_at)
     parts = [time, fields, b'"%s":"%s"' % (OPERATION.encode(), operation)]

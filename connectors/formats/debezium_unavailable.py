@@ -12,13 +12,13 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from connectors.formats.base import Unfit
+from connectors.formats.base import ValueMismatch
 
 PLACEHOLDER = "__debezium_unavailable_value"
 _ENCODED = base64.b64encode(PLACEHOLDER.encode()).decode()
 _MARKS = (PLACEHOLDER.encode(), _ENCODED.encode())
 _REASON = (
-    " has no value in the event, since it is unchanged and PostgreSQL stores it beside the row (TOAST);"
+    " has no value in the event, since it is unchanged and PostgreSQL stores it outside the row (TOAST);"
     " set REPLICA IDENTITY FULL on the table"
 )
 
@@ -28,8 +28,8 @@ class Unavailable:
 
     >>> Unavailable(pa.schema([("t", pa.string())])).refuse(b'{"t": "__debezium_unavailable_value"}')
     Traceback (most recent call last):
-    connectors.formats.base.Unfit: column "t" has no value in the event, since it is unchanged and PostgreSQL stores \
-it beside the row (TOAST); set REPLICA IDENTITY FULL on the table
+    connectors.formats.base.ValueMismatch: column "t" has no value in the event, since it is unchanged and \
+PostgreSQL stores it outside the row (TOAST); set REPLICA IDENTITY FULL on the table
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -37,7 +37,7 @@ it beside the row (TOAST); set REPLICA IDENTITY FULL on the table
         self._decode = msgspec.json.Decoder().decode
 
     def refuse(self, row: bytes) -> None:
-        """Raises Unfit if the row has the placeholder."""
+        """Raises ValueMismatch if the row has the placeholder."""
         if not any(mark in row for mark in _MARKS):
             return
         fields = self._decode(row)
@@ -46,9 +46,9 @@ it beside the row (TOAST); set REPLICA IDENTITY FULL on the table
                 raise unavailable(self._names[name.casefold()])
 
 
-def unavailable(name: str) -> Unfit:
+def unavailable(name: str) -> ValueMismatch:
     """The refusal of a row without the value of a column."""
-    return Unfit(_REASON, (name,))
+    return ValueMismatch(_REASON, (name,))
 
 
 def placeholder_in(field: pa.Field[Any], row: pl.Expr) -> pl.Expr | None:

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 from msgspec import UNSET, Meta, UnsetType
 
-from connectors.formats.base import Decoded, Indices, Refusal, Unfit, empty_frame, frame_of, in_order, joined
+from connectors.formats.base import Decoded, Indices, Refusal, ValueMismatch, empty_frame, frame_of, in_order, joined
 from connectors.formats.calendar_columns import day_column, microsecond_column
 from connectors.formats.row_decode import row_values
 from connectors.formats.values import Check, check_field, fold, integer_range
@@ -48,13 +48,13 @@ class JsonDecoder:
         starts = range(0, len(values), _SLICE)
         return joined([(at, self._decode(values[at : at + _SLICE])) for at in starts])
 
-    def names(self, value: bytes) -> frozenset[str]:
+    def field_names(self, value: bytes) -> frozenset[str]:
         """The case-folded keys of a decoded object."""
         return frozenset(map(str.casefold, _UNTYPED.decode(value)))
 
     def _decode(self, values: Sequence[bytes]) -> Decoded:
         fast, rows, rest = self._typed(values)
-        slow, slow_rows, refused = self._singly(values, rest)
+        slow, slow_rows, refused = self._one_by_one(values, rest)
         frame, kept = in_order([(fast, rows), (slow, slow_rows)], self._empty)
         return Decoded(frame, kept if refused else None, tuple(refused))
 
@@ -65,7 +65,7 @@ class JsonDecoder:
         columns = [list(map(attrgetter(f"c{position}"), records)) for position in range(len(self._schema))]
         wrong: set[int] = set()
         for position, column in enumerate(columns):
-            wrong.update(shape.settle(position, column, [values[i] for i in indices] if UNSET in column else ()))
+            wrong.update(shape.check_column(position, column, [values[i] for i in indices] if UNSET in column else ()))
         if wrong:
             rest = sorted(rest + [indices[row] for row in wrong])
             good = [row for row in range(len(indices)) if row not in wrong]
@@ -73,7 +73,7 @@ class JsonDecoder:
             indices = [indices[row] for row in good]
         return frame_of(self._schema, columns), np.array(indices, np.int64), rest
 
-    def _singly(self, values: Sequence[bytes], rest: Iterable[int]) -> tuple[pl.DataFrame, Indices, list[Refusal]]:
+    def _one_by_one(self, values: Sequence[bytes], rest: Iterable[int]) -> tuple[pl.DataFrame, Indices, list[Refusal]]:
         """Decodes the values that typed decoding left over, one by one and untyped: the rows and the refusals."""
         rows, kept, refused = [], [], []
         for index in rest:
@@ -84,8 +84,8 @@ class JsonDecoder:
                 self._learn(record)
             except _BAD_JSON as error:
                 refused.append(Refusal(index, f"not JSON: {_one_line(error)}"))
-            except Unfit as unfit:
-                refused.append(Refusal(index, str(unfit)))
+            except ValueMismatch as mismatch:
+                refused.append(Refusal(index, str(mismatch)))
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(self._schema)
         return frame_of(self._schema, columns), np.array(kept, np.int64), refused
 
@@ -126,7 +126,7 @@ class _Shape:
                 rest.append(index)
         return records, indices, rest
 
-    def settle(self, position: int, column: list[object], sources: Sequence[bytes]) -> list[int]:
+    def check_column(self, position: int, column: list[object], sources: Sequence[bytes]) -> list[int]:
         """Checks and converts a decoded column in place; returns the rows that need generic decoding."""
         wrong = []
         if sources:
@@ -137,17 +137,17 @@ class _Shape:
                     if _may_hold(sources[row], name):
                         wrong.append(row)
         check = self._checks[position]
-        if check is not None and not self._settle_calendar(position, column):
+        if check is not None and not self._convert_calendar(position, column):
             wrong += _check_all(check, column)
         return wrong
 
-    def _settle_calendar(self, position: int, column: list[object]) -> bool:
+    def _convert_calendar(self, position: int, column: list[object]) -> bool:
         field = self._fields[position]
         read = _CALENDAR.get(field.type)
-        settled = read(column) if read and (field.nullable or None not in column) else None
-        if settled is not None:
-            column[:] = settled
-        return settled is not None
+        converted = read(column) if read and (field.nullable or None not in column) else None
+        if converted is not None:
+            column[:] = converted
+        return converted is not None
 
     def _ambiguous(self, value: bytes) -> bool:
         lower = value.lower()
@@ -159,7 +159,7 @@ def _check_all(check: Check, column: list[object]) -> list[int]:
     for row, value in enumerate(column):
         try:
             column[row] = check(value)
-        except Unfit:
+        except ValueMismatch:
             column[row] = None
             wrong.append(row)
     return wrong

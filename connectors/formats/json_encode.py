@@ -8,14 +8,14 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from connectors.formats.base import NULL_REFUSED, Unfit, empty_frame
+from connectors.formats.base import NULL_REFUSED, ValueMismatch, empty_frame
 from connectors.formats.calendar_text import date_text, timestamp_text
 from operators.core.calendar_range import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 from operators.core.distinct_type import DistinctType
 from operators.core.errors import UserError
 from operators.expressions.functions.conversion import converted
 
-Change = Callable[[object], object]
+Conversion = Callable[[object], object]
 
 
 class JsonEncoder:
@@ -51,7 +51,7 @@ class JsonEncoder:
     def _with_floats(self, frame: pl.DataFrame) -> pl.Series:
         """Encodes rows with floats in Python: a column of numbers and words such as "NaN" has no Polars type."""
         names = frame.columns
-        columns = [_worded(field.type, frame[field.name].to_list()) for field in self._fields]
+        columns = [_with_text(field.type, frame[field.name].to_list()) for field in self._fields]
         encode = msgspec.json.Encoder().encode
         values = [encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
         return pl.Series("value", values, pl.Binary)
@@ -59,7 +59,7 @@ class JsonEncoder:
 
 def _refuse_nulls(field: "pa.Field[Any]", series: pl.Series, path: tuple[str, ...]) -> None:
     if not field.nullable and series.null_count():
-        raise UserError(str(Unfit(NULL_REFUSED, (*path, field.name))))
+        raise UserError(str(ValueMismatch(NULL_REFUSED, (*path, field.name))))
     if pa.types.is_struct(field.type):
         present = series.drop_nulls()
         for child in field.type:
@@ -111,25 +111,25 @@ def _holds_float(declared: pa.DataType) -> bool:
     return bool(pa.types.is_floating(declared)) or any(map(_holds_float, inner))
 
 
-def _worded(declared: pa.DataType, values: list[object]) -> list[object]:
+def _with_text(declared: pa.DataType, values: list[object]) -> list[object]:
     if not _holds_float(declared):
         return values
-    change = _word_change(declared)
-    return [None if value is None else change(value) for value in values]
+    convert = _conversion(declared)
+    return [None if value is None else convert(value) for value in values]
 
 
-def _word_change(declared: pa.DataType) -> Change:
+def _conversion(declared: pa.DataType) -> Conversion:
     if pa.types.is_floating(declared):
-        return _word
+        return _non_finite_as_text
     if pa.types.is_list(declared):
-        return lambda value: _worded(declared.value_type, value)  # type: ignore[arg-type]
+        return lambda value: _with_text(declared.value_type, value)  # type: ignore[arg-type]
     if pa.types.is_struct(declared):
         fields = list(declared)
-        return lambda value: {f.name: _worded(f.type, [value[f.name]])[0] for f in fields}  # type: ignore[index]
+        return lambda value: {f.name: _with_text(f.type, [value[f.name]])[0] for f in fields}  # type: ignore[index]
     return lambda value: value
 
 
-def _word(value: object) -> object:
+def _non_finite_as_text(value: object) -> object:
     assert isinstance(value, float)
     if math.isfinite(value):
         return value

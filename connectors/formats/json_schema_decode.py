@@ -39,6 +39,6 @@ class JsonSchemaDecoder:
         outer = [Refusal(index, fault) for index, fault in enumerate(faults) if fault]
         return Decoded(result.frame, kept, tuple(sorted((*inner, *outer), key=lambda refusal: refusal.index)))
 
-    def names(self, value: bytes) -> frozenset[str]:
+    def field_names(self, value: bytes) -> frozenset[str]:
         """The case-folded keys of a decoded object."""
-        return self._rows.names(value[PREFIX:])
+        return self._rows.field_names(value[PREFIX:])

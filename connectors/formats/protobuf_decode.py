@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from connectors.formats.avro_buffer import PREFIX
-from connectors.formats.base import Decoded, Unread, decoded_singly
+from connectors.formats.base import Decoded, NotARow, decode_each
 from connectors.formats.protobuf_schema import NotProtobuf, ProtobufSchema, is_protobuf
 from connectors.formats.protobuf_values import reader_of
 from connectors.formats.values import check_field, checked_row
@@ -47,25 +47,25 @@ class ProtobufDecoder:
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The rows that the records decode to, and a refusal for each that does not."""
-        return decoded_singly(self._schema, values, lambda value: checked_row(self._checks, self._message(value)))
+        return decode_each(self._schema, values, lambda value: checked_row(self._checks, self._message(value)))
 
-    def names(self, value: bytes) -> frozenset[str]:
+    def field_names(self, value: bytes) -> frozenset[str]:
         """The case-folded field names of the message of a decoded record."""
         readers = self._readers[schema_id(value)]
-        return frozenset() if isinstance(readers, str) else readers.names(_path(value)[0])
+        return frozenset() if isinstance(readers, str) else readers.field_names(_path(value)[0])
 
     def _message(self, value: bytes) -> Mapping[str, object]:
         if fault := framing_fault(value):
-            raise Unread(fault)
+            raise NotARow(fault)
         path, at = _path(value)
         id_ = schema_id(value)
         readers = self._readers.get(id_) or self._readers_of(id_)
         if isinstance(readers, str):
-            raise Unread(f"schema {id_}: {readers}")
+            raise NotARow(f"schema {id_}: {readers}")
         try:
-            return readers.of(path)(value[at:])
+            return readers.reader_at(path)(value[at:])
         except NotProtobuf as error:
-            raise Unread(f"schema {id_}: {error}") from error
+            raise NotARow(f"schema {id_}: {error}") from error
 
     def _readers_of(self, id_: int) -> _Readers | str:
         """The readers of a schema's messages, or why they cannot be read; an unknown id is looked up again later."""
@@ -77,7 +77,7 @@ class ProtobufDecoder:
             made = (
                 _Readers(ProtobufSchema(document), self._schema)
                 if is_protobuf(document)
-                else "it is not one of Protobuf"
+                else "it is not a Protobuf schema"
             )
         except NotProtobuf as error:
             made = str(error)
@@ -92,20 +92,20 @@ class _Readers:
         self._schema, self._columns = schema, columns
         self._fields: dict[tuple[int, ...], Fields] = {}
 
-    def of(self, path: tuple[int, ...]) -> Fields:
+    def reader_at(self, path: tuple[int, ...]) -> Fields:
         """The reader of the message at a path. Raises NotProtobuf if there is no message."""
         fields = self._fields.get(path)
         if fields is None:
-            fields = self._made(path)
+            fields = self._new_reader(path)
             if len(self._fields) < _MOST_PATHS:
                 self._fields[path] = fields
         return fields
 
-    def names(self, path: tuple[int, ...]) -> frozenset[str]:
+    def field_names(self, path: tuple[int, ...]) -> frozenset[str]:
         """The case-folded field names of the message at a path."""
         return frozenset(field.name.casefold() for field in self._schema.message(path).fields)
 
-    def _made(self, path: tuple[int, ...]) -> Fields:
+    def _new_reader(self, path: tuple[int, ...]) -> Fields:
         message = self._schema.message(path)
         try:
             from_bytes, read = GetMessageClass(message).FromString, reader_of(message, self._columns)
@@ -116,10 +116,10 @@ class _Readers:
             try:
                 found = from_bytes(body)
                 if not found.IsInitialized():
-                    raise Unread(f"no message {message.full_name}: it lacks a field that it requires")
+                    raise NotARow(f"not a message {message.full_name}: a required field is missing")
                 return read(found)
             except (DecodeError, UnicodeDecodeError) as error:
-                raise Unread(f"no message {message.full_name}: {error}") from error
+                raise NotARow(f"not a message {message.full_name}: {error}") from error
 
         return fields
 
@@ -128,7 +128,7 @@ def _path(value: bytes) -> tuple[tuple[int, ...], int]:
     """The path of the message, and where the message begins. A count of 0 means the first message of the file."""
     count, at = varint(value, PREFIX)
     if not 0 <= count <= _DEEPEST:
-        raise Unread(f"the path of the message has {count} parts")
+        raise NotARow(f"the path of the message has an invalid number of parts: {count}")
     path = []
     for _ in range(count):
         index, at = varint(value, at)

@@ -147,8 +147,8 @@ def _imported(name: str, imports: Mapping[str, str]) -> FileDescriptorProto:
     if known is not None:
         return known
     if name not in imports:
-        enough = f", or only beyond {MOST_IMPORTS} files" if len(imports) == MOST_IMPORTS else ""
-        raise NotProtobuf(f'the schema imports "{name}", to which it has no reference{enough}')
+        enough = f", or it is beyond the limit of {MOST_IMPORTS} files" if len(imports) == MOST_IMPORTS else ""
+        raise NotProtobuf(f'the schema imports "{name}", but has no reference to it{enough}')
     file = parsed_file(imports[name])
     file.name = name
     return file

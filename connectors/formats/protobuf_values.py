@@ -26,7 +26,7 @@ _EXACT = Context(prec=1000)
 
 
 @dataclass(frozen=True)
-class Unfitting:
+class UnreadableValue:
     """A value that no column accepts. Its text is shown in the refusal, and does not depend on the order of a map."""
 
     text: str
@@ -67,7 +67,7 @@ def _map(name: str, entry: Descriptor, declared: pa.DataType) -> Read:
     if isinstance(declared, pa.ListType):
         return _listed_map(name, key, value, declared.value_type)
     if not isinstance(declared, pa.StructType):
-        return lambda _: Unfitting(f"a map {name}")
+        return lambda _: UnreadableValue(f"a map {name}")
     converts = {part.name.casefold(): _convert(value, part.type) for part in declared}
 
     def read(message: Message) -> object:
@@ -108,7 +108,7 @@ def _enum(enum: EnumDescriptor, declared: pa.DataType) -> Convert:
     names = {value.number: value.name for value in reversed(enum.values)}  # the first name of a number wins
     if pa.types.is_string(declared):
         return lambda number: names.get(number, str(number))
-    return lambda number: Unfitting(names.get(number, str(number)))
+    return lambda number: UnreadableValue(names.get(number, str(number)))
 
 
 def _message(message: Descriptor, declared: pa.DataType) -> Convert:
@@ -119,7 +119,7 @@ def _message(message: Descriptor, declared: pa.DataType) -> Convert:
         return lambda wrapper: inner(wrapper.value)
     file, takes, convert = _KNOWN.get(message.full_name, ((), None, None))
     if convert is None or message.file.name not in file or not (takes is None or takes(declared)):
-        return lambda _: Unfitting(f"a message {message.full_name}")
+        return lambda _: UnreadableValue(f"a message {message.full_name}")
     return convert
 
 
@@ -138,20 +138,20 @@ def _timestamp(value: Any) -> object:
             raise OverflowError
         return _EPOCH + datetime.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
     except OverflowError:
-        return Unfitting(f"{value.seconds} seconds and {value.nanos} nanoseconds")
+        return UnreadableValue(f"{value.seconds} seconds and {value.nanos} nanoseconds")
 
 
 def _date(value: Any) -> object:
     try:
         return datetime.date(value.year, value.month, value.day)
     except ValueError:
-        return Unfitting(f"{value.year}-{value.month}-{value.day}")
+        return UnreadableValue(f"{value.year}-{value.month}-{value.day}")
 
 
 def _decimal(value: Any) -> object:
     """The decimal of an unscaled big-endian number and its scale; at most 1 000 digits, as for columns."""
     if len(value.value) > 400 or abs(value.scale) > 1000:
-        return Unfitting(f"{len(value.value)} bytes of scale {value.scale}")
+        return UnreadableValue(f"{len(value.value)} bytes of scale {value.scale}")
     return Decimal(int.from_bytes(value.value, "big", signed=True)).scaleb(-value.scale, _EXACT)
 
 
@@ -160,7 +160,7 @@ def _json(value: Message) -> object:
     try:
         return json.dumps(MessageToDict(value), sort_keys=True, ensure_ascii=False)
     except ValueError as error:
-        return Unfitting(str(error))
+        return UnreadableValue(str(error))
 
 
 #: Well-known messages: the files that must define them, the column types that accept them (None: any), the conversion.

@@ -5,8 +5,8 @@ from functools import partial
 
 import pyarrow as pa
 
-from connectors.formats.base import Decoded, Unread, decoded_singly
-from connectors.formats.values import Check, check_field, checked_row, shown
+from connectors.formats.base import Decoded, NotARow, decode_each
+from connectors.formats.values import Check, abbreviated, check_field, checked_row
 
 
 class RowDecoder:
@@ -26,11 +26,11 @@ class RowDecoder:
 
     def decode(self, rows: Sequence[Mapping[str, object]]) -> Decoded:
         """The valid rows, and a refusal for each other row."""
-        return decoded_singly(self._schema, rows, partial(row_values, self._checks))
+        return decode_each(self._schema, rows, partial(row_values, self._checks))
 
 
 def row_values(checks: Sequence[tuple[str, Check]], row: object) -> list[object]:
-    """The checked values of a record in column order. Raises Unread if it is not a mapping."""
+    """The checked values of a record in column order. Raises NotARow if it is not a mapping."""
     if not isinstance(row, Mapping):
-        raise Unread(f"expected an object, got {shown(row)}")
+        raise NotARow(f"expected an object, got {abbreviated(row)}")
     return checked_row(checks, row)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.formats.base import NULL_REFUSED, Unfit
+from connectors.formats.base import NULL_REFUSED, ValueMismatch
 from connectors.formats.calendar_text import days, microseconds
 from connectors.formats.type_names import type_name
 from operators.core.calendar_range import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US, YEARS
@@ -40,7 +40,7 @@ def check_field(field: "pa.Field[Any]") -> Check:
     5
     >>> check_field(pa.field("a", pa.int8(), nullable=False))(None)
     Traceback (most recent call last):
-    connectors.formats.base.Unfit: column "a" is NULL but declared NOT NULL
+    connectors.formats.base.ValueMismatch: column "a" is NULL but declared NOT NULL
     """
     check, name, nullable = check_type(field.type), field.name, field.nullable
 
@@ -48,11 +48,11 @@ def check_field(field: "pa.Field[Any]") -> Check:
         if value is None:
             if nullable:
                 return None
-            raise Unfit(NULL_REFUSED, (name,))
+            raise ValueMismatch(NULL_REFUSED, (name,))
         try:
             return check(value)
-        except Unfit as unfit:
-            raise unfit.under(name) from None
+        except ValueMismatch as mismatch:
+            raise mismatch.under(name) from None
 
     return checked
 
@@ -68,7 +68,7 @@ def check_type(declared: pa.DataType) -> Check:
     if pa.types.is_floating(declared):
         return partial(_float, declared.bit_width == 32)
     if pa.types.is_decimal(declared):
-        return partial(fit_decimal, declared)
+        return partial(checked_decimal, declared)
     if pa.types.is_list(declared):
         return partial(_list, check_field(declared.value_field.with_name("element")))
     if pa.types.is_struct(declared):
@@ -87,20 +87,20 @@ def integer_range(declared: pa.DataType) -> tuple[int, int]:
     return -bound, bound - 1
 
 
-def mismatch(expected: str, value: object) -> Unfit:
+def mismatch_error(expected: str, value: object) -> ValueMismatch:
     """The error for a value of another type."""
-    return Unfit(f": expected {expected}, got {shown(value)}")
+    return ValueMismatch(f": expected {expected}, got {abbreviated(value)}")
 
 
-def out_of_range(value: object, name: str) -> Unfit:
+def out_of_range_error(value: object, name: str) -> ValueMismatch:
     """The error for a value of the right type that is out of its range."""
-    return Unfit(f": {shown(value)} is out of range for {name}")
+    return ValueMismatch(f": {abbreviated(value)} is out of range for {name}")
 
 
-def shown(value: object) -> str:
+def abbreviated(value: object) -> str:
     """A value in a message: JSON-like, and short.
 
-    >>> shown("a" * 100)
+    >>> abbreviated("a" * 100)
     '"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
     """
     if isinstance(value, bool):
@@ -111,9 +111,9 @@ def shown(value: object) -> str:
 
 def _integer(least: int, greatest: int, name: str, value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise mismatch(name, value)
+        raise mismatch_error(name, value)
     if not least <= value <= greatest:
-        raise out_of_range(value, name)
+        raise out_of_range_error(value, name)
     return value
 
 
@@ -122,44 +122,46 @@ def _float(single: bool, value: object) -> object:
     if isinstance(value, str) and value in FLOAT_WORDS:
         return FLOAT_WORDS[value]
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise mismatch(name, value)
-    return fit_float(value, name)
+        raise mismatch_error(name, value)
+    return checked_float(value, name)
 
 
-def fit_float(value: int | float | Decimal, name: str) -> float:
+def checked_float(value: int | float | Decimal, name: str) -> float:
     """The nearest REAL or DOUBLE; a finite number never becomes infinite.
 
-    >>> fit_float(1, "DOUBLE")
+    >>> checked_float(1, "DOUBLE")
     1.0
     """
     try:
         number = float(value)
         packed: float = struct.unpack("<f", struct.pack("<f", number))[0] if name == "REAL" else number
     except OverflowError:
-        raise out_of_range(value, name) from None
+        raise out_of_range_error(value, name) from None
     if packed in (FLOAT_WORDS["Infinity"], FLOAT_WORDS["-Infinity"]) and value != packed:
-        raise out_of_range(value, name)
+        raise out_of_range_error(value, name)
     return packed
 
 
-def fit_decimal(declared: Any, value: object) -> Decimal:
+def checked_decimal(declared: Any, value: object) -> Decimal:
     """The number at the declared scale, without rounding.
 
-    >>> fit_decimal(pa.decimal128(3, 1), "1.25")
+    >>> checked_decimal(pa.decimal128(3, 1), "1.25")
     Traceback (most recent call last):
-    connectors.formats.base.Unfit: column "": "1.25" has more digits after the point than DECIMAL(3, 1)
+    connectors.formats.base.ValueMismatch: column "": "1.25" has more digits after the point than DECIMAL(3, 1)
     """
     number = _to_decimal(value)
     if number is None or not number.is_finite():
-        raise mismatch(type_name(declared), value)
+        raise mismatch_error(type_name(declared), value)
     if not number:
         return Decimal((0, (0,), -declared.scale))
     if number.adjusted() >= declared.precision - declared.scale:
-        raise out_of_range(value, type_name(declared))
+        raise out_of_range_error(value, type_name(declared))
     try:
         return number.quantize(Decimal((0, (1,), -declared.scale)), context=_EXACT)
     except decimal.Inexact:
-        raise Unfit(f": {shown(value)} has more digits after the point than {type_name(declared)}") from None
+        raise ValueMismatch(
+            f": {abbreviated(value)} has more digits after the point than {type_name(declared)}"
+        ) from None
 
 
 def _to_decimal(value: object) -> Decimal | None:
@@ -176,23 +178,23 @@ def _to_decimal(value: object) -> Decimal | None:
 def _scalar(read: Check, form: str, value: object) -> object:
     result = read(value)
     if result is None:
-        raise mismatch(form, value)
+        raise mismatch_error(form, value)
     return result
 
 
 def _boolean(value: object) -> object:
     if not isinstance(value, bool):
-        raise mismatch("BOOLEAN", value)
+        raise mismatch_error("BOOLEAN", value)
     return value
 
 
 def _string(value: object) -> object:
     if not isinstance(value, str):
-        raise mismatch("STRING", value)
+        raise mismatch_error("STRING", value)
     try:
         value.isascii() or value.encode()
     except UnicodeEncodeError:
-        raise Unfit(": expected STRING, got text with half a surrogate pair") from None
+        raise ValueMismatch(": expected STRING, got text with half a surrogate pair") from None
     return value
 
 
@@ -204,7 +206,7 @@ def _binary(value: object) -> object:
             return base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError):
             pass
-    raise mismatch("BYTES (base64)", value)
+    raise mismatch_error("BYTES (base64)", value)
 
 
 def _date(value: object) -> object:
@@ -212,37 +214,37 @@ def _date(value: object) -> object:
         return value.toordinal() - _EPOCH_DAY
     count = days(value) if isinstance(value, str) else None
     if count is None:
-        raise mismatch("DATE (YYYY-MM-DD)", value)
-    return fit_date(count, value)
+        raise mismatch_error("DATE (YYYY-MM-DD)", value)
+    return checked_date(count, value)
 
 
-def fit_date(count: int, value: object) -> int:
-    """The days since 1970, if they are in the years 1 to 9999. Raises Unfit if not.
+def checked_date(count: int, value: object) -> int:
+    """The days since 1970, if they are in the years 1 to 9999. Raises ValueMismatch if not.
 
-    >>> fit_date(3_000_000, "+10183-11-14")
+    >>> checked_date(3_000_000, "+10183-11-14")
     Traceback (most recent call last):
-    connectors.formats.base.Unfit: column "": "+10183-11-14" is out of range for DATE, the years 1 to 9999
+    connectors.formats.base.ValueMismatch: column "": "+10183-11-14" is out of range for DATE, the years 1 to 9999
     """
     if not FIRST_DAY <= count <= LAST_DAY:
-        raise out_of_range(value, f"DATE, {YEARS}")
+        raise out_of_range_error(value, f"DATE, {YEARS}")
     return count
 
 
 def _timestamp(value: object) -> object:
     count = _microseconds(value)
     if count is None:
-        raise mismatch("TIMESTAMP (ISO 8601 or epoch milliseconds)", value)
-    return fit_timestamp(count, value)
+        raise mismatch_error("TIMESTAMP (ISO 8601 or epoch milliseconds)", value)
+    return checked_timestamp(count, value)
 
 
-def fit_timestamp(count: int, value: object) -> int:
-    """The microseconds since 1970, if they are in the years 1 to 9999. Raises Unfit if not.
+def checked_timestamp(count: int, value: object) -> int:
+    """The microseconds since 1970, if they are in the years 1 to 9999. Raises ValueMismatch if not.
 
-    >>> fit_timestamp(5, "…")
+    >>> checked_timestamp(5, "…")
     5
     """
     if not FIRST_US <= count <= LAST_US:
-        raise out_of_range(value, f"TIMESTAMP, {YEARS}")
+        raise out_of_range_error(value, f"TIMESTAMP, {YEARS}")
     return count
 
 
@@ -259,13 +261,13 @@ def _microseconds(value: object) -> int | None:
 
 def _list(check: Check, value: object) -> object:
     if not isinstance(value, list | tuple):
-        raise mismatch("an array", value)
+        raise mismatch_error("an array", value)
     return [check(element) for element in value]
 
 
 def _struct(checks: Sequence[tuple[str, Check]], value: object) -> object:
     if not isinstance(value, Mapping):
-        raise mismatch("an object", value)
+        raise mismatch_error("an object", value)
     return dict(zip((name for name, _ in checks), checked_row(checks, value), strict=True))
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from connectors.formats.avro_buffer import PREFIX
-from connectors.formats.base import Unread
+from connectors.formats.base import NotARow
 
 
 def framing_fault(value: bytes) -> str:
     """Why a value is not in this format; empty if it may be.
 
     >>> framing_fault(b"{}"), framing_fault(bytes([0, 0, 0, 0, 7]))
-    ("not in Confluent's wire format: 2 bytes", '')
+    ("not in Confluent's wire format: only 2 bytes", '')
     """
     if len(value) < PREFIX:
-        return f"not in Confluent's wire format: {len(value)} bytes"
+        return f"not in Confluent's wire format: only {len(value)} bytes"
     return f"not in Confluent's wire format: the first byte is {value[0]} instead of 0" if value[0] else ""
 
 
@@ -27,7 +27,7 @@ def schema_id(value: bytes) -> int:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """A signed number in zigzag varint encoding, as Protobuf and Avro write it, and where it ends. Raises Unread if it
+    """A signed number in zigzag varint encoding, as Protobuf and Avro write it, and where it ends. Raises NotARow if it
     does not end within ten bytes.
 
     >>> varint(bytes([3, 128, 1]), 0), varint(bytes([3, 128, 1]), 1)
@@ -39,4 +39,4 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
         if data[index] < 128:
             return (number >> 1) ^ -(number & 1), index + 1
         shift += 7
-    raise Unread(f"a number at byte {at} does not end")
+    raise NotARow(f"the number at byte {at} does not end within ten bytes")

@@ -12,6 +12,7 @@ from kafka.future import Future
 
 from connectors.kafka.broker_connections import BrokerConnections
 from connectors.kafka.errors import translate
+from operators.core.errors import DsmsError, ExternalError, UserError
 
 ANSWER_S = 30.0
 _DEADLINE_S = 60.0
@@ -19,7 +20,7 @@ _DEADLINE_S = 60.0
 _PAUSE_MS, _BUSY_MS = 50, 4
 
 
-class Again(Exception):
+class AttemptFailed(Exception):
     """An attempt failed, but a retry may succeed; `code` is Kafka's error code."""
 
     def __init__(self, code: int) -> None:
@@ -37,25 +38,34 @@ class Attempts:
         self.lost = False
 
     def answer(self, future: Future) -> Any:
-        """The answer to a request. Raises Again if it is lost."""
+        """The answer to a request. Raises AttemptFailed if it is lost."""
         try:
             return self._connections.wait(future, ANSWER_S)
         except ClientError as error:
             self.lost = True
-            raise Again(KafkaError.NETWORK_EXCEPTION) from error
+            raise AttemptFailed(KafkaError.NETWORK_EXCEPTION) from error
 
-    def until(self, attempt: Callable[[int | None], Any], doing: str) -> Any:
-        """The result of an attempt, which gets the code of the last failure. Retries it, and raises that after 60 s."""
+    def retry(self, attempt: Callable[[int | None], Any], doing: str) -> Any:
+        """The result of an attempt, which gets the code of the last failure. An attempt that raises AttemptFailed or
+        returns None is retried. Raises ExternalError after 60 s."""
         deadline, last = time.monotonic() + _DEADLINE_S, None
         while True:
             try:
                 result = attempt(last)
-            except Again as again:
-                last = again.code
+            except AttemptFailed as failed:
+                last = failed.code
             else:
                 if result is not None:
                     return result
                 last = KafkaError.UNKNOWN_TOPIC_OR_PART
             if time.monotonic() > deadline:
-                raise translate(KafkaError(last), doing, transactional=True)
+                raise _last_error(KafkaError(last), doing)
             self._connections.pause(_BUSY_MS if last == KafkaError.CONCURRENT_TRANSACTIONS else _PAUSE_MS)
+
+
+def _last_error(error: KafkaError, doing: str) -> DsmsError:
+    """The error for the last failure. It is never a UserError: a topic that is unknown now may be known later."""
+    translated = translate(error, doing, transactional=True)
+    if isinstance(translated, UserError):
+        return ExternalError(f"kafka failed while {doing}: {error.str()}", retryable=True)
+    return translated

@@ -103,10 +103,10 @@ class BrokerConnections:
     def send_to_any(self, request: Any) -> Future:
         """Sends a request to any broker, once one is known."""
         if not self._manager.cluster.brokers():
-            self.retried(lambda: self._run(self._refresh), "connecting")
+            self.with_retries(lambda: self._run(self._refresh), "connecting")
         return self._manager.send(request)
 
-    def write_on(self) -> None:
+    def flush_nowait(self) -> None:
         """Hands pending requests to the operating system, without waiting."""
         self._net.poll(timeout_ms=0)
 
@@ -114,7 +114,7 @@ class BrokerConnections:
         """The response. Raises kafka-python's error, and ExternalError if there is no response in time."""
         self._net.poll(timeout_ms=timeout_s * 1000, future=future)
         if not future.is_done:
-            raise ExternalError(f"kafka does not answer within {timeout_s:g} s", retryable=True)
+            raise ExternalError(f"kafka did not answer within {timeout_s:g} s", retryable=True)
         if future.exception is not None:
             raise future.exception
         return future.value
@@ -126,7 +126,7 @@ class BrokerConnections:
         known = cluster.leader_for_partition(wanted)
         if known in (None, -1) or refreshed:
             cluster.add_topic(topic)
-            self.retried(lambda: self._run(self._refresh), "looking for the leader of a partition")
+            self.with_retries(lambda: self._run(self._refresh), "looking for the leader of a partition")
             known = cluster.leader_for_partition(wanted)
         return None if known == -1 else known
 
@@ -136,7 +136,7 @@ class BrokerConnections:
         known = cluster.partitions_for_topic(topic)
         if not known or refreshed:
             cluster.add_topic(topic)
-            self.retried(lambda: self._run(self._refresh), f'looking up topic "{topic}"')
+            self.with_retries(lambda: self._run(self._refresh), f'looking up topic "{topic}"')
             known = cluster.partitions_for_topic(topic)
         return len(known) if known else None
 
@@ -149,12 +149,12 @@ class BrokerConnections:
         for topic in unknown:
             cluster.add_topic(topic)
         if unknown:
-            self.retried(lambda: self._run(self._refresh), f"looking up {len(unknown)} topics")
+            self.with_retries(lambda: self._run(self._refresh), f"looking up {len(unknown)} topics")
 
     def finalized(self, feature: str) -> int:
         """The version of a feature that is finalised for the whole cluster; 0 if the cluster does not have it. Raises
         ExternalError if no broker answers."""
-        levels = self.retried(self._features, "asking for the features of the cluster")
+        levels = self.with_retries(self._features, "asking for the features of the cluster")
         return int(levels.get(feature, 0))
 
     def _features(self) -> dict[str, int]:
@@ -164,7 +164,7 @@ class BrokerConnections:
             return {}
         return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
 
-    def retried(self, attempt: Callable[[], Any], doing: str) -> Any:
+    def with_retries(self, attempt: Callable[[], Any], doing: str) -> Any:
         """The result of an attempt, retried while no broker can be reached. Raises ExternalError after 30 s."""
         deadline = time.monotonic() + _CONNECT_S
         while True:

@@ -16,11 +16,11 @@ from confluent_kafka import KafkaError
 from kafka.future import Future
 from kafka.protocol.producer import ProduceRequest
 
-from connectors.kafka.attempts import ANSWER_S, Again, Attempts
+from connectors.kafka.attempts import ANSWER_S, AttemptFailed, Attempts
 from connectors.kafka.broker_connections import BrokerConnections, supported
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
-from connectors.kafka.errors import refusal, translate
+from connectors.kafka.errors import topic_refusal, translate
 from connectors.kafka.native.library import library
 from connectors.kafka.record_columns import RecordColumns, Records, columns_of
 from connectors.kafka.record_encoding import RecordEncoder
@@ -31,9 +31,9 @@ from operators.core.errors import ExternalError
 #: How many bytes of batches are collected before they are sent, and the most bytes of a request.
 _REQUEST_BYTES = 1_800_000
 _ALL_REPLICAS = -1
-#: The versions of the produce request: from 12 on, a leader adds the partition to the transaction itself; from 13 on,
-#: topics are identified by their ids.
-_TOLD, _ADDS = (3, 9), (12, 12)
+#: The versions of the produce request for the first and the second version of the transaction protocol: from 12 on, a
+#: leader adds the partition to the transaction itself; from 13 on, topics are identified by their ids.
+_VERSIONS_TV1, _VERSIONS_TV2 = (3, 9), (12, 12)
 _SEQUENCES = 1 << 31
 #: A partition moves or has too few replicas in sync, or its leader waits for the end of the last transaction.
 _PARTITION_BUSY = {
@@ -55,7 +55,7 @@ _PARTITION_BUSY = {
 class _Batch:
     """A batch of a partition, as the broker stores it."""
 
-    place: Partition
+    partition: Partition
     body: bytes
 
 
@@ -87,22 +87,24 @@ class ColumnWriter:
         self._producer = self._transactions.producer
 
     @property
-    def in_doubt(self) -> bool:
+    def outcome_unknown(self) -> bool:
         """Whether the answer to a request of this transaction, or of the last one that was ended, was lost. If so, the
         owner must read back what it wrote before it relies on it."""
         return self._attempts.lost
 
     @property
-    def spent(self) -> bool:
+    def must_be_replaced(self) -> bool:
         """Whether the owner must create a new writer, because a transaction was not ended. Lost answers do not require
         that: `begin` ensures that late requests do no harm."""
         return self._open
 
     def begin(self, topics: Iterable[str] = ()) -> None:
         """Starts a transaction. The partitions of `topics` are looked up together, those of other topics one by one.
-        Raises ExternalError if the writer is spent."""
-        if self.spent:
-            raise ExternalError("the last transaction was not ended", hint="the writer starts again by itself")
+        Raises ExternalError if the writer must be replaced."""
+        if self.must_be_replaced:
+            raise ExternalError(
+                "cannot begin a transaction: the last one was not ended", hint="the writer is re-created automatically"
+            )
         self._connections.look_up(topics)
         self._transactions.begin()
         self._open = True
@@ -113,13 +115,13 @@ class ColumnWriter:
         """Adds records to the transaction, in order; they cannot be read before `commit`."""
         columns = columns_of(records) if isinstance(records, Records) else records
         encoder = RecordEncoder(columns)
-        for partition, places in encoder.by_partition(self._partitions(columns.topic)):
-            for batch in encoder.batches(places):
-                place = (columns.topic, partition)
-                sequence = self._sequences.get(place, 0)
-                self._sequences[place] = (sequence + batch.count) % _SEQUENCES
+        for number, rows in encoder.by_partition(self._partitions(columns.topic)):
+            for batch in encoder.batches(rows):
+                partition = (columns.topic, number)
+                sequence = self._sequences.get(partition, 0)
+                self._sequences[partition] = (sequence + batch.count) % _SEQUENCES
                 body = batch.sealed(self._producer, sequence, time.time_ns() // 1_000_000)
-                self._pending.append(_Batch(place, body))
+                self._pending.append(_Batch(partition, body))
                 self._pending_bytes += len(body)
                 if self._pending_bytes >= _REQUEST_BYTES:
                     self._flush()
@@ -128,7 +130,7 @@ class ColumnWriter:
         """Returns once the brokers have acknowledged all records."""
         self._flush()
         while self._in_flight:
-            self._settle(self._in_flight[0])
+            self._await_acknowledged(self._in_flight[0])
 
     def commit(self) -> None:
         """Makes the transaction visible atomically."""
@@ -144,7 +146,7 @@ class ColumnWriter:
 
     def _partitions(self, topic: str) -> int:
         """How many partitions a topic has."""
-        known = self._connections.partitions(topic) or self._attempts.until(
+        known = self._connections.partitions(topic) or self._attempts.retry(
             lambda last: self._connections.partitions(topic, refreshed=last is not None), f'looking up topic "{topic}"'
         )
         return int(known)
@@ -154,17 +156,17 @@ class ColumnWriter:
     def _flush(self) -> None:
         """Sends pending batches, each once the previous batch of its partition has been acknowledged."""
         pending, self._pending, self._pending_bytes = self._pending, [], 0
-        self._transactions.add(batch.place for batch in pending)
+        self._transactions.add(batch.partition for batch in pending)
         for group in _groups(pending):
-            places = {batch.place for batch in group}
-            for sent in [sent for sent in self._in_flight if places & {batch.place for batch in sent.batches}]:
-                self._settle(sent)
+            partitions = {batch.partition for batch in group}
+            for sent in [sent for sent in self._in_flight if partitions & {batch.partition for batch in sent.batches}]:
+                self._await_acknowledged(sent)
             self._in_flight += self._requests(group)
-            self._connections.write_on()
+            self._connections.flush_nowait()
 
     def _requests(self, batches: Sequence[_Batch]) -> list[_Sent]:
         """Sends batches to the leaders of their partitions, one request for each leader."""
-        leaders = {batch: self._connections.leader(*batch.place) for batch in batches}
+        leaders = {batch: self._connections.leader(*batch.partition) for batch in batches}
         sent = []
         for leader in dict.fromkeys(leaders.values()):
             part = tuple(batch for batch in batches if leaders[batch] == leader)
@@ -174,8 +176,8 @@ class ColumnWriter:
 
     def _produce(self, batches: Sequence[_Batch]) -> ProduceRequest:
         kind = ProduceRequest.TopicProduceData
-        least, most = _ADDS if self._transactions.new_epochs else _TOLD
-        data = ((b.place[0], kind.PartitionProduceData(index=b.place[1], records=b.body)) for b in batches)
+        least, most = _VERSIONS_TV2 if self._transactions.new_epochs else _VERSIONS_TV1
+        data = ((b.partition[0], kind.PartitionProduceData(index=b.partition[1], records=b.body)) for b in batches)
         return ProduceRequest(
             transactional_id=self._id,
             acks=_ALL_REPLICAS,
@@ -185,7 +187,7 @@ class ColumnWriter:
             max_version=most,
         )
 
-    def _settle(self, sent: _Sent) -> None:
+    def _await_acknowledged(self, sent: _Sent) -> None:
         """Waits until all batches of a request are acknowledged; resends those that may have been lost."""
         self._in_flight.remove(sent)
         requests = [sent]
@@ -195,15 +197,15 @@ class ColumnWriter:
             if last is not None:
                 left = [batch for request in requests for batch in request.batches]
                 for batch in left if last != KafkaError.CONCURRENT_TRANSACTIONS else ():
-                    self._connections.leader(*batch.place, refreshed=True)
+                    self._connections.leader(*batch.partition, refreshed=True)
                 requests = self._requests(left)
             lost = [self._lost(request) for request in requests]
             requests = [_Sent(tuple(batches), None) for batches in lost if batches]
             if requests:
-                raise Again(next(iter(lost[0].values() if lost[0] else lost[-1].values())))
+                raise AttemptFailed(next(iter(lost[0].values() if lost[0] else lost[-1].values())))
             return True
 
-        self._attempts.until(attempt, f'writing to topic "{sent.batches[0].place[0]}"')
+        self._attempts.retry(attempt, f'writing to topic "{sent.batches[0].partition[0]}"')
 
     def _lost(self, sent: _Sent) -> dict[_Batch, int]:
         """The batches of a request that have to be sent again, each with Kafka's error code."""
@@ -211,8 +213,8 @@ class ColumnWriter:
             return dict.fromkeys(sent.batches, KafkaError.LEADER_NOT_AVAILABLE)
         try:
             answer = self._attempts.answer(sent.answer)
-        except Again as again:
-            return dict.fromkeys(sent.batches, again.code)
+        except AttemptFailed as failed:
+            return dict.fromkeys(sent.batches, failed.code)
         codes = {
             (topic.name, result.index): result.error_code
             for topic in answer.responses
@@ -221,11 +223,11 @@ class ColumnWriter:
         for (topic, _), code in codes.items():
             if code and code not in _PARTITION_BUSY | {KafkaError.DUPLICATE_SEQUENCE_NUMBER}:
                 error = KafkaError(code)
-                raise refusal(topic, error) or translate(error, f'writing to topic "{topic}"', transactional=True)
-        return {batch: codes[batch.place] for batch in sent.batches if codes[batch.place] in _PARTITION_BUSY}
+                raise topic_refusal(topic, error) or translate(error, f'writing to topic "{topic}"', transactional=True)
+        return {batch: codes[batch.partition] for batch in sent.batches if codes[batch.partition] in _PARTITION_BUSY}
 
 
-#: Both write the same records; their owners have to act on `spent` and `in_doubt`.
+#: Both write the same records; their owners have to act on `must_be_replaced` and `outcome_unknown`.
 TransactionalWriter = ColumnWriter | EpochWriter
 
 
@@ -242,10 +244,10 @@ def _groups(batches: Iterable[_Batch]) -> Iterator[list[_Batch]]:
     group: dict[Partition, _Batch] = {}
     size = 0
     for batch in batches:
-        if batch.place in group or size >= _REQUEST_BYTES:
+        if batch.partition in group or size >= _REQUEST_BYTES:
             yield list(group.values())
             group, size = {}, 0
-        group[batch.place] = batch
+        group[batch.partition] = batch
         size += len(batch.body)
     if group:
         yield list(group.values())

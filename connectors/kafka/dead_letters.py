@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import ERROR_HEADER, REPLAYED_HEADER, SOURCE_ID_HEADER
-from connectors.kafka.pieces import pieces, settled
+from connectors.kafka.pieces import decided_ranges, pieces
 from connectors.kafka.range_reader import read_whole
 from connectors.kafka.topics import earliest, latest, partitions_of
 from operators.core.alarms import Alarms
@@ -34,7 +34,7 @@ class DeadLetter:
     source_id: str = ""
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         """The partition and the offset of the refused record."""
         return self.partition, self.offset
 
@@ -44,7 +44,7 @@ class DeadLetter:
         return {"reason": self.reason, **place, "query": self.query, **_shown(self.value)}
 
 
-class Mark(NamedTuple):
+class ReplayMark(NamedTuple):
     """Says that a refused record was replayed. `topic` is the id of its topic; a re-created topic has another id."""
 
     topic: str
@@ -60,23 +60,26 @@ def last_dead_letters(
     wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, wanted), latest(admin, wanted)
     back, whole = 2 * limit, False  # a transaction ends with a marker, which takes an offset too
-    letters, replayed = list[DeadLetter](), set[Mark]()
+    letters, replayed = list[DeadLetter](), set[ReplayMark]()
     while len(letters) < limit and not whole:
         ranges = [(key[1], max(first[key], last[key] - back), last[key]) for key in wanted if last[key] > first[key]]
         letters, replayed = _sorted(read_whole(settings, topic, ranges) if ranges else [], topic, alarms)
         back, whole = 2 * back, all(first[key] >= last[key] - back for key in wanted)
-    return [letter.document() | {"replayed": Mark(marked, *letter.place) in replayed} for letter in letters[-limit:]]
+    return [
+        letter.document() | {"replayed": ReplayMark(marked, *letter.position) in replayed}
+        for letter in letters[-limit:]
+    ]
 
 
-def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[DeadLetter], set[Mark]]:
+def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[DeadLetter], set[ReplayMark]]:
     """The dead letters among the records, and the marks of replayed ones."""
-    letters, replayed = list[DeadLetter](), set[Mark]()
+    letters, replayed = list[DeadLetter](), set[ReplayMark]()
     for message in messages:
         try:
-            if (mark := mark_of(message)) is not None:
+            if (mark := replay_mark_of(message)) is not None:
                 replayed.add(mark)
             else:
-                letters.append(letter_of(message))
+                letters.append(dead_letter_of(message))
         except Broken as error:
             alarms.raise_at(topic, str(error), message.partition(), message.offset())
     return letters, replayed
@@ -88,25 +91,25 @@ class DeadLetterLog:
 
     def __init__(self, settings: KafkaSettings, admin: AdminClient, topic: str, alarms: Alarms) -> None:
         self._settings, self._topic, self._alarms = settings, topic, alarms
-        self._ranges = settled(admin, topic)
+        self._ranges = decided_ranges(admin, topic)
 
-    def replayed(self) -> Iterator[set[Mark]]:
+    def replayed(self) -> Iterator[set[ReplayMark]]:
         """The marks of replayed records, piece by piece."""
         return (marks for _, marks in self._pieces())
 
-    def letters(self) -> Iterator[list[DeadLetter]]:
+    def dead_letters(self) -> Iterator[list[DeadLetter]]:
         """All dead letters, piece by piece."""
         return (letters for letters, _ in self._pieces())
 
-    def _pieces(self) -> Iterator[tuple[list[DeadLetter], set[Mark]]]:
+    def _pieces(self) -> Iterator[tuple[list[DeadLetter], set[ReplayMark]]]:
         return (_sorted(piece, self._topic, self._alarms) for piece in pieces(self._settings, self._ranges))
 
 
-def letter_of(message: Message) -> DeadLetter:
+def dead_letter_of(message: Message) -> DeadLetter:
     """The dead letter in a record. Raises Broken if the record is not one."""
     headers = {name: (value or b"").decode(errors="replace") for name, value in message.headers() or []}
     if ERROR_HEADER not in headers:
-        raise Broken("no dead letter: it has no reason")
+        raise Broken("not a dead letter: it has no reason")
     return DeadLetter(
         headers.get("dsms-topic", ""),
         natural_of(headers.get("dsms-partition", "")),
@@ -118,13 +121,13 @@ def letter_of(message: Message) -> DeadLetter:
     )
 
 
-def mark_of(message: Message) -> Mark | None:
+def replay_mark_of(message: Message) -> ReplayMark | None:
     """The mark of a replayed record; None for other records. Raises Broken if the mark is invalid."""
     source = next((value for name, value in message.headers() or [] if name == REPLAYED_HEADER), None)
     if source is None:
         return None
     partition, _, offset = (message.key() or b"").decode(errors="replace").partition("/")
-    return Mark(source.decode(errors="replace"), natural_of(partition), natural_of(offset))
+    return ReplayMark(source.decode(errors="replace"), natural_of(partition), natural_of(offset))
 
 
 def _shown(value: bytes) -> dict[str, str]:

@@ -4,7 +4,7 @@ support, and without the native part.
 When an answer is lost, librdkafka resends the request under the same producer epoch. The first request may arrive late
 and end the next transaction, or a part of it (KIP-890). librdkafka cannot ask for a new epoch as the same owner: only a
 new producer gets one, and creating it also fences an owner that has taken over in the meantime. So a writer that has
-lost a connection finishes its transaction and is then spent; its owner creates a new writer, as after a crash.
+lost a connection finishes its transaction and must then be replaced: its owner creates a new writer, as after a crash.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from operator import length_hint
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.errors import TopicRefuses, refusal, translate, translated
+from connectors.kafka.errors import TopicRefusedRecords, topic_refusal, translate, translated
 from connectors.kafka.record_columns import RecordColumns, Records
 from operators.core.errors import ExternalError
 
@@ -28,9 +28,9 @@ _COMMIT_TIMEOUT_S = 60.0
 POLL_EVERY = 10_000
 #: The limits of the producer's queue, and how long to wait for room in it.
 _QUEUE = {"queue_buffering_max_messages": 30_000, "queue_buffering_max_kbytes": 32_768}
-_FULL_S = 0.05
+_QUEUE_WAIT_S = 0.05
 #: Makes the client log every lost connection on which a request may have been sent.
-_TELLING = {"socket_max_fails": 1, "log_connection_close": True, "log_level": 6}
+_LOG_LOST_CONNECTIONS = {"socket_max_fails": 1, "log_connection_close": True, "log_level": 6}
 #: The connection states in which requests of a transaction are sent.
 _SENDING = re.compile(r"in state (UP|REAUTH)\b")
 
@@ -39,37 +39,38 @@ class EpochWriter:
     """A long-lived producer with a transactional id. Creating one fences all older ones and ends their transactions."""
 
     def __init__(self, settings: KafkaSettings, transactional_id: str) -> None:
-        self._refusal: TopicRefuses | None = None
-        self._losses = _Losses()
+        self._refusal: TopicRefusedRecords | None = None
+        self._lost_connections = _LostConnections()
         self._producer = settings.producer(
             transactional_id=transactional_id,
             transaction_timeout_ms=60_000,
             delivery_report_only_error=True,
             on_delivery=self._note_refusal,
-            logger=self._losses,
+            logger=self._lost_connections,
             **_QUEUE,
-            **_TELLING,
+            **_LOG_LOST_CONNECTIONS,
         )
         with translated("starting the transactional producer", transactional=True):
             self._producer.init_transactions(_INIT_TIMEOUT_S)
 
     @property
-    def in_doubt(self) -> bool:
+    def outcome_unknown(self) -> bool:
         """Whether the answer to a request may have been lost: the owner must check how the last transaction ended."""
         self._producer.poll(0)
-        return self._losses.any
+        return self._lost_connections.any
 
     @property
-    def spent(self) -> bool:
+    def must_be_replaced(self) -> bool:
         """Whether the owner must create a new writer before the next transaction."""
-        return self.in_doubt
+        return self.outcome_unknown
 
     def begin(self, topics: Iterable[str] = ()) -> None:
-        """Starts the epoch's transaction; the client looks up `topics` itself. Raises ExternalError if spent."""
-        if self.spent:
+        """Starts the epoch's transaction; the client looks up `topics` itself. Raises ExternalError if the writer
+        must be replaced."""
+        if self.must_be_replaced:
             raise ExternalError(
-                "the connection to kafka was lost, and what is on its way could end the next transaction",
-                hint="the writer starts again by itself",
+                "the connection to kafka was lost, and a delayed request could end the next transaction",
+                hint="the writer is re-created automatically",
             )
         with translated("beginning a transaction", transactional=True):
             self._producer.begin_transaction()
@@ -82,7 +83,7 @@ class EpochWriter:
             while written < len(records.values):
                 upto = min(written + POLL_EVERY, len(records.values))
                 written += self._produce(records, written, upto)
-                self._producer.poll(0 if written == upto else _FULL_S)
+                self._producer.poll(0 if written == upto else _QUEUE_WAIT_S)
 
     def _produce(self, records: Records, start: int, end: int) -> int:
         """Passes rows to the producer until its queue is full; returns how many it accepted. The loop runs in C."""
@@ -112,11 +113,13 @@ class EpochWriter:
         with translated("writing records", transactional=True):
             left = self._producer.flush(_COMMIT_TIMEOUT_S)
         if left:
-            raise ExternalError(f"kafka has not taken {left} records within {_COMMIT_TIMEOUT_S:g} s", retryable=True)
+            raise ExternalError(
+                f"kafka has not acknowledged {left} records within {_COMMIT_TIMEOUT_S:g} s", retryable=True
+            )
 
     def commit(self) -> None:
-        """Makes the epoch visible atomically. A retriable failure is retried once. Raises TopicRefuses if a topic
-        refuses its records; nothing is visible then."""
+        """Makes the epoch visible atomically. A retriable failure is retried once. Raises TopicRefusedRecords if a
+        topic refuses its records; nothing is visible then."""
         try:
             self._producer.commit_transaction(_COMMIT_TIMEOUT_S)
         except KafkaException as error:
@@ -139,7 +142,7 @@ class EpochWriter:
 
     def _note_refusal(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._refusal is None:
-            self._refusal = refusal(message.topic(), error)
+            self._refusal = topic_refusal(message.topic(), error)
 
     def close(self) -> None:
         """Closes the producer in the background: this takes long while the broker is unavailable, and the next owner's
@@ -147,7 +150,7 @@ class EpochWriter:
         threading.Thread(target=self._producer.close, name="closing-producer", daemon=True).start()
 
 
-class _Losses:
+class _LostConnections:
     """Detects lost connections from the client's log; the client reports them in no other way."""
 
     def __init__(self) -> None:

@@ -17,12 +17,12 @@ _GONE = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET}
 #: The codes with which a broker refuses the records of one topic, independently of other topics; and what to do.
 _REFUSALS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "raise its max.message.bytes",
-    KafkaError.INVALID_RECORD: "let its cleanup.policy admit these records",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "allow the executors to write it",
+    KafkaError.INVALID_RECORD: "set a cleanup.policy that accepts these records",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "allow the executors to write to it",
 }
 
 
-class TopicMadeAnew(ExternalError):
+class TopicRecreated(ExternalError):
     """Topics were deleted and created again while queries wrote to them. `queries` says by query id why each fails."""
 
     def __init__(self, queries: Mapping[str, str]) -> None:
@@ -30,7 +30,7 @@ class TopicMadeAnew(ExternalError):
         self.queries = queries
 
 
-class TopicRefuses(ExternalError):
+class TopicRefusedRecords(ExternalError):
     """A topic refuses the records written to it; other topics are not affected."""
 
     def __init__(self, topic: str, reason: str, remedy: str) -> None:
@@ -42,15 +42,15 @@ class TopicRefuses(ExternalError):
         self.topic = topic
 
 
-def refusal(topic: str, error: KafkaError) -> TopicRefuses | None:
+def topic_refusal(topic: str, error: KafkaError) -> TopicRefusedRecords | None:
     """The refusal of a topic; None if the error is not a refusal.
 
-    >>> str(refusal("t", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))).partition("; ")[2]
+    >>> str(topic_refusal("t", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))).partition("; ")[2]
     'raise its max.message.bytes, then PAUSE and RESUME the query'
-    >>> refusal("t", KafkaError(KafkaError._MSG_TIMED_OUT))
+    >>> topic_refusal("t", KafkaError(KafkaError._MSG_TIMED_OUT))
     """
     remedy = _REFUSALS.get(error.code())
-    return None if remedy is None else TopicRefuses(topic, error.str(), remedy)
+    return None if remedy is None else TopicRefusedRecords(topic, error.str(), remedy)
 
 
 def translate(error: KafkaError, doing: str, *, transactional: bool = False) -> DsmsError:
@@ -76,10 +76,10 @@ def translate(error: KafkaError, doing: str, *, transactional: bool = False) -> 
     return ExternalError(f"kafka failed while {doing}: {error.str()}", retryable=True)
 
 
-def gone(topic: str, partition: int, first: int, upto: int) -> ExternalError:
+def records_gone_error(topic: str, partition: int, first: int, upto: int) -> ExternalError:
     """The error for records that a topic no longer has.
 
-    >>> str(gone("bids", 0, 5, 9)).split(";")[0]
+    >>> str(records_gone_error("bids", 0, 5, 9)).split(";")[0]
     'offsets 5 to 8 of topic "bids" partition 0 are gone: retention or a deletion removed them'
     """
     return ExternalError(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from connectors.kafka.broker_connections import BrokerConnections, unsupported
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.errors import gone, is_gone, translate
+from connectors.kafka.errors import is_gone, records_gone_error, translate
 from connectors.kafka.log_pieces import LogPiece, LogPieces
 from connectors.kafka.native.library import library
 from connectors.kafka.range_reader import OffsetRange
@@ -65,7 +65,7 @@ def unreadable(settings: KafkaSettings) -> str:
     if library() is None:
         return "the native part is not built, or switched off"
     names = ", ".join(f'"{name}"' for name in unsupported(settings))
-    return names and f"the setting {names} of Kafka's client is one that librdkafka alone knows"
+    return names and f"only librdkafka supports the Kafka client setting {names}"
 
 
 class FetchReader:
@@ -190,7 +190,7 @@ class _PartitionFetcher:
         if is_gone(error):
             first = earliest(self._admin(), [(self._topic, self._partition)]).get((self._topic, self._partition), at)
             if first > at:
-                return gone(self._topic, self._partition, at, first)
+                return records_gone_error(self._topic, self._partition, at, first)
         return translate(error, f"reading {self._topic}/{self._partition} at offset {at}")
 
     def _moved(self, code: int, since: float) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from confluent_kafka import Message
 
-from connectors.kafka.internal_log import foreign_result
+from connectors.kafka.internal_log import why_foreign_result
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER
-from connectors.kafka.result_ends import instant_in, instant_of
+from connectors.kafka.result_ends import change_instant, header_instant
 from operators.core.delta import BEGINNING, FOREVER
 
 #: Called for each record that is left out, with the reason.
@@ -53,21 +53,21 @@ class Fold:
         """Applies the next changes of the log."""
         for message in messages:
             headers = dict(message.headers() or [])
-            if (reason := foreign_result(message, self._marked_by)) is not None:
+            if (reason := why_foreign_result(message, self._marked_by)) is not None:
                 self._refused(message, reason)
                 continue
             if message.value() is None and HEARTBEAT_HEADER in headers:
-                self._promise(message, instant_in(headers, HEARTBEAT_HEADER))
+                self._promise(message, header_instant(headers, HEARTBEAT_HEADER))
                 continue
-            ts = instant_of(message)
+            ts = change_instant(message)
             if ts is None:
-                self._refused(message, "no change: it has no instant")
+                self._refused(message, "not a change: it has no instant")
                 continue
             if ts > self.at:
                 self.later += 1
                 continue
             if message.value() in self.bad:
-                self._refused(message, "no row of the declared columns")
+                self._refused(message, "not a row of the declared columns")
                 continue
             self.last = max(self.last, ts)
             self._change(message.key(), message.value(), headers.get(OP_HEADER, b"+") == b"-")

@@ -23,27 +23,27 @@ from operators.core.clock import Heartbeat
 from operators.core.decoding import Broken, Int64, Natural, decoded, natural_of, text_of
 
 #: A source (by id) and a partition of its topic.
-Place = tuple[str, int]
+SourcePartition = tuple[str, int]
 ASK, READS = "ask", "reads"
 
 
-class Said:
+class HeartbeatRecord:
     """The content of a record."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Beat(Said):
+class LoggedHeartbeat(HeartbeatRecord):
     """A heartbeat of a source partition. `writer` is the fragment that logged it; None: a version without marks did."""
 
-    place: Place
+    partition: SourcePartition
     beat: Heartbeat
     writer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Reader(Said):
+class ReadsSource(HeartbeatRecord):
     """A fragment reads a source."""
 
     fragment: str
@@ -51,40 +51,44 @@ class Reader(Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask(Said):
+class Proposal(HeartbeatRecord):
     """A fragment proposes a heartbeat of a source partition; or an answer: True confirms it, False withdraws it."""
 
     fragment: str
-    place: Place
-    says: Heartbeat | bool
+    partition: SourcePartition
+    content: Heartbeat | bool
 
 
-def read_heartbeat(entry: Entry) -> Said:
+def read_heartbeat(entry: Entry) -> HeartbeatRecord:
     """The content of a record. Raises Broken if it is invalid.
 
     >>> read_heartbeat(Entry(b"o1/0", b"[7,900]", 0, 0))
-    Beat(place=('o1', 0), beat=Heartbeat(offset=7, time=900), writer=None)
+    LoggedHeartbeat(partition=('o1', 0), beat=Heartbeat(offset=7, time=900), writer=None)
     >>> read_heartbeat(Entry(b"ask/2/o1/0", b"true", 0, 0))
-    Ask(fragment='2', place=('o1', 0), says=True)
+    Proposal(fragment='2', partition=('o1', 0), content=True)
     """
     kind, _, rest = text_of(entry.key).partition("/")
     if kind == READS:
         fragment, slash, source = rest.partition("/")
         if not (fragment and slash and source):
             raise Broken("the key is not reads/FRAGMENT/SOURCE")
-        return Reader(fragment, source)
+        return ReadsSource(fragment, source)
     if kind == ASK:
         fragment, slash, rest = rest.partition("/")
         if not (fragment and slash):
             raise Broken("the key is not ask/FRAGMENT/SOURCE/PARTITION")
-        said = decoded(entry.value or b"", bool | tuple[Natural, Int64])
-        return Ask(fragment, _place(rest), said if isinstance(said, bool) else Heartbeat(*said))
-    return Beat(
-        _place(text_of(entry.key)), Heartbeat(*decoded(entry.value or b"", tuple[Natural, Int64])), entry.writer
+        content = decoded(entry.value or b"", bool | tuple[Natural, Int64])
+        return Proposal(
+            fragment, _source_partition(rest), content if isinstance(content, bool) else Heartbeat(*content)
+        )
+    return LoggedHeartbeat(
+        _source_partition(text_of(entry.key)),
+        Heartbeat(*decoded(entry.value or b"", tuple[Natural, Int64])),
+        entry.writer,
     )
 
 
-def _place(key: str) -> Place:
+def _source_partition(key: str) -> SourcePartition:
     source, slash, partition = key.rpartition("/")
     if not (source and slash):
         raise Broken("the key is not SOURCE/PARTITION")
@@ -96,47 +100,49 @@ class Heartbeats:
     """The state of the log after some of its records: valid heartbeats, readers and proposals.
 
     >>> log = Heartbeats()
-    >>> for said in (Ask("0", ("o1", 0), Heartbeat(7, 900)), Ask("0", ("o1", 0), True)): log.take(said)
+    >>> for record in (Proposal("0", ("o1", 0), Heartbeat(7, 900)), Proposal("0", ("o1", 0), True)): log.take(record)
     >>> log.known
     {('o1', 0): [Heartbeat(offset=7, time=900)]}
     """
 
     #: The valid heartbeats, in the order of their offsets.
-    known: dict[Place, list[Heartbeat]] = field(default_factory=dict)
+    known: dict[SourcePartition, list[Heartbeat]] = field(default_factory=dict)
     #: The fragments that read each source.
     readers: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     #: The proposals without an answer, by the proposing fragment.
-    asked: dict[tuple[str, Place], Heartbeat] = field(default_factory=dict)
+    open_proposals: dict[tuple[str, SourcePartition], Heartbeat] = field(default_factory=dict)
 
-    def take(self, said: Said) -> None:
+    def take(self, record: HeartbeatRecord) -> None:
         """Applies the next record of the log."""
-        match said:
-            case Reader(fragment, source):
+        match record:
+            case ReadsSource(fragment, source):
                 self.readers[source].add(fragment)
-            case Beat(place, beat, writer):
-                if writer is None or self.readers.get(place[0], {writer}) <= {writer}:
-                    self._count(place, beat)
-            case Ask(fragment, place, bool() as confirmed):
-                asked = self.asked.pop((fragment, place), None)
-                if asked is not None and confirmed:
-                    self._count(place, asked)
-            case Ask(fragment, place, Heartbeat() as beat):
-                self.asked[(fragment, place)] = beat
+            case LoggedHeartbeat(partition, beat, writer):
+                if writer is None or self.readers.get(partition[0], {writer}) <= {writer}:
+                    self._count(partition, beat)
+            case Proposal(fragment, partition, bool() as confirmed):
+                proposed = self.open_proposals.pop((fragment, partition), None)
+                if proposed is not None and confirmed:
+                    self._count(partition, proposed)
+            case Proposal(fragment, partition, Heartbeat() as beat):
+                self.open_proposals[(fragment, partition)] = beat
 
-    def bounds(self) -> dict[Place, int]:
+    def bounds(self) -> dict[SourcePartition, int]:
         """The offsets beyond which no fragment may read before the proposals there are decided."""
-        bounds: dict[Place, int] = {}
-        for (_, place), beat in self.asked.items():
-            bounds[place] = min(beat.offset, bounds.get(place, beat.offset))
+        bounds: dict[SourcePartition, int] = {}
+        for (_, partition), beat in self.open_proposals.items():
+            bounds[partition] = min(beat.offset, bounds.get(partition, beat.offset))
         return bounds
 
     def shared(self, source: str, fragment: str) -> bool:
         """Whether any fragment other than the given one reads a source."""
         return not self.readers.get(source, set()) <= {fragment}
 
-    def news(self, place: Place, beat: Heartbeat) -> bool:
+    def promises_more(self, partition: SourcePartition, beat: Heartbeat) -> bool:
         """Whether a heartbeat promises more than the known ones."""
-        return not any(beat.offset >= old.offset and old.time >= beat.time for old in self.known.get(place, ())[-1:])
+        return not any(
+            beat.offset >= old.offset and old.time >= beat.time for old in self.known.get(partition, ())[-1:]
+        )
 
-    def _count(self, place: Place, beat: Heartbeat) -> None:
-        insort(self.known.setdefault(place, []), beat, key=lambda each: each.offset)
+    def _count(self, partition: SourcePartition, beat: Heartbeat) -> None:
+        insort(self.known.setdefault(partition, []), beat, key=lambda each: each.offset)

@@ -3,8 +3,8 @@
 The header `dsms-by` names the writer of a record, as "cluster/writer". Law of reading: a record is valid if this
 cluster wrote it and it can be decoded; every other record is left out, with an alarm.
 
-Older versions of dsms wrote no header. Their records are valid up to the record `CUT_OVER`, which the coordinator
-writes once no such version can write any more. An older version that reads `CUT_OVER` at its start ends, since its
+Older versions of dsms wrote no header. Their records are valid up to the record `CUT_OVER_KEY`, which the coordinator
+writes once no such version can write any more. An older version that reads `CUT_OVER_KEY` at its start ends, since its
 records would not be valid. So a downgrade is possible until the cut-over is written.
 """
 
@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from connectors.kafka.column_writer import TransactionalWriter
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.names import BY_HEADER, internal_topic
-from connectors.kafka.pieces import committed, pieces, settled
+from connectors.kafka.pieces import committed_ranges, decided_ranges, pieces
 from connectors.kafka.record_columns import Headers, Records
 from connectors.kafka.result_ends import last_instant
 from connectors.kafka.topics import partitions_of
@@ -30,7 +30,7 @@ from operators.core.errors import ExternalError
 
 #: The key of the record after which every record has the header. It is invalid in every internal topic (an object
 #: without a name, a partition that is not a number, a result without a query), so older versions fail to read it.
-CUT_OVER = b"object/"
+CUT_OVER_KEY = b"object/"
 #: On a record of this cluster without a value: the invalid records before it under its key are known and settled.
 SETTLES_HEADER = "dsms-settles"
 _CUT_OVER_VALUE = b'{"type": "a later version of dsms: the version before can no longer run this cluster"}'
@@ -59,7 +59,7 @@ class Findings:
     cut_over: set[int] = field(default_factory=set)
 
 
-def as_it_is(entry: Entry) -> Entry:
+def undecoded(entry: Entry) -> Entry:
     """Returns the entry itself, without decoding it."""
     return entry
 
@@ -79,19 +79,19 @@ def writer_of(headers: Iterable[tuple[str, bytes | None]] | None) -> str | None:
     return None if value is None else value.decode(errors="replace")
 
 
-def foreign(message: Message, cluster: str, cut_over: Container[int]) -> str | None:
+def why_foreign(message: Message, cluster: str, cut_over: Container[int]) -> str | None:
     """Why a record is not the cluster's; None if it is. `cut_over`: the partitions whose cut-over precedes it."""
     writer = writer_of(message.headers())
     if writer is None:
-        return "no writer is named" if message.partition() in cut_over else None
+        return "it does not name its writer" if message.partition() in cut_over else None
     named, slash, _ = writer.partition("/")
     return None if slash and named == cluster else f'written by "{writer[:100]}", not by cluster "{cluster}"'
 
 
-def foreign_result(message: Message, marked_by: str | None) -> str | None:
+def why_foreign_result(message: Message, marked_by: str | None) -> str | None:
     """Why a record of a result or of a table's log is not of the cluster `marked_by`, which marks all of them; None if
     it is, or if the topic has no marks."""
-    return None if marked_by is None else foreign(message, marked_by, (message.partition(),))
+    return None if marked_by is None else why_foreign(message, marked_by, (message.partition(),))
 
 
 class InternalLog:
@@ -117,8 +117,8 @@ class InternalLog:
         """The decoded committed records, in the order of each partition; empty if the topic does not exist. `decode`
         returns None for a record without content, and raises Broken for an invalid one.
 
-        If `decided`, waits for the transactions that are open now, as `settled` does: a transaction that its writer
-        knows to be committed may seem open a little longer.
+        If `decided`, waits for the transactions that are open now, as `decided_ranges` does: a transaction that its
+        writer knows to be committed may seem open a little longer.
         """
         findings = findings if findings is not None else Findings()
         return self.values(self._messages(decided=decided), decode, findings)
@@ -133,42 +133,45 @@ class InternalLog:
                 yield value
 
     def append(self, writer: TransactionalWriter, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> None:
-        """Writes records in a transaction of their own, and reads them back if it is in doubt how that ended."""
+        """Writes records in a transaction of their own, and reads them back if its outcome is unknown."""
         records = self.records(keys, values)
         writer.begin()
         writer.write(records)
         writer.commit()
-        if writer.in_doubt:
+        if writer.outcome_unknown:
             self.check(records)
 
     def check(self, written: Records) -> None:
         """Raises ExternalError unless the last committed record of each key is the written one. Waits for transactions
-        that are open now. Used after a commit whose outcome is in doubt, before its writer relies on it."""
-        last = {entry.key: entry.value for entry in self.read(as_it_is, decided=True)}
-        wanted = {key: value for key, value in zip(written.keys, written.values, strict=True) if key != CUT_OVER}
+        that are open now. Used after a commit whose outcome is unknown, before its writer relies on it."""
+        last = {entry.key: entry.value for entry in self.read(undecoded, decided=True)}
+        wanted = {key: value for key, value in zip(written.keys, written.values, strict=True) if key != CUT_OVER_KEY}
         if lost := [key for key, value in wanted.items() if key is not None and last.get(key) != value]:
-            reason = f'a commit whose answer was lost is not in topic "{self.topic}": {len(lost)} records are missing'
+            reason = (
+                f'a commit to topic "{self.topic}" whose answer was lost did not take effect: '
+                f"{len(lost)} records are missing"
+            )
             self.alarms.raise_at(self.topic, reason)
-            raise ExternalError(reason, hint="its writer starts again from what is there")
+            raise ExternalError(reason, hint="the writer restarts from the committed records")
 
     def last(self, decode: Callable[[Entry], _T | None], count: int) -> list[_T]:
         """At most `count` decoded records, from the last 2 · `count` offsets of each partition."""
-        whole = committed(self._admin, self.topic)
+        whole = committed_ranges(self._admin, self.topic)
         ranges = [replace(each, start=max(each.start, each.end - 2 * count)) for each in whole]
         messages = (message for piece in pieces(self._settings, ranges) for message in piece)
         values = (self._read(message, decode, Findings()) for message in messages)
         return [value for value in values if value is not None][-count:]
 
     def _messages(self, *, decided: bool) -> Iterator[Message]:
-        for piece in pieces(self._settings, (settled if decided else committed)(self._admin, self.topic)):
+        for piece in pieces(self._settings, (decided_ranges if decided else committed_ranges)(self._admin, self.topic)):
             yield from piece
 
     def _read(self, message: Message, decode: Callable[[Entry], _T | None], findings: Findings) -> _T | None:
         key = message.key() or b""
         try:
-            if (reason := foreign(message, self.cluster, findings.cut_over)) is not None:
+            if (reason := why_foreign(message, self.cluster, findings.cut_over)) is not None:
                 raise Broken(reason)
-            if key == CUT_OVER:
+            if key == CUT_OVER_KEY:
                 if writer_of(message.headers()) is not None:
                     findings.cut_over.add(message.partition())
                 return None
@@ -183,7 +186,7 @@ class InternalLog:
         findings.left_out.discard(key)
         return value
 
-    def settling(self, keys: Sequence[bytes]) -> Records:
+    def settling_records(self, keys: Sequence[bytes]) -> Records:
         """Records that settle the invalid records of some keys; in a compacted topic they remove them."""
         headers: Headers = [*self._mark, (SETTLES_HEADER, b"1")]
         return Records(self.topic, keys, [None] * len(keys), [headers] * len(keys))
@@ -203,7 +206,7 @@ class InternalLog:
             return None
         count = len(missing)
         marks = [self._mark] * count
-        return Records(self.topic, [CUT_OVER] * count, [_CUT_OVER_VALUE] * count, marks, missing)
+        return Records(self.topic, [CUT_OVER_KEY] * count, [_CUT_OVER_VALUE] * count, marks, missing)
 
 
 def _entry(message: Message) -> Entry:

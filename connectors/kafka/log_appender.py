@@ -38,7 +38,7 @@ class LogAppender:
             self._producer.poll(_POLL_S)
         if errors or not arrived.is_set():
             reason = errors[0] if errors else f"kafka did not answer within {_WAIT_S:g} s"
-            raise ExternalError(f'topic "{self._log.topic}" cannot be written: {reason}', retryable=True)
+            raise ExternalError(f'cannot write to topic "{self._log.topic}": {reason}', retryable=True)
 
     def flush(self) -> None:
         """Waits until everything has been sent, at most ten seconds."""

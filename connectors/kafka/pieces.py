@@ -10,14 +10,14 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.range_reader import OffsetRange, RangeReader, sound
+from connectors.kafka.range_reader import OffsetRange, RangeReader, raise_errors
 from connectors.kafka.topics import earliest, latest, partitions_of, written
 from operators.core.errors import ExternalError
 
 _DECIDED_S = 30.0
 
 
-def committed(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
+def committed_ranges(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
     """The committed offsets of each partition, from `start` if given; [] if the topic does not exist."""
     wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, wanted), latest(admin, wanted)
@@ -28,8 +28,8 @@ def committed(admin: AdminClient, topic: str, start: Mapping[int, int] | None = 
     return [range_ for range_ in ranges if range_.end > range_.start]
 
 
-def settled(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
-    """Like `committed`, but waits until every transaction that is open now has been decided.
+def decided_ranges(admin: AdminClient, topic: str, start: Mapping[int, int] | None = None) -> list[OffsetRange]:
+    """Like `committed_ranges`, but waits until every transaction that is open now has been decided.
 
     The commit marker of a transaction reaches each of its partitions a little after its writer, or a reader of another
     partition, sees the commit; until then the partition seems to end before the transaction.
@@ -40,7 +40,7 @@ def settled(admin: AdminClient, topic: str, start: Mapping[int, int] | None = No
         if time.monotonic() > deadline:
             raise ExternalError(f'a transaction on topic "{topic}" has not been decided within {_DECIDED_S:g} s')
         waiting.wait(0.01)
-    return committed(admin, topic, start)
+    return committed_ranges(admin, topic, start)
 
 
 def pieces(settings: KafkaSettings, ranges: list[OffsetRange]) -> Iterator[list[Message]]:
@@ -48,6 +48,6 @@ def pieces(settings: KafkaSettings, ranges: list[OffsetRange]) -> Iterator[list[
     reader = RangeReader(settings)
     try:
         for wanted in ranges:
-            yield from sound(reader.read([wanted])[0])
+            yield from raise_errors(reader.read([wanted])[0])
     finally:
         reader.close()

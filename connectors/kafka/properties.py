@@ -22,7 +22,7 @@ _NAMED_FILE = frozenset(
     }
 )
 #: Settings that users cannot change, since exactly-once depends on them; the address has its own option.
-OURS = frozenset(
+RESERVED = frozenset(
     {
         "bootstrap.servers",
         "enable.auto.commit",
@@ -99,6 +99,6 @@ def _value(key: str, text: str) -> str:
 
 
 def _checked(settings: dict[str, str], where: str) -> dict[str, str]:
-    if refused := sorted(OURS & settings.keys()):
+    if refused := sorted(RESERVED & settings.keys()):
         raise ConfigError(f'kafka setting "{refused[0]}" in {where} is reserved and cannot be changed')
     return settings

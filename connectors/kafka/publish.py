@@ -55,7 +55,9 @@ def heartbeats(partitions: Iterable[int], instant: int) -> list[Record]:
     [(None, None, [('dsms-heartbeat', b'7')], 0)]
     """
     if not is_instant(instant):
-        raise UserError(f'"advance" is {instant}, which is no instant', hint=f"instants lie within ±{-BEGINNING - 1}")
+        raise UserError(
+            f'"advance" is {instant}, which is not an instant', hint=f"instants lie within ±{-BEGINNING - 1}"
+        )
     return [(None, None, [(HEARTBEAT_HEADER, str(instant).encode())], partition) for partition in partitions]
 
 

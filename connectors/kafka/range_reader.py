@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.errors import gone, is_gone, translate, translated
+from connectors.kafka.errors import is_gone, records_gone_error, translate, translated
 from connectors.kafka.topics import TIMEOUT_S, Partition
 from operators.core.errors import DsmsError, ExternalError, UserError
 
@@ -167,7 +167,7 @@ class _PartitionReader:
                     TopicPartition(wanted.topic, wanted.partition), timeout=TIMEOUT_S
                 )
             if first > at:
-                return gone(wanted.topic, wanted.partition, at, first)
+                return records_gone_error(wanted.topic, wanted.partition, at, first)
         return translate(error, f"reading {wanted.topic}/{wanted.partition} at offset {at}")
 
 
@@ -182,7 +182,7 @@ def _drained(reader: _PartitionReader | None, wanted: OffsetRange) -> Pieces:
         yield error
 
 
-def sound(pieces: Pieces) -> Iterator[list[Message]]:
+def raise_errors(pieces: Pieces) -> Iterator[list[Message]]:
     """The pieces of a range; raises the error if there is one."""
     for piece in pieces:
         if isinstance(piece, DsmsError):
@@ -190,9 +190,9 @@ def sound(pieces: Pieces) -> Iterator[list[Message]]:
         yield piece
 
 
-def whole(pieces: Pieces) -> list[Message]:
+def all_messages(pieces: Pieces) -> list[Message]:
     """All records of a range; raises the error if there is one."""
-    return [message for piece in sound(pieces) for message in piece]
+    return [message for piece in raise_errors(pieces) for message in piece]
 
 
 def _cut(messages: list[Message], end: int) -> list[Message]:
@@ -207,6 +207,6 @@ def read_whole(settings: KafkaSettings, topic: str, ends: Iterable[tuple[int, in
     reader = RangeReader(settings)
     try:
         ranges = reader.read([OffsetRange(topic, partition, start, end) for partition, start, end in ends])
-        return [message for pieces in ranges for message in whole(pieces)]
+        return [message for pieces in ranges for message in all_messages(pieces)]
     finally:
         reader.close()

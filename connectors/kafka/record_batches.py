@@ -37,7 +37,12 @@ LARGEST_BATCH = 256 << 20
 #: kilobytes that together expand to gigabytes are never in memory at once.
 PIECE_BYTES = 32 << 20
 _XERIAL = b"\x82SNAPPY\x00"
-_CODES = {-1: "truncated", -2: "a varint does not end", -3: "a length does not fit", -5: "more records than counted"}
+_CODES = {
+    -1: "truncated",
+    -2: "a varint does not end",
+    -3: "a length does not fit",
+    -5: "more records than the batch header says",
+}
 
 Batches = NDArray[np.void]
 
@@ -244,7 +249,7 @@ def _plain(data: bytes, batch: Any) -> NDArray[np.uint8]:
         return np.frombuffer(records, np.uint8)
     decompress = _CODECS.get(codec)
     if decompress is None:
-        raise ExternalError(f"records at offset {batch['base_offset']} are compressed in an unknown way ({codec})")
+        raise ExternalError(f"records at offset {batch['base_offset']} use an unknown compression codec ({codec})")
     try:
         return decompress(records)
     except cramjam.DecompressionError as error:
@@ -256,7 +261,7 @@ def _snappy(records: memoryview) -> NDArray[np.uint8]:
     """Decompresses Snappy as Kafka's clients write it: raw, or in blocks after a header of the Java library."""
     blocks = [records] if bytes(records[:8]) != _XERIAL else list(_xerial_blocks(records))
     if sum(map(cramjam.snappy.decompress_raw_len, blocks)) > LARGEST_BATCH:
-        raise cramjam.DecompressionError("they are larger")
+        raise cramjam.DecompressionError("their uncompressed size is larger")
     parts: list[Any] = [cramjam.snappy.decompress_raw(block) for block in blocks]
     return np.frombuffer(parts[0] if len(parts) == 1 else b"".join(map(bytes, parts)), np.uint8)
 

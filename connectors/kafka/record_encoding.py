@@ -26,7 +26,7 @@ _FAST = 1
 #: The most bytes that a record takes in addition to its texts: nine varints and the attributes.
 _MARGIN = 100
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +65,23 @@ class RecordEncoder:
         self._names = [name.encode() for name in columns.headers]
         self._partitions = columns.partitions
 
-    def by_partition(self, partitions: int) -> Iterator[tuple[int, Places]]:
+    def by_partition(self, partitions: int) -> Iterator[tuple[int, Indices]]:
         """The partitions of the records, each with the indices of its records in order. All records of one call that
         have no key go to the same random partition."""
         chosen = self._chosen(partitions)
         order = np.argsort(chosen, kind="stable")
         cuts = np.flatnonzero(np.diff(chosen[order])) + 1
-        for places in np.split(order, cuts) if len(order) else ():
-            yield int(chosen[places[0]]), places
+        for rows in np.split(order, cuts) if len(order) else ():
+            yield int(chosen[rows[0]]), rows
 
-    def batches(self, places: Places) -> Iterator[EncodedBatch]:
+    def batches(self, rows: Indices) -> Iterator[EncodedBatch]:
         """Batches of the records at some indices, in their order."""
-        places = np.ascontiguousarray(places, np.int64)
+        rows = np.ascontiguousarray(rows, np.int64)
         room, at = np.empty(BATCH_BYTES, np.uint8), 0
-        while at < len(places):
-            count, used = self._encode(places, at, room)
+        while at < len(rows):
+            count, used = self._encode(rows, at, room)
             if not count:
-                room = np.empty(self._size(int(places[at])), np.uint8)
+                room = np.empty(self._size(int(rows[at])), np.uint8)
                 continue
             yield _compressed(room[:used], count)
             at += count
@@ -95,15 +95,15 @@ class RecordEncoder:
         chosen[chosen < 0] = np.random.default_rng().integers(partitions)
         return chosen
 
-    def _encode(self, places: Places, first: int, room: NDArray[np.uint8]) -> tuple[int, int]:
+    def _encode(self, rows: Indices, first: int, room: NDArray[np.uint8]) -> tuple[int, int]:
         headers = (GivenColumn * max(len(self._names), 1))(*(header.struct for header in self._headers))
         names = (ctypes.c_char_p * max(len(self._names), 1))(*self._names)
         sizes = np.array([len(name) for name in self._names] or [0], np.int64)
         used = ctypes.c_int64()
         count = _lib().dsms_encode(
-            _at(places),
+            _at(rows),
             ctypes.c_int64(first),
-            ctypes.c_int64(len(places)),
+            ctypes.c_int64(len(rows)),
             ctypes.byref(self._key.struct),
             ctypes.byref(self._value.struct),
             headers,
@@ -116,10 +116,10 @@ class RecordEncoder:
         )
         return int(count), int(used.value)
 
-    def _size(self, place: int) -> int:
+    def _size(self, row: int) -> int:
         """An upper bound for the bytes of the record at an index."""
         columns = (self._key, self._value, *self._headers)
-        return sum(column.size(place) + _MARGIN for column in columns) + sum(map(len, self._names)) + BATCH_BYTES
+        return sum(column.size(row) + _MARGIN for column in columns) + sum(map(len, self._names)) + BATCH_BYTES
 
 
 class _Given:
@@ -141,9 +141,9 @@ class _Given:
             None if self._valid is None else _at(self._valid),
         )
 
-    def size(self, place: int) -> int:
+    def size(self, row: int) -> int:
         """The number of bytes at an index."""
-        return int(self._ends[place] - self._starts[place]) if self.struct.ends else 0
+        return int(self._ends[row] - self._starts[row]) if self.struct.ends else 0
 
 
 def _compressed(records: NDArray[np.uint8], count: int) -> EncodedBatch:

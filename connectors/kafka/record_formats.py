@@ -58,22 +58,22 @@ class RecordFormat:
     awaits_schemas: bool = False
 
     def encoder_of(self, schema: pa.Schema, schema_id: int | None) -> Encoder:
-        """The encoder. The format must be one of `WRITTEN`."""
+        """The encoder. The format must be one of `RESULT_FORMATS`."""
         assert self.encoder is not None
         return self.encoder(schema, schema_id)
 
     def codec_of(self, registry_url: str, topic: str, *, ours: bool) -> RecordCodec:
-        """The codec. The format must be one of `WRITTEN`."""
+        """The codec. The format must be one of `RESULT_FORMATS`."""
         assert self.codec is not None
         return self.codec(registry_url, topic, ours)
 
-    def own_decoder(self, schema: pa.Schema) -> Decoder:
+    def decoder_of_written(self, schema: pa.Schema) -> Decoder:
         """A decoder of records that `encoder` wrote.
 
         >>> import polars as pl
         >>> columns, avro = pa.schema([("a", pa.int64())]), FORMATS["avro"]
         >>> values = avro.encoder_of(columns, 7).encode(pl.DataFrame({"a": [1]})).to_list()
-        >>> avro.own_decoder(columns).decode(values).frame.rows()
+        >>> avro.decoder_of_written(columns).decode(values).frame.rows()
         [(1,)]
         """
         return self.decoder(schema, lambda _: self.schema(schema, "row") if self.schema else {})
@@ -115,4 +115,4 @@ FORMATS: dict[str, RecordFormat] = {
     "csv": RecordFormat(lambda schema, _: CsvDecoder(schema), keyed=False),
 }
 #: The formats in which results can be written.
-WRITTEN = [name for name, form in FORMATS.items() if form.encoder is not None]
+RESULT_FORMATS = [name for name, form in FORMATS.items() if form.encoder is not None]

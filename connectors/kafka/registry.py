@@ -40,7 +40,7 @@ def schema_lookup(url: str, *, ours: bool = True) -> Callable[[int], dict[str, A
             protobuf = _found(answer).get("schemaType") == "PROTOBUF"
             schema = _protobuf(url, ours, schema_id) if protobuf else _schema_in(answer)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ExternalError(f"the schema registry gives what is no schema: {error!r}") from error
+            raise ExternalError(f"the schema registry returned something that is not a schema: {error!r}") from error
         return schema if isinstance(schema, dict) else {"type": schema}
 
     return lookup

@@ -74,7 +74,7 @@ class ReplayWriter:
         self._begun = True
         self._writer.begin()
         self._writer.write(_records(topic.name, replays, stamped))
-        marks = [_place(replay.letter) for replay in replays]
+        marks = [_position(replay.letter) for replay in replays]
         headers = [[(REPLAYED_HEADER, topic.id.encode())]] * len(marks)
         self._writer.write(Records(topic.letters, marks, [None] * len(marks), headers))
         self._writer.commit()
@@ -96,10 +96,10 @@ def _headers(replay: Replayed, stamped: bool) -> list[tuple[str, bytes]]:
     kept = [(name, value) for name, value in given if name in (OP_HEADER, TS_HEADER) or not name.startswith("dsms-")]
     if stamped and not any(name == TS_HEADER for name, _ in kept):
         kept.append((TS_HEADER, str(replay.message.timestamp()[1]).encode()))
-    return [*kept, (REPLAY_HEADER, _place(replay.letter))]
+    return [*kept, (REPLAY_HEADER, _position(replay.letter))]
 
 
-def _place(letter: DeadLetter) -> bytes:
+def _position(letter: DeadLetter) -> bytes:
     return f"{letter.partition}/{letter.offset}".encode()
 
 
@@ -107,7 +107,7 @@ def refused_records(
     settings: KafkaSettings, admin: AdminClient, topic: str, letters: Iterable[DeadLetter]
 ) -> dict[tuple[int, int], Message]:
     """The refused records that are still in their topic, by partition and offset."""
-    wanted = {letter.place: letter.value for letter in letters}
+    wanted = {letter.position: letter.value for letter in letters}
     partitions = set(partitions_of(admin, topic))
     known = [(topic, partition) for partition in {partition for partition, _ in wanted} & partitions]
     first, last = earliest(admin, known), latest(admin, known)

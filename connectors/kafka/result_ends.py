@@ -18,11 +18,12 @@ _FIRST = 100
 _LONGEST = len(str(-FOREVER))
 
 
-def instant_in(headers: Mapping[str, bytes | None], name: str) -> int | None:
+def header_instant(headers: Mapping[str, bytes | None], name: str) -> int | None:
     """The instant in a header; None if it is missing or one of the greatest values, which mean "no instant".
 
-    >>> instant_in({"dsms-ts": b"-7"}, "dsms-ts"), instant_in({"dsms-ts": b"x"}, "dsms-ts"), instant_in({}, "dsms-ts")
-    (-7, None, None)
+    >>> header_instant({"dsms-ts": b"-7"}, "dsms-ts"), header_instant({"dsms-ts": b"x"}, "dsms-ts")
+    (-7, None)
+    >>> header_instant({}, "dsms-ts")
     """
     text = headers.get(name) or b""
     if len(text) > _LONGEST or not text.removeprefix(b"-").isdigit():
@@ -31,9 +32,9 @@ def instant_in(headers: Mapping[str, bytes | None], name: str) -> int | None:
     return instant if abs(instant) < FOREVER else None
 
 
-def instant_of(message: Message) -> int | None:
+def change_instant(message: Message) -> int | None:
     """The instant of a change; None if the record has none, so that it is not a change of a result or a table."""
-    return instant_in(dict(message.headers() or []), TS_HEADER)
+    return header_instant(dict(message.headers() or []), TS_HEADER)
 
 
 def last_instant(
@@ -65,11 +66,11 @@ def _greatest(messages: Iterable[Message]) -> int | None:
     """The greatest instant of the records with a cluster's mark; of all records if no record has one."""
     read = list(messages)
     marked = [message for message in read if BY_HEADER in dict(message.headers() or [])]
-    found = (instant for message in marked or read for instant in (instant_of(message), _promised(message)))
+    found = (instant for message in marked or read for instant in (change_instant(message), _promised(message)))
     return max((instant for instant in found if instant is not None), default=None)
 
 
 def _promised(message: Message) -> int | None:
     """The last instant below the promise of a record without a value."""
-    promise = None if message.value() is not None else instant_in(dict(message.headers() or []), HEARTBEAT_HEADER)
+    promise = None if message.value() is not None else header_instant(dict(message.headers() or []), HEARTBEAT_HEADER)
     return None if promise is None else promise - 1

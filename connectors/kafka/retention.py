@@ -42,8 +42,8 @@ def too_short(settings: Mapping[str, str]) -> str | None:
 
 #: What to do if a topic removes records too early.
 REMEDY = (
-    "set retention.ms of the topic to -1, or message.timestamp.type to LogAppendTime where no instant is read from "
-    "the record's timestamp"
+    "set retention.ms of the topic to -1, or message.timestamp.type to LogAppendTime if no instants are read from "
+    "record timestamps"
 )
 
 

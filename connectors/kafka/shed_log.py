@@ -18,7 +18,7 @@ from operators.core.decoding import Broken, decoded, natural_of, text_of
 from operators.streams.settings import Decision, Setting
 
 #: A source (by id) and a partition of its topic.
-Place = tuple[str, int]
+SourcePartition = tuple[str, int]
 
 
 class ShedLog:
@@ -28,32 +28,38 @@ class ShedLog:
         self._log = InternalLog(settings, cluster, SHED, alarms, fragment)
         self._writer = transactional_writer(settings, transactional_id(cluster, f"{fragment}.shed"))
         #: All rates by query and source partition, in the order of their offsets.
-        self.known: dict[str, dict[Place, list[Setting]]] = {}
-        for query, place, decision in self._log.read(read_decision):
-            self._learn(query, place, decision)
+        self.known: dict[str, dict[SourcePartition, list[Setting]]] = {}
+        for query, partition, decision in self._log.read(read_decision):
+            self._learn(query, partition, decision)
 
-    def decide(self, decided: Mapping[str, Mapping[Place, Decision]]) -> None:
+    def decide(self, decided: Mapping[str, Mapping[SourcePartition, Decision]]) -> None:
         """Logs rates; they are in `known` once they are durable."""
-        entries = [(query, place, decision) for query, places in decided.items() for place, decision in places.items()]
+        entries = [
+            (query, partition, decision)
+            for query, partitions in decided.items()
+            for partition, decision in partitions.items()
+        ]
         keys = [f"{query}/{source}/{partition}".encode() for query, (source, partition), _ in entries]
         self._log.append(self._writer, keys, [msgspec.json.encode(decision) for _, _, decision in entries])
-        for query, place, decision in entries:
-            self._learn(query, place, decision)
+        for query, partition, decision in entries:
+            self._learn(query, partition, decision)
 
     def close(self) -> None:
         """Closes the log's producer."""
         self._writer.close()
 
-    def _learn(self, query: str, place: Place, decision: Decision) -> None:
-        self.known.setdefault(query, {}).setdefault(place, []).append(decision.setting)
+    def _learn(self, query: str, partition: SourcePartition, decision: Decision) -> None:
+        self.known.setdefault(query, {}).setdefault(partition, []).append(decision.setting)
 
 
-def logged_decisions(settings: KafkaSettings, cluster: str, alarms: Alarms) -> Iterator[tuple[str, Place, Decision]]:
+def logged_decisions(
+    settings: KafkaSettings, cluster: str, alarms: Alarms
+) -> Iterator[tuple[str, SourcePartition, Decision]]:
     """All decisions of a cluster's fragments, with their query and source partition. Does not fence their owners."""
     return InternalLog(settings, cluster, SHED, alarms).read(read_decision)
 
 
-def read_decision(entry: Entry) -> tuple[str, Place, Decision]:
+def read_decision(entry: Entry) -> tuple[str, SourcePartition, Decision]:
     """The query, source partition and decision in a record. Older versions wrote no instants. Raises Broken if invalid.
 
     >>> read_decision(Entry(b"o4/o1/0", b"[7,0.5,900,901]", 0, 0))

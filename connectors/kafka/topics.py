@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from connectors.kafka.config import LARGEST_RECORD
-from connectors.kafka.errors import refusal, translate, translated
+from connectors.kafka.errors import topic_refusal, translate, translated
 from operators.core.errors import ExternalError, UserError
 
 TIMEOUT_S = 10.0
@@ -82,7 +82,7 @@ def topic_ids(admin: AdminClient, topics: Iterable[str]) -> dict[str, str]:
             ids[name] = str(future.result().topic_id)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                refused = refusal(name, error.args[0])
+                refused = topic_refusal(name, error.args[0])
                 raise refused or translate(error.args[0], f'asking for the id of topic "{name}"') from error
     return {name: topic_id for name, topic_id in ids.items() if topic_id != _NO_ID}
 

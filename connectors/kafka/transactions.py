@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from connectors.kafka.attempts import Again, Attempts
+from connectors.kafka.attempts import AttemptFailed, Attempts
 from connectors.kafka.broker_connections import BrokerConnections
 from connectors.kafka.errors import translate
 from connectors.kafka.record_encoding import Producer
@@ -138,10 +138,10 @@ class Transactions:
                 if code not in _BUSY | _PARTITIONS_BUSY:
                     raise translate(KafkaError(code), doing, transactional=True)
             if wrong:
-                raise Again(wrong[0])
+                raise AttemptFailed(wrong[0])
             return answer
 
-        return self._attempts.until(attempt, doing)
+        return self._attempts.retry(attempt, doing)
 
     def _find(self) -> int:
         request = FindCoordinatorRequest(
@@ -149,7 +149,7 @@ class Transactions:
         )
         answer = self._attempts.answer(self._connections.send_to_any(request))
         if answer.error_code in _BUSY:
-            raise Again(answer.error_code)
+            raise AttemptFailed(answer.error_code)
         if answer.error_code:
             raise translate(KafkaError(answer.error_code), "looking for the coordinator of transactions")
         return int(answer.node_id)

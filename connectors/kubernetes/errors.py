@@ -30,7 +30,7 @@ def translated(doing: str) -> Iterator[None]:
         raise ExternalError(f"cannot reach kubernetes while {doing}: {error}") from error
     except ConfigException as error:
         raise ConfigError(
-            f"no configuration of kubernetes: {error}", hint="run this in a pod, or set KUBECONFIG"
+            f"no usable kubernetes configuration: {error}", hint="run this in a pod, or set KUBECONFIG"
         ) from error
 
 

@@ -80,7 +80,9 @@ class ObjectStore:
             try:
                 found = self._files.find(self._path(prefix), detail=True)
             except FileNotFoundError as error:
-                raise ExternalError(f'"{self.url}" is not there', hint="create the bucket, or name another") from error
+                raise ExternalError(
+                    f'"{self.url}" does not exist', hint="create the bucket, or use another one"
+                ) from error
         cut = len(self._root) + 1
         return {path[cut:]: int(entry["size"]) for path, entry in found.items() if not path.endswith(_UNFINISHED)}
 
@@ -124,11 +126,11 @@ class ObjectStore:
         """Raises this project's errors in place of the file system's. A missing directory is an error, since it may be
         not mounted; it is not an empty store."""
         if self._local and not Path(self._root).is_dir():
-            raise ExternalError(f'{doing} failed: directory "{self._root}" is not there', hint="create or mount it")
+            raise ExternalError(f'{doing} failed: directory "{self._root}" does not exist', hint="create or mount it")
         try:
             yield
         except FileNotFoundError as error:
-            raise ExternalError(f'{doing} in "{self.url}" failed: it is not there', retryable=False) from error
+            raise ExternalError(f'{doing} in "{self.url}" failed: it does not exist', retryable=False) from error
         except _errors() as error:
             raise ExternalError(f'{doing} in "{self.url}" failed: {type(error).__name__}: {error}') from error
 

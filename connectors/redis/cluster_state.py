@@ -51,12 +51,12 @@ class ClusterState:
         with translated("writing the assignments"):
             self._set("assignments", body)
 
-    def beat(self, executor: str, body: bytes) -> None:
+    def write_sign_of_life(self, executor: str, body: bytes) -> None:
         """Writes a sign of life of an executor; it expires with the executor's lease."""
         with translated("writing a sign of life"):
             self._set(f"executor:{executor}", body, LEASE_MS)
 
-    def leave(self, executor: str) -> None:
+    def end_lease(self, executor: str) -> None:
         """Ends an executor's lease at once."""
         with translated("ending the lease of an executor"):
             self._client.delete(self._prefix + f"executor:{executor}")
@@ -65,7 +65,7 @@ class ClusterState:
         """The last signs of life of the executors that are alive."""
         return self._all("executor:", "reading signs of life")
 
-    def tell(self, fragment: str, body: bytes) -> None:
+    def write_report(self, fragment: str, body: bytes) -> None:
         """Writes the report of a fragment; it expires with the lease time unless it is renewed."""
         with translated("writing a report"):
             self._set(f"report:{fragment}", body, LEASE_MS)
@@ -87,7 +87,7 @@ class ClusterState:
         """The state of a fragment's search for the query that crashes its workers."""
         return self._get(f"search:{fragment}")
 
-    def keep_search(self, fragment: str, body: bytes) -> None:
+    def set_search(self, fragment: str, body: bytes) -> None:
         """Replaces the state of a fragment's search."""
         with translated("writing the search of a fragment"):
             self._set(f"search:{fragment}", body)
@@ -130,7 +130,7 @@ class ClusterState:
         if text.encode() == key and life_ms != _NEVER:
             self._alarms.clear(place)
             return True
-        self._alarms.raise_at(place, "it never ends, so no executor wrote it" if life_ms == _NEVER else "not UTF-8")
+        self._alarms.raise_at(place, "it never expires, so no executor wrote it" if life_ms == _NEVER else "not UTF-8")
         return False
 
     def ping(self) -> None:

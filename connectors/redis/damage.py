@@ -31,7 +31,7 @@ class DamageReports:
                 self._client.hset(self._key, mapping=dict[Any, Any](self._waiting))
             self._waiting = {}
 
-    def take(self) -> dict[str, str]:
+    def drain(self) -> dict[str, str]:
         """Returns and removes the reports."""
         with translated("reading reports of damaged state"):
             if self._client.type(self._key) != b"hash":

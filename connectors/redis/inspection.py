@@ -67,7 +67,7 @@ class Inspection:
 
     def delete(self, key_: bytes | str) -> None:
         """Removes a key."""
-        with translated("removing what does not count"):
+        with translated("removing an invalid key"):
             self._client.delete(key_)
 
     def _found(self, key_: bytes) -> Found:

@@ -46,7 +46,7 @@ class RunCache:
     def __init__(self, directory: Path, on_damage: Callable[[str, str], None] = lambda _name, _reason: None) -> None:
         """`on_damage` is called with the name of a run and the reason before its damaged file is removed."""
         self._directory, self._on_damage = directory, on_damage
-        self._compared: dict[str, _Version] = {}
+        self._verified: dict[str, _Version] = {}
 
     def write(self, name: str, frame: pl.DataFrame, *, lasting: bool = False) -> None:
         """Writes a run; a lasting one is flushed to disk before this returns, so that it survives a loss of power."""
@@ -66,7 +66,7 @@ class RunCache:
             raise self._full(error) from error
 
     @contextmanager
-    def receiving(self, name: str, *, lasting: bool = False) -> Iterator[IO[bytes]]:
+    def writing_stream(self, name: str, *, lasting: bool = False) -> Iterator[IO[bytes]]:
         """A file for the Arrow stream of a run; the run exists once the block ends without an error."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -82,9 +82,9 @@ class RunCache:
         path = self.path(name)
         try:
             version = _version(path)
-            if _is_former(path):
+            if _has_no_checksums(path):
                 return map_frame(path, stream=False)
-            frame = map_checked(path, stream=False, verify=self._compared.get(name) != version)
+            frame = map_checked(path, stream=False, verify=self._verified.get(name) != version)
             self._remember(name, path, version)
             return frame
         except FileNotFoundError:
@@ -99,9 +99,9 @@ class RunCache:
         """Verifies the check sums of a run's file, even if this process has already done so; rewrites a file without
         check sums. Returns its size in bytes; None if this host does not have the file, or it was damaged and is
         removed."""
-        self._compared.pop(name, None)
+        self._verified.pop(name, None)
         frame = self.read(name)
-        if frame is not None and name not in self._compared:
+        if frame is not None and name not in self._verified:
             self.write(name, frame, lasting=True)
         return None if frame is None else self.size(name)
 
@@ -109,7 +109,7 @@ class RunCache:
         """The file of a run."""
         return self._directory / (name.replace("/", "_") + ".arrow")
 
-    def settle(self, name: str) -> None:
+    def flush(self, name: str) -> None:
         """Flushes a run of this host to disk."""
         flush_to_disk(self.path(name))
         flush_to_disk(self._directory)
@@ -124,7 +124,7 @@ class RunCache:
     def delete(self, names: Iterable[str]) -> None:
         """Removes runs."""
         for name in names:
-            self._compared.pop(name, None)
+            self._verified.pop(name, None)
             self.path(name).unlink(missing_ok=True)
 
     def sweep(self, kept: Iterable[str]) -> None:
@@ -136,13 +136,13 @@ class RunCache:
 
     def _discard(self, name: str, reason: str) -> None:
         self._on_damage(name, reason)
-        self._compared.pop(name, None)
+        self._verified.pop(name, None)
         _remove(self.path(name))
 
     def _remember(self, name: str, path: Path, version: _Version | None = None) -> None:
-        self._compared[name] = version or _version(path)
-        while len(self._compared) > _REMEMBERED:
-            self._compared.pop(next(iter(self._compared)), None)
+        self._verified[name] = version or _version(path)
+        while len(self._verified) > _REMEMBERED:
+            self._verified.pop(next(iter(self._verified)), None)
 
     def _full(self, error: OSError) -> ExternalError:
         hint = "free disk space, or raise state_memory, so that more state is kept in redis"
@@ -154,7 +154,7 @@ def _version(path: Path) -> _Version:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _is_former(path: Path) -> bool:
+def _has_no_checksums(path: Path) -> bool:
     with path.open("rb") as file:
         file.seek(-len(_FORMER_END), os.SEEK_END)
         return file.read() == _FORMER_END

@@ -131,7 +131,7 @@ class RunStore:
 
     def damage(self) -> dict[str, str]:
         """The damage that any process has found since the last call: the reason by file or key of Redis."""
-        return self._reports.take()
+        return self._reports.drain()
 
     def _file_damaged(self, name: str, reason: str) -> None:
         self._report(str(self._cache.path(name)), reason)
@@ -176,7 +176,7 @@ class RunStore:
         once `pieces` has ended without an error; `sweep` removes the remains of a crash. This host gets the run's file
         at once, since it is about to read all runs."""
         admitted = bool(self._memory.admit({name: size}, self._limit))
-        with self._cache.receiving(name, lasting=not admitted) as file:
+        with self._cache.writing_stream(name, lasting=not admitted) as file:
             if admitted:
                 self._send(name, _written(pieces, file))
             else:
@@ -220,7 +220,7 @@ class RunStore:
         gone = leaving(resident, limit, parts)
         for name in gone:
             self.read(name)
-            self._cache.settle(name)
+            self._cache.flush(name)
         self._memory.release(gone)
         resident = {name: size for name, size in resident.items() if name not in gone}
         return RunLocations(resident, {name: self._cache.size(name) or 0 for name in names - resident.keys()})

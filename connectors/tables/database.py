@@ -63,7 +63,7 @@ def unusable(error: Exception) -> UserError:
 def _sqlite_engine(url: sa.URL) -> sa.Engine:
     """An engine that reads a file, and never creates or changes one; without a file it has no tables."""
     if url.get_driver_name() != "pysqlite":
-        raise UserError("the only driver of sqlite is pysqlite", hint="use sqlite:////path/of/the/file")
+        raise UserError("sqlite is supported with the driver pysqlite only", hint="use sqlite:////path/of/the/file")
     if url.database is None or url.database == ":memory:":
         return sa.create_engine("sqlite://", creator=lambda: _reading_only("file::memory:"))
     file = Path(url.database)

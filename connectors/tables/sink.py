@@ -24,7 +24,9 @@ class SinkResult:
 
     def __post_init__(self) -> None:
         if taken := [name for name in self.schema.names if name.lower() in (OP, INSTANT)]:
-            raise UserError(f'a column of "{self.name}" is called "{taken[0]}"', hint="rename it in the query")
+            raise UserError(
+                f'result "{self.name}" has a column with the reserved name "{taken[0]}"', hint="rename it in the query"
+            )
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Position(NamedTuple):
     """The position up to which a result was taken, and when the sink last confirmed it, in seconds since 1970."""
 
     token: str
-    seen: float
+    confirmed_at: float
 
 
 class Sink(Protocol):
@@ -73,11 +75,11 @@ class Sink(Protocol):
         has stored some in the meantime."""
         ...
 
-    def touch(self) -> None:
+    def confirm(self) -> None:
         """Records that there were no further changes until now."""
         ...
 
-    def empty(self) -> None:
+    def clear(self) -> None:
         """Deletes all stored changes and the position."""
         ...
 
@@ -86,6 +88,8 @@ class Sink(Protocol):
         ...
 
 
-def taken_by_another(what: str) -> UserError:
+def overtaken_error(what: str) -> UserError:
     """The error if two processes write the same result to the same target."""
-    return UserError(f"another process has written to {what} meanwhile", hint="run one sink for each result and target")
+    return UserError(
+        f"another process has written to {what} in the meantime", hint="run one sink for each result and target"
+    )

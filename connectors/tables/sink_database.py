@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from connectors.tables.database import translated, unusable
-from connectors.tables.sink import INSTANT, Batch, Position, SinkResult, taken_by_another
+from connectors.tables.sink import INSTANT, Batch, Position, SinkResult, overtaken_error
 from operators.core.errors import UserError
 
 POSITIONS = "dsms_positions"
@@ -40,9 +40,11 @@ class DatabaseSink:
         """Creates the table if it does not exist. Errors do not contain the url, which may have a password."""
         self._result = result
         if table.lower() == POSITIONS:
-            raise UserError(f'table "{table}" is that of positions', hint="choose another one by --table")
+            raise UserError(f'table "{table}" is reserved for positions', hint="choose another table with --table")
         if nested := [name for name in result.key if pa.types.is_nested(result.schema.field(name).type)]:
-            raise UserError(f'column "{nested[0]}" of the key is an array or a struct', hint="keep Parquet files")
+            raise UserError(
+                f'key column "{nested[0]}" is an array or a struct', hint="keep the result as Parquet files"
+            )
         try:
             self._engine = sa.create_engine(sa.make_url(url), json_serializer=_json)
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError, TypeError) as error:
@@ -80,7 +82,7 @@ class DatabaseSink:
                 self._add(transaction, changes, rows)
         self._position = after
 
-    def touch(self) -> None:
+    def confirm(self) -> None:
         """Records in the position that there were no further changes until now."""
         if self._position is not None:
             after = Position(self._position.token, time.time())
@@ -88,7 +90,7 @@ class DatabaseSink:
                 self._advance(transaction, after)
             self._position = after
 
-    def empty(self) -> None:
+    def clear(self) -> None:
         """Deletes the rows of the table and its position."""
         with self._reported(), self._engine.begin() as transaction:
             transaction.execute(sa.delete(self._table))
@@ -106,14 +108,14 @@ class DatabaseSink:
 
     def _advance(self, transaction: sa.Connection, after: Position) -> None:
         """Advances the position. Raises UserError if it is not the known one, as another sink has written."""
-        known, values = self._positions.c, {"token": after.token, "seen": after.seen}
+        known, values = self._positions.c, {"token": after.token, "seen": after.confirmed_at}
         if self._position is None:
             given = {"table_name": self._table.name, "result": self._result.name, **values}
             transaction.execute(sa.insert(self._positions), [given])  # the primary key refuses a second row
             return
         own = (known.table_name == self._table.name) & (known.token == self._position.token)
         if transaction.execute(sa.update(self._positions).where(own).values(**values)).rowcount != 1:
-            raise taken_by_another(f'table "{self._table.name}"')
+            raise overtaken_error(f'table "{self._table.name}"')
 
     def _replace(self, transaction: sa.Connection, ops: Any, rows: list[_Row]) -> None:
         """Applies the last change of each key: deletes the old row and inserts the new one."""
@@ -130,8 +132,8 @@ class DatabaseSink:
     def _add(self, transaction: sa.Connection, changes: Batch, rows: list[_Row]) -> None:
         if any(op != "+" for op in changes.ops):
             raise UserError(
-                f'rows leave "{self._result.name}", which has no key to find them by in a table',
-                hint="select a key, such as the columns of GROUP BY; or keep the changes as Parquet files",
+                f'rows are removed from "{self._result.name}", which has no key to find them in the table',
+                hint="select key columns, such as those of GROUP BY, or keep the changes as Parquet files",
             )
         names = [*self._result.schema.names, INSTANT]
         given = [self._given(names, (*row, at)) for row, at in zip(rows, changes.instants, strict=True)]
@@ -163,7 +165,9 @@ class DatabaseSink:
         if found is None:
             return None
         if found.result != self._result.name:
-            raise UserError(f'table "{self._table.name}" keeps "{found.result}"', hint="choose another one by --table")
+            raise UserError(
+                f'table "{self._table.name}" already keeps "{found.result}"', hint="choose another table with --table"
+            )
         return Position(str(found.token), float(found.seen))
 
     @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 
-from connectors.tables.sink import Batch, Position, taken_by_another
+from connectors.tables.sink import Batch, Position, overtaken_error
 from operators.core.durable import flush_to_disk
 from operators.core.errors import ExternalError, UserError
 
@@ -57,19 +57,19 @@ class ParquetSink:
             os.link(part, file)  # unlike renaming, linking never replaces an existing file
             flush_to_disk(self._directory)
         except FileExistsError as error:
-            raise taken_by_another(f'"{self._directory}"') from error
+            raise overtaken_error(f'"{self._directory}"') from error
         except OSError as error:
             raise ExternalError(f'"{file}" cannot be written: {error.strerror}') from error
         finally:
             part.unlink(missing_ok=True)
         self._number, self._position = self._number + 1, self._position_of(file)
 
-    def touch(self) -> None:
+    def confirm(self) -> None:
         """Records in the last file's modification time that there were no further changes until now."""
         if self._number:
             os.utime(self._file(self._number))
 
-    def empty(self) -> None:
+    def clear(self) -> None:
         """Deletes the files, the last one first, so that the position is always that of the remaining files."""
         for file in reversed(self._files()):
             file.unlink()
@@ -95,6 +95,6 @@ class ParquetSink:
         metadata = parquet.read_schema(file).metadata or {}
         result = metadata.get(_RESULT, b"").decode()
         if result != self._result or _TOKEN not in metadata:
-            described = f'changes of "{result}"' if result else "files of something else"
-            raise UserError(f'"{self._directory}" has {described}', hint="choose another directory")
+            described = f'changes of "{result}"' if result else "files that are not changes of a result"
+            raise UserError(f'"{self._directory}" contains {described}', hint="choose another directory")
         return Position(metadata[_TOKEN].decode(), file.stat().st_mtime)

@@ -58,7 +58,7 @@ def sink(  # noqa: PLR0913 (the options of a command line)
         sink_ = _sink(document, target, table)
         try:
             if restart:
-                sink_.empty()
+                sink_.clear()
             after = position_of(sink_, keyed=bool(document["key"]))
             note(f'"{name}" continues after {after}' if after else f'"{name}" starts at its first change')
             _write_changes(api.changes(name, after, follow=not once), sink_, every)
@@ -72,7 +72,7 @@ def position_of(sink_: Sink, *, keyed: bool, now: float | None = None) -> str | 
     position = sink_.position()
     if position is None:
         return None
-    stopped_h = ((time.time() if now is None else now) - position.seen) / 3600
+    stopped_h = ((time.time() if now is None else now) - position.confirmed_at) / 3600
     if keyed and stopped_h > MOST_STOPPED_H:
         raise UserError(
             f"the sink was stopped for {stopped_h:.0f} hours, but Kafka keeps deletions for only {MOST_STOPPED_H + 1}",
@@ -103,7 +103,7 @@ def _write_changes(changes: Changes, sink_: Sink, every_s: float) -> None:
     written, said = 0, time.monotonic()
     for part in batched(changes.batches(), every_s):
         if not part:
-            sink_.touch()
+            sink_.confirm()
             continue
         batch = Batch([each.op for each in part], [each.ts for each in part], changes.rows_of(part))
         sink_.take(batch, part[-1].token)

@@ -17,7 +17,7 @@ from dsms.introspection.entities import Report
 from dsms.model.catalog import Catalog, read_catalog
 from dsms.runtime.memory.cyclic_collector import collect_rarely
 from dsms.runtime.settings import ExecutorSettings
-from dsms.scheduler.leases import STARTING, ExecutorStatus, read_assignments, together
+from dsms.scheduler.leases import STARTING, ExecutorStatus, executor_status, read_assignments
 from dsms.spark.session import SparkSession
 from dsms.spark.warm_up import warm_up
 from operators.core.decoding import Broken
@@ -143,7 +143,7 @@ class ExecutorProcess:
         alarms = self._alarms.all(_MOST_ALARMS)
         if runners is None:
             return ExecutorStatus(STARTING, alarms=alarms, marks=True, marks_results=True)
-        status = together({name: runner.status for name, runner in runners.items()})
+        status = executor_status({name: runner.status for name, runner in runners.items()})
         reason, bounds = status.reason or self._cluster_error, self._reporter.bounds
         said = {"bounds": bounds, "alarms": alarms, "marks": True, "marks_results": True}
         return msgspec.structs.replace(status, reason=reason, **said)
@@ -151,13 +151,13 @@ class ExecutorProcess:
     def _send_signs_of_life(self) -> None:
         while True:
             try:
-                self._cluster.beat(self._settings.executor_id, msgspec.json.encode(self._status()))
+                self._cluster.write_sign_of_life(self._settings.executor_id, msgspec.json.encode(self._status()))
             except ExternalError as error:
                 log.warning("the heartbeat to Redis failed", reason=str(error))
             if self._stopping.wait(LEASE_MS / 8000):
                 break
         try:
-            self._cluster.leave(self._settings.executor_id)
+            self._cluster.end_lease(self._settings.executor_id)
         except ExternalError as error:
             log.warning("the lease could not be released; it will expire", reason=str(error))
 

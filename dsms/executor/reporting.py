@@ -76,7 +76,7 @@ class Reporter:
         ends = self._ends([lane for lanes, _, _ in running.values() for lane in lanes.values()])
         reports = {name: self._report(name, fragment, ends) for name, fragment in running.items()}
         for name, report in reports.items():
-            self._cluster.tell(name, msgspec.msgpack.encode(report))
+            self._cluster.write_report(name, msgspec.msgpack.encode(report))
             for purpose, records in changed(self._last.get(name), report).items():
                 self._samples.append(internal_topic(self._settings.cluster, purpose), records)
         self._last = reports

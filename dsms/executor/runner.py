@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 import structlog
 
-from connectors.kafka.errors import TopicMadeAnew, TopicRefuses
+from connectors.kafka.errors import TopicRecreated, TopicRefusedRecords
 from dsms.executor.escalation import Remedy, Series
 from dsms.executor.fragment import Fragment
 from dsms.executor.link_topics import ensure_links
@@ -205,8 +205,8 @@ def refusals(error: DsmsError, plan: FragmentPlan) -> dict[str, str]:
     """Why queries fail, by query: their topics refuse their results, or were deleted and created again. Empty for other
     errors, which are not the fault of a query."""
     match error:
-        case TopicMadeAnew(queries=queries):
+        case TopicRecreated(queries=queries):
             return dict(queries)
-        case TopicRefuses(topic=topic):
+        case TopicRefusedRecords(topic=topic):
             return {query: str(error) for query, places in plan.result_partitions.items() if places.topic == topic}
     return {}

@@ -35,7 +35,7 @@ class SearchStore(Protocol):
         """The stored search of a fragment."""
         ...
 
-    def keep_search(self, fragment: str, body: bytes) -> None:
+    def set_search(self, fragment: str, body: bytes) -> None:
         """Stores the search of a fragment."""
         ...
 
@@ -150,7 +150,7 @@ class WorkerDeaths:
         if not changed or self._store is None:
             return
         try:
-            self._store.keep_search(self._fragment, msgspec.json.encode(search))
+            self._store.set_search(self._fragment, msgspec.json.encode(search))
         except ExternalError as error:
             log.warning("the search for the failing query could not be stored", reason=str(error))
 

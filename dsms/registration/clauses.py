@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from connectors.kafka.record_formats import FORMATS, WRITTEN
+from connectors.kafka.record_formats import FORMATS, RESULT_FORMATS
 from dsms.model import statements as st
 from dsms.model.objects import DEFAULT_IDLE_MS
 from dsms.model.sizes import read_bytes
@@ -61,7 +61,7 @@ def _source_format(clause: Clause) -> dict[str, object]:
 
 
 def _result_format(clause: Clause) -> dict[str, object]:
-    return {"format": _one_of(clause, WRITTEN)}
+    return {"format": _one_of(clause, RESULT_FORMATS)}
 
 
 def _one_of(clause: Clause, formats: Sequence[str]) -> str:

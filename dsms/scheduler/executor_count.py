@@ -24,12 +24,12 @@ class Scaling:
 
 
 @dataclass(frozen=True)
-class Load:
-    """The load at one moment: how many executors are requested (`asked`) and ready, how many fragments they run, the
+class ExecutorLoad:
+    """The load at one moment: how many executors are requested and ready, how many fragments they run, the
     pace of the queries, how many records arrive for all queries a second, and the queries. The pace is "behind" if a
     query falls behind, "caught up" if all have read their sources to the end, and "catching up" otherwise."""
 
-    asked: int
+    requested: int
     ready: int
     fragments: int
     pace: Literal["behind", "catching up", "caught up"]
@@ -38,7 +38,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class History:
     """The memory between two decisions: the pace, since when it has lasted (None: not yet) and when it was last seen;
     and for each number of executors the least arrival rate at which these queries fell behind, with the time."""
 
@@ -51,41 +51,41 @@ class Outlook:
     before: int = 0
 
 
-def wanted(load: Load, scaling: Scaling, past: Outlook, now: float) -> tuple[int, Outlook]:
-    """The number of executors to request, and the new outlook.
+def desired_count(load: ExecutorLoad, scaling: Scaling, past: History, now: float) -> tuple[int, History]:
+    """The number of executors to request, and the new history.
 
     If a query has fallen behind for `up_s`, the number doubles, since each increase costs the start time of an
     executor; if the last change was a decrease by one, that is undone instead. If all queries have been caught up for
     `down_s`, the number decreases by one, unless that number fell behind at nearly the present rate. It never exceeds
     the number of fragments, the units that executors run, and does not grow while executors start or end.
 
-    >>> scaling, load = Scaling(1, 4, up_s=10, down_s=60), Load(1, 1, 8, "behind", arriving=900.0)
-    >>> count, past = wanted(load, scaling, Outlook(), now=0.0)
-    >>> count, wanted(load, scaling, past, now=10.0)[0]
+    >>> scaling, load = Scaling(1, 4, up_s=10, down_s=60), ExecutorLoad(1, 1, 8, "behind", arriving=900.0)
+    >>> count, past = desired_count(load, scaling, History(), now=0.0)
+    >>> count, desired_count(load, scaling, past, now=10.0)[0]
     (1, 2)
     """
     past = _of_these_queries(load, past)
-    bounded = min(max(load.asked, scaling.least), scaling.most)
-    if bounded != load.asked:
+    bounded = min(max(load.requested, scaling.least), scaling.most)
+    if bounded != load.requested:
         return bounded, replace(past, since=None)
     same = _seen(load, past, now)
     elapsed = now - same.since if same.since is not None else 0.0
-    if load.pace == "behind" and load.ready != load.asked:
-        return load.asked, replace(same, since=None)
+    if load.pace == "behind" and load.ready != load.requested:
+        return load.requested, replace(same, since=None)
     if load.pace == "behind" and elapsed >= scaling.up_s:
         return _more(load, scaling, same, now)
     if load.pace == "caught up" and elapsed >= scaling.down_s:
         return _fewer(load, scaling, same, now)
-    return load.asked, same
+    return load.requested, same
 
 
-def _of_these_queries(load: Load, past: Outlook) -> Outlook:
+def _of_these_queries(load: ExecutorLoad, past: History) -> History:
     """Drops the remembered rates if the queries have changed."""
     return past if past.queries == load.queries else replace(past, queries=load.queries, fell_behind_at={})
 
 
-def _seen(load: Load, past: Outlook, now: float) -> Outlook:
-    """The outlook after this moment. A query that catches up briefly, between two batches, still falls behind."""
+def _seen(load: ExecutorLoad, past: History, now: float) -> History:
+    """The history after this moment. A query that catches up briefly, between two batches, still falls behind."""
     if past.since is not None and past.pace == load.pace:
         return replace(past, last=now)
     if past.since is not None and (past.pace, load.pace) == ("behind", "catching up") and now - past.last <= _MOMENT_S:
@@ -93,25 +93,25 @@ def _seen(load: Load, past: Outlook, now: float) -> Outlook:
     return replace(past, pace=load.pace, since=now, last=now)
 
 
-def _more(load: Load, scaling: Scaling, past: Outlook, now: float) -> tuple[int, Outlook]:
-    enough = past.before if past.before > load.asked else 2 * load.asked
-    count = max(load.asked, min(enough, scaling.most, load.fragments))
-    if count == load.asked:
+def _more(load: ExecutorLoad, scaling: Scaling, past: History, now: float) -> tuple[int, History]:
+    enough = past.before if past.before > load.requested else 2 * load.requested
+    count = max(load.requested, min(enough, scaling.most, load.fragments))
+    if count == load.requested:
         return count, past
-    known = _known(past, load.asked, now)
+    known = _known(past, load.requested, now)
     least = load.arriving if known is None else min(load.arriving, known)
-    return count, Outlook(fell_behind_at={**past.fell_behind_at, load.asked: (least, now)}, queries=past.queries)
+    return count, History(fell_behind_at={**past.fell_behind_at, load.requested: (least, now)}, queries=past.queries)
 
 
-def _fewer(load: Load, scaling: Scaling, past: Outlook, now: float) -> tuple[int, Outlook]:
-    count = max(load.asked - 1, scaling.least)
+def _fewer(load: ExecutorLoad, scaling: Scaling, past: History, now: float) -> tuple[int, History]:
+    count = max(load.requested - 1, scaling.least)
     at = _known(past, count, now)
-    if count == load.asked or (at is not None and load.arriving > _LESS * at):
-        return load.asked, past
-    return count, replace(past, since=None, before=load.asked)
+    if count == load.requested or (at is not None and load.arriving > _LESS * at):
+        return load.requested, past
+    return count, replace(past, since=None, before=load.requested)
 
 
-def _known(past: Outlook, count: int, now: float) -> float | None:
+def _known(past: History, count: int, now: float) -> float | None:
     """The rate at which this number of executors fell behind in the last day; None if it did not."""
     rate, at = past.fell_behind_at.get(count, (None, 0.0))
     return rate if now - at <= _DAY_S else None

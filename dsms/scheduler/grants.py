@@ -42,7 +42,7 @@ def grants(policy: Policy, past: Past, ready: Sequence[Ready], moment: Moment) -
     ([(('b',), 4), (('a',), 1.0)], ('a',))
     """
     if not moment.budget_s > 0:
-        raise InternalError(f"a batch cannot take {moment.budget_s} s")
+        raise InternalError(f"the budget of a batch must be positive, not {moment.budget_s} s")
     granted: list[Grant] = []
     left = moment.budget_s
     for queue in policy.order(ready, past, moment):

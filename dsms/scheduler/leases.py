@@ -28,7 +28,7 @@ class Assignment(msgspec.Struct, frozen=True):
     lease: Natural = 1
 
 
-class LaneStatus(msgspec.Struct, frozen=True):
+class QueryStatus(msgspec.Struct, frozen=True):
     """The status of a query: its frontier (None: none yet), the next offset by partition, why it failed, the fraction
     of its input that it keeps (`stays`), how many rows were shed (`left_out`), and whether it is late because its bound
     on the error allows no more shedding."""
@@ -57,14 +57,14 @@ class LaneStatus(msgspec.Struct, frozen=True):
     def shed(self) -> str:
         """A short text that says how input is shed or windows are reduced.
 
-        >>> LaneStatus(stays=0.25, left_out=300).shed, LaneStatus(late=True).shed, LaneStatus(left_out=300).shed
+        >>> QueryStatus(stays=0.25, left_out=300).shed, QueryStatus(late=True).shed, QueryStatus(left_out=300).shed
         ('shed to 25 %, 300 rows left out', 'late: max_error allows no more shedding', '300 rows left out')
         """
         words = [f"shed to {self.stays:.0%}".replace("%", " %")] if self.stays < 1 else []
         words += [f"{self.left_out} rows left out"] if self.left_out else []
         words += [f"windows at {self.size:.0%} of their range".replace("%", " %")] if (self.size or 1) < 1 else []
-        words += ["windows at their least size"] if self.size == 0 else []
-        words += ["memory is too small for them"] if not self.fits else []
+        words += ["windows at their minimum size"] if self.size == 0 else []
+        words += ["the windows do not fit in memory"] if not self.fits else []
         return ", ".join([*words, *(["late: max_error allows no more shedding"] if self.late else [])])
 
 
@@ -88,7 +88,7 @@ class FragmentStatus(msgspec.Struct, frozen=True):
     plan_version: int = 0
     epoch: int = 0
     batch_records: int = 0
-    lanes: dict[str, LaneStatus] = {}
+    lanes: dict[str, QueryStatus] = {}
     dead_letters: dict[str, int] = {}
     #: What records of sources wait for, by source.
     waits: dict[str, str] = {}
@@ -106,7 +106,7 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     plan_version: int = 0
     epoch: int = 0
     batch_records: int = 0
-    lanes: dict[str, LaneStatus] = {}
+    lanes: dict[str, QueryStatus] = {}
     reason: str = ""
     dead_letters: dict[str, int] = {}
     #: What records of sources wait for, by source.
@@ -125,12 +125,14 @@ class ExecutorStatus(msgspec.Struct, frozen=True):
     marks_results: bool = False
 
 
-def together(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
+def executor_status(parts: Mapping[str, FragmentStatus]) -> ExecutorStatus:
     """The status of an executor from those of its fragments: running if all are, at the plan version that all have
     reached.
 
-    >>> together({}).state, together({"0": FragmentStatus("running"), "1": FragmentStatus("recovering")}).state
-    ('idle', 'recovering')
+    >>> executor_status({}).state
+    'idle'
+    >>> executor_status({"0": FragmentStatus("running"), "1": FragmentStatus("recovering")}).state
+    'recovering'
     """
     if not parts:
         return ExecutorStatus()

@@ -26,7 +26,7 @@ class Demand:
     """A query whose input may be shed: `cost` is its seconds per record without shedding, `spread` the C above.
 
     >>> demand = Demand("q", cost=1.0, spread=0.0004, max_error=0.02)
-    >>> demand.rate(0.02), demand.error(0.5)
+    >>> demand.rate_for(0.02), demand.error(0.5)
     (0.5, 0.02)
     """
 
@@ -41,7 +41,7 @@ class Demand:
         """The relative error at a rate, at the confidence level of `spread`."""
         return math.sqrt(self.spread * (1 - rate) / rate) if rate < 1 else 0.0
 
-    def rate(self, error: float) -> float:
+    def rate_for(self, error: float) -> float:
         """The least rate whose relative error is at most `error`."""
         if math.isinf(self.spread) or not error:
             return 1.0
@@ -50,7 +50,7 @@ class Demand:
     @property
     def least(self) -> float:
         """The least rate that keeps the query's bound on the error."""
-        return self.rate(self.max_error)
+        return self.rate_for(self.max_error)
 
 
 @dataclass(frozen=True)
@@ -99,36 +99,36 @@ def decide(demands: Sequence[Demand], load: Load, shedding: bool = False) -> Dec
     if not demands or all(load.lag(whole, demand.deadline_s) <= patience * demand.deadline_s for demand in demands):
         return Decision({demand.query: 1.0 for demand in demands})
     horizon = min(demand.deadline_s for demand in demands) / 2
-    least = load.base + cost(demands, {demand.query: demand.least for demand in demands})
-    chosen = rates(demands, max(load.budget(horizon), _NEARLY * least) - load.base)
-    late = load.base + cost(demands, chosen) > load.budget(horizon) / _USED
+    least = load.base + cost_per_record(demands, {demand.query: demand.least for demand in demands})
+    chosen = fair_rates(demands, max(load.budget(horizon), _NEARLY * least) - load.base)
+    late = load.base + cost_per_record(demands, chosen) > load.budget(horizon) / _USED
     return Decision(
         {query: _stepped(rate) for query, rate in chosen.items()}, frozenset(chosen) if late else frozenset()
     )
 
 
-def rates(demands: Sequence[Demand], budget: float) -> dict[str, float]:
+def fair_rates(demands: Sequence[Demand], budget: float) -> dict[str, float]:
     """The rates that minimize the largest weighted error at a cost within the budget, or the least rates that the
     queries allow if that is impossible."""
-    if cost(demands, dict.fromkeys((demand.query for demand in demands), 1.0)) <= budget:
+    if cost_per_record(demands, dict.fromkeys((demand.query for demand in demands), 1.0)) <= budget:
         return {demand.query: 1.0 for demand in demands}
     low, high = 0.0, max(demand.weight * demand.max_error for demand in demands)
-    if cost(demands, _at(demands, high)) > budget:
-        return _at(demands, high)
+    if cost_per_record(demands, _rates_at(demands, high)) > budget:
+        return _rates_at(demands, high)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if cost(demands, _at(demands, middle)) <= budget else (middle, high)
-    return _at(demands, high)
+        low, high = (low, middle) if cost_per_record(demands, _rates_at(demands, middle)) <= budget else (middle, high)
+    return _rates_at(demands, high)
 
 
-def cost(demands: Iterable[Demand], at: Mapping[str, float]) -> float:
+def cost_per_record(demands: Iterable[Demand], at: Mapping[str, float]) -> float:
     """The seconds that a record costs at given rates."""
     return sum(demand.cost * at[demand.query] for demand in demands)
 
 
-def _at(demands: Sequence[Demand], level: float) -> dict[str, float]:
+def _rates_at(demands: Sequence[Demand], level: float) -> dict[str, float]:
     """The rates at which each weighted error is `level`, or less where the query's own bound is stricter."""
-    return {demand.query: max(demand.rate(level / demand.weight), demand.least) for demand in demands}
+    return {demand.query: max(demand.rate_for(level / demand.weight), demand.least) for demand in demands}
 
 
 def _stepped(rate: float) -> float:

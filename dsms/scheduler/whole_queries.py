@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from dsms.physical.parts.links import Share, is_link, query_of, share_of
-from dsms.scheduler.leases import ExecutorStatus, LaneStatus
+from dsms.scheduler.leases import ExecutorStatus, QueryStatus
 
 
 def with_whole_queries(statuses: Mapping[str, ExecutorStatus]) -> dict[str, ExecutorStatus]:
     """The statuses with whole queries in place of their parts: under the query's own id, at the executor of its first
     shard (`share`). A query has no status if one of its shards runs nowhere."""
-    parts: dict[str, dict[str, LaneStatus]] = {}
+    parts: dict[str, dict[str, QueryStatus]] = {}
     homes: dict[str, dict[Share, str]] = {}
     for executor, status in statuses.items():
         for id, lane in status.lanes.items():
@@ -35,7 +35,7 @@ def with_whole_queries(statuses: Mapping[str, ExecutorStatus]) -> dict[str, Exec
     }
 
 
-def _together(parts: Mapping[str, LaneStatus]) -> LaneStatus:
+def _together(parts: Mapping[str, QueryStatus]) -> QueryStatus:
     """The status of a query: the least frontier of its shards, and the offsets of all of its parts in its sources."""
     results = [lane.frontier for id, lane in parts.items() if share_of(id) is not None]
     read = {place: at for lane in parts.values() for place, at in lane.offsets.items() if not is_link(place)}

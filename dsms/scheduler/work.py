@@ -21,7 +21,7 @@ from operators.state.key_trace import KeyTrace
 
 HALF_LIFE_S = 10.0
 #: A lane, and the key of a vertex (an operator in a dataflow) in it.
-Place = tuple[str, str]
+VertexId = tuple[str, str]
 #: Sums of rows in, rows out, nanoseconds, bytes in, instants, and the nanoseconds of runs that had rows.
 _Sums = tuple[float, float, float, float, float, float]
 _NOTHING: _Sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -117,7 +117,7 @@ class Measured(msgspec.Struct, frozen=True):
             {**self.keys, target: work.keys} if work.keys else self.keys,
         )
 
-    def with_past_of(self, other: Measured) -> Measured:
+    def plus_sums_of(self, other: Measured) -> Measured:
         """Adds the sums of the same vertex in another lane, but not its state, which exists only once."""
         now = max(self.at, other.at)
         fade, other_fade = _faded(now - self.at), _faded(now - other.at)
@@ -201,7 +201,7 @@ class Measures:
     """
 
     since: float
-    by_vertex: Mapping[Place, Measured] = field(default_factory=dict)
+    by_vertex: Mapping[VertexId, Measured] = field(default_factory=dict)
 
     def of(self, lane: str, key: str) -> Measured:
         """The measurements of a vertex."""
@@ -215,13 +215,6 @@ class Measures:
             by_vertex[(lane, key)] = before.after(at, target, work)
         return Measures(self.since, by_vertex)
 
-    def beside(self, other: Measures) -> Measures:
-        """Merges the measurements of a lane that is merged into this one; if both have state, it is equal."""
-        by_vertex = dict(self.by_vertex)
-        for place, measured in other.by_vertex.items():
-            by_vertex[place] = measured if place not in by_vertex else by_vertex[place].with_past_of(measured)
-        return Measures(min(self.since, other.since), by_vertex)
-
     def kept(self, lanes: Mapping[str, Collection[str]]) -> Measures:
         """The measurements for the current lanes and their keys. The sums of a removed lane pass to another lane with
         the same vertex, if there is one; otherwise they are dropped."""
@@ -231,13 +224,13 @@ class Measures:
             place: measured for place, measured in self.by_vertex.items() if place[1] in lanes.get(place[0], ())
         }
         for (lane, key), measured in self.by_vertex.items():
-            if (lane, key) not in by_vertex and (heir := _heir(key, lanes)) is not None:
+            if (lane, key) not in by_vertex and (heir := _lane_with(key, lanes)) is not None:
                 own = by_vertex.get((heir, key))
-                by_vertex[(heir, key)] = measured if own is None else own.with_past_of(measured)
+                by_vertex[(heir, key)] = measured if own is None else own.plus_sums_of(measured)
         return Measures(self.since, by_vertex)
 
 
-def _heir(key: str, lanes: Mapping[str, Collection[str]]) -> str | None:
+def _lane_with(key: str, lanes: Mapping[str, Collection[str]]) -> str | None:
     return next((lane for lane, keys in lanes.items() if key in keys), None)
 
 

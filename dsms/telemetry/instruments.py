@@ -50,22 +50,22 @@ EPOCHS = Instrument(
     "{epoch}",
     _FRAGMENT,
     "epochs committed",
-    "if it stands still: see the log of the executor",
+    "if it does not grow: see the log of the executor",
 )
 EPOCH_DURATION = Instrument(
     "dsms.epoch.duration",
     "histogram",
     "s",
     _FRAGMENT,
-    "from a batch's start to its epoch's commit",
-    "results are about so late: lower `DSMS_BATCH_SECONDS`",
+    "time from a batch's start to its epoch's commit",
+    "results are delayed by about this time: lower `DSMS_BATCH_SECONDS`",
 )
 STEP_DURATION = Instrument(
     "dsms.epoch.step.duration",
     "histogram",
     "s",
     ("fragment", "step"),
-    "a step of an epoch, as in traces",
+    "duration of a step of an epoch, as in traces",
     "`publish`: Kafka is slow; `manifest`, `clean`: Redis or the disk",
 )
 BEHIND = Instrument(
@@ -73,7 +73,7 @@ BEHIND = Instrument(
     "gauge",
     "{record}",
     _FRAGMENT,
-    "records that wait in Kafka after the last batch",
+    "records left to read in Kafka after the last batch",
     "if it grows for minutes: add executors, or let queries shed load",
 )
 OPERATOR_ROWS_IN = Instrument("dsms.operator.rows.in", "counter", "{row}", _OPERATOR, "rows into an operator")
@@ -84,7 +84,7 @@ OPERATOR_BUSY = Instrument(
     "s",
     _OPERATOR,
     "time within an operator, summed over all cores",
-    "EXPLAIN ANALYZE says whose they are",
+    "EXPLAIN ANALYZE shows which queries use the operator",
 )
 OPERATOR_STATE = Instrument(
     "dsms.operator.state",
@@ -92,7 +92,7 @@ OPERATOR_STATE = Instrument(
     "By",
     _OPERATOR,
     "state of an operator, as Polars estimates it",
-    "if it grows for ever: a window or a constraint bounds it",
+    "if it grows without bound: add a window or a constraint",
 )
 QUEUE_ROWS = Instrument(
     "dsms.queue.rows", "gauge", "{row}", ("fragment", "queue", "stage"), "rows or records that wait for a stage"
@@ -102,8 +102,8 @@ REQUEST_DURATION = Instrument(
     "histogram",
     "s",
     ("http.request.method", "http.route", "http.response.status_code"),
-    "how long a call took",
-    "503: Kafka or Redis is away",
+    "duration of a call",
+    "status 503: Kafka or Redis is unavailable",
 )
 QUERIES = Instrument(
     "dsms.queries",
@@ -111,7 +111,7 @@ QUERIES = Instrument(
     "{query}",
     ("state",),
     "queries and views by state",
-    "`failed` above 0: SHOW QUERIES says why",
+    "if `failed` is above 0: SHOW QUERIES shows the reasons",
 )
 QUERY_BEHIND = Instrument(
     "dsms.query.behind",
@@ -127,7 +127,7 @@ EXECUTORS = Instrument(
     "{executor}",
     ("state",),
     "executors by state",
-    "fewer than there should be: see their logs",
+    "if there are fewer than expected: see their logs",
 )
 
 #: The metrics of executors, and those of the coordinator.

@@ -81,8 +81,8 @@ def test_records_without_the_mark_of_the_cluster_do_not_count() -> None:
     assert (list(fold.values()), fold.last) == ([b"1", b"2"], 2)
     assert fold.frontier < 99
     assert reasons == [
-        "no writer is named",
+        "it does not name its writer",
         'written by "other/results", not by cluster "main"',
         'written by "mainly", not by cluster "main"',
-        "no writer is named",
+        "it does not name its writer",
     ]

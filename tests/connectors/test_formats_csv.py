@@ -95,10 +95,10 @@ REFUSED = [
     (b"1,2,3,maybe", "BOOLEAN"),
     (b"1,2,3,t,a,2024-02-30", "DATE"),
     (b"1,2,3,t,a,2024-02-03,noon", "TIMESTAMP"),
-    (b"1,2,3,t,a,,,8", "there are 8 fields for 7 columns"),
-    (b'1,"2', "no line of comma-separated values"),
-    (b"\xff", "no line of comma-separated values"),
-    (b"1,2,3,t,a\nb", "no line of comma-separated values"),
+    (b"1,2,3,t,a,,,8", "the line has 8 fields, but there are 7 columns"),
+    (b'1,"2', "not a line of comma-separated values"),
+    (b"\xff", "not a line of comma-separated values"),
+    (b"1,2,3,t,a\nb", "not a line of comma-separated values"),
 ]
 
 

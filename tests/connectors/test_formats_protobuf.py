@@ -191,16 +191,16 @@ TWO = pa.schema(
     [pa.field("i32", pa.int8(), nullable=False), pa.field("name", pa.string()), pa.field("raw", pa.string())]
 )
 REFUSED = [
-    (b"{}", "not in Confluent's wire format: 2 bytes"),
+    (b"{}", "not in Confluent's wire format: only 2 bytes"),
     (b"{}    ", "not in Confluent's wire format: the first byte is 123 instead of 0"),
-    (framed(b"", b""), "a number at byte 5 does not end"),
-    (framed(b"", b"\x80" * 12), "a number at byte 5 does not end"),
-    (framed(b"", bytes([80])), "the path of the message has 40 parts"),
-    (framed(b"", bytes([1])), "the path of the message has -1 parts"),
+    (framed(b"", b""), "the number at byte 5 does not end within ten bytes"),
+    (framed(b"", b"\x80" * 12), "the number at byte 5 does not end within ten bytes"),
+    (framed(b"", bytes([80])), "the path of the message has an invalid number of parts: 40"),
+    (framed(b"", bytes([1])), "the path of the message has an invalid number of parts: -1"),
     (framed(b"", bytes([2, 9])), "schema 7: the schema has no message at [-5]"),
     (framed(b"", bytes([2, 80])), "schema 7: the schema has no message at [40]"),
-    (framed(b"\xff"), "no message shop.Order: "),
-    (framed(b"", id_=8), "schema 8: it is not one of Protobuf"),
+    (framed(b"\xff"), "not a message shop.Order: "),
+    (framed(b"", id_=8), "schema 8: it is not a Protobuf schema"),
     (framed(b"", id_=9), "schema 9: the schema is not the base64 of a compiled file (a FileDescriptorProto)"),
     (framed(b"", id_=3), "schema 3: it is not in the registry"),
     (framed(Order(i32=200).SerializeToString()), 'column "i32": 200 is out of range for TINYINT'),
@@ -254,7 +254,7 @@ def test_files_import_others_by_reference() -> None:
         outcomes.append(result.frame.rows() or result.refused[0].message.split(":")[1].strip())
     assert outcomes[0] == [({"n": 5},)]
     assert outcomes[1] == "the schema cannot be used"
-    assert outcomes[2] == 'the schema imports "base.proto", to which it has no reference'
+    assert outcomes[2] == 'the schema imports "base.proto", but has no reference to it'
     assert outcomes[3].startswith("the schema is not the base64 of a compiled file")
 
 

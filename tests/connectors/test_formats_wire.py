@@ -74,7 +74,7 @@ def test_rows_and_operations_are_those_of_the_changes(changes: list[tuple[str, A
 
 GOOD = {"id": 3, "t": "a", "price": Decimal("1.50"), "day": None}
 REFUSED = [
-    (event("t", None, None, 1), 'operation "t" of Debezium changes no row'),
+    (event("t", None, None, 1), 'the Debezium operation "t" does not change a row'),
     (event("u", GOOD, None, 1), 'the change event "u" has no "after"'),
     (event("d", None, None, 1), 'the change event "d" has no "before"'),
     (framed(8, {"id": 3}), '"op" is missing'),

@@ -11,35 +11,45 @@ import pytest
 
 from connectors.kafka import heartbeats
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.heartbeat_records import Ask, Beat, Heartbeats, Place, Reader, Said
+from connectors.kafka.heartbeat_records import (
+    HeartbeatRecord,
+    Heartbeats,
+    LoggedHeartbeat,
+    Proposal,
+    ReadsSource,
+    SourcePartition,
+)
 from connectors.kafka.heartbeats import HeartbeatLog
 from connectors.kafka.record_columns import Records
 from operators.core.alarms import Alarms
 from operators.core.clock import Heartbeat
 
-PLACES: list[Place] = [("o1", 0), ("o2", 0)]
+PLACES: list[SourcePartition] = [("o1", 0), ("o2", 0)]
 AT = ("o1", 0)
 
 
 @pytest.mark.parametrize(
     ("said", "counts"),
     [
-        ([Beat(AT, Heartbeat(7, 900))], True),
-        ([Reader("0", "o1"), Beat(AT, Heartbeat(7, 900), "0")], True),
-        ([Reader("1", "o2"), Beat(AT, Heartbeat(7, 900), "0")], True),
-        ([Reader("1", "o1"), Beat(AT, Heartbeat(7, 900), "0")], False),
-        ([Beat(AT, Heartbeat(7, 900), "0"), Reader("1", "o1")], True),
-        ([Ask("0", AT, Heartbeat(7, 900))], False),
-        ([Ask("0", AT, Heartbeat(7, 900)), Ask("0", AT, says=True)], True),
-        ([Ask("0", AT, Heartbeat(7, 900)), Ask("1", AT, says=True)], False),
-        ([Ask("0", AT, Heartbeat(7, 900)), Ask("0", AT, says=False), Ask("0", AT, says=True)], False),
-        ([Ask("0", AT, says=True)], False),
+        ([LoggedHeartbeat(AT, Heartbeat(7, 900))], True),
+        ([ReadsSource("0", "o1"), LoggedHeartbeat(AT, Heartbeat(7, 900), "0")], True),
+        ([ReadsSource("1", "o2"), LoggedHeartbeat(AT, Heartbeat(7, 900), "0")], True),
+        ([ReadsSource("1", "o1"), LoggedHeartbeat(AT, Heartbeat(7, 900), "0")], False),
+        ([LoggedHeartbeat(AT, Heartbeat(7, 900), "0"), ReadsSource("1", "o1")], True),
+        ([Proposal("0", AT, Heartbeat(7, 900))], False),
+        ([Proposal("0", AT, Heartbeat(7, 900)), Proposal("0", AT, content=True)], True),
+        ([Proposal("0", AT, Heartbeat(7, 900)), Proposal("1", AT, content=True)], False),
+        (
+            [Proposal("0", AT, Heartbeat(7, 900)), Proposal("0", AT, content=False), Proposal("0", AT, content=True)],
+            False,
+        ),
+        ([Proposal("0", AT, content=True)], False),
     ],
     ids=["of an older version", "of the only reader", "another reads another source", "another reads it too",
          "another reads it later", "not answered", "confirmed", "answered for another", "the first answer holds",
          "not asked"],
 )  # fmt: skip
-def test_what_counts(said: list[Said], counts: bool) -> None:
+def test_what_counts(said: list[HeartbeatRecord], counts: bool) -> None:
     log = Heartbeats()
     for each in said:
         log.take(each)
@@ -49,11 +59,11 @@ def test_what_counts(said: list[Said], counts: bool) -> None:
 def test_nobody_reads_beyond_what_is_asked() -> None:
     log = Heartbeats()
     for by, beat in (("0", Heartbeat(7, 900)), ("1", Heartbeat(5, 800))):
-        log.take(Ask(by, AT, beat))
+        log.take(Proposal(by, AT, beat))
     assert log.bounds() == {AT: 5}
-    log.take(Ask("1", AT, says=False))
+    log.take(Proposal("1", AT, content=False))
     assert log.bounds() == {AT: 7}
-    log.take(Ask("0", AT, says=True))
+    log.take(Proposal("0", AT, content=True))
     assert log.bounds() == {}
 
 
@@ -80,7 +90,7 @@ class Broker:
 
     chance: random.Random
     log: list[Record] = field(default_factory=list)
-    ends: dict[Place, int] = field(default_factory=lambda: dict.fromkeys(PLACES, 0))
+    ends: dict[SourcePartition, int] = field(default_factory=lambda: dict.fromkeys(PLACES, 0))
     others: list[Callable[[], None]] = field(default_factory=list)
 
     def happens(self) -> None:
@@ -132,14 +142,14 @@ class Fragment:
 
     name: str
     broker: Broker
-    reads: list[Place]
-    at: dict[Place, int] = field(default_factory=dict)
+    reads: list[SourcePartition]
+    at: dict[SourcePartition, int] = field(default_factory=dict)
     #: The ranges that it has read, each with the heartbeats that it knew.
-    ranges: list[tuple[Place, int, int, list[Heartbeat]]] = field(default_factory=list)
+    ranges: list[tuple[SourcePartition, int, int, list[Heartbeat]]] = field(default_factory=list)
     planning: bool = False
     made: HeartbeatLog | None = None
 
-    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
+    def ends(self, places: Iterable[SourcePartition]) -> dict[SourcePartition, int]:
         self.broker.happens()
         return {place: self.broker.ends[place] for place in places}
 
@@ -192,7 +202,7 @@ def test_what_a_former_owner_asked_is_withdrawn(broker: Broker) -> None:
     other.follow(["o1"])
     first.follow(["o1"])
 
-    def crash(_: object) -> dict[Place, int]:
+    def crash(_: object) -> dict[SourcePartition, int]:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -214,6 +224,6 @@ def test_what_a_fragment_that_is_gone_asked_is_withdrawn_by_another(
     test_of.follow(["o1"])
     test_of.follow(["o1"])
     assert test_of.bounds() == {AT: 3}
-    monkeypatch.setattr(heartbeats, "OPEN_S", -1.0)
+    monkeypatch.setattr(heartbeats, "PROPOSAL_TIMEOUT_S", -1.0)
     test_of.follow(["o1"])
     assert test_of.bounds() == {} and test_of.known == {}

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.kafka.dead_letters import letter_of
+from connectors.kafka.dead_letters import dead_letter_of
 from connectors.kafka.fold import Fold
 from connectors.kafka.heartbeat_records import Heartbeats, read_heartbeat
-from connectors.kafka.internal_log import CUT_OVER, Entry, Findings, InternalLog, mark
+from connectors.kafka.internal_log import CUT_OVER_KEY, Entry, Findings, InternalLog, mark
 from connectors.kafka.shed_log import read_decision
 from connectors.redis.run_store import frame_of_run, run_fields
 from dsms.coordinator.catalog.catalog_records import read_part
@@ -159,7 +159,7 @@ def test_any_record_is_a_change_or_refused(messages: list[Any], keyed: bool) -> 
 @given(st.builds(Message, st.none(), VALUES, st.none() | HEADERS))
 def test_any_record_is_a_dead_letter_or_broken(message: Any) -> None:
     try:
-        assert letter_of(message).offset >= 0
+        assert dead_letter_of(message).offset >= 0
     except Broken as error:
         assert str(error)
 
@@ -194,24 +194,26 @@ OURS: Any = mark("c", "0-1")
 
 
 def test_records_without_a_writer_count_up_to_the_cut_over() -> None:
-    cut = Message(CUT_OVER, b"{}", OURS, 2)
+    cut = Message(CUT_OVER_KEY, b"{}", OURS, 2)
     log = LogInMemory([beat(0, None), beat(1, OURS), cut, beat(3, OURS), beat(4, None), beat(5, [])])
     findings = Findings()
     read = [said.beat.offset for said in log.read(read_heartbeat, findings=findings)]
     assert read == [0, 1, 3] and findings == Findings({b"o1/0"}, {0})
-    assert [(alarm.first, alarm.last, alarm.reason) for alarm in log.alarms.all()] == [(4, 5, "no writer is named")]
+    assert [(alarm.first, alarm.last, alarm.reason) for alarm in log.alarms.all()] == [
+        (4, 5, "it does not name its writer")
+    ]
 
 
 @pytest.mark.parametrize("writer", [b"d/0-1", b"c", b"", b"\xff/1", b"cc/1", None])
 def test_records_of_others_never_count(writer: bytes | None) -> None:
-    cut = Message(CUT_OVER, b"{}", [("dsms-by", b"d/1")], 1)
+    cut = Message(CUT_OVER_KEY, b"{}", [("dsms-by", b"d/1")], 1)
     log = LogInMemory([beat(0, [("dsms-by", writer)]), cut, beat(2, OURS)])
     read = [said.beat for said in log.read(read_heartbeat)]
     assert read == ([Heartbeat(2, 9)] if writer is not None else [Heartbeat(0, 9), Heartbeat(2, 9)])
 
 
 def test_a_cut_over_that_names_no_writer_cuts_nothing() -> None:
-    log = LogInMemory([Message(CUT_OVER, b"{}", None, 0), beat(1, None)])
+    log = LogInMemory([Message(CUT_OVER_KEY, b"{}", None, 0), beat(1, None)])
     assert [said.beat.offset for said in log.read(read_heartbeat)] == [1]
 
 
@@ -226,7 +228,7 @@ def test_keys_whose_last_record_counts_are_sound() -> None:
 def test_the_cut_over_ends_what_does_not_know_it(decode: Callable[[Entry], object]) -> None:
     """The decoders of the version before had the same keys, and no exception for this one."""
     with pytest.raises(Broken):
-        decode(Entry(CUT_OVER, b'{"type": "a later version"}', 0, 0))
+        decode(Entry(CUT_OVER_KEY, b'{"type": "a later version"}', 0, 0))
 
 
 def test_progress_of_other_results_stays() -> None:
@@ -238,7 +240,7 @@ def test_what_is_settled_is_no_finding_and_hides_nothing() -> None:
     """The doctor settles junk: by a record of ours without a value that is none of the log's own deletions."""
     log = LogInMemory([])
     log._mark = OURS
-    (settled,) = [Message(b"o1/0", None, list(headers), 3) for headers in log.settling([b"o1/0"]).headers or ()]
+    (settled,) = [Message(b"o1/0", None, list(headers), 3) for headers in log.settling_records([b"o1/0"]).headers or ()]
     forged = Message(b"o1/0", None, [("dsms-settles", b"1")], 1)
     log.messages = [beat(0, OURS), Message(b"o1/0", b"?", OURS, 2), settled, forged]
     findings = Findings()
@@ -266,12 +268,12 @@ def progress(frontier: int, headers: Any, offset: int, key: bytes = b"t/0") -> M
 
 
 def test_a_foreign_key_of_any_length_does_not_stop_the_reading() -> None:
-    log = ResultsInMemory([Message(CUT_OVER, b"{}", OURS, 0), progress(5, None, 1, b"t/" + b"1" * 5_000)])
+    log = ResultsInMemory([Message(CUT_OVER_KEY, b"{}", OURS, 0), progress(5, None, 1, b"t/" + b"1" * 5_000)])
     assert read_progress(log, {"o1": PLACES}) == ProgressReading(Published({}, {}), {})
 
 
 def test_covered_progress_is_told_by_the_result_topic_and_written_again() -> None:
-    cut, forged = Message(CUT_OVER, b"{}", OURS, 0), progress(2**62, None, 2)
+    cut, forged = Message(CUT_OVER_KEY, b"{}", OURS, 0), progress(2**62, None, 2)
     log = ResultsInMemory([cut, progress(7, OURS, 1), forged])
     log.ends = {"t": 11}
     reading = read_progress(log, {"o1": PLACES, "o2": ResultPartitions("u", frozenset({0}))})
@@ -289,7 +291,7 @@ def test_covered_progress_is_told_by_the_result_topic_and_written_again() -> Non
 
 def test_progress_that_is_covered_counts_for_its_own_partition_alone() -> None:
     """A fragment has taken over two partitions of others, one of them further than it is itself."""
-    cut, both = Message(CUT_OVER, b"{}", OURS, 0), {"o1": ResultPartitions("t", frozenset({0, 1}))}
+    cut, both = Message(CUT_OVER_KEY, b"{}", OURS, 0), {"o1": ResultPartitions("t", frozenset({0, 1}))}
     ahead, own = Progress("o1", 10, 3, apart=True), Progress("o1", 7, 3, apart=True)
     records = [
         Message(f"t/{at}".encode(), msgspec.json.encode(says), OURS, at + 1) for at, says in enumerate((ahead, own))
@@ -304,7 +306,7 @@ def test_progress_that_is_covered_counts_for_its_own_partition_alone() -> None:
 
 
 def test_what_others_have_published_of_a_whole_query_is_not_written_again() -> None:
-    cut = Message(CUT_OVER, b"{}", OURS, 0)
+    cut = Message(CUT_OVER_KEY, b"{}", OURS, 0)
     other = Message(b"t/1", b'{"query":"o1@1of2","frontier":9,"epoch":1}', OURS, 1)
     log = ResultsInMemory(
         [

@@ -5,20 +5,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from connectors.kafka.record_formats import FORMATS, WRITTEN
+from connectors.kafka.record_formats import FORMATS, RESULT_FORMATS
 from tests.connectors.formats_strategies import all_types, tables
 
 ID = 7
 
 
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("name", RESULT_FORMATS)
 def test_own_records_are_read_back(name: str) -> None:
     @given(tables(all_types))
     def round_trip(table: pa.Table) -> None:
         frame = pl.from_arrow(table)
         assert isinstance(frame, pl.DataFrame)
         values = FORMATS[name].encoder_of(table.schema, ID).encode(frame)
-        decoded = FORMATS[name].own_decoder(table.schema).decode(values.to_list())
+        decoded = FORMATS[name].decoder_of_written(table.schema).decode(values.to_list())
         assert decoded.refused == () and decoded.frame.equals(frame)
 
     round_trip()

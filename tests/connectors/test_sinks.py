@@ -92,7 +92,7 @@ def test_a_result_without_a_key_is_kept_with_its_instants(tmp_path: Path) -> Non
     sink = DatabaseSink(url(tmp_path), "kept", BAG)
     sink.take(changes(("+", 3, "a", 1, "0.50"), ("+", 3, "a", 1, "0.50")), "o1:2")
     assert sink.rows() == [("a", 1, "0.50", 3)] * 2
-    with pytest.raises(UserError, match='rows leave "seen"'):
+    with pytest.raises(UserError, match='rows are removed from "seen"'):
         sink.take(changes(("+", 4, "b", 2, None), ("-", 4, "a", 1, "0.50")), "o1:4")
     assert (token(sink), len(sink.rows())) == ("o1:2", 2)
     sink.close()
@@ -117,7 +117,7 @@ def test_a_table_keeps_one_result(tmp_path: Path) -> None:
     first = DatabaseSink(url(tmp_path), "kept", KEYED)
     first.take(changes(("+", 1, "a", 1, None)), "o1:1")
     first.close()
-    with pytest.raises(UserError, match='table "kept" keeps "hot"'):
+    with pytest.raises(UserError, match='table "kept" already keeps "hot"'):
         DatabaseSink(url(tmp_path), "kept", SinkResult("cold", SCHEMA, ("room",)))
     with pytest.raises(UserError, match="cannot use the database url"):
         DatabaseSink("nothing://x:secret@y", "kept", KEYED)
@@ -146,7 +146,7 @@ def test_what_a_killed_process_has_left_is_removed_once_its_file_is_there(tmp_pa
 
 def test_a_directory_keeps_one_result(tmp_path: Path) -> None:
     ParquetSink(tmp_path, "hot").take(changes(("+", 1, "a", 1, None)), "o1:1")
-    with pytest.raises(UserError, match='has changes of "hot"'):
+    with pytest.raises(UserError, match='contains changes of "hot"'):
         ParquetSink(tmp_path, "cold")
     (tmp_path / "file").write_text("")
     with pytest.raises(ExternalError, match="cannot be used"):
@@ -190,17 +190,17 @@ def test_of_two_sinks_one_takes_a_change(tmp_path: Path, kept: SinkResult) -> No
 
 def test_they_begin_again_and_say_when_they_were_there(tmp_path: Path) -> None:
     for sink in (DatabaseSink(url(tmp_path), "kept", KEYED), ParquetSink(tmp_path / "hot", "hot")):
-        sink.touch()
+        sink.confirm()
         assert position_of(sink, keyed=True) is None
         sink.take(changes(("+", 1, "a", 1, None)), "o1:1")
-        sink.touch()
+        sink.confirm()
         position = sink.position()
         assert position is not None
-        later = position.seen + 24 * 3600
+        later = position.confirmed_at + 24 * 3600
         assert position_of(sink, keyed=True, now=later - 7200) == position_of(sink, keyed=False, now=later) == "o1:1"
         with pytest.raises(UserError, match="away for 24 hours"):
             position_of(sink, keyed=True, now=later)
-        sink.empty()
+        sink.clear()
         assert sink.position() is None
         sink.take(changes(("+", 1, "b", 1, None)), "o1:1")
         sink.close()
@@ -211,9 +211,9 @@ def test_they_begin_again_and_say_when_they_were_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: DatabaseSink("sqlite://", "dsms_positions", KEYED), "is that of positions"),
+        (lambda: DatabaseSink("sqlite://", "dsms_positions", KEYED), "is reserved for positions"),
         (lambda: DatabaseSink("postgresql://h:x/db", "kept", KEYED), "cannot use the database url"),
-        (lambda: SinkResult("q", pa.schema([("dsms_op", pa.string())])), 'is called "dsms_op"'),
+        (lambda: SinkResult("q", pa.schema([("dsms_op", pa.string())])), 'reserved name "dsms_op"'),
         (
             lambda: DatabaseSink("sqlite://", "t", SinkResult("q", pa.schema([("a", pa.list_(pa.int8()))]), ("a",))),
             "array",

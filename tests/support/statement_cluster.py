@@ -20,7 +20,7 @@ from dsms.model.objects import FirstOffsets, Query, Source, Table
 from dsms.model.principal import ANYBODY, Caller, Principal
 from dsms.model.statement_result import StatementResult
 from dsms.physical.cost.estimate import Statistics
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
+from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
 from operators.core.errors import ExternalError, Fenced
 
 OBJECTS = """REGISTER SOURCE T (k INT, v INT) FROM t PARTITIONS 1; CREATE STREAM S OVER T KEY k;
@@ -152,7 +152,7 @@ class StatementCluster:
         self.topics, self.topics_being_deleted, self.log_ends = MemoryTopics(), TopicsBeingDeleted(), MemoryLogEnds()
         self.stuck_at: int | None = None
         #: What the executor reports of its queries.
-        self.lanes: dict[str, LaneStatus] = {}
+        self.lanes: dict[str, QueryStatus] = {}
         self.store = CatalogStore(log=self.log, apply_event=lambda _: None, changed=lambda: None)
         self.context = StatementContext(
             python=True,

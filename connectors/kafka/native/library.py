@@ -24,8 +24,8 @@ _FLAGS = ("-O2", "-std=c11", "-shared", "-fPIC")
 _TIMEOUT_S = 300.0
 #: The environment variable that names another library, or `off`.
 SWITCH = "DSMS_NATIVE_LIBRARY"
-#: Error codes that records.c returns.
-OLD_FORMAT, NO_ROOM = -4, -5
+#: The code that records.c returns for records in a format before 2.
+OLD_FORMAT = -4
 
 _POINTER, _LONG = ctypes.c_void_p, ctypes.c_int64
 
@@ -109,10 +109,13 @@ def build(flags: tuple[str, ...] = _FLAGS, file: Path | None = None) -> str:
     Never raises: without the library everything works, more slowly."""
     target = file or _built_file()
     if target.exists():
-        return f"the native part is built: {target.name}"
+        return f"the native part is already built: {target.name}"
     command = compiler()
     if command is None:
-        return "no C compiler: kafka is read and written without the native part (install cc, or: pip install ziglang)"
+        return (
+            "no C compiler was found: kafka is read and written without the native part, which is slower "
+            "(install cc, or: pip install ziglang)"
+        )
     target.parent.mkdir(exist_ok=True)
     partial = target.with_suffix(f".{os.getpid()}")
     arguments = [*command, *flags, "-o", str(partial), str(_SOURCE)]

@@ -176,7 +176,7 @@ class CatalogLog:
         coordinator has taken over."""
         if self.replaced:
             raise Fenced("a newer coordinator has taken over")
-        if self._writer.spent:
+        if self._writer.must_be_replaced:
             self._renew()
             self._check_term(self._parts().meta)
         self.in_doubt = True
@@ -185,7 +185,7 @@ class CatalogLog:
             for records in written:
                 self._writer.write(records)
             self._writer.commit()
-            if self._writer.in_doubt:
+            if self._writer.outcome_unknown:
                 for records in written:
                     self._log.check(records)
         except Fenced as error:

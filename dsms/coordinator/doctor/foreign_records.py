@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from connectors.kafka.internal_log import foreign_result
-from connectors.kafka.pieces import committed, pieces
+from connectors.kafka.internal_log import why_foreign_result
+from connectors.kafka.pieces import committed_ranges, pieces
 from dsms.coordinator.doctor.finding import Finding
 from dsms.coordinator.doctor.log_checks import Logs
 from dsms.model.catalog import Catalog
@@ -32,11 +32,11 @@ def foreign_findings(logs: Logs, catalog: Catalog) -> Iterator[Finding]:
 
 def _foreign(logs: Logs, topic: str, marked_by: str) -> list[str]:
     """The positions of the records that the cluster has not written, as partition/offset."""
-    whole = committed(logs.admin, topic)
+    whole = committed_ranges(logs.admin, topic)
     ranges = [replace(each, start=max(each.start, each.end - LAST_OFFSETS)) for each in whole]
     return [
         f"{message.partition()}/{message.offset()}"
         for piece in pieces(logs.kafka, ranges)
         for message in piece
-        if foreign_result(message, marked_by) is not None
+        if why_foreign_result(message, marked_by) is not None
     ]

@@ -80,7 +80,7 @@ class Logs:
     def settle(self, purpose: str, keys: Iterable[bytes]) -> None:
         """Settles the invalid records of these keys: writes a tombstone for each key, after which they are no longer
         reported."""
-        self.write(self.states[purpose].log.settling(list(keys)))
+        self.write(self.states[purpose].log.settling_records(list(keys)))
 
     def write(self, records: Records) -> None:
         """Writes records in a transaction of the doctor's own, which fences no other writer."""

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from connectors.formats import JsonEncoder
 from connectors.kafka.fold import Refused
-from connectors.kafka.internal_log import foreign_result
+from connectors.kafka.internal_log import why_foreign_result
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
-from connectors.kafka.result_ends import instant_in
+from connectors.kafka.result_ends import header_instant
 from dsms.coordinator.results.encoded_rows import own_rows
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Format, Object, Query, Table, kind_of
@@ -100,12 +100,12 @@ def lines_of(result: Followed, messages: Sequence[Message], refused: Refused = l
 
 def _is_change(message: Message, marked_by: str | None, refused: Refused) -> bool:
     headers = dict(message.headers() or [])
-    if (reason := foreign_result(message, marked_by)) is not None:
+    if (reason := why_foreign_result(message, marked_by)) is not None:
         refused(message, reason)
         return False
     if message.value() is None and HEARTBEAT_HEADER in headers:
         return False
-    if TS_HEADER in headers and instant_in(headers, TS_HEADER) is None:
+    if TS_HEADER in headers and header_instant(headers, TS_HEADER) is None:
         refused(message, "not a change: its instant is not a number")
         return False
     if headers.get(OP_HEADER, b"+") not in _OPS:
@@ -118,7 +118,7 @@ def _line(message: Message, text: bytes) -> Line:
     headers = dict(message.headers() or [])
     deleted = message.value() is None
     op = headers.get(OP_HEADER, b"-" if deleted else b"+").decode()
-    ts = instant_in(headers, TS_HEADER)
+    ts = header_instant(headers, TS_HEADER)
     raw = msgspec.Raw(text)
     change = _Document(op, None if deleted else raw, raw if deleted else None, ts)
     place = _Place(message.partition(), message.offset())

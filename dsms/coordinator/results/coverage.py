@@ -19,7 +19,7 @@ from dsms.coordinator.results.positions import RecordToken, Span
 from dsms.coordinator.results.result_log import ResultLog
 from dsms.model.objects import Query, Source
 from dsms.runtime.stages.record_reading import WriterSchema, arrivals_of, intake_of
-from dsms.scheduler.leases import ExecutorStatus, LaneStatus
+from dsms.scheduler.leases import ExecutorStatus, QueryStatus
 from operators.core.clock import PartitionClock
 from operators.core.delta import BEGINNING, FROM
 from operators.core.errors import UserError
@@ -37,7 +37,7 @@ Letters = Callable[[Source, int], list[dict[str, Any]]]
 class LaneReports(Protocol):
     """Reports how far queries have progressed."""
 
-    def lane(self, query: str) -> LaneStatus | None:
+    def lane(self, query: str) -> QueryStatus | None:
         """The last report about a query, given by id, from the executor that runs it; None if no executor runs it."""
         ...
 
@@ -51,7 +51,7 @@ class SharedLaneReports:
         self._seen: Mapping[str, ExecutorStatus] = {}
         self._at = float("-inf")
 
-    def lane(self, query: str) -> LaneStatus | None:
+    def lane(self, query: str) -> QueryStatus | None:
         """The last report about a query from the executor that runs it; None if no executor runs it."""
         with self._looking:
             if time.monotonic() - self._at > _FRESH_S:
@@ -138,13 +138,13 @@ class Coverage:
         return max(instants, default=None)
 
 
-def cover_of(question: CoverageQuestion, lane: LaneStatus) -> CoverageReport:
+def cover_of(question: CoverageQuestion, lane: QueryStatus) -> CoverageReport:
     """Whether a query covers the records, given the last report about it.
 
     >>> source = Source(name="s", id="o1", sql="", columns=(), topic="s")
     >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
     >>> question = CoverageQuestion(query, source, (Span(0, 4, 6),), instant=9)
-    >>> [cover_of(question, LaneStatus(at, {"o1/0": read})).covered for at, read in ((9, 7), (10, 6), (10, 7))]
+    >>> [cover_of(question, QueryStatus(at, {"o1/0": read})).covered for at, read in ((9, 7), (10, 6), (10, 7))]
     [False, False, True]
     """
     wanted = {span.partition for span in question.spans}

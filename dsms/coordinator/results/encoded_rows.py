@@ -23,5 +23,5 @@ class OwnRows:
 
 def own_rows(values: Sequence[bytes], schema: pa.Schema, form: Format = "json") -> OwnRows:
     """Decodes rows into columns."""
-    decoded = FORMATS[form].own_decoder(schema).decode(values)
+    decoded = FORMATS[form].decoder_of_written(schema).decode(values)
     return OwnRows(decoded.frame, {refusal.index: refusal.message for refusal in decoded.refused})

@@ -13,7 +13,7 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.fold import Fold
 from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import PROGRESS
-from connectors.kafka.pieces import pieces, settled
+from connectors.kafka.pieces import decided_ranges, pieces
 from dsms.coordinator.results.encoded_rows import own_rows
 from dsms.model.catalog import Catalog
 from dsms.model.objects import Format, Object, Query, Table, kind_of
@@ -104,7 +104,7 @@ class Relations:
         return rows.table
 
     def _folded(self, item: Query, schema: pa.Schema, fold: Fold, budget: Budget) -> tuple[Fold, DecodedRows]:
-        for piece in pieces(self._kafka, settled(self._admin, item.topic)):
+        for piece in pieces(self._kafka, decided_ranges(self._admin, item.topic)):
             fold.take(piece)
             budget.check_relation(item.name, fold.bytes)
         return fold, decoded_rows(list(fold.values()), schema, item.format)

@@ -117,7 +117,7 @@ class ReplaySelection:
         """The records to write, of the refused records that Kafka still has. A deletion never gets a value: it would
         become a row."""
         for letter, value in self.chosen:
-            message = records.get(letter.place)
+            message = records.get(letter.position)
             if message is None:
                 self.gone += 1
             elif message.value() is None and value is not None:
@@ -153,13 +153,13 @@ def select_dead_letters(
         for mark in marks:
             if mark.topic == marked_topic(source):
                 known[mark.partition].add(mark.offset)
-    for piece in log.letters():
+    for piece in log.dead_letters():
         _check_wanted(cancelled)
         own = [letter for letter in piece if (letter.source_id, letter.topic) == (source.id, source.topic)]
         found.earlier += len(piece) - len(own)
         found.failed_in_queries += sum(letter.query is not None for letter in own)
         fresh = {
-            letter.place: letter
+            letter.position: letter
             for letter in own
             if letter.query is None and letter.offset not in known[letter.partition]
         }
@@ -177,7 +177,9 @@ def _check_wanted(cancelled: threading.Event) -> None:
 
 
 def _frame(letters: list[DeadLetter]) -> pl.DataFrame:
-    rows = [(*letter.place, letter.reason, _text(letter.value), letter.reason.startswith(LATE)) for letter in letters]
+    rows = [
+        (*letter.position, letter.reason, _text(letter.value), letter.reason.startswith(LATE)) for letter in letters
+    ]
     return pl.DataFrame(rows, schema=pl.DataFrame(DEAD_LETTER.empty_table()).schema, orient="row")
 
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from connectors.kafka.config import KafkaSettings
-from connectors.kafka.pieces import settled
-from connectors.kafka.range_reader import OffsetRange, RangeReader, whole
+from connectors.kafka.pieces import decided_ranges
+from connectors.kafka.range_reader import OffsetRange, RangeReader, all_messages
 from connectors.kafka.topics import Partition, earliest, latest
 
 #: How much a consumer may prefetch, instead of the client's default of 64 MB.
@@ -53,11 +53,11 @@ class KafkaResultLog:
 
     def settled(self, topic: str) -> Mapping[Partition, int]:
         """Like `ends`, but first waits until all open transactions are decided. Omits partitions without records."""
-        return {committed.key: committed.end for committed in settled(self._admin, topic)}
+        return {committed.key: committed.end for committed in decided_ranges(self._admin, topic)}
 
     def read(self, wanted: OffsetRange) -> list[Any]:
         """The committed records of a range."""
-        return whole(self._reader().read([wanted])[0])
+        return all_messages(self._reader().read([wanted])[0])
 
     def _reader(self) -> RangeReader:
         if not hasattr(self._of_thread, "reader"):

@@ -16,7 +16,7 @@ import msgspec
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.epoch_writer import EpochWriter
-from connectors.kafka.internal_log import InternalLog, as_it_is
+from connectors.kafka.internal_log import InternalLog, undecoded
 from connectors.kafka.names import CATALOG, HEARTBEATS, PROGRESS, SHED, internal_topic, transactional_id
 from connectors.kafka.topics import COMPACTED, KEPT, ensure_topic, latest, partitions_of, topic_ids
 from connectors.objects.store import ObjectStore
@@ -177,7 +177,7 @@ def _progress(catalog: Catalog, moved: Iterable[Checkpoint]) -> Iterator[tuple[b
 
 def _log_of(order: CopyOrder, purpose: str) -> Iterator[tuple[bytes, bytes | None]]:
     """The entries of a log of the old cluster, if this Kafka has it."""
-    for entry in InternalLog(order.kafka, _old(order), purpose, Alarms()).read(as_it_is):
+    for entry in InternalLog(order.kafka, _old(order), purpose, Alarms()).read(undecoded):
         yield entry.key, entry.value
 
 

@@ -31,7 +31,7 @@ from dsms.registration.join_orders import (
     with_next_order,
     without_failed_order,
 )
-from dsms.scheduler.leases import ExecutorStatus, LaneStatus
+from dsms.scheduler.leases import ExecutorStatus, QueryStatus
 from operators.core.errors import DsmsError
 
 log = structlog.get_logger()
@@ -175,7 +175,7 @@ class OrdersByStatistics:
         return made is not None and made.after is not catalog
 
 
-def _changing(alive: Mapping[str, ExecutorStatus], version: int) -> Iterator[tuple[str, LaneStatus]]:
+def _changing(alive: Mapping[str, ExecutorStatus], version: int) -> Iterator[tuple[str, QueryStatus]]:
     """The queries with a next plan, by id, on executors that follow this version of the catalog or a later one."""
     for status in alive.values():
         if status.plan_version >= version:

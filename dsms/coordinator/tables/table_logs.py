@@ -24,7 +24,7 @@ from connectors.kafka.config import KafkaSettings
 from connectors.kafka.fold import Fold
 from connectors.kafka.internal_log import mark
 from connectors.kafka.names import HEARTBEAT_HEADER, OP_HEADER, TS_HEADER, transactional_id
-from connectors.kafka.pieces import pieces, settled
+from connectors.kafka.pieces import decided_ranges, pieces
 from connectors.kafka.record_columns import Headers, Records
 from dsms.coordinator.results.relations import Message, decoded_rows
 from dsms.coordinator.watcher.redis_documents import LeaderView
@@ -104,7 +104,7 @@ class ClusterTables:
         fold = self._valid_fold(table)
         if at is not None and at < fold.last:
             fold = self._fold(table, fold.bad, at)
-            for piece in pieces(self._kafka, settled(self._admin, table.topic, table.source.start)):
+            for piece in pieces(self._kafka, decided_ranges(self._admin, table.topic, table.source.start)):
                 fold.take(piece)
                 budget.check()
         budget.check_relation(table.name, fold.bytes)
@@ -156,14 +156,14 @@ class ClusterTables:
     def _read(self, table: Table) -> Fold:
         """The fold of all committed records. Reads only those that were not read before."""
         log = self._folded.setdefault(table.id, _FoldedLog(self._fold(table), dict(table.source.start)))
-        for unread in settled(self._admin, table.topic, log.next):
+        for unread in decided_ranges(self._admin, table.topic, log.next):
             for piece in pieces(self._kafka, [unread]):
                 log.fold.take(piece)
             log.next[unread.partition] = unread.end
         return log.fold
 
     def _begin(self) -> TransactionalWriter:
-        if self._writer is not None and self._writer.spent:
+        if self._writer is not None and self._writer.must_be_replaced:
             self._writer.close()
             self._writer = None
         if self._writer is None:
@@ -196,7 +196,7 @@ class ClusterTables:
     def _commit(self, writer: TransactionalWriter, tables: Iterable[Table], promised: int) -> None:
         """Commits. If the answer of the commit was lost, checks that the transaction's heartbeats are in the logs."""
         writer.commit()
-        if writer.in_doubt and any(self._read(table).frontier < promised for table in tables):
+        if writer.outcome_unknown and any(self._read(table).frontier < promised for table in tables):
             raise ExternalError(
                 "the outcome of a commit was lost, and the log of a table does not have it",
                 hint="check the table, and try again",

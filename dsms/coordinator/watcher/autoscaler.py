@@ -10,7 +10,7 @@ import structlog
 
 from dsms.coordinator.watcher.progress import Progress
 from dsms.model.catalog import Catalog
-from dsms.scheduler.executor_count import Load, Outlook, Scaling, wanted
+from dsms.scheduler.executor_count import ExecutorLoad, History, Scaling, desired_count
 from dsms.scheduler.leases import STARTING, ExecutorStatus
 from operators.core.errors import ExternalError
 
@@ -30,7 +30,7 @@ class Scale(Protocol):
 
 
 class Autoscaler:
-    """Requests more executors when a query falls behind, and fewer when none does (`executor_count.wanted`).
+    """Requests more executors when a query falls behind, and fewer when none does (`executor_count.desired_count`).
 
     An executor that stops hands its fragments to the others, so no result is lost or written twice. While the number
     cannot be read or changed, it stays as it is.
@@ -46,7 +46,7 @@ class Autoscaler:
     ) -> None:
         self._scale, self._scaling, self._clock = scale, scaling, clock
         self._catalog, self._progress = catalog, progress
-        self._past, self._next_look, self._failed = Outlook(), 0.0, False
+        self._past, self._next_look, self._failed = History(), 0.0, False
 
     def turn(self, alive: Mapping[str, ExecutorStatus]) -> None:
         """Checks the load and adapts the number of executors, if a check is due."""
@@ -65,11 +65,11 @@ class Autoscaler:
 
     def _follow(self, alive: Mapping[str, ExecutorStatus], now: float) -> None:
         load = load_of(self._scale.count(), alive, self._catalog(), self._progress())
-        count, past = wanted(load, self._scaling, self._past, now)
-        if count != load.asked:
+        count, past = desired_count(load, self._scaling, self._past, now)
+        if count != load.requested:
             self._scale.ask_for(count)
             log.info(
-                "executors follow the load", before=load.asked, after=count,
+                "executors follow the load", before=load.requested, after=count,
                 queries=load.pace, records_per_second=round(load.arriving),
             )  # fmt: skip
         self._past = past
@@ -77,7 +77,7 @@ class Autoscaler:
 
 def load_of(
     asked: int, alive: Mapping[str, ExecutorStatus], catalog: Catalog, progress: Mapping[str, Progress]
-) -> Load:
+) -> ExecutorLoad:
     """The load of all queries that should make progress: not of those that are paused or have failed. A query whose
     progress is unknown, as its executor is starting, is not caught up. If a query may be assigned to more fragments,
     one fragment is added, so that there is an executor for it."""
@@ -88,7 +88,7 @@ def load_of(
     known = [progress[query.id] for query in running if query.id in progress]
     caught_up = len(known) == len(running) and not any(one.behind for one in known)
     pace: Literal["behind", "catching up", "caught up"] = "caught up" if caught_up else "catching up"
-    return Load(
+    return ExecutorLoad(
         asked,
         sum(status.state != STARTING for status in alive.values()),
         len(fragments) + wider,

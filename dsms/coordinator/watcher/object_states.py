@@ -22,9 +22,9 @@ class States:
     """The states of the objects of one listing. `read_executors`, `topics` and `topic_ids` are called at most once
     each, for the first object that depends on them.
 
-    >>> from dsms.scheduler.leases import LaneStatus
+    >>> from dsms.scheduler.leases import QueryStatus
     >>> query = Query(name="q", id="o2", sql="", kind="query", select="", topic="q")
-    >>> states = States(lambda: {"one": ExecutorStatus(RUNNING, lanes={"o2": LaneStatus(9)})}, {})
+    >>> states = States(lambda: {"one": ExecutorStatus(RUNNING, lanes={"o2": QueryStatus(9)})}, {})
     >>> states.of(query), states.frontier(query)
     ('running', 9)
     """

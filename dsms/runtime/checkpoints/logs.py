@@ -8,7 +8,7 @@ import msgspec
 
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.identities import cluster_id
-from connectors.kafka.internal_log import InternalLog, as_it_is
+from connectors.kafka.internal_log import InternalLog, undecoded
 from connectors.kafka.names import CATALOG
 from connectors.kafka.topics import latest, partitions_of, topic_ids
 from dsms.runtime.checkpoints.checkpoint import Logs
@@ -28,7 +28,7 @@ def topic_facts(kafka: KafkaSettings, topics: Iterable[str]) -> Logs:
 def read_catalog_log(kafka: KafkaSettings, cluster: str) -> bytes:
     """A copy of the log of a cluster's catalog."""
     log = InternalLog(kafka, cluster, CATALOG, Alarms())
-    last = {entry.key: entry.value for entry in log.read(as_it_is, decided=True)}
+    last = {entry.key: entry.value for entry in log.read(undecoded, decided=True)}
     return msgspec.msgpack.encode({key: value for key, value in sorted(last.items()) if value is not None})
 
 

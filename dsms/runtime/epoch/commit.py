@@ -36,7 +36,7 @@ from connectors.kafka.column_writer import transactional_writer
 from connectors.kafka.config import KafkaSettings
 from connectors.kafka.internal_log import InternalLog
 from connectors.kafka.names import transactional_id
-from connectors.kafka.pieces import settled
+from connectors.kafka.pieces import decided_ranges
 from connectors.kafka.record_columns import RecordColumns, Records
 from connectors.kafka.topics import topic_ids
 from connectors.redis.manifest import Claim, ManifestStore
@@ -206,7 +206,7 @@ class Committer:
         self._writer.await_written()
         self._topics.check(_sinks(epoch, published))
         self._writer.commit()
-        if self._writer.in_doubt:
+        if self._writer.outcome_unknown:
             self._read_back(epoch, progress)
 
     def _read_back(self, epoch: Epoch, progress: Records) -> None:
@@ -214,7 +214,7 @@ class Committer:
         for the epoch's progress, which is in the same transaction as the rest. Raises ExternalError if it is
         missing."""
         for topic in _topics(epoch):
-            settled(self._progress.admin, topic)
+            decided_ranges(self._progress.admin, topic)
         self._progress.check(progress)
         log.info("the answer to a commit was lost; reading back showed that it succeeded", fragment=self._fragment)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from connectors.kafka.errors import gone
+from connectors.kafka.errors import records_gone_error
 from dsms.model.objects import Query
 from dsms.physical.lane import Lane, Output
 from dsms.runtime.epoch.progress_log import Published
@@ -32,7 +32,7 @@ class CutLog:
     @property
     def error(self) -> ExternalError:
         """The error of a query that needs the lost records."""
-        return gone(self.topic, self.partition, 0, self.first)
+        return records_gone_error(self.topic, self.partition, 0, self.first)
 
 
 @dataclass(frozen=True)

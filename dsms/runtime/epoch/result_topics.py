@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from connectors.kafka.errors import TopicMadeAnew
+from connectors.kafka.errors import TopicRecreated
 from dsms.model.objects import Query
 
 #: Asks Kafka for the ids of topics, by name; topics that do not exist are left out.
@@ -26,8 +26,8 @@ class ResultTopics:
     >>> ResultTopics(lambda _: {"t": "a"}).check({"o2": query})
     >>> ResultTopics(lambda _: {"t": "b"}).check({"o2": query})
     Traceback (most recent call last):
-    connectors.kafka.errors.TopicMadeAnew: topic "t" was deleted and created again, so query "q" does not publish into \
-it; drop the query and create it again
+    connectors.kafka.errors.TopicRecreated: topic "t" was deleted and created again, so query "q" does not publish \
+into it; drop the query and create it again
     """
 
     def __init__(self, ask: AskIds) -> None:
@@ -37,12 +37,12 @@ it; drop the query and create it again
         self._first: dict[str, str] = {}
 
     def check(self, written: Mapping[str, Query]) -> None:
-        """Raises TopicMadeAnew if the topic of a query, given by output id, is not the one that it was created with. A
+        """Raises TopicRecreated if the topic of a query, given by output id, is not the one that it was created with. A
         topic that does not exist is accepted: no reader can be misled."""
         ids = self._ask({query.topic for query in written.values()}) if written else {}
         wrong = {id: _reason(query) for id, query in written.items() if self._is_recreated(query, ids.get(query.topic))}
         if wrong:
-            raise TopicMadeAnew(wrong)
+            raise TopicRecreated(wrong)
 
     def _is_recreated(self, query: Query, present: str | None) -> bool:
         if present is None:

@@ -17,7 +17,7 @@ from dsms.runtime.lanes.revision import Revision, queries_in_lanes, query_fronti
 from dsms.runtime.stages.awaited_schemas import first_of, shown_wait
 from dsms.runtime.stages.source_stage import fault_owner
 from dsms.runtime.stages.wire import SourceWaits
-from dsms.scheduler.leases import RUNNING, FragmentStatus, LaneStatus
+from dsms.scheduler.leases import RUNNING, FragmentStatus, QueryStatus
 from operators.core.delta import BEGINNING
 
 
@@ -64,7 +64,7 @@ def dead_letters(state: FragmentState) -> dict[str, int]:
     return dict(counts)
 
 
-def _lane_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentState) -> LaneStatus:
+def _lane_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentState) -> QueryStatus:
     frontier = max(query_frontier(output, lane, at), _since(output))
     read = {lane.sources[leaf].id for leaf in lane.leaves(output)}
     offsets = {
@@ -72,7 +72,7 @@ def _lane_status(output: Output, lane: Lane, at: LaneManifest, state: FragmentSt
     }
     observed, decision = state.shedding.observed.get(output.id), state.shedding.decision
     size = state.window_sizes.sizes.get(output.id)
-    return LaneStatus(
+    return QueryStatus(
         None if frontier == BEGINNING else frontier,
         offsets,
         state.failures.get(output.id),
@@ -103,8 +103,8 @@ def _shown(wait: SourceWaits, state: FragmentState) -> str:
 
 
 def _with_next(
-    status: LaneStatus, following: PlannedQuery | None, ready: Collection[str | None], state: FragmentState
-) -> LaneStatus:
+    status: QueryStatus, following: PlannedQuery | None, ready: Collection[str | None], state: FragmentState
+) -> QueryStatus:
     """The status of a query, completed by the state of the next plan, to which it is changing."""
     if following is None:
         return status

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from connectors.formats import Decoder, NamesFields
+from connectors.formats import Decoder, ListsFields
 from connectors.formats.binary_column import BinaryColumn
 from connectors.kafka.log_pieces import LogPiece
 from connectors.kafka.names import BY_HEADER, ERROR_HEADER, HEARTBEAT_HEADER, OP_HEADER, TS_HEADER
@@ -29,7 +29,7 @@ def intake_of(source: Source, writer: WriterSchema) -> Intake:
     upserts = _decoder(source.format, reading_schema(source), writer, keys=False)
     removals = _decoder(source.format, reading_schema(source, deletions=True), writer, keys=True)
     return Intake(
-        source, upserts.decode, removals.decode, removals.names if isinstance(removals, NamesFields) else None
+        source, upserts.decode, removals.decode, removals.field_names if isinstance(removals, ListsFields) else None
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 from dsms.coordinator.catalog.catalog_store import CatalogStore
 from dsms.coordinator.watcher.added_partitions import AddedPartitions, passed
 from dsms.model.objects import Source
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
+from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
 from tests.support.fake_environment import FakeEnvironment, apply_all
 from tests.support.statement_cluster import MemoryChangeLog
 
@@ -40,7 +40,7 @@ class World:
     def turn(self, *lanes: str, version: int = 0, reached: int = 7) -> Source:
         """The source after a turn in which an executor reports these lanes at a version."""
         self.now += 2.5
-        status = {lane: LaneStatus(reached=dict.fromkeys([self.source.id], reached)) for lane in lanes}
+        status = {lane: QueryStatus(reached=dict.fromkeys([self.source.id], reached)) for lane in lanes}
         self.duty.turn({"e": ExecutorStatus(RUNNING, plan_version=version, lanes=status, fragments={"0": RUNNING})})
         return self.source
 

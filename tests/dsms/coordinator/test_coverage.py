@@ -18,7 +18,7 @@ from dsms.coordinator.results.positions import (
     token_of,
 )
 from dsms.model.objects import Query
-from dsms.scheduler.leases import LaneStatus
+from dsms.scheduler.leases import QueryStatus
 from operators.core.errors import UserError
 from tests.support.streaming_service import (
     SOURCE,
@@ -57,8 +57,8 @@ def covering(instants: list[int], letters: list[dict[str, Any]]) -> Coverage:
     log.logs[("r", 0)].append(record((0, len(instants)), None, b"no json", ("dsms-ts", b"99")))
 
     class Standing:
-        def lane(self, query: str) -> LaneStatus | None:
-            return {"o2": LaneStatus(7, {"o1/0": 3})}.get(query)
+        def lane(self, query: str) -> QueryStatus | None:
+            return {"o2": QueryStatus(7, {"o1/0": 3})}.get(query)
 
     return Coverage(log, Standing(), lambda source, limit: letters, lambda source: lambda number: {})
 

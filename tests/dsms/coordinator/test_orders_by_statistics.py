@@ -13,7 +13,7 @@ from dsms.coordinator.statements.orders_by_statistics import CHECK_EVERY_S, REST
 from dsms.introspection.statistics import statistics_of
 from dsms.model.objects import Query
 from dsms.physical.cost.estimate import Statistics
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
+from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
 from dsms.testing import LocalSession
 from tests.support.statement_cluster import StatementCluster
 
@@ -58,7 +58,7 @@ class Duty:
         self.cluster.execute("ALTER QUERY fixed SET (join_order = FIXED)")
         self.duty = OrdersByStatistics(self.cluster.context, lambda: self.statistics, lambda: self.now)
 
-    def look(self, seconds: float, *lanes: LaneStatus) -> list[Query]:
+    def look(self, seconds: float, *lanes: QueryStatus) -> list[Query]:
         """Looks every CHECK_EVERY_S for some seconds, while `q` has a status; returns q, alike, fixed and unbounded."""
         reported = {self.cluster.query("q").id: lane for lane in lanes}
         for _ in range(max(int(seconds / CHECK_EVERY_S), 1)):
@@ -95,9 +95,9 @@ def test_an_advantage_that_does_not_last_changes_nothing(duty: Duty) -> None:
 
 def test_a_plan_that_is_ready_takes_over_and_rests(duty: Duty) -> None:
     q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
-    assert duty.look(CHECK_EVERY_S, LaneStatus(next_plan="building", next_orders=q.next_join_orders))[0] == q
-    assert duty.look(CHECK_EVERY_S, LaneStatus(next_plan="ready", next_orders=((2, 1, 0),)))[0] == q
-    after = duty.look(CHECK_EVERY_S, LaneStatus(next_plan="ready", next_orders=q.next_join_orders))[0]
+    assert duty.look(CHECK_EVERY_S, QueryStatus(next_plan="building", next_orders=q.next_join_orders))[0] == q
+    assert duty.look(CHECK_EVERY_S, QueryStatus(next_plan="ready", next_orders=((2, 1, 0),)))[0] == q
+    after = duty.look(CHECK_EVERY_S, QueryStatus(next_plan="ready", next_orders=q.next_join_orders))[0]
     assert after == msgspec.structs.replace(q, join_orders=((0, 2, 1),), next_join_orders=None)
 
 
@@ -105,13 +105,13 @@ def test_what_executors_said_of_an_earlier_catalog_does_not_count(duty: Duty) ->
     q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
     duty.behind = 1
     for said in ("ready", "failed"):
-        assert duty.look(CHECK_EVERY_S, LaneStatus(next_plan=said, next_orders=q.next_join_orders))[0] == q
+        assert duty.look(CHECK_EVERY_S, QueryStatus(next_plan=said, next_orders=q.next_join_orders))[0] == q
 
 
 def test_a_query_that_was_fixed_while_it_changed_keeps_its_order(duty: Duty) -> None:
     q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
     duty.cluster.execute("ALTER QUERY q SET (join_order = FIXED)")
-    after = duty.look(2 * STABLE_FOR_S, LaneStatus(next_plan="ready", next_orders=q.next_join_orders))[0]
+    after = duty.look(2 * STABLE_FOR_S, QueryStatus(next_plan="ready", next_orders=q.next_join_orders))[0]
     assert (after.join_orders, after.next_join_orders) == ((), None)
 
 
@@ -130,7 +130,7 @@ def test_estimates_out_of_all_bounds_change_nothing(duty: Duty, monkeypatch: pyt
 
 def test_a_plan_that_fails_is_given_up(duty: Duty) -> None:
     q = duty.look(STABLE_FOR_S + CHECK_EVERY_S)[0]
-    after = duty.look(CHECK_EVERY_S, LaneStatus(next_plan="failed", next_orders=q.next_join_orders))[0]
+    after = duty.look(CHECK_EVERY_S, QueryStatus(next_plan="failed", next_orders=q.next_join_orders))[0]
     assert after == msgspec.structs.replace(q, next_join_orders=None, orders_by_statistics=False)
     assert duty.look(2 * REST_S)[0] == after
 

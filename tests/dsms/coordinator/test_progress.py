@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dsms.coordinator.watcher.progress import Progress, ReadingRates
-from dsms.scheduler.leases import ExecutorStatus, LaneStatus
+from dsms.scheduler.leases import ExecutorStatus, QueryStatus
 
 STARTS = {"o1/0": 100, "o1/1": 0}
 
 
 def said(first: int, second: int, batch: int = 50) -> dict[str, ExecutorStatus]:
-    lane = LaneStatus(None, {"o1/0": first, "o1/1": second})
+    lane = QueryStatus(None, {"o1/0": first, "o1/1": second})
     return {"executor": ExecutorStatus("running", batch_records=batch, lanes={"q": lane})}
 
 

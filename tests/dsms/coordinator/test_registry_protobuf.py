@@ -109,7 +109,7 @@ def test_a_version_that_others_import_stays(client: SchemaRegistryClient):
 REFUSED = [
     ("message A {}", "is not the base64 of a compiled file"),
     (as_text(file("a.proto")), "the schema has no message"),
-    (as_text(ORDER), 'the schema imports "money.proto", to which it has no reference'),
+    (as_text(ORDER), 'the schema imports "money.proto", but has no reference to it'),
     (as_text(file("a.proto", message("A", {"b": ".shop.B"}))), "the schema cannot be used"),
 ]
 

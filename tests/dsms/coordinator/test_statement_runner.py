@@ -13,7 +13,7 @@ from dsms.coordinator.statements.statement_runner import RUNNERS, StatementRunne
 from dsms.model import statements as st
 from dsms.model.objects import Source
 from dsms.model.principal import ANYBODY, Caller, Forbidden, Principal
-from dsms.scheduler.leases import LaneStatus
+from dsms.scheduler.leases import QueryStatus
 from operators.core.errors import ExternalError, SqlError, UserError
 from tests.support.statement_cluster import StatementCluster
 
@@ -121,7 +121,7 @@ def source_of(cluster: StatementCluster) -> Source:
 
 
 def test_a_record_is_skipped_once_executors_have_stopped_reading_before_it(cluster: StatementCluster) -> None:
-    cluster.lanes = {"o4": LaneStatus(offsets={f"{source_of(cluster).id}/0": 7})}
+    cluster.lanes = {"o4": QueryStatus(offsets={f"{source_of(cluster).id}/0": 7})}
     with cluster.waiting_for_executors("SKIP RECORD OF t PARTITION 0 OFFSET 7") as skip:
         assert (source_of(cluster).skipping, source_of(cluster).skipped) == (cluster.store.catalog.version, {})
         with pytest.raises(UserError, match="is being changed"):
@@ -137,7 +137,7 @@ def test_a_record_is_skipped_once_executors_have_stopped_reading_before_it(clust
 def test_a_statement_that_skips_no_record_lets_its_source_be_read_again(
     cluster: StatementCluster, offset: int, message: str
 ) -> None:
-    cluster.lanes = {"o4": LaneStatus(offsets={f"{source_of(cluster).id}/0": 7})}
+    cluster.lanes = {"o4": QueryStatus(offsets={f"{source_of(cluster).id}/0": 7})}
     with pytest.raises(UserError, match=message):
         cluster.execute(f"SKIP RECORD OF t PARTITION 0 OFFSET {offset}")
     assert (source_of(cluster).skipping, source_of(cluster).skipped) == (None, {})
@@ -145,7 +145,7 @@ def test_a_statement_that_skips_no_record_lets_its_source_be_read_again(
 
 def test_nothing_is_skipped_while_an_executor_does_not_follow() -> None:
     cluster = StatementCluster(halt_s=0.2)
-    cluster.lanes = {"o4": LaneStatus(offsets={f"{source_of(cluster).id}/0": 7})}
+    cluster.lanes = {"o4": QueryStatus(offsets={f"{source_of(cluster).id}/0": 7})}
     with cluster.executor_stuck(), pytest.raises(ExternalError, match="executors did not follow"):
         cluster.execute("SKIP RECORD OF t PARTITION 0 OFFSET 7")
     assert (source_of(cluster).skipping, source_of(cluster).skipped) == (None, {})

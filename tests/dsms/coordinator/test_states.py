@@ -16,7 +16,7 @@ from dsms.model.catalog import Catalog
 from dsms.model.objects import Object
 from dsms.model.principal import ANYBODY
 from dsms.registration.statements import apply, parse
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
+from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
 from operators.core.errors import ExternalError
 from tests.support.fake_environment import apply_all
 
@@ -25,8 +25,8 @@ CATALOG = apply_all("""REGISTER SOURCE T (k INT, v VARCHAR) FROM t; REGISTER SOU
     CREATE QUERY C AS SELECT k FROM S; CREATE QUERY D AS SELECT k FROM S; CREATE QUERY E AS SELECT k FROM S;
     PAUSE QUERY E""")[0]
 ALIVE = {
-    "one": ExecutorStatus(RUNNING, lanes={"o4": LaneStatus(7), "o5": LaneStatus(5)}, dead_letters={"T": 2}),
-    "two": ExecutorStatus("recovering", lanes={"o6": LaneStatus(3, error="1 / 0\nat k")}, dead_letters={"T": 1}),
+    "one": ExecutorStatus(RUNNING, lanes={"o4": QueryStatus(7), "o5": QueryStatus(5)}, dead_letters={"T": 2}),
+    "two": ExecutorStatus("recovering", lanes={"o6": QueryStatus(3, error="1 / 0\nat k")}, dead_letters={"T": 1}),
 }
 
 
@@ -134,6 +134,6 @@ def test_a_query_that_waits_for_a_schema_says_so_instead_of_running() -> None:
     waits = tuple(f"waiting for schema 7 at t/{partition}/3: it is not in the registry" for partition in (0, 1))
     query = CATALOG.find("A")
     for count, more in ((1, ""), (2, ", and 1 more")):
-        status = ExecutorStatus(RUNNING, lanes={query.id: LaneStatus(9, waits=waits[:count])})
+        status = ExecutorStatus(RUNNING, lanes={query.id: QueryStatus(9, waits=waits[:count])})
         states = States(lambda status=status: {"one": status}, {})
         assert states.of(query) == f"waiting for schema 7 at t/0/3: it is not in the registry{more}"

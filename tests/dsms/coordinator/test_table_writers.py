@@ -19,15 +19,15 @@ class Writer:
     """A writer as Kafka's clients are; a newer one fences it."""
 
     made: list[Writer]
-    spent: bool = False
-    in_doubt: bool = False
+    must_be_replaced: bool = False
+    outcome_unknown: bool = False
     began: int = 0
     closed: bool = field(default=False)
 
     def begin(self) -> None:
         self.began += 1
         if self.made[-1] is not self:
-            self.spent = True
+            self.must_be_replaced = True
             raise Fenced("a newer writer")
 
     def commit(self) -> None: ...
@@ -65,7 +65,7 @@ def test_a_coordinator_that_is_replaced_as_it_starts_a_writer_writes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     old = Coordinator(monkeypatch)
-    old.made[0].spent = True
+    old.made[0].must_be_replaced = True
     answers = iter([True, False])
     old.tables._leads = lambda: next(answers)
     with pytest.raises(Fenced):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from connectors.kafka.errors import TopicMadeAnew, TopicRefuses
+from connectors.kafka.errors import TopicRecreated, TopicRefusedRecords
 from dsms.executor import runner
 from dsms.executor.process import session_after_failures
 from dsms.executor.runner import Runner
@@ -57,9 +57,9 @@ class Standing:
         if self.died:
             raise WorkerDied("a worker died")
         if self.refused:
-            raise TopicRefuses(self.refused, "too large", "let it")
+            raise TopicRefusedRecords(self.refused, "too large", "let it")
         if self.recreated:
-            raise TopicMadeAnew({self.recreated: "created again"})
+            raise TopicRecreated({self.recreated: "created again"})
 
     def replaced(self) -> bool:
         return self.newer
@@ -250,7 +250,7 @@ class Kept:
     def search(self, _: str) -> bytes | None:
         return self.body
 
-    def keep_search(self, _: str, body: bytes) -> None:
+    def set_search(self, _: str, body: bytes) -> None:
         self.body = body
 
 

@@ -24,7 +24,7 @@ from dsms.model.statement_result import StatementResult
 from dsms.model.tokens import new_token
 from dsms.registration.statements import kind_of_statement, parse
 from dsms.runtime.stages.intake import reading_schema
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
+from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
 from dsms.scheduler.tuning import Bounds, Tuning, read_tuning
 from dsms.testing import LocalSession
 from operators.core.errors import DsmsError, SqlError, UserError
@@ -84,7 +84,7 @@ class ControlService(FakeService):
 
 def running(catalog: Catalog) -> States:
     """One executor that runs all queries."""
-    lanes = {query.id: LaneStatus() for query in catalog.queries()}
+    lanes = {query.id: QueryStatus() for query in catalog.queries()}
     return States(lambda: {"e1": ExecutorStatus(RUNNING, lanes=lanes)}, {})
 
 
@@ -330,7 +330,7 @@ def test_windows_with_a_range_are_expected_at_their_present_size() -> None:
     tables, (parsed,) = ControlService(session).control, parse("EXPLAIN ANALYZE Q")
 
     def expected(size: float | None) -> float:
-        lanes = {query.id: LaneStatus(size=size) for query in session.catalog.queries()}
+        lanes = {query.id: QueryStatus(size=size) for query in session.catalog.queries()}
         states = States(lambda: {"e1": ExecutorStatus(RUNNING, lanes=lanes)}, {})
         result = replace(tables, states=lambda: states).answer(parsed, ANYBODY.principal)
         at = result.columns.index("expected state")

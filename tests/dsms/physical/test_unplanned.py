@@ -13,7 +13,7 @@ from dsms.model.objects import Query
 from dsms.model.principal import ANYBODY
 from dsms.physical.fragment_plan import plan_fragment
 from dsms.registration.object_columns import why_unknown
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
+from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
 from dsms.testing import LocalSession
 
 WHY = 'line 1, column 8: column "nothing" not found; have: S.k, S.v, S.TS'
@@ -40,7 +40,7 @@ def test_the_others_are_planned(catalog: Catalog, fragment: str | None) -> None:
 
 
 def test_it_is_listed_with_the_reason(catalog: Catalog) -> None:
-    lanes = {item.id: LaneStatus(3) for item in catalog.running() if item.name in ("Good", "Too")}
+    lanes = {item.id: QueryStatus(3) for item in catalog.running() if item.name in ("Good", "Too")}
     states = States(
         lambda: {"e": ExecutorStatus(RUNNING, lanes=lanes)}, {}, unplanned=lambda query: why_unknown(query, catalog)
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsms.scheduler.executor_count import Load, Outlook, Scaling, wanted
+from dsms.scheduler.executor_count import ExecutorLoad, History, Scaling, desired_count
 
 SCALING = Scaling(1, 6, up_s=10, down_s=60)
 #: The records a second that one executor can read, and the seconds that it takes to start one.
@@ -23,7 +23,7 @@ class World:
     alive: int = 1
     waiting: float = 0.0
     now: float = 0.0
-    past: Outlook = field(default_factory=Outlook)
+    past: History = field(default_factory=History)
     #: The numbers that were asked for, with the times.
     changes: list[tuple[float, int]] = field(default_factory=list)
     _starts: list[float] = field(default_factory=list)
@@ -44,8 +44,8 @@ class World:
         self.waiting = max(self.waiting + (arriving - read) * LOOK_S, 0.0)
         behind = self.waiting > CAPACITY
         pace = "caught up" if not behind else "behind" if read <= arriving else "catching up"
-        load = Load(self.asked, self.alive, self.fragments, pace, arriving)
-        count, self.past = wanted(load, SCALING, self.past, self.now)
+        load = ExecutorLoad(self.asked, self.alive, self.fragments, pace, arriving)
+        count, self.past = desired_count(load, SCALING, self.past, self.now)
         if count != self.asked:
             self._ask(count)
 
@@ -81,34 +81,36 @@ def test_a_burst_shorter_than_the_patience_changes_nothing() -> None:
 
 
 def test_a_number_outside_of_the_bounds_is_brought_within() -> None:
-    assert wanted(Load(9, 9, 9, "caught up", arriving=0.0), SCALING, Outlook(), 0.0)[0] == 6
-    assert wanted(Load(0, 0, 9, "caught up", arriving=0.0), SCALING, Outlook(), 0.0)[0] == 1
+    assert desired_count(ExecutorLoad(9, 9, 9, "caught up", arriving=0.0), SCALING, History(), 0.0)[0] == 6
+    assert desired_count(ExecutorLoad(0, 0, 9, "caught up", arriving=0.0), SCALING, History(), 0.0)[0] == 1
 
 
 def test_nothing_is_decided_while_executors_start() -> None:
-    past = Outlook("behind", since=0.0)
-    count, after = wanted(Load(2, 1, 9, "behind", arriving=900.0), SCALING, past, 100.0)
+    past = History("behind", since=0.0)
+    count, after = desired_count(ExecutorLoad(2, 1, 9, "behind", arriving=900.0), SCALING, past, 100.0)
     assert (count, after.since) == (2, None)
 
 
 def test_an_executor_that_never_starts_does_not_keep_the_others() -> None:
-    past = Outlook("caught up", since=0.0)
-    assert wanted(Load(4, 3, 9, "caught up", arriving=0.0), SCALING, past, 100.0)[0] == 3
+    past = History("caught up", since=0.0)
+    assert desired_count(ExecutorLoad(4, 3, 9, "caught up", arriving=0.0), SCALING, past, 100.0)[0] == 3
 
 
 def test_what_other_queries_did_is_forgotten_and_so_is_what_was_long_ago() -> None:
-    past = Outlook("caught up", 0.0, 0.0, {1: (10.0, 0.0)}, frozenset("a"))
-    load = Load(2, 2, 9, "caught up", 9.0, frozenset("a"))
-    assert wanted(load, SCALING, past, 100.0)[0] == 2
-    assert wanted(replace(load, queries=frozenset("b")), SCALING, past, 100.0)[0] == 1
-    assert wanted(load, SCALING, past, 100_000.0)[0] == 1
+    past = History("caught up", 0.0, 0.0, {1: (10.0, 0.0)}, frozenset("a"))
+    load = ExecutorLoad(2, 2, 9, "caught up", 9.0, frozenset("a"))
+    assert desired_count(load, SCALING, past, 100.0)[0] == 2
+    assert desired_count(replace(load, queries=frozenset("b")), SCALING, past, 100.0)[0] == 1
+    assert desired_count(load, SCALING, past, 100_000.0)[0] == 1
 
 
 def test_a_moment_between_two_batches_is_no_catching_up() -> None:
-    past, load = Outlook(), Load(1, 1, 9, "behind", 900.0)
+    past, load = History(), ExecutorLoad(1, 1, 9, "behind", 900.0)
     asked = []
     for now in range(0, 12, 2):
-        count, past = wanted(replace(load, pace="catching up" if now == 6 else "behind"), SCALING, past, float(now))
+        count, past = desired_count(
+            replace(load, pace="catching up" if now == 6 else "behind"), SCALING, past, float(now)
+        )
         asked.append(count)
     assert asked == [1, 1, 1, 1, 1, 2]
 

@@ -265,7 +265,7 @@ def test_the_order_has_all_ready_queues_and_does_not_depend_on_their_order(polic
 
 
 def test_a_batch_without_time_is_refused():
-    with pytest.raises(InternalError, match="a batch cannot take 0 s"):
+    with pytest.raises(InternalError, match="the budget of a batch must be positive, not 0 s"):
         grants(Fifo(), Past(), [], Moment(0, 0))
     assert grants(Fifo(), Past(), [], NOW) == ((), Past())
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsms.scheduler.shedding import STEP, Demand, Load, cost, decide, rates
+from dsms.scheduler.shedding import STEP, Demand, Load, cost_per_record, decide, fair_rates
 from dsms.scheduler.spread import Observed
 from operators.streams.shed import Seen, Spread
 
@@ -36,21 +36,21 @@ def worst(demands, chosen) -> float:
 @given(DEMANDS, st.floats(0.05, 1.2))
 def test_no_point_of_a_grid_within_bounds_and_budget_has_a_smaller_largest_weighted_error(demands, share) -> None:
     budget = share * sum(demand.cost for demand in demands)
-    chosen = rates(demands, budget)
+    chosen = fair_rates(demands, budget)
     assert all(demand.error(chosen[demand.query]) <= demand.max_error * (1 + 1e-9) for demand in demands)
-    fits = cost(demands, chosen) <= budget * (1 + 1e-9)
+    fits = cost_per_record(demands, chosen) <= budget * (1 + 1e-9)
     names = [demand.query for demand in demands]
     for point in itertools.product(GRID, repeat=len(demands)):
         other = dict(zip(names, point, strict=True))
         within = all(demand.error(other[demand.query]) <= demand.max_error for demand in demands)
-        if within and cost(demands, other) <= budget:
+        if within and cost_per_record(demands, other) <= budget:
             assert fits
             assert worst(demands, chosen) <= worst(demands, other) * (1 + 1e-6) + 1e-12
 
 
 @given(DEMANDS, st.floats(0.05, 0.95))
 def test_errors_are_equal_where_no_bound_holds_them(demands, share) -> None:
-    chosen = rates(demands, share * sum(demand.cost for demand in demands))
+    chosen = fair_rates(demands, share * sum(demand.cost for demand in demands))
     free = [demand for demand in demands if demand.least * (1 + 1e-6) < chosen[demand.query]]
     errors = [demand.weight * demand.error(chosen[demand.query]) for demand in free]
     assert not errors or max(errors) == pytest.approx(min(errors), rel=1e-4)
@@ -68,7 +68,8 @@ def test_nothing_is_shed_without_need_and_no_query_beyond_its_bound(demands, unr
         assert decision.rates[demand.query] % STEP == 0
     if any(rate < 1 for rate in decision.rates.values()) and not decision.late:
         slack = STEP * sum(demand.cost for demand in demands)
-        assert (base + cost(demands, decision.rates) - slack) * (unread + arrivals) <= 1.0  # half the deadline
+        cost = base + cost_per_record(demands, decision.rates)
+        assert (cost - slack) * (unread + arrivals) <= 1.0  # half the deadline
 
 
 def test_the_lag_comes_back_below_the_deadline_at_three_times_the_capacity_and_rates_return() -> None:
@@ -79,7 +80,7 @@ def test_the_lag_comes_back_below_the_deadline_at_three_times_the_capacity_and_r
         arrivals = 3000.0 if second < 60 else 300.0
         decision = decide(demands, Load(unread, arrivals, base), shedding)
         shedding = any(rate < 1 for rate in decision.rates.values())
-        record_s = base + cost(demands, decision.rates)
+        record_s = base + cost_per_record(demands, decision.rates)
         unread = max(unread + arrivals - 1 / record_s, 0.0)
         lags.append(unread * record_s)
         seen.append(decision.rates)
@@ -101,9 +102,9 @@ def test_if_all_are_late_a_cheap_query_of_great_weight_does_not_go_to_its_bound(
     load = Load(unread=10_000, arrivals=1_000, base=0.001)
     decision = decide([dear, light], load)
     assert decision.late == {"dear", "light"}
-    least = load.base + cost([dear, light], {"dear": dear.least, "light": light.least})
+    least = load.base + cost_per_record([dear, light], {"dear": dear.least, "light": light.least})
     allowed = 1.05 * least + STEP * (dear.cost + light.cost)
-    assert load.base + cost([dear, light], decision.rates) <= allowed
+    assert load.base + cost_per_record([dear, light], decision.rates) <= allowed
     assert decision.rates["light"] > 4 * light.least
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dsms.scheduler.leases import RUNNING, ExecutorStatus, LaneStatus
+from dsms.scheduler.leases import RUNNING, ExecutorStatus, QueryStatus
 from dsms.scheduler.whole_queries import with_whole_queries
 
 
-def executor(lanes: dict[str, LaneStatus]) -> ExecutorStatus:
+def executor(lanes: dict[str, QueryStatus]) -> ExecutorStatus:
     return ExecutorStatus(RUNNING, lanes=lanes)
 
 
 ONE = executor(
     {
-        "o5@0of2": LaneStatus(40, {"o5~ab/0": 9}, reached={"o5~ab": 41}),
-        "o5~ab.0": LaneStatus(50, {"o1/0": 7, "o1/2": 3}, reached={"o1": 50}),
-        "o4": LaneStatus(3),
+        "o5@0of2": QueryStatus(40, {"o5~ab/0": 9}, reached={"o5~ab": 41}),
+        "o5~ab.0": QueryStatus(50, {"o1/0": 7, "o1/2": 3}, reached={"o1": 50}),
+        "o4": QueryStatus(3),
     }
 )
 TWO = executor(
     {
-        "o5@1of2": LaneStatus(30, {"o5~ab/1": 4}),
-        "o5~ab.1": LaneStatus(45, {"o1/1": 5}, "no memory", reached={"o1": 45}),
+        "o5@1of2": QueryStatus(30, {"o5~ab/1": 4}),
+        "o5~ab.1": QueryStatus(45, {"o1/1": 5}, "no memory", reached={"o1": 45}),
     }
 )
 
@@ -38,5 +38,5 @@ def test_a_query_of_which_a_share_runs_nowhere_has_no_state() -> None:
 
 
 def test_a_share_that_has_reached_nothing_yet() -> None:
-    begins = executor({"o5@1of2": LaneStatus(None)})
+    begins = executor({"o5@1of2": QueryStatus(None)})
     assert with_whole_queries({"one": ONE, "two": begins})["one"].lanes["o5"].frontier is None

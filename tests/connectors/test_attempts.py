@@ -1,0 +1,41 @@
+"""Retried requests to Kafka end with an error that may pass."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from connectors.kafka import attempts
+from connectors.kafka.attempts import AttemptFailed, Attempts
+from operators.core.errors import ExternalError
+
+
+class NoConnections:
+    """Connections that are not used: the attempts fail by themselves."""
+
+    def pause(self, milliseconds: float) -> None:
+        """Does not wait."""
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> Attempts:
+    """Attempts whose deadline has passed after the first one."""
+    monkeypatch.setattr(attempts, "_DEADLINE_S", -1.0)
+    connections: Any = NoConnections()
+    return Attempts(connections)
+
+
+def test_a_topic_that_stays_unknown(hasty: Attempts) -> None:
+    with pytest.raises(ExternalError, match='kafka failed while looking up topic "t": .*Unknown topic') as error:
+        hasty.retry(lambda _: None, 'looking up topic "t"')
+    assert error.value.retryable
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.NOT_LEADER_FOR_PARTITION])
+def test_a_request_that_fails_again_and_again(hasty: Attempts, code: int) -> None:
+    def attempt(_: int | None) -> None:
+        raise AttemptFailed(code)
+
+    with pytest.raises(ExternalError, match="kafka failed while writing") as error:
+        hasty.retry(attempt, "writing")
+    assert error.value.retryable
