@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.report import Result, write_report
 from dsms.model.catalog import Catalog
-from dsms.sql.binder.defined_aggregates import Known, Text, definition_of
+from dsms.sql.binder.defined_aggregates import DefinitionText, Known, definition_of
 from operators.aggregates.aggregate import Aggregate
 from operators.aggregates.user_defined import result_type
 from operators.core.delta import BEGINNING, FOREVER, FROM, ORDER, TO, WEIGHT, Delta, polars_schema
@@ -231,7 +231,7 @@ def _naive(case: Case, size: int) -> float:
 
 
 def _own_window(size: int) -> float:
-    definition = definition_of(Text(OWN_WINDOW.strip()), None)
+    definition = definition_of(DefinitionText(OWN_WINDOW.strip()), None)
     count = size + MEASURED
     x = pl.Series(np.arange(count) * 7919 % 1009)
     arguments = (x, pl.Series(np.full(count, size)))

@@ -139,8 +139,8 @@ def test_the_topics_of_an_epoch_are_looked_up_together(
         BrokerConnections(KafkaSettings(kafka)),
         [],
     )
-    retried = connections.retried
-    monkeypatch.setattr(connections, "retried", lambda *given: (asked.append(given), retried(*given))[1])
+    retried = connections.with_retries
+    monkeypatch.setattr(connections, "with_retries", lambda *given: (asked.append(given), retried(*given))[1])
     for _ in range(2):
         connections.look_up(names)
         assert [connections.partitions(name) for name in names] == [1, 2, 3]

@@ -97,7 +97,7 @@ class Simulation:
         self._decide()
         self.session.advance(self.minute * _MINUTE)
         ran = time.perf_counter()
-        self.sizes = self.sizes.after(runtime.revision, runtime.measures, 60.0 * self.minute)
+        self.sizes = self.sizes.after(runtime.revision, runtime.measures, 60.0 * self.minute, {})
         parts = list(self.sizes.fractions.values())
         self.trace.append(
             {

@@ -15,10 +15,10 @@ def said(first: int, second: int, batch: int = 50) -> dict[str, ExecutorStatus]:
 
 def test_a_query_that_catches_up() -> None:
     pace = ReadingRates()
-    first = pace.seen(10.0, said(100, 0), {"o1/0": 600, "o1/1": 500}, STARTS)["q"]
+    first = pace.update(10.0, said(100, 0), {"o1/0": 600, "o1/1": 500}, STARTS)["q"]
     assert (first.read, first.unread, first.percent, first.text) == (0, 1000, 0, "catching up 0 %")
     assert first.seconds_left is None, "nothing is known of its rate"
-    second = pace.seen(12.0, said(300, 200), {"o1/0": 650, "o1/1": 550}, STARTS)["q"]
+    second = pace.update(12.0, said(300, 200), {"o1/0": 650, "o1/1": 550}, STARTS)["q"]
     assert (second.read, second.unread, second.rate, second.catch_up_rate) == (400, 700, 200.0, 150.0)
     assert (second.percent, second.text) == (36, "catching up 36 %")
     assert second.document() == {
@@ -32,21 +32,21 @@ def test_a_query_that_catches_up() -> None:
 
 
 def test_a_query_whose_next_batch_holds_all_is_running() -> None:
-    progress = ReadingRates().seen(0.0, said(600, 480), {"o1/0": 600, "o1/1": 500}, STARTS)["q"]
+    progress = ReadingRates().update(0.0, said(600, 480), {"o1/0": 600, "o1/1": 500}, STARTS)["q"]
     assert (progress.unread, progress.text, progress.document()["seconds_left"]) == (20, "running", None)
 
 
 def test_only_the_last_seconds_count_for_the_rate() -> None:
     pace, ends = ReadingRates(), {"o1/0": 1100, "o1/1": 1000}
     for second in range(30):
-        progress = pace.seen(float(second), said(100 + min(second, 5) * 100, 0), ends, STARTS)["q"]
+        progress = pace.update(float(second), said(100 + min(second, 5) * 100, 0), ends, STARTS)["q"]
     assert (progress.rate, progress.catch_up_rate, progress.seconds_left) == (0.0, 0.0, None)
 
 
 def test_who_falls_back_has_no_end_in_sight() -> None:
     pace = ReadingRates()
-    pace.seen(0.0, said(100, 0), {"o1/0": 200, "o1/1": 0}, STARTS)
-    progress = pace.seen(1.0, said(150, 0), {"o1/0": 400, "o1/1": 0}, STARTS)["q"]
+    pace.update(0.0, said(100, 0), {"o1/0": 200, "o1/1": 0}, STARTS)
+    progress = pace.update(1.0, said(150, 0), {"o1/0": 400, "o1/1": 0}, STARTS)["q"]
     assert (progress.rate, progress.catch_up_rate, progress.seconds_left, progress.behind) == (50.0, -150.0, None, True)
 
 
