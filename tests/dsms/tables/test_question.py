@@ -95,7 +95,7 @@ def test_the_examples_of_the_reference_pass(session: LocalSession, example: str)
         ("SELECT * FROM read_csv('/etc/passwd')", "not supported here"),
         ("SELECT * FROM '/etc/passwd'", "not found"),
         ("SELECT * FROM duckdb_settings()", "not supported here"),
-        ("SELECT * FROM sqlite_master", "not found"),
+        ("SELECT * FROM sqlite_master", 'line 1, column 15: "sqlite_master" not found'),
         ("SELECT * FROM information_schema.Hot", "has a qualifier"),
         ("SELECT * FROM Hot WHERE id IN (SELECT getvariable('x'))", '"getvariable" not found'),
         ("SELECT * INTO stolen FROM Hot", '"INTO" is not supported'),
