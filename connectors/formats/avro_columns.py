@@ -1,7 +1,8 @@
 """Reads the declared columns of many Avro records of one writer schema, field by field over all records.
 
-This is possible if the writer schema is `vectorised`. Every row in doubt is left to avro_records, which also gives the
-reasons for refusals. Both agree on every row that is not in doubt: the property tests compare them.
+This is possible if the writer schema is `vectorised`. A row that this module cannot prove valid is marked as in doubt
+and left to avro_records, which decides, and gives the reason if it refuses the row. On every other row both agree: the
+property tests compare them.
 """
 
 from collections.abc import Callable
@@ -23,14 +24,18 @@ from operators.core.calendar_range import DAY_US, FIRST_DAY, FIRST_US, LAST_DAY,
 from operators.core.distinct_type import DistinctType, stored
 from operators.expressions.functions.conversion import converted
 
+#: The microseconds in a unit of a timestamp, by logical type; other types are in microseconds. A number without a
+#: logical type is in milliseconds.
 TIMESTAMP_SCALE = {"timestamp-millis": 1000, "local-timestamp-millis": 1000, "": 1000}
 TIMESTAMP_NANOS = frozenset({"timestamp-nanos", "local-timestamp-nanos"})
+#: The kinds of Avro types, except null, that contain no other types.
 FLAT = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed"})
 
 
 @dataclass(frozen=True)
 class FieldValues:
-    """A field of all records: its `values`, or `start` and `size` of its bytes, or the `fields` of a record."""
+    """A field of all records: its `values`, or the `start` and `size` of its bytes in the buffer, or the `fields` of a
+    nested record. `present` marks the records in which the field is not null; None means all."""
 
     present: Mask | None
     values: NDArray[Any] | None = None
@@ -41,7 +46,9 @@ class FieldValues:
 
 @dataclass(frozen=True)
 class Column:
-    """A declared column and the writer's field for it; `source` is the index of the field, None if it is missing."""
+    """A declared column, or a field of a declared struct, and what it is read from: the field of the writer's record
+    that has the index `source` and the type `writer`; both are None if there is no such field. `children` are the
+    fields of a struct."""
 
     declared: "pa.Field[Any]"
     source: int | None
@@ -77,7 +84,8 @@ def convertible(column: Column) -> bool:
 
 
 def read(cursors: Cursors, writer: AvroType, parent: Mask | None) -> FieldValues:
-    """Reads a field at all cursors; where an enclosing record is absent, nothing is read."""
+    """Reads a field at all cursors, and advances them. `parent` marks the rows in which the enclosing record is present
+    (None: in all); in the other rows nothing is read, and the cursor stays."""
     present = parent
     if writer.null_branch is not None:
         second = cursors.branch(parent)
@@ -140,7 +148,8 @@ class ColumnMaker:
         self._doubt = doubt
 
     def make(self, column: Column, field: FieldValues | None, parent: Mask | None) -> "pa.Array[Any]":
-        """The array of a column, its NULLs checked against the declaration."""
+        """The array of a column. Marks the rows as in doubt in which a column declared NOT NULL is NULL, except where
+        the enclosing struct is absent: `parent` marks the rows that have it (None: all)."""
         if field is None or column.writer is None:
             declared: Any = stored(column.declared.type)
             nulls: pa.Array[Any] = pa.nulls(len(self._doubt), declared)
@@ -152,7 +161,7 @@ class ColumnMaker:
         return self._leaf(column.declared.type, column.writer, field)
 
     def suspect(self, wrong: Mask, present: Mask | None) -> None:
-        """Marks the rows that are both wrong and present."""
+        """Marks the rows as in doubt that are both `wrong` and `present` (None: all are present)."""
         np.logical_or(self._doubt, wrong if present is None else wrong & present, out=self._doubt)
 
     def _struct(self, column: Column, field: FieldValues) -> "pa.Array[Any]":
@@ -245,7 +254,7 @@ class ColumnMaker:
         return array
 
     def _decimal(self, declared: pa.DataType, field: FieldValues) -> "pa.Array[Any]":
-        """Big-endian two's complement of one to sixteen bytes as two words."""
+        """Decimals from big-endian two's complement of one to sixteen bytes: each becomes two words of 64 bits."""
         assert field.start is not None and field.size is not None
         words, start, size = self._buffer.words, field.start, field.size
         self.suspect((size < 1) | (size > 2 * WORD), field.present)

@@ -23,8 +23,9 @@ class Undecodable(ValueError):
 
 
 def record_reader(schema: Mapping[str, object], writer: AvroType, columns: tuple[Column, ...]) -> RecordReader:
-    """A function from a body (without prefix) to the values of the declared columns. It raises ValueMismatch or
-    Undecodable."""
+    """A function from a body to the values of the declared columns; it raises ValueMismatch or Undecodable. A body is a
+    record's value without the prefix that has the schema id. `schema` and `writer` are the same writer schema, as a
+    document and as a type."""
     parsed = fastavro.parse_schema(physical(schema))
     of_bytes = _bounded if recursive(writer) else fastavro.schemaless_reader
     parts = [(None if c.source is None else writer.fields[c.source].name, convert_column(c)) for c in columns]
@@ -37,8 +38,9 @@ def record_reader(schema: Mapping[str, object], writer: AvroType, columns: tuple
 
 
 def _bounded(source: io.BytesIO, parsed: object, reader: None) -> object:
-    """Reads a value of a recursive type. fastavro's compiled reader uses the C stack for each level, so a body with
-    thousands of levels crashes the process; its reader in Python raises RecursionError instead."""
+    """Reads a value of a recursive type; raises RecursionError if it is nested more deeply than _DEEPEST. fastavro's
+    compiled reader uses the C stack for each level, so a body with thousands of levels crashes the process; fastavro's
+    reader in Python, which is used here, raises RecursionError instead."""
     value = reader_in_python(source, parsed, reader)
     level, depth = [value], 0
     while level:

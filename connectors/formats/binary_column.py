@@ -14,7 +14,8 @@ PADDING = 24
 
 
 class BinaryColumn(Sequence[bytes]):
-    """Byte strings at `starts` to `ends` of `raw`, one after another, none of them null. Slices share the buffer.
+    """Byte strings, none of them null: number i is `raw[starts[i]:ends[i]]`. They follow each other in `raw`. Slices
+    share the buffer.
 
     >>> column = BinaryColumn.of([b"ab", b"", b"c"])
     >>> list(column[1:]), column[0], column.sizes
@@ -29,7 +30,7 @@ class BinaryColumn(Sequence[bytes]):
 
     @classmethod
     def of(cls, values: Sequence[bytes]) -> BinaryColumn:
-        """A column of byte strings; `values` itself if it is a column."""
+        """A column of byte strings; `values` itself if it is a BinaryColumn already."""
         if isinstance(values, BinaryColumn):
             return values
         ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
@@ -43,12 +44,12 @@ class BinaryColumn(Sequence[bytes]):
 
     @property
     def sizes(self) -> Ints:
-        """The number of bytes of each."""
+        """The number of bytes of each byte string."""
         return self.ends - self.starts
 
     @property
     def end(self) -> int:
-        """Where the last one ends in the buffer."""
+        """Where the last byte string ends in the buffer."""
         return int(self.ends[-1]) if len(self.ends) else 0
 
     def __len__(self) -> int:

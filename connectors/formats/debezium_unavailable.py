@@ -24,7 +24,7 @@ _REASON = (
 
 
 class Unavailable:
-    """Refuses JSON rows with the placeholder in a declared column or in an array of such a column.
+    """Refuses JSON rows in which the placeholder is the value of a declared column, or an element of such a value.
 
     >>> Unavailable(pa.schema([("t", pa.string())])).refuse(b'{"t": "__debezium_unavailable_value"}')
     Traceback (most recent call last):
@@ -52,7 +52,7 @@ def unavailable(name: str) -> ValueMismatch:
 
 
 def placeholder_in(field: pa.Field[Any], row: pl.Expr) -> pl.Expr | None:
-    """Whether a column of rows (structs) holds the placeholder; None if the column's type cannot hold it."""
+    """Whether `field` of each struct in the column `row` has the placeholder; None if the field's type excludes it."""
     value, kind = row.struct.field(field.name), field.type
     if pa.types.is_string(kind):
         return value == PLACEHOLDER
@@ -64,7 +64,7 @@ def placeholder_in(field: pa.Field[Any], row: pl.Expr) -> pl.Expr | None:
 
 
 def unavailable_reason(schema: pa.Schema, row: pl.Expr) -> pl.Expr:
-    """Why rows with the placeholder in a column are refused; NULL for the other rows."""
+    """Why each struct in the column `row` is refused: a field has the placeholder. NULL for the other structs."""
     found = [(field.name, placeholder_in(field, row)) for field in schema]
     reasons = [pl.when(held).then(pl.lit(str(unavailable(name)))) for name, held in found if held is not None]
     return pl.coalesce(*reasons, pl.lit(None, pl.String))

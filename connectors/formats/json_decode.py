@@ -1,4 +1,8 @@
-"""Decodes JSON records, one object a value."""
+"""Decodes record values that are JSON; each value is one object.
+
+Typed decoding, which is fast, is tried first. Values that it cannot prove valid are decoded again, untyped and one by
+one; this decides whether they are refused, and gives the reason.
+"""
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -17,6 +21,7 @@ from connectors.formats.row_decode import row_values
 from connectors.formats.values import Check, check_field, fold, integer_range
 
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+#: The most values that are decoded at once.
 _SLICE = 1 << 14
 _CALENDAR = {pa.date32(): day_column, pa.timestamp("us"): microsecond_column}
 _UNTYPED = msgspec.json.Decoder(float_hook=Decimal)
@@ -49,7 +54,7 @@ class JsonDecoder:
         return joined([(at, self._decode(values[at : at + _SLICE])) for at in starts])
 
     def field_names(self, value: bytes) -> frozenset[str]:
-        """The case-folded keys of a decoded object."""
+        """The case-folded keys of a value that `decode` has accepted."""
         return frozenset(map(str.casefold, _UNTYPED.decode(value)))
 
     def _decode(self, values: Sequence[bytes]) -> Decoded:
@@ -59,7 +64,7 @@ class JsonDecoder:
         return Decoded(frame, kept if refused else None, tuple(refused))
 
     def _typed(self, values: Sequence[bytes]) -> tuple[pl.DataFrame, Indices, list[int]]:
-        """The rows that typed decoding proves valid, and the indices of the other values."""
+        """The rows that typed decoding proves valid, their indices in `values`, and the indices of the other values."""
         shape = self._shape
         records, indices, rest = shape.records(values)
         columns = [list(map(attrgetter(f"c{position}"), records)) for position in range(len(self._schema))]
@@ -74,7 +79,8 @@ class JsonDecoder:
         return frame_of(self._schema, columns), np.array(indices, np.int64), rest
 
     def _one_by_one(self, values: Sequence[bytes], rest: Iterable[int]) -> tuple[pl.DataFrame, Indices, list[Refusal]]:
-        """Decodes the values that typed decoding left over, one by one and untyped: the rows and the refusals."""
+        """Decodes the values that typed decoding left over, one by one and untyped: the rows, their indices in
+        `values`, and the refusals."""
         rows, kept, refused = [], [], []
         for index in rest:
             try:
@@ -99,7 +105,8 @@ class JsonDecoder:
 
 
 class _Shape:
-    """Typed decoding for a given spelling of the keys."""
+    """Typed decoding into a class made for the schema: one member for each column. `spelling` has the key that records
+    use for a column, if it is not the column's exact name."""
 
     def __init__(self, schema: pa.Schema, spelling: dict[str, str]) -> None:
         self.spelling = spelling
@@ -127,7 +134,8 @@ class _Shape:
         return records, indices, rest
 
     def check_column(self, position: int, column: list[object], sources: Sequence[bytes]) -> list[int]:
-        """Checks and converts a decoded column in place; returns the rows that need generic decoding."""
+        """Checks and converts a decoded column in place; returns the rows that must be decoded untyped. `sources` are
+        the values from which the rows were decoded, or () if no row lacks the column's key."""
         wrong = []
         if sources:
             name = self._fields[position].name
@@ -142,6 +150,7 @@ class _Shape:
         return wrong
 
     def _convert_calendar(self, position: int, column: list[object]) -> bool:
+        """Converts a column of dates or timestamps as a whole, in place; returns whether that was possible."""
         field = self._fields[position]
         read = _CALENDAR.get(field.type)
         converted = read(column) if read and (field.nullable or None not in column) else None
@@ -150,11 +159,14 @@ class _Shape:
         return converted is not None
 
     def _ambiguous(self, value: bytes) -> bool:
+        """Whether typed decoding might take the wrong key: the value has an escape, or does not have each key that is
+        spelled differently from its column exactly once, ignoring case."""
         lower = value.lower()
         return b"\\" in value or any(lower.count(b'"%b"' % name) != 1 for name in self._respelled)
 
 
 def _check_all(check: Check, column: list[object]) -> list[int]:
+    """Checks and converts each value of a column in place; returns the rows whose values are refused."""
     wrong = []
     for row, value in enumerate(column):
         try:

@@ -1,7 +1,8 @@
 """Connections to brokers for single requests of Kafka's protocol, based on kafka-python.
 
-kafka-python does what every client needs: connecting, TLS, SASL, versions of requests, and finding leaders. Sockets are
-read only while a caller waits; until then, responses stay in the operating system's buffers.
+kafka-python does what every client needs: connecting, TLS, SASL, agreeing on the versions of requests, and finding
+leaders. There is no thread in the background: sockets are read only during calls that poll them, such as `wait`,
+and until then responses stay in the operating system's buffers.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from connectors.kafka.config import KafkaSettings
 from operators.core.errors import ExternalError
 
-#: librdkafka's names of settings, and kafka-python's.
+#: kafka-python's name of each setting, by librdkafka's name, which users give.
 _NAMES = {
     "security.protocol": "security_protocol",
     "sasl.mechanism": "sasl_mechanism",
@@ -49,7 +50,8 @@ _TLS = {
     "enable.ssl.certificate.verification",
 }
 _MECHANISMS = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
-#: A response may take as long as a connection may be idle; callers have their own deadlines.
+#: kafka-python's timeout of a request: as long as a broker keeps an idle connection by default. Callers of `wait` set
+#: shorter ones.
 _RESPONSE_MS = 600_000
 _CONNECT_S = 30.0
 _PAUSE_MS = 50
@@ -57,7 +59,7 @@ _LARGEST_RESPONSE = 1 << 30
 #: The client's name in a request for features; brokers refuse a request without one.
 _SOFTWARE = {"client_software_name": "dsms", "client_software_version": "1"}
 
-logging.getLogger("kafka").setLevel(logging.CRITICAL)  # failures are raised, and retried if that helps
+logging.getLogger("kafka").setLevel(logging.CRITICAL)  # a failure reaches the caller as an error
 
 
 def supported(settings: KafkaSettings) -> bool:
@@ -97,7 +99,7 @@ class BrokerConnections:
         self._closed.atexit = False
 
     def send(self, node: int, request: Any) -> Future:
-        """Sends a request to a broker; the response is received while a caller waits."""
+        """Sends a request to a broker. The future is completed only during a later call that polls, such as `wait`."""
         return self._manager.send(request, node_id=node)
 
     def send_to_any(self, request: Any) -> Future:
@@ -111,7 +113,8 @@ class BrokerConnections:
         self._net.poll(timeout_ms=0)
 
     def wait(self, future: Future, timeout_s: float) -> Any:
-        """The response. Raises kafka-python's error, and ExternalError if there is no response in time."""
+        """The response. Raises kafka-python's error if the request failed, and ExternalError if there is no response in
+        time."""
         self._net.poll(timeout_ms=timeout_s * 1000, future=future)
         if not future.is_done:
             raise ExternalError(f"kafka did not answer within {timeout_s:g} s", retryable=True)
@@ -141,8 +144,8 @@ class BrokerConnections:
         return len(known) if known else None
 
     def look_up(self, topics: Iterable[str]) -> None:
-        """Looks up the partitions of all unknown topics at once. Each answer contains all topics of these connections,
-        so looking up n topics one by one would take time proportional to n². Raises ExternalError if no broker
+        """Looks up the partitions of all unknown topics at once. Each answer repeats all topics that were looked up
+        before, so looking up n topics one by one would take time proportional to n². Raises ExternalError if no broker
         answers."""
         cluster = self._manager.cluster
         unknown = [topic for topic in topics if not cluster.partitions_for_topic(topic)]
@@ -152,8 +155,8 @@ class BrokerConnections:
             self.with_retries(lambda: self._run(self._refresh), f"looking up {len(unknown)} topics")
 
     def finalized(self, feature: str) -> int:
-        """The version of a feature that is finalised for the whole cluster; 0 if the cluster does not have it. Raises
-        ExternalError if no broker answers."""
+        """The finalised version of one of Kafka's features, such as `transaction.version`: the version that all brokers
+        of the cluster use; 0 if the cluster does not have the feature. Raises ExternalError if no broker answers."""
         levels = self.with_retries(self._features, "asking for the features of the cluster")
         return int(levels.get(feature, 0))
 
@@ -165,7 +168,9 @@ class BrokerConnections:
         return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
 
     def with_retries(self, attempt: Callable[[], Any], doing: str) -> Any:
-        """The result of an attempt, retried while no broker can be reached. Raises ExternalError after 30 s."""
+        """The result of an attempt, retried while it fails with a retriable error or for lack of a known broker. Raises
+        ExternalError after 30 s, and at once for other errors of Kafka; its message describes the attempt by `doing`.
+        """
         deadline = time.monotonic() + _CONNECT_S
         while True:
             try:

@@ -21,8 +21,8 @@ from operators.core.decoding import Broken, natural_of
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A refused record, with its position in its topic. `query` is the query one of whose expressions has no value
-    for the row; None if the source refused the record."""
+    """A refused record, with its position in its topic. `query` is the name of the query that found the record's row in
+    fault, that is, one of its expressions has no value on the row; None if the source refused the record."""
 
     topic: str
     partition: int
@@ -45,7 +45,8 @@ class DeadLetter:
 
 
 class ReplayMark(NamedTuple):
-    """Says that a refused record was replayed. `topic` is the id of its topic; a re-created topic has another id."""
+    """Says that a refused record was replayed. `topic` is the id of the record's topic, because a re-created topic has
+    the same name and another id; it is the name only if the brokers give no ids."""
 
     topic: str
     partition: int
@@ -55,11 +56,12 @@ class ReplayMark(NamedTuple):
 def last_dead_letters(
     settings: KafkaSettings, admin: AdminClient, topic: str, marked: str, limit: int, alarms: Alarms
 ) -> list[dict[str, Any]]:
-    """The last dead letters of a topic, at most `limit`, oldest first. `replayed` says whether a mark for the source
-    topic with the id `marked` exists. Records that are not dead letters are left out, with an alarm."""
+    """The last dead letters in a dead-letter topic as documents, at most `limit`, oldest first. `marked` is the
+    `topic` of the source's ReplayMarks: the entry `replayed` says whether a mark with it exists for the record. Records
+    that are not dead letters are left out, with an alarm."""
     wanted = [(topic, partition) for partition in partitions_of(admin, topic)]
     first, last = earliest(admin, wanted), latest(admin, wanted)
-    back, whole = 2 * limit, False  # a transaction ends with a marker, which takes an offset too
+    back, whole = 2 * limit, False  # twice, as a transaction ends with a marker, which takes an offset too
     letters, replayed = list[DeadLetter](), set[ReplayMark]()
     while len(letters) < limit and not whole:
         ranges = [(key[1], max(first[key], last[key] - back), last[key]) for key in wanted if last[key] > first[key]]
@@ -86,8 +88,8 @@ def _sorted(messages: list[Message], topic: str, alarms: Alarms) -> tuple[list[D
 
 
 class DeadLetterLog:
-    """The dead letters of one source up to the present end of its topic. Creating the log waits until every
-    transaction that is open on the topic has been decided."""
+    """The dead letters of one source, up to the end that its dead-letter topic had when this object was created.
+    Creating it waits until every transaction that is open on the topic has been decided."""
 
     def __init__(self, settings: KafkaSettings, admin: AdminClient, topic: str, alarms: Alarms) -> None:
         self._settings, self._topic, self._alarms = settings, topic, alarms

@@ -1,10 +1,11 @@
-"""The transactional writer of a fragment: one epoch is one transaction. For settings that `column_writer.py` does not
-support, and without the native part.
+"""The transactional writer of a fragment: one epoch is one transaction. It takes the place of the writer in
+`column_writer.py` without the native part, and with settings that the other one does not support.
 
-When an answer is lost, librdkafka resends the request under the same producer epoch. The first request may arrive late
-and end the next transaction, or a part of it (KIP-890). librdkafka cannot ask for a new epoch as the same owner: only a
-new producer gets one, and creating it also fences an owner that has taken over in the meantime. So a writer that has
-lost a connection finishes its transaction and must then be replaced: its owner creates a new writer, as after a crash.
+When an answer is lost, librdkafka resends the request under the same producer epoch (a number of Kafka's, which is not
+the epoch of the fragment). The first request may arrive late and end the next transaction, or a part of it (KIP-890). A
+greater producer epoch for each transaction would prevent this, but librdkafka gets one only by creating a producer, and
+that also fences an owner that has taken over in the meantime. So a writer that has lost a connection finishes its
+transaction and must then be replaced: its owner creates a new writer, as after a crash.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from operators.core.errors import ExternalError
 
 _INIT_TIMEOUT_S = 30.0
 _COMMIT_TIMEOUT_S = 60.0
+#: After this many records, the writer polls, which reports refused records and lost connections.
 POLL_EVERY = 10_000
 #: The limits of the producer's queue, and how long to wait for room in it.
 _QUEUE = {"queue_buffering_max_messages": 30_000, "queue_buffering_max_kbytes": 32_768}
@@ -65,8 +67,8 @@ class EpochWriter:
         return self.outcome_unknown
 
     def begin(self, topics: Iterable[str] = ()) -> None:
-        """Starts the epoch's transaction; the client looks up `topics` itself. Raises ExternalError if the writer
-        must be replaced."""
+        """Starts the epoch's transaction. `topics` is ignored: other writers look up these topics first, librdkafka
+        does so itself. Raises ExternalError if the writer must be replaced."""
         if self.must_be_replaced:
             raise ExternalError(
                 "the connection to kafka was lost, and a delayed request could end the next transaction",
@@ -104,7 +106,7 @@ class EpochWriter:
         )
         try:
             deque(produced, maxlen=0)
-        except BufferError:
+        except BufferError:  # the refused row was taken from the iterator, too
             return end - start - length_hint(values) - 1
         return end - start
 

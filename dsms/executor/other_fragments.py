@@ -1,4 +1,4 @@
-"""How far other fragments have read a source whose partitions are divided among them, as their executors report it."""
+"""How far the fragments that divide the partitions of a source have read it, as their executors report."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from operators.core.errors import ExternalError
 
 
 def greatest_instant_of_others(settings: ExecutorSettings) -> Callable[[str], int]:
-    """A function that gives, for a source id, the greatest instant that any fragment has passed in the source's
-    partitions; BEGINNING while Redis cannot be reached.
+    """A function from a source's id to the greatest frontier that any fragment, this one included, reports for its
+    partitions of the source; BEGINNING while Redis cannot be reached.
 
     A shard of a query advances to this instant while all its own partitions are idle. The reports may be out of date;
-    results stay reproducible, because the decision is logged as heartbeats before it takes effect.
+    results stay reproducible, because the decision to advance is logged as heartbeats before it takes effect.
     """
     cluster = ClusterState(settings.redis_url, settings.cluster, settings.alarms)
 

@@ -1,4 +1,4 @@
-"""Winner: the best row of each group in every phase, from one change of the group to the next."""
+"""Winner: the best row of each group in every phase; a phase lasts from one change of the group to the next."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ PRESENT = "__present"
 class Winner:
     """At each phase, the `columns` of the group's first row by `order`, all NULL if the group has none.
 
-    `stored` has the winners before the step. If nothing is retracted from a group, its stored winner is the only stored
-    row that can win. If r rows are retracted, the best r + 1 rows are read from the trace: at least one of them is left
-    at any phase, so no row behind them can win.
+    The argument `stored` has the winner of each group before the step. If nothing is retracted from a group, no other
+    row that its trace has before the step can win. If r rows are retracted, the best r + 1 rows are read from the
+    trace: at least one of them is left at any phase, so no row behind them can win.
     """
 
     order: tuple[SortKey, ...]
     columns: tuple[str, ...]
 
     def at_phases(self, phases: Phases, rows: pl.DataFrame, stored: pl.DataFrame, trace: SortedTrace) -> pl.DataFrame:
-        """The winners at every phase: `columns`, and `PRESENT`. `rows` has the changes, with `PHASE`."""
+        """A row for every phase: the `columns` of the winner, and in `PRESENT` whether there is one. `rows` has the
+        changes of the step, with `PHASE`."""
         changes = rows.select(*self.columns, PHASE, WEIGHT, ORDER)
         lives = Lifetimes.of(phases, self._candidates(phases, changes, stored, trace), changes, self.order)
         alive = lives.multiplicity > 0
@@ -66,7 +67,8 @@ def rows_of_groups(
     n: pl.Series | None = None,
     behind: pl.Series | None = None,
 ) -> pl.DataFrame:
-    """The first `n` rows, or all, of some groups in a trace, with `GROUP`. `behind` is as in `SortedTrace.best`."""
+    """The first rows of some groups in a trace, with the number of the group in `GROUP`. `groups` are numbers of groups
+    of `phases`; `n` has the number of rows for each (None: all rows). `behind` is as in `SortedTrace.best`."""
     wanted = phases.groups.select(pl.all().gather(groups))
     best = trace.best(wanted, n, behind)
     if not trace.keys:

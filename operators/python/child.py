@@ -2,9 +2,9 @@
 
 A message is its length (8 bytes) and its content. The first request is a JSON document about the code; each later
 request is an Arrow stream with the arguments of a call. An answer begins with a byte: 0 before an Arrow stream with the
-values, or 1 before a JSON document about the error. The answer to the first request is 0 or 2 before a JSON list of the
-restrictions that do not hold; with 2, they are required and no user code runs. `process.py` runs this file by its path;
-it imports no other module of this project.
+values, or 1 before a JSON document about the error. The answer to the first request has, instead of values, a JSON list
+that says which restrictions of the process do not hold; it begins with 0, or with 2 if they are required: then no user
+code runs. `process.py` runs this file by its path; this file imports no other module of this project.
 """
 
 import base64
@@ -26,10 +26,10 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-#: The name of a package that is a single module.
+#: The name of the module if a package is a single module.
 MODULE = "function"
-#: The actions of an event of an aggregate, as bits, in the order of execution, as in
-#: `operators.user_aggregates.generate`.
+#: What an event of an aggregate does, as bits, in the order of execution: the state starts over, the row leaves the
+#: window, the row comes, `terminate` runs. The same bits as in `operators.user_aggregates.generate`.
 RESTART, LEAVE, COME, END = 8, 2, 1, 4
 
 
@@ -99,17 +99,19 @@ def call_on_batch(function: Callable[..., Any], arguments: pa.RecordBatch, resul
 
 
 class Folding:
-    """Runs events over the groups of an aggregate; the state of a group is an instance of a class of the user.
+    """Runs the events of an aggregate, group after group; the state of a group is an instance of a class of the user.
+    An event is what happens to a group with one row; its actions are the bits RESTART, LEAVE, COME and END.
 
     A batch is one row of lists: the number of events of each group, the groups' states, the actions of each event, and
-    a list for each parameter. The answer is one row of lists, too: the states after the events, the indices of the
-    events that returned a value, and these values.
+    for each parameter its values, one for each event. The answer is one row of lists, too: the states after the events,
+    the indices of the events that returned a value, and these values. `terminate` returns the values; in a class
+    without it, `iterate` or `initialise` does.
     """
 
     def __init__(self, class_: type[Any], result: pa.DataType) -> None:
         self._class, self._result = class_, result
         self._ends = hasattr(class_, "terminate")
-        #: The event that is running.
+        #: The index of the event that is running.
         self.at = 0
 
     def __call__(self, batch: pa.RecordBatch) -> "pa.Array[Any]":
@@ -164,7 +166,8 @@ class Folding:
         return instance
 
     def _together(self, instance: Any, codes: Sequence[int], at: int, end: int) -> int:
-        """Returns the end of the events, from `at` on, that one call over arrays can run; `at` if there are none."""
+        """Returns where the events end that begin at `at` and can run as one call of `iterate_arrays` or
+        `expire_arrays`; `at` if the event there cannot."""
         kind = codes[at] & (COME | LEAVE)
         name = {COME: "iterate_arrays", LEAVE: "expire_arrays"}.get(kind, "")
         if not self._ends or not hasattr(self._class, name):
@@ -177,6 +180,7 @@ class Folding:
         return last
 
     def _come(self, instance: Any, at: int) -> Any:
+        """Adds the row of an event to an instance, which is created if it is None; returns the instance."""
         if instance is None:
             instance = self._class()
             first = getattr(instance, "initialise", None) or instance.iterate
@@ -248,10 +252,11 @@ def _answers(call: Callable[[pa.RecordBatch], "pa.Array[Any]"], conversation: Co
 
 
 def main(confine: Callable[[int], list[str]], nowhere: int, *, strict: bool) -> None:
-    """Answers requests over the standard input and output; what the user code prints goes to the file `nowhere`.
+    """Answers requests over the standard input and output. For user code, the file descriptor `nowhere` (of /dev/null)
+    takes their place, so that what it prints does not mix with answers.
 
-    `confine` limits the memory to a number of bytes, applies the other restrictions, and returns those that do not
-    hold. If there are any and `strict` is set, no user code is run.
+    `confine` limits the memory to a number of bytes, applies the other restrictions, and returns why some of them do
+    not hold. If there are any and `strict` is set, no user code is run.
     """
     conversation = Conversation(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
     for standard in (0, 1, 2):

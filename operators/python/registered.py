@@ -1,4 +1,7 @@
-"""Functions and classes that were passed to sessions of this process as objects, by the names in their definitions."""
+"""Functions and classes that were passed to sessions of this process as objects.
+
+A statement cannot contain an object, so each one gets a name here, which the statement and the catalog contain instead.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ _numbers = count(1)
 
 
 def register(found: Any) -> str:
-    """Keeps an object for the life of the process, and returns its name.
+    """Keeps an object for the life of the process, and returns the name that it gets.
 
     >>> registered(register(len)) is len
     True
@@ -23,7 +26,7 @@ def register(found: Any) -> str:
 
 
 def registered(name: str) -> Any:
-    """Returns the object of a name. Raises UserError if it was not registered in this process."""
+    """Returns the object that `register` gave this name. Raises UserError if it did not do so in this process."""
     if name not in _objects:
         raise UserError(
             f'"{name}" was registered in a session of another process',

@@ -20,7 +20,8 @@ _THREADS = re.compile(r"^Threads:\s*(\d+)$", re.MULTILINE)
 
 
 class Watch:
-    """Watches a process in a thread that ends with it. `why` is the reason why the process was ended, if it was."""
+    """Watches a process in a thread that ends when the process ends. If the watch has killed the process, `why` is the
+    reason; else it is None."""
 
     def __init__(self, process: subprocess.Popen[bytes], most_bytes: int) -> None:
         self._process, self._most_bytes = process, most_bytes
@@ -41,7 +42,7 @@ class Watch:
 
 
 def excess(status: str, most_bytes: int) -> str | None:
-    r"""Returns which limit a process exceeds, according to its file in /proc; None if it exceeds none.
+    r"""Returns which limit a process exceeds, given the text of its file /proc/PID/status; None if it exceeds none.
 
     >>> excess("Threads:\t2\nRssAnon:\t 3072 kB\nRssShmem:\t 1024 kB\n", 2 << 20)
     'it used 4 MiB of memory; the limit is 2 MiB'

@@ -1,8 +1,8 @@
 """The levels with requested ranks at some of the changed instants, and the rows that enter and leave with them.
 
-A level is the rows of a group that tie in its order; a cell is a group at an instant at which it changes. Nodes number
-the states of groups: for each group the state before the step, then the state from each of its cells on. For groups
-with the cells [0 1] and [2] the nodes are [before 0 1] = [0 1 2] and [before 2] = [3 4]: cell c of group g is node
+A level is the rows of a group that tie in its order; a phase is a group at an instant at which it changes. Nodes number
+the states of groups: for each group the state before the step, then the state from each of its phases on. For groups
+with the phases [0 1] and [2] the nodes are [before 0 1] = [0 1 2] and [before 2] = [3 4]: phase c of group g is node
 c + g + 1.
 """
 

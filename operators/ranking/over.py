@@ -122,7 +122,7 @@ class Over:
 
 @dataclass(frozen=True)
 class _Whole:
-    """All presences (cell, copy) of all copies, where a run is a whole cell; the counterpart of `Touched` for calls
+    """All presences (phase, copy) of all copies, where a run is a whole phase; the counterpart of `Touched` for calls
     without a reach."""
 
     run: np.ndarray

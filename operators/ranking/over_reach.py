@@ -1,4 +1,7 @@
-"""Reach: the rows of a partition whose values a change may affect, if frames are numbers of rows."""
+"""Reach: how many rows around a row its OVER values depend on, and so which rows of a partition a change may affect.
+
+Only calls whose frames are limited numbers of rows have a reach.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from operators.ranking.window_call import WindowCall
 
 _SHIFTS = {"lag": -1, "lead": 1}
 _FRAMED = frozenset({"sum", "count", "avg", "min", "max", "first_value", "last_value", "nth_value"})
-#: On how many rows before a row, and how many after it, its values depend.
+#: How many rows before a row, and how many rows after it, its values depend on.
 Reach = tuple[int, int]
 
 
 def reach_of(calls: Sequence[WindowCall]) -> Reach | None:
-    """Returns the reach of all calls together; None if a value may depend on a whole partition, or the orders differ.
+    """Returns the reach of all calls together; None if a value may depend on a whole partition, or their orders differ.
 
     >>> import pyarrow as pa
     >>> call = WindowCall("s", "sum", ("a",), pa.int64(), frame="rows", start=-2, end=1)
@@ -48,10 +51,13 @@ def _ends(call: WindowCall) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class Touched:
-    """Presences (cell, copy) near a change. Presences of the same `run` are adjacent in the order of the rows.
+    """Presences near a change: pairs (phase, copy) of a copy and a phase of a Timeline in which it is present.
+    Presences of the same `run` are adjacent in the order of the rows.
 
-    A copy may have another value than in the previous cell if the presence is `after` a change, and another value than
-    in the next cell if it is `before` a change. If a copy is present in both cells, both presences are here or neither.
+    A presence is `after` a change if the copy was absent, or may have had another value, in the previous phase; it is
+    `before` a change if the copy is absent, or may have another value, in the next phase. If a copy is present in two
+    consecutive phases, its earlier presence is `before` a change exactly if its later one is `after` a change. The
+    presences that are neither are needed to evaluate the others.
     """
 
     phase: np.ndarray
@@ -62,7 +68,8 @@ class Touched:
 
     @staticmethod
     def of(line: Timeline, weights: np.ndarray, places: np.ndarray, reach: Reach) -> Touched:
-        """Returns the presences within reach of a change, where copies are ordered by `places`.
+        """Returns the presences within reach of a change. Copy i counts `weights[i]` times, and has the place
+        `places[i]` in the order of the rows.
 
         A copy that enters or leaves affects the rows that have it within their reach: `following` rows before it and
         `preceding` rows after it. To evaluate these, the rows within their own reach are needed as well.
@@ -86,8 +93,8 @@ class Touched:
         return Touched(phase[kept], copy[kept], np.cumsum(opens), after[kept], before[kept])
 
     def differences(self, codes: np.ndarray) -> Differences:
-        """Returns the changes from each cell to the next, where `codes` identify the values of presences: presences
-        after a change enter, those before it leave.
+        """Returns the changes from each phase to the next: presences after a change enter, those before it leave.
+        `codes` has a number for each presence; equal numbers mean equal rows with equal values, which cancel.
 
         >>> yes, no = np.array([True]), np.array([False])
         >>> both = Touched(np.array([1, 2]), np.array([0, 0]), np.array([0, 1]), np.append(no, yes), np.append(yes, no))
@@ -109,12 +116,13 @@ class Touched:
 def _near_flagged(
     flags: np.ndarray, phase: np.ndarray, sorting: np.ndarray, firsts: np.ndarray, reach: Reach
 ) -> np.ndarray:
-    """Returns, for each presence, whether it is near a flagged one of its phase: from `reach[0]` positions before it to
-    `reach[1]` after it in the order `sorting`. `firsts` has the position of each cell's first presence in this order.
+    """Returns, for each presence, whether it is near a flagged one of its phase: from `reach[0]` positions before the
+    flagged one to `reach[1]` after it, in the order `sorting`. `firsts` has the position of each phase's first presence
+    in this order.
     """
     at = np.flatnonzero(flags[sorting])
     cells = phase[sorting[at]]
-    # Each flagged position covers [low, high), cut at its cell's ends. A position is covered if more ranges began than
+    # Each flagged position covers [low, high), cut at its phase's ends. A position is covered if more ranges began than
     # ended: low [0 1] and high [2 4] give the running sums [1 2 1 1 0].
     low = np.maximum(at - reach[0], firsts[cells])
     high = np.minimum(at + reach[1] + 1, firsts[cells + 1])

@@ -140,7 +140,7 @@ class RankedLevels:
     def _events(
         self, changes: pl.DataFrame, own: pl.DataFrame, held_rows: pl.DataFrame
     ) -> tuple[pl.DataFrame, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Returns rows, numbers that are equal for equal rows, and the rows' levels, cells (-1: before the step) and
+        """Returns rows, numbers that are equal for equal rows, and the rows' levels, phases (-1: before the step) and
         weights."""
         row = [name for name in changes.columns if name not in (FROM, WEIGHT, ORDER)]
         moved = changes[own[_PLACE].to_numpy()].select(row)

@@ -15,8 +15,8 @@ from operators.state.copies import ARRIVAL, BIRTH, DEATH, DEPARTURE, HELD
 class Timeline:
     """Consecutively numbered phases: for each group one before the step and one for each instant at which it changes.
 
-    Copy i is present in the cells `starts[i] ≤ phase < ends[i]`. `instants` and `orders` have the instant and the
-    greatest order of the changes at each phase; `before` marks the cells before the step.
+    Copy i is present in the phases `starts[i] ≤ phase < ends[i]`. `instants` and `orders` have the instant and the
+    greatest order of the changes at each phase; `before` marks the phases before the step.
     """
 
     starts: np.ndarray
@@ -58,7 +58,7 @@ class Timeline:
 
     @property
     def size(self) -> int:
-        """The number of cells."""
+        """The number of phases."""
         return len(self.instants)
 
     def presences(self) -> tuple[np.ndarray, np.ndarray]:
@@ -70,7 +70,7 @@ class Timeline:
         return phase, copy
 
     def differences(self, phases: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> Differences:
-        """Returns the changes from each cell to the next of its group, where phases contain codes ≥ 0 with weights.
+        """Returns the changes from each phase to the next of its group, where phases contain codes ≥ 0 with weights.
 
         A code occurs in the phases of a single group only.
 
@@ -101,7 +101,7 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Differences:
-    """Changes: the cell of each change, its weight, and the index of an entry that is an example of what changes."""
+    """Changes: the phase of each change, its weight, and the index of an entry that is an example of what changes."""
 
     phases: np.ndarray
     weights: np.ndarray

@@ -139,7 +139,7 @@ class TopK:
         return best_of_spans(line.starts, line.ends, weights, peers, self._worst(), self.method)
 
     def _changes(self, copies: pl.DataFrame, best: Ranking, line: Timeline, row: list[str]) -> Delta:
-        """Returns the changes of the ranked rows, or of the rows if no rank is output, from each cell to the next."""
+        """Returns the changes of the ranked rows, or of the rows if no rank is output, from each phase to the next."""
         weights, rows = copies[WEIGHT].to_numpy()[best.item], copies[ROW].to_numpy()
         above = best.above
         if self.method == "row_number":

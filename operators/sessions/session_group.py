@@ -194,7 +194,7 @@ class SessionGroup:
     def _before(
         self, ended: np.ndarray, begun: np.ndarray, versions: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
     ) -> np.ndarray:
-        """Returns, for each version that began, the version of its key that ended at the same cell; else -1."""
+        """Returns, for each version that began, the version of its key that ended at the same phase; else -1."""
         died, born, low, high = versions
         bounds = [
             bound for name, bound in ((WINDOW_START, low), (WINDOW_END, high)) if name in dict(self.keys).values()

@@ -15,7 +15,7 @@ BEFORE, NEVER = -1, -1
 
 @dataclass(slots=True)
 class Version:
-    """The bounds and sums of a session from cell `born` on, until before cell `died`."""
+    """The bounds and sums of a session from phase `born` on, until before phase `died`."""
 
     low: int
     high: int
@@ -25,7 +25,7 @@ class Version:
 
     @property
     def existed(self) -> bool:
-        """Whether the version was present at any instant: one that begins and ends in the same cell was not."""
+        """Whether the version was present at any instant: one that begins and ends in the same phase was not."""
         return self.born != self.died or self.born == BEFORE
 
 

@@ -1,4 +1,4 @@
-"""Lifetimes: the cells of its group in which each distinct row is present, and how many times."""
+"""Lifetimes: the phases of its group in which each distinct row is present, and how many times."""
 
 from __future__ import annotations
 

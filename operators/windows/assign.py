@@ -1,4 +1,4 @@
-"""Assign: SQL's TUMBLE, HOP and CUMULATE, which pair rows with the windows of a time column that contain them."""
+"""Assign: SQL's TUMBLE, HOP and CUMULATE, which pair each row with the windows that contain the time in a column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from operators.core.operator import Move, Step, split_faults
 from operators.state.trace import Trace
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
-#: Values beyond this may have windows outside the range of 64 bits.
+#: A time further from 0 than this may have windows whose bounds do not fit into 64 bits.
 _LIMIT = 2**62 - 1
 _OUTSIDE = "a window of this row is outside the range of the time column's type"
 
@@ -23,9 +23,11 @@ _OUTSIDE = "a window of this row is outside the range of the time column's type"
 class Assign:
     """assign(A) at τ = each row of A at τ once for every window [start, end) that contains the time in `column`.
 
-    `hop` has the windows `[k·slide + offset, … + size)`, which are tumbling if slide = size. `cumulate` has, for every
-    k, the windows that start at `k·size + offset` and are slide, 2·slide, … size long. Linear and stateless. A row
-    whose time is NULL is in no window. Sizes are in the unit of an integer column, in ms for times.
+    `hop` has, for every k, the window `[k·slide + offset, k·slide + offset + size)`; with slide = size these windows
+    are tumbling. `cumulate` has, for every k, the windows that start at `k·size + offset` and are slide, 2·slide, …
+    size long. Linear and stateless. A row whose time is NULL is in no window; a row with a window outside the range of
+    the column's type is in fault. `size`, `slide` and `offset` have the unit of `column` if it is an integer; for a
+    date or a timestamp they are in ms.
 
     >>> rows = Delta.of([("+", {"ts": 7}, 3)])
     >>> hop = Assign("hop", "ts", size=10, slide=5)
@@ -67,9 +69,11 @@ class Assign:
         return Step(Delta(assigned.select(columns)), (), split_faults(present, faults)[1])
 
     def _windows(self, values: np.ndarray, unit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The index of each row once for each of its windows, and the starts and ends of these windows."""
+        """All pairs of a row and a window that contains it: the row's index, and the window's start and end."""
         size, slide, offset = self.size * unit, self.slide * unit, self.offset * unit
         stride = slide if self.kind == "hop" else size
+        # `last` is the latest start of a window that can contain the value. The other windows of a hop start one slide
+        # earlier each; those of a cumulation all start at `last`, and the shortest one has the length first · slide.
         last = np.floor_divide(values - offset, stride) * stride + offset
         inside = values - last
         first = np.zeros_like(inside) if self.kind == "hop" else inside // slide + 1
@@ -84,8 +88,8 @@ class Assign:
 
 
 def instants_of(values: pl.Series) -> tuple[np.ndarray, int]:
-    """The values of a time column without NULLs as int64, and how many of their units make one unit of window sizes:
-    1000 for dates and timestamps (µs per ms), 1 for integers.
+    """The values of a time column without NULLs as int64 (dates and timestamps in µs), and the number by which a window
+    size is multiplied to get their unit: 1000 for dates and timestamps (µs per ms), 1 for integers.
 
     >>> import datetime
     >>> instants_of(pl.Series([datetime.date(1970, 1, 2)]))
@@ -103,7 +107,7 @@ def window_type(column: pl.DataType) -> pl.DataType:
 
 
 def in_type(instants: np.ndarray, type_: pl.DataType) -> pl.Series:
-    """The inverse of `instants_of`: int64 values as a column type; NULL if they are out of its range."""
+    """The inverse of `instants_of`: int64 values as a column of type `type_`; NULL for values outside its range."""
     values = pl.Series(instants, dtype=pl.Int64)
     if type_ == pl.Datetime("us"):
         values = values.to_frame("at").select(pl.when(microseconds_in_range(pl.col("at"))).then("at")).to_series()

@@ -21,13 +21,14 @@ _NUMBER, _COUNT, _GROUP, _PLACE = "__number", "__count", "__group", "__place"
 
 @dataclass(frozen=True, slots=True)
 class RowWindow:
-    """window(S) at τ = the rows with the numbers m - rows + 1 to m of each partition, where m is the greatest multiple
-    of `slide` that does not exceed the partition's number of rows up to τ.
+    """window(S) at τ = the rows with the numbers m - `rows` + 1 to m of each partition, where m is the greatest
+    multiple of `slide` that does not exceed the partition's number of rows up to τ.
 
-    Rows are numbered by (from, order); a row of weight n is n rows. The input is insertions that are never retracted.
-    Rows enter and leave with the row that makes the count a multiple of the slide, and have its instant and order.
-    State: the count of each partition, and by number the rows that are in the window or will enter it. A step reads
-    only the rows that enter or leave.
+    Rows are numbered from 1 in the order of (from, order); a row of weight n is n rows. The input is insertions that
+    are never retracted. The window moves when a row arrives with which the partition's count is a multiple of `slide`:
+    all rows that enter and leave then get the instant and the order of this arrival. State: the count of each
+    partition, and, by partition and number, the rows that are in the window or will enter it. A step reads only the
+    stored rows that enter or leave.
 
     >>> window = RowWindow(1)
     >>> rows = Delta.of([("+", {"a": 1}, 3), ("+", {"a": 2}, 5)])
@@ -107,8 +108,8 @@ class RowWindow:
     def _wanted(self, batch: _Batch) -> pl.DataFrame:
         """The partitions and numbers of the stored rows that enter or leave the window.
 
-        If the window moves from the end `seen` to the end `shown`, the numbers in (seen - rows, shown - rows] leave and
-        those in (seen, shown] enter; those stored are at most `count`.
+        If the end of the window moves from `seen` to `shown`, the rows with numbers in (seen - rows, shown - rows]
+        leave, and those in (seen, shown] enter. Numbers above `count` belong to new rows, which are not stored.
         """
         moved = batch.shown > batch.seen
         leave = np.maximum(batch.seen - self.rows, 0), np.minimum(batch.shown - self.rows, batch.count)
@@ -120,8 +121,8 @@ class RowWindow:
     def _changes(
         self, delta: Delta, arrived: pl.DataFrame, batch: _Batch, known: pl.DataFrame, moves: tuple[np.ndarray, ...]
     ) -> Delta:
-        """The rows that enter and leave, with the instants and orders of the rows that cause this. Row number n enters
-        with row number ceil(n / slide) · slide."""
+        """The rows that enter and leave, with the instants and orders of the rows that cause this: row number n enters
+        with row number ceil(n / slide) · slide, and leaves with row number ceil((n + rows) / slide) · slide."""
         group, number = known[_GROUP].to_numpy(), known[_NUMBER].to_numpy()
         instants, orders = arrived[FROM].to_numpy(), arrived[ORDER].to_numpy()
         base = batch.firsts[group] - batch.count[group] - 1
@@ -129,6 +130,7 @@ class RowWindow:
             np.where(moved, base - (at // -self.slide) * self.slide, 0)
             for moved, at in zip(moves, (number, number + self.rows), strict=True)
         ]
+        # A row that would enter and leave at one instant is in the window at no instant.
         unseen = moves[0] & moves[1] & (instants[causes[0]] == instants[causes[1]])
         parts = []
         for moved, cause, weight in zip(moves, causes, (1, -1), strict=True):
@@ -155,14 +157,17 @@ class RowWindow:
 
 @dataclass(frozen=True)
 class _Batch:
-    """For each partition of a step: its key columns `heads`, the index `firsts` of its first new row, the number
-    `sizes` of new rows, the `count` of rows before the step, and the end of the window (the greatest multiple of the
-    slide) before the step (`seen`) and after it (`shown`)."""
+    """The partitions that have new rows in a step. Each field has one entry for each partition."""
 
+    #: Its key columns, and its number in `_GROUP`.
     heads: pl.DataFrame
+    #: The index of its first new row.
     firsts: np.ndarray
+    #: How many new rows it has.
     sizes: np.ndarray
+    #: How many rows it had before the step.
     count: np.ndarray
+    #: The number of the last row in the window, a multiple of the slide: before the step, and after it.
     seen: np.ndarray
     shown: np.ndarray
 

@@ -1,7 +1,7 @@
 """The native part: converts between Kafka's record batches and columns, in C without the interpreter lock.
 
-`python -m connectors.kafka.native.library` builds it with the installed C compiler. Without one everything works, over
-confluent-kafka's messages.
+`python -m connectors.kafka.native.library` builds it with the installed C compiler. Without a compiler, everything
+works with confluent-kafka's messages, more slowly.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _SOURCE = Path(__file__).with_name("records.c")
 _BUILT = Path(__file__).with_name("built")
 _FLAGS = ("-O2", "-std=c11", "-shared", "-fPIC")
 _TIMEOUT_S = 300.0
-#: The environment variable that names another library, or `off`.
+#: The environment variable with the file of another library to load, or `off` to load none.
 SWITCH = "DSMS_NATIVE_LIBRARY"
-#: The code that records.c returns for records in a format before 2.
+#: What records.c returns for a batch in a message format older than version 2.
 OLD_FORMAT = -4
 
 _POINTER, _LONG = ctypes.c_void_p, ctypes.c_int64
 
 
 class GrowingColumn(ctypes.Structure):
-    """`column_t`: a column that rows are appended to. A column without `ends` is not decoded."""
+    """`column_t` in records.c: a column to which decoded rows are appended. If `ends` is null, it is not decoded."""
 
     _fields_ = [
         ("data", _POINTER),
@@ -44,7 +44,7 @@ class GrowingColumn(ctypes.Structure):
 
 
 class Rows(ctypes.Structure):
-    """`rows_t`: the rows decoded so far."""
+    """`rows_t` in records.c: the rows decoded so far."""
 
     _fields_ = [
         ("offsets", _POINTER),
@@ -61,13 +61,13 @@ class Rows(ctypes.Structure):
 
 
 class GivenColumn(ctypes.Structure):
-    """`source_t`: a column to be written."""
+    """`source_t` in records.c: a column to be written."""
 
     _fields_ = [("data", _POINTER), ("starts", _POINTER), ("ends", _POINTER), ("valid", _POINTER)]
 
 
 def _built_file() -> Path:
-    """Where the library for this source, platform and flags is built."""
+    """The file in which the library for the present source, platform and flags is built."""
     digest = hashlib.sha256(_SOURCE.read_bytes() + " ".join(_FLAGS).encode()).hexdigest()[:16]
     return _BUILT / f"records-{sysconfig.get_platform()}-{digest}.so"
 

@@ -1,9 +1,10 @@
 """The audit log: an internal topic with an entry for every statement and every call that changes something.
 
-Before a change is carried out, an entry that it begins is in Kafka; an entry with its outcome follows. So every change
-has an entry, and a change that has begun but has no outcome was interrupted by a crash. While Kafka is unavailable no
-change is carried out. Other entries (outcomes, reads, refused calls) are sent without waiting. The code that refuses
-calls limits how many entries it writes, so that a flood of refused calls cannot fill the topic.
+Before a change is carried out, an entry that announces it is written to Kafka; an entry with its outcome follows. So
+every change has an entry, and an announced change without an outcome was interrupted by a crash, unless the log of the
+process reports that the outcome's entry was lost. While Kafka is unavailable, no change is carried out. Other entries
+(outcomes, reads, refused calls) are sent without waiting. The code that refuses calls limits how many entries it
+writes, so that a flood of refused calls cannot fill the topic.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ log = structlog.get_logger()
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
-    """An entry: the time (epoch milliseconds), the name and the role of the caller's token, the id of the call, what
-    was requested and its outcome. Secrets in `what` and `outcome` are masked."""
+    """An entry: the time `at` (epoch milliseconds), the name and the role of the caller's token (`who`, `role`), the id
+    of the call (`request`), what was requested (`what`) and what became of it (`event`, `outcome`, `seconds`). Secrets
+    in `what` and `outcome` are masked."""
 
     at: int
     who: str
@@ -74,8 +76,8 @@ class Audit(Protocol):
 
 @contextmanager
 def audited(audit: Audit, caller: Caller, what: str, *, changes: bool) -> Iterator[None]:
-    """Records what the block does, and its outcome. A block that changes something begins only when its entry is in
-    Kafka. Raises ExternalError if the entry cannot be written."""
+    """Records what the block does, and its outcome. If the block `changes` something, it begins only after the entry
+    that announces it is in Kafka. Raises ExternalError, without running the block, if this entry cannot be written."""
     if changes:
         audit.begins(caller, what)
     began = time.monotonic()

@@ -1,4 +1,7 @@
-"""Computes a top-k from the rows of a larger top-k that has no column for the rank."""
+"""Computes a top-k from the rows of a larger top-k.
+
+It is used if the larger one does not output the rank: otherwise a condition on the rank would select the rows.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,9 @@ from operators.expressions import Column, Expression, walk
 def first_of(
     node: logical.Node, wanted: CanonicalForm, more: logical.Node, available: CanonicalForm
 ) -> logical.Node | None:
-    """`node` over the rows of `more`, which has the same core. None unless both are top-k nodes and `more` has all rows
-    that `node` needs, from rank 1 on, with all columns."""
+    """The top-k `node`, computed from the rows of the larger top-k `more`. `wanted` and `available` are the canonical
+    forms of `node` and `more`, which have the same cores. None unless both are top-k nodes, `more` begins at rank 1,
+    and it has all rows and columns that `node` needs."""
     if not (isinstance(node, logical.TopK) and isinstance(more, logical.TopK)) or more.offset:
         return None
     rest = remaining(wanted.conditions, available.conditions)

@@ -1,4 +1,8 @@
-"""Builds joins from bound conditions: equalities between the sides become keys, the others a residual predicate."""
+"""Builds joins from bound conditions.
+
+An equality between the two sides becomes a pair of join keys, a predicate on one side filters that side where this is
+allowed, and the other predicates become the residual predicate, which is evaluated on pairs of rows.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,16 @@ from operators.expressions import Call, Column, Expression, call, columns
 
 Outer = Literal["none", "left", "right", "full"]
 Pair = tuple[Expression, Expression]
+#: The joins for which a predicate of ON may filter the left or the right side: those that do not keep all of its rows.
 _PUSHED_LEFT = ("none", "right")
 _PUSHED_RIGHT = ("none", "left")
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A join condition in parts: `null_safe` columns are equal or both NULL, `equal` expressions are equal, `residual`
-    is TRUE; `left` and `right` are predicates on one side."""
+    """A join condition in parts. Two rows are partners if the columns of each `null_safe` pair are equal or both NULL,
+    the expressions of each `equal` pair are equal, and the other predicates are TRUE: those on the `left` row alone, on
+    the `right` row alone, and the `residual` ones."""
 
     null_safe: tuple[tuple[Column, Column], ...]
     equal: tuple[Pair, ...]
@@ -38,8 +44,8 @@ def join(
     outer: Outer = "none",
     null_safe: Sequence[tuple[Column, Column]] = (),
 ) -> logical.Node:
-    """The join of plans with disjoint column names. Predicates on one side filter that side if its rows are not
-    padded."""
+    """The join of plans with disjoint column names. A predicate on one side filters that side before the join, unless
+    the join keeps the rows of that side that have no partner."""
     names = [*schema(left).names, *schema(right).names]
     parts = condition(conditions, left, right, null_safe, outer in _PUSHED_LEFT, outer in _PUSHED_RIGHT)
     left, right, on, nulls_equal, residual = _keyed(left, right, parts)
@@ -69,7 +75,8 @@ def condition(
     pushed_left: bool,
     pushed_right: bool,
 ) -> Condition:
-    """The parts of the conjunction of some conditions over the columns of both sides."""
+    """Splits the conjunction of some conditions over the columns of both sides. Predicates on one side are residual
+    unless they are `pushed_left` or `pushed_right`, that is, may filter this side."""
     of_left, of_right = names_of(left), names_of(right)
     equal: list[Pair] = []
     sides: dict[str, list[Expression]] = {"left": [], "right": [], "both": []}
@@ -84,7 +91,8 @@ def condition(
 
 
 def equality(predicate: Expression, left: frozenset[str], right: frozenset[str]) -> Pair | None:
-    """The sides of an equality between the two sides of a join, the left one first; None for other predicates."""
+    """The operands of `a = b` if one has only columns of the left side of a join, and the other only columns of the
+    right side, in this order; None for every other predicate, and if the types are different or nested."""
     if not isinstance(predicate, Call) or predicate.function != "equal":
         return None
     first, second = predicate.arguments
@@ -98,6 +106,9 @@ def equality(predicate: Expression, left: frozenset[str], right: frozenset[str])
 def _keyed(
     left: logical.Node, right: logical.Node, parts: Condition
 ) -> tuple[logical.Node, logical.Node, tuple[tuple[str, str], ...], bool, Expression | None]:
+    """The filtered sides with the join keys as columns, the pairs of keys, whether NULL keys are equal, and the
+    residual predicate. If NULL keys are equal, they are so for all keys of the join; then the residual predicate
+    excludes NULL in the keys of `equal`."""
     left, left_keys = extended(filtered(left, parts.left), numbered("__k", (first for first, _ in parts.equal)))
     right, right_keys = extended(filtered(right, parts.right), numbered("__m", (second for _, second in parts.equal)))
     nulls_equal = any(first.nullable and other.nullable for first, other in parts.null_safe)

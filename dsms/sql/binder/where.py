@@ -20,9 +20,11 @@ from operators.expressions import Expression
 
 
 def bind_from(query: exp.Expr, context: Context) -> tuple[Relation, list[exp.Expr]]:
-    """The rows of FROM that satisfy WHERE, and the remaining predicates, which contain subqueries."""
+    """The rows of FROM that satisfy those predicates of WHERE that contain no subquery, and the predicates that do
+    contain one, which are still to be applied."""
     where = query.args.get("where")
     items = _items(query, context, split(where.this if where else None))
+    # These are applied already; they are bound again for errors, such as a name that a later item makes ambiguous.
     for applied in items.applied:
         predicate(applied, items.scope)
     plain, timed = over_now(items.waiting, items.scope)
@@ -47,8 +49,9 @@ def _items(query: exp.Expr, context: Context, predicates: Sequence[exp.Expr]) ->
 def _timed(
     items: FromList, bound: list[Expression], timed: list[exp.Expr]
 ) -> tuple[FromList, list[Expression], list[exp.Expr]]:
-    """The list with those predicates over Now applied that concern a single item, and the remaining predicates without
-    and with Now."""
+    """Applies each predicate over Now (`timed`) that concerns a single item to that item, together with the predicates
+    without Now (`bound`) on the same item. Returns the list with these items, then the predicates that were not
+    applied: those without Now, and those with Now."""
     by_part: dict[int, list[exp.Expr]] = {}
     rest: list[exp.Expr] = []
     for conjunct in timed:
@@ -65,6 +68,8 @@ def _timed(
 
 
 def _owner(items: FromList, node: exp.Expr) -> int | None:
+    """The index of the item that has all columns of a predicate over Now; None if there is no such item, or if an outer
+    join may pad its rows."""
     names = {
         items.scope.resolve(column.name, column.table or None).name
         for column in own_columns(node)
@@ -79,6 +84,7 @@ def _owner(items: FromList, node: exp.Expr) -> int | None:
 
 
 def _timed_part(items: FromList, part: Part, bound: list[Expression], timed: list[exp.Expr]) -> Part:
+    """The item filtered by predicates on its columns: those without Now, and those over Now."""
     names = names_of(part.node)
     node = filtered_by_rank(part.node, bound)
     scope = replace(items.scope, fields=schema(node))
