@@ -1,5 +1,5 @@
-# The coordinator, the executors and the command line: `python -m dsms.coordinator`, `python -m dsms.executor`, `dsms`.
-# The Kafka broker and Redis are not in it.
+# The image of the coordinator, the executors and the command line (`python -m dsms.coordinator`,
+# `python -m dsms.executor`, `dsms`). It contains neither Kafka nor Redis.
 FROM python:3.11-slim-bookworm AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /source

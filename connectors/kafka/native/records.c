@@ -1,8 +1,8 @@
-/* Record batches of Kafka's protocol (format 2) from and to columns.
+/* Converts record batches of Kafka's protocol (format version 2) to columns, and columns to record batches.
  *
- * Pure functions over the caller's memory: no allocation, no I/O, no Python, so that they run without the interpreter's
- * lock. A length or count that the bytes do not bear out gives an error code; nothing is read or written outside the
- * given buffers, whatever the bytes are.
+ * The functions are pure and work on the caller's memory. They do no allocation and no I/O and do not use Python, so
+ * they run without the interpreter lock. A length or count that contradicts the bytes gives an error code. Nothing is
+ * read or written outside of the given buffers, whatever bytes they contain.
  *
  * The format: https://kafka.apache.org/documentation/#recordbatch
  */
@@ -18,12 +18,13 @@ enum { TRUNCATED = -1, BAD_VARINT = -2, BAD_LENGTH = -3, OLD_FORMAT = -4, NO_ROO
 enum { HEADER = 61, LENGTH_AT = 8, MAGIC_AT = 16, CRC_AT = 17, ATTRIBUTES_AT = 21 };
 enum { LOG_APPEND_TIME = 8 };
 
-/* A batch in a fetched buffer. `at` and `size` are the place of its records, compressed as `attributes` says. */
+/* A batch in a fetched buffer. Its records are the `size` bytes from `at` on, compressed as `attributes` says. `sound`
+ * is 0 if the checksum does not match. */
 typedef struct {
     int64_t at, size, base_offset, last_offset, attributes, base_time, max_time, producer, count, sound;
 } batch_t;
 
-/* A column of byte strings that grows: row i is data[ends[i-1]..ends[i]]; valid[i] is 0 for null. */
+/* A growing column of byte strings: row i is data[ends[i-1]..ends[i]]; valid[i] is 0 for null. */
 typedef struct {
     uint8_t *data;
     int64_t *ends;
@@ -31,7 +32,8 @@ typedef struct {
     int64_t used, capacity, nulls;
 } column_t;
 
-/* The rows decoded so far. `key`, `value` and each `headers[i]` may have no `ends`: that column is not wanted. */
+/* The rows decoded so far. If `key` or `value` has no `ends`, that column is not decoded. `headers[i]` is the column of
+ * the header `names[i]`. */
 typedef struct {
     int64_t *offsets, *times;
     int64_t rows, capacity;
@@ -58,7 +60,7 @@ static void put64(uint8_t *p, uint64_t v) { put32(p, (uint32_t)(v >> 32)), put32
 
 static void put16(uint8_t *p, uint16_t v) { p[0] = (uint8_t)(v >> 8), p[1] = (uint8_t)v; }
 
-/* A zigzag varint at *p, which moves behind it; 0 if there is none before `end`. */
+/* Reads a zigzag varint at *p, and moves *p behind it. Returns 0 if no valid varint ends before `end`, else 1. */
 static inline int varint(const uint8_t **p, const uint8_t *end, int64_t *out) {
     uint64_t v = 0;
     const uint8_t *q = *p;
@@ -93,7 +95,7 @@ static inline uint8_t *put_varint(uint8_t *p, int64_t value) {
 
 static uint32_t table[8][256];
 
-/* Must be called once before all others, by one thread. */
+/* Fills the tables. Must be called once, by one thread, before all other functions. */
 void dsms_records_init(void) {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t crc = i;
@@ -136,8 +138,8 @@ uint32_t dsms_crc32c(const uint8_t *p, int64_t size) {
 
 /* ---- reading ---- */
 
-/* The whole batches at the start of a buffer; a last one that is cut off is left out. Returns how many, at most `most`,
- * or an error code. `sound` is 0 where the checksum does not match. `*consumed` is where the next batch begins. */
+/* Finds the complete batches at the start of a buffer; an incomplete last batch is left out. Returns their number, at
+ * most `most`, or an error code. `*consumed` is the position at which the next batch begins. */
 int64_t dsms_scan(const uint8_t *data, int64_t size, batch_t *out, int64_t most, int64_t *consumed) {
     int64_t at = 0, found = 0;
     while (found < most && size - at >= HEADER) {
@@ -176,7 +178,7 @@ static inline int append(column_t *c, int64_t row, const uint8_t *p, int64_t siz
     return 0;
 }
 
-/* A byte string with its length before it; its size is -1 for null. */
+/* Reads a byte string that follows its length; the size is -1 for null. Returns 0 or an error code. */
 static inline int text(const uint8_t **p, const uint8_t *end, const uint8_t **start, int64_t *size) {
     if (!varint(p, end, size)) return BAD_VARINT;
     if (*size < -1 || *size > end - *p) return BAD_LENGTH;
@@ -185,7 +187,8 @@ static inline int text(const uint8_t **p, const uint8_t *end, const uint8_t **st
     return 0;
 }
 
-/* The headers of a record; of two with one name the last counts, as a mapping has it. */
+/* Reads the headers of a record. If two have the same name, the last one is taken, as in a mapping. Returns 0 or an
+ * error code. */
 static int headers(const uint8_t **p, const uint8_t *end, rows_t *out) {
     int64_t count, size;
     const uint8_t *start;
@@ -211,8 +214,8 @@ static int headers(const uint8_t **p, const uint8_t *end, rows_t *out) {
     return 0;
 }
 
-/* Appends the records of a batch, uncompressed in data[0..size], whose offsets are in [least, end). Returns 0 or an
- * error code, after which the rows that were there before are still whole. */
+/* Appends the records of a batch whose offsets are in [least, end); data[0..size] contains the uncompressed records.
+ * Returns 0 or an error code. After an error, all rows that `out->rows` counts are still complete. */
 int64_t dsms_decode(const uint8_t *data, int64_t size, const batch_t *batch, int64_t least, int64_t end, rows_t *out) {
     const uint8_t *p = data, *stop = data + size;
     int status;
@@ -222,7 +225,7 @@ int64_t dsms_decode(const uint8_t *data, int64_t size, const batch_t *batch, int
         if (length < 1 || length > stop - p) return BAD_LENGTH;
         const uint8_t *next = p + length, *key, *value;
         int64_t key_size, value_size;
-        p++; /* the attributes of a record have no meaning yet */
+        p++; /* the attributes of a record, which Kafka does not use yet */
         if (!varint(&p, next, &time_delta) || !varint(&p, next, &offset_delta)) return BAD_VARINT;
         if ((status = text(&p, next, &key, &key_size)) || (status = text(&p, next, &value, &value_size))) return status;
         int64_t offset = batch->base_offset + offset_delta;
@@ -243,7 +246,7 @@ int64_t dsms_decode(const uint8_t *data, int64_t size, const batch_t *batch, int
 
 /* ---- writing ---- */
 
-/* A column to be written. Without `ends` all rows are null; without `valid` none is. */
+/* A column to write. Without `ends`, all rows are null; with `ends` but without `valid`, no row is null. */
 typedef struct {
     const uint8_t *data;
     const int64_t *starts, *ends;
@@ -263,8 +266,8 @@ static inline uint8_t *put_text(uint8_t *p, const uint8_t *data, int64_t size) {
     return p;
 }
 
-/* Writes rows[from..count) as records into `out` until the next one would not fit. A header that is null is left out.
- * Returns the number of rows written; `*used` is their size. */
+/* Writes the rows with the numbers rows[from..count) as records into `out`, until one does not fit. Null headers are
+ * left out. Returns the number of rows written; `*used` is their size in bytes. */
 int64_t dsms_encode(const int64_t *rows, int64_t from, int64_t count, const source_t *key, const source_t *value,
                     const source_t *headers, const uint8_t **names, const int64_t *name_sizes, int64_t header_count,
                     uint8_t *out, int64_t capacity, int64_t *used) {
@@ -283,7 +286,7 @@ int64_t dsms_encode(const int64_t *rows, int64_t from, int64_t count, const sour
         if (varint_size(body) + body > capacity - (p - out)) break;
         p = put_varint(p, body);
         *p++ = 0; /* attributes */
-        *p++ = 0; /* all records of a batch have its time */
+        *p++ = 0; /* the difference to the time of the batch, which all its records have */
         p = put_varint(p, written);
         p = put_text(p, key_size < 0 ? 0 : key->data + key->starts[row], key_size);
         p = put_text(p, value_size < 0 ? 0 : value->data + value->starts[row], value_size);
@@ -299,12 +302,12 @@ int64_t dsms_encode(const int64_t *rows, int64_t from, int64_t count, const sour
     return written;
 }
 
-/* Writes the header of a batch before its records, which are at out[61..61+size]; returns the size of the batch. */
+/* Writes the header of a batch before its records, which are at out[61..61+size]. Returns the size of the batch. */
 int64_t dsms_seal(uint8_t *out, int64_t size, int64_t count, int64_t attributes, int64_t time, int64_t producer,
                   int64_t epoch, int64_t sequence) {
     put64(out, 0);
     put32(out + LENGTH_AT, (uint32_t)(size + HEADER - 12));
-    put32(out + 12, 0xffffffffu); /* the leader's epoch, which the broker writes */
+    put32(out + 12, 0xffffffffu); /* the epoch of the partition's leader, which the broker sets */
     out[MAGIC_AT] = 2;
     put16(out + ATTRIBUTES_AT, (uint16_t)attributes);
     put32(out + 23, (uint32_t)(count - 1));
@@ -333,7 +336,7 @@ static uint32_t murmur2(const uint8_t *p, int64_t size) {
     return h;
 }
 
-/* The partition of each key, as JVM clients choose it; -1 for a null key. */
+/* Computes the partition of each key as Java clients do; -1 for a null key. */
 void dsms_partitions(const source_t *key, int64_t count, int64_t partitions, int32_t *out) {
     for (int64_t row = 0; row < count; row++) {
         int64_t size = size_of(key, row);

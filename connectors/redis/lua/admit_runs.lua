@@ -1,13 +1,14 @@
--- Enters runs of a fragment into the account, smallest first, as long as the total stays within a limit; returns how many.
--- Earlier entries of the runs are removed first, so a task may be retried; and a script that starts by removing something
--- is not refused when Redis is full.
+-- Enters runs of a fragment into the account of its memory, smallest first, while the total stays within a limit.
+-- Returns the number of runs entered. Earlier entries of the runs are removed first, so that a task can be retried.
+-- When Redis is full, it refuses a script whose first write needs memory. A first write that removes something, and all
+-- writes after it, are allowed.
 -- KEYS[1]  hash    dsms:{cluster/fragment}:resident   field: a run's name, value: its bytes; field "": the sum of all
 -- ARGV[1]  integer the limit in bytes; -1 for none
--- ARGV[2…] string, integer  the name and the bytes of each run, by bytes
+-- ARGV[2…] string, integer  the name and the bytes of each run, in ascending order of bytes
 local function number(text)
   return text and #text < 16 and string.match(text, '^%-?%d+$') and tonumber(text) or 0
 end
--- What is no such hash is removed: nobody here wrote it.
+-- A value of another type is removed: dsms did not write it.
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
   redis.call('DEL', KEYS[1])
 end

@@ -1,11 +1,11 @@
--- Removes runs of a fragment from Redis and from the account.
+-- Removes runs of a fragment from Redis, and from the account of its memory.
 -- KEYS[1]  hash    dsms:{cluster/fragment}:resident   field: a run's name, value: its bytes; field "": the sum of all
 -- KEYS[2…] hash    dsms:{cluster/fragment}:run:<name>  the pieces of each run
 -- ARGV     string  the name of each run
 local function number(text)
   return text and #text < 16 and string.match(text, '^%-?%d+$') and tonumber(text) or 0
 end
--- What is no such hash is removed: nobody here wrote it.
+-- A value of another type is removed: dsms did not write it.
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
   redis.call('DEL', KEYS[1])
 end

@@ -108,7 +108,7 @@ spec:
         {{- end }}
 {{- end }}
 
-{{- /* What the containers of single nodes have in common; takes the root, its component, its port, and its values. */}}
+{{- /* What all containers of single nodes contain; takes the root, its component, its port, and its values. */}}
 {{- define "dsms.singleContainer" -}}
 image: {{ required (printf "%s.single.image is needed" .component) .values.image }}
 imagePullPolicy: IfNotPresent

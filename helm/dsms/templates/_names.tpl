@@ -7,7 +7,8 @@ app.kubernetes.io/name: dsms
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- /* Pods that Spark makes: they are behind no Service and no NetworkPolicy of the release. */}}
+{{- /* Labels of the pods that Spark creates. They differ from those of the release's own pods, so that its Services and
+       its main NetworkPolicy do not select them. */}}
 {{- define "dsms.sparkSelector" -}}
 app.kubernetes.io/name: dsms-spark
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -24,7 +25,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ .Values.serviceAccount.name | default (ternary (include "dsms.name" .) "default" .Values.serviceAccount.create) }}
 {{- end }}
 
-{{/* The fragments to which new queries are dealt out: as many as there may be executors. */}}
+{{/* The number of fragments over which new queries are distributed: the maximum number of executors. */}}
 {{- define "dsms.fragments" -}}
 {{- $auto := .Values.executor.autoscaling | default dict }}
 {{- if and $auto.enabled (gt (int $auto.minReplicas) (int $auto.maxReplicas)) }}
@@ -33,7 +34,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- ternary $auto.maxReplicas .Values.executor.replicas ($auto.enabled | default false) }}
 {{- end }}
 
-{{/* How many executors there are at least. */}}
+{{/* The minimum number of executors. */}}
 {{- define "dsms.leastExecutors" -}}
 {{- $auto := .Values.executor.autoscaling | default dict }}
 {{- ternary $auto.minReplicas .Values.executor.replicas ($auto.enabled | default false) }}
@@ -43,7 +44,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "dsms.name" . }}-coordinator
 {{- end }}
 
-{{/* The names of the coordinator's Service, beside the one without a dot, and those of the values. */}}
+{{/* The names under which clients may call the coordinator: the names of its Service that contain a dot, and api.hosts.
+     Names without a dot are always accepted. */}}
 {{- define "dsms.hosts" -}}
 {{- $service := printf "%s-coordinator.%s" (include "dsms.name" .) .Release.Namespace }}
 {{- printf "%s %s.svc %s.svc.%s %s" $service $service $service .Values.api.clusterDomain .Values.api.hosts | trim }}

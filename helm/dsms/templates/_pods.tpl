@@ -68,7 +68,7 @@ affinity:
       fieldPath: status.podIP
 {{- end }}
 
-{{- /* The addresses of Kafka and Redis. Secrets are never in a command line, but in the environment or in a file. */}}
+{{- /* The addresses of Kafka and Redis. Secrets are in the environment or in files, never on a command line. */}}
 {{- define "dsms.services" -}}
 - name: DSMS_CLUSTER
   value: {{ .Values.cluster | default .Release.Name | quote }}
@@ -103,7 +103,7 @@ affinity:
 {{- end }}
 {{- end }}
 
-{{- /* Of the pods whose workers run code of users. */}}
+{{- /* The environment of pods whose workers run Python code of users. */}}
 {{- define "dsms.pythonSandbox" -}}
 - name: DSMS_PYTHON_SANDBOX
   value: {{ .Values.executor.pythonSandbox | default "require" | quote }}
@@ -127,7 +127,7 @@ affinity:
 {{- end }}
 {{- end }}
 
-{{- /* How a pod calls the coordinator: the certificate authority that it trusts, who it is, and its token. */}}
+{{- /* How a pod calls the coordinator: the URL, the certificate authority to trust, its certificate, and its token. */}}
 {{- define "dsms.callerEnv" -}}
 - name: DSMS_COORDINATOR
   value: {{ include "dsms.coordinatorUrl" . }}

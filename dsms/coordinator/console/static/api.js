@@ -1,4 +1,4 @@
-// Calls of the HTTP interface, with the token of this session.
+// Calls the HTTP interface with the token of this session.
 
 const KEY = "dsms-token";
 
@@ -25,10 +25,10 @@ async function answer(path, { body, ...options } = {}) {
   if (response.ok) return response;
   if (response.status === 401) dispatchEvent(new Event("dsms-refused"));
   const document = await response.json().catch(() => null);
-  throw new ApiError(response.status, document?.error ?? { message: `the coordinator answers ${response.status}` });
+  throw new ApiError(response.status, document?.error ?? { message: `the coordinator answered with status ${response.status}` });
 }
 
-// JSON in which integers that a number does not have exactly stay as they are written, as text.
+// Parses JSON. Integers that a JavaScript number cannot represent exactly become text, as they are written.
 export const parsed = (text) =>
   JSON.parse(text, (_, value, context) =>
     typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) ? (context?.source ?? value) : value,
@@ -43,7 +43,7 @@ export const statements = async (sql, signal) =>
 
 export const change = async (path, body) => document_(await answer(path, { method: "PATCH", body }));
 
-// The documents of an answer that does not end, one a line: those that have come, again and again.
+// Yields the documents of a streaming response, one per line: an array for each chunk that completes some.
 export async function* lines(path, signal) {
   const { body } = await answer(path, { signal, accept: "application/x-ndjson" });
   let rest = "";
@@ -58,8 +58,8 @@ export async function* lines(path, signal) {
   }
 }
 
-// A text as SQL takes it.
+// A text as an SQL string literal.
 export const literal = (text) => `'${text.replaceAll("'", "''")}'`;
 
-// An identifier as SQL takes it.
+// A name as a quoted SQL identifier.
 export const quoted = (name) => `"${name.replaceAll('"', '""')}"`;

@@ -1,4 +1,4 @@
-// The frame of the console: where one is, what there is to see, and signing in.
+// The frame of the console: navigation, the current page, and signing in.
 
 import { html, render, useEffect, useState } from "./vendor/preact.js";
 import { signIn, token } from "./api.js";
@@ -33,7 +33,7 @@ function Console({ why }) {
   const [refused, setRefused] = useState(why || false);
   const [session, setSession] = useState(0);
   useEffect(() => {
-    const heard = { hashchange: () => (takeToken(), setPath(place())), "dsms-refused": () => setRefused(token() ? "The coordinator does not know this token." : " ") };
+    const heard = { hashchange: () => (takeToken(), setPath(place())), "dsms-refused": () => setRefused(token() ? "The coordinator did not accept this token." : " ") };
     heard["dsms-token"] = () => (setRefused(false), setSession((number) => number + 1));
     for (const [name, listener] of Object.entries(heard)) addEventListener(name, listener);
     return () => Object.entries(heard).forEach(([name, listener]) => removeEventListener(name, listener));

@@ -1,4 +1,4 @@
-// Statements: written with completion, errors shown where the parser found them.
+// The SQL page: an editor for statements that completes words and selects the location of an error.
 
 import { html, useRef, useState } from "./vendor/preact.js";
 import { quoted, statements } from "./api.js";
@@ -52,7 +52,7 @@ export function Editor() {
   };
   return html`<article>
     <h1>SQL</h1>
-    <label for="sql" class="faint">Statements, separated by semicolons. Ctrl+Enter runs them, Tab completes, Escape gives Tab back.</label>
+    <label for="sql" class="faint">Statements, separated by semicolons. Ctrl+Enter runs them. Tab completes a word; after Escape, it leaves the field.</label>
     <textarea id="sql" ref=${area} spellcheck="false" value=${sql} onInput=${changed} onClick=${moved} onKeyUp=${moved} onKeyDown=${pressed}></textarea>
     <ul class="completions" aria-label="Completions">
       ${choices.map((choice, at) => html`<li><button class="plain" aria-selected=${at === word.choice} tabindex="-1" onClick=${() => complete(choice)}>${choice}</button></li>`)}
@@ -74,7 +74,7 @@ function Outcome({ result }) {
 
 const wordBefore = ({ value, selectionStart }) => /\w*$/.exec(value.slice(0, selectionStart))[0];
 
-// Selects the place of an error: from its line and column to the end of the word.
+// Selects the location of an error in the text: from its line and column to the end of the word.
 function mark(area, sql, { line, column }) {
   const start = sql.split("\n").slice(0, line - 1).reduce((sum, text) => sum + text.length + 1, 0) + column - 1;
   const [word] = /^(\w+|.)?/.exec(sql.slice(start));

@@ -1,4 +1,4 @@
-// Executors: what they run, and the policy and limits under which they do, which can be changed meanwhile.
+// The page of executors: what they run, and their policies and limits, which can be changed while they run.
 
 import { html, useState } from "./vendor/preact.js";
 import { change } from "./api.js";
@@ -10,11 +10,11 @@ export function Executors() {
   return html`<article>
     <h1>Executors</h1>
     <p class="faint">
-      What is changed here holds from the next batch on. An empty field returns to what the executor was started with; a limit of state
-      of "none" is no limit.
+      Changes take effect with the next batch. An empty field restores the value with which the executor was started. "none" removes
+      the limit of the state in Redis.
     </p>
     <${Failure} error=${error} />
-    ${data?.length === 0 && html`<p>No executor runs.</p>`}
+    ${data?.length === 0 && html`<p>No executor is running.</p>`}
     ${(data ?? []).map((executor) => html`<${Executor} key=${executor.id} executor=${executor} />`)}
   </article>`;
 }
@@ -46,11 +46,11 @@ function Executor({ executor }) {
       <select id=${`${id} policy`} value=${policy} onChange=${({ target }) => set("policy", target.value)}>
         ${known.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
       </select>
-      ${number("min_batch_records", "Records of a batch, at least", 1)} ${number("max_batch_records", "at most", 1)}
-      ${number("target_batch_seconds", "Seconds of a batch", 0.01)}
+      ${number("min_batch_records", "Minimum records per batch", 1)} ${number("max_batch_records", "Maximum records per batch", 1)}
+      ${number("target_batch_seconds", "Target seconds per batch", 0.01)}
       <${Setting}
         id=${`${id} state_memory`}
-        label="State in Redis, at most"
+        label="Maximum state in Redis"
         size="10"
         value=${executor.state_memory ?? "none"}
         save=${(text) => set("state_memory", text === "" ? null : text)}

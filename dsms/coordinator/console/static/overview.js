@@ -1,4 +1,4 @@
-// All queries and views, and the executors that run them.
+// The first page: all queries and views, the executors that run them, and alarms.
 
 import { html, useMemo, useState } from "./vendor/preact.js";
 import { Failure, Table, queryPath, short, usePolled } from "./parts.js";

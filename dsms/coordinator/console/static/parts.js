@@ -1,12 +1,12 @@
-// What pages share: asking again and again, tables, bars, numbers.
+// What the pages have in common: polling, fields, tables, bars, and the format of numbers.
 
 import { html, useEffect, useMemo, useState } from "./vendor/preact.js";
 import { get, statements } from "./api.js";
 
-// The latest answer of a call that is made every so many seconds, while the page is visible.
+// The latest answer of a call that is repeated every `seconds` while the page is visible.
 export const usePolled = (path, seconds = 2) => useAsked((signal) => get(path, { signal }), path, seconds);
 
-// As `usePolled`, of the results of statements.
+// Like `usePolled`, for the results of statements.
 export const useStatement = (sql, seconds) => useAsked((signal) => statements(sql, signal), sql, seconds);
 
 function useAsked(call, key, seconds) {
@@ -28,8 +28,8 @@ function useAsked(call, key, seconds) {
   return state;
 }
 
-// A field of an attribute. What is typed stays until the field is left, and is saved then, unless it is no number where
-// there has to be one. Until the value is known it is disabled.
+// A field for an attribute. Polling does not replace text that is being typed. The text is saved when the focus leaves
+// the field, unless a number is required and the text is not one. The field is disabled until the value is known.
 export function Setting({ id, label, value, save, ...input }) {
   const [typed, setTyped] = useState(null);
   const leave = ({ target }) => {
@@ -71,7 +71,7 @@ export const percent = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`
 const MOST_ROWS = 200;
 const valueOf = ({ name, value }, row) => (value ? value(row) : row[name]);
 
-// Whether a value comes before another: numbers, and texts that are numbers, by size, the rest as text; NULL last.
+// Compares two values for sorting: numbers, and texts that are numbers, by size, others as text. NULL is the greatest.
 function compared(a, b) {
   if (a === b) return 0;
   if (a === null || a === undefined) return 1;
@@ -86,8 +86,8 @@ export const shown = (value) =>
     ? html`<span class="faint">NULL</span>`
     : typeof value === "object" ? JSON.stringify(value) : String(value);
 
-// A table that is sorted by a column, at first with some of its rows. A column: { name, title, value(row), show(row),
-// number }; without `value` it is the field `name`, without `show` the value as text.
+// A table that is sorted by a column. It shows the first MOST_ROWS rows until the user asks for all. A column is
+// { name, title, value(row), show(row), number }. `value` is by default the field `name`; `show`, the value as text.
 export function Table({ caption, columns, rows, keyOf, sortedBy }) {
   const [{ by, down }, setOrder] = useState({ by: sortedBy, down: false });
   const [most, setMost] = useState(MOST_ROWS);
@@ -117,14 +117,15 @@ export function Table({ caption, columns, rows, keyOf, sortedBy }) {
   </div>`;
 }
 
-// Amounts as bars, the largest first. With `whole` they are the parts of one, and their sum and shares are shown.
+// The 30 largest amounts as bars, the largest first. With `whole`, the amounts are parts of a total: the total and the
+// percentages are shown, too.
 export function Bars({ title, parts, unit, whole }) {
   const total = parts.reduce((sum, { value }) => sum + value, 0);
   const largest = Math.max(...parts.map(({ value }) => value), 1e-12);
   const first = parts.filter(({ value }) => value > 0).sort((a, b) => b.value - a.value).slice(0, 30);
   return html`<section>
     <h2>${title} <span class="faint">${whole && short(total, unit)}</span></h2>
-    ${first.length === 0 && html`<p class="faint">nothing</p>`}
+    ${first.length === 0 && html`<p class="faint">nothing to show</p>`}
     <div class="bars" role="list">
       ${first.map(
         ({ name, href, value }) => html`<div role="listitem" key=${name} style="display: contents">

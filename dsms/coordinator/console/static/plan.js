@@ -1,4 +1,4 @@
-// The plan that all queries share: operators and what flows between them.
+// The shared plan of all queries, as a graph of operators.
 
 import { html, useMemo, useState } from "./vendor/preact.js";
 import { Graph, layout } from "./vendor/dagre.js";
@@ -32,14 +32,14 @@ export function PlanGraph({ operators, query }) {
   const shown = operators.slice(0, MOST);
   const shape = shown.map(({ id, inputs }) => `${id}<${inputs}`).join();
   const graph = useMemo(() => laidOut(shown), [shape]);
-  if (shown.length === 0) return html`<p class="faint">no operator runs</p>`;
+  if (shown.length === 0) return html`<p class="faint">no operator is running</p>`;
   const { width, height } = graph.graph();
   return html`<div class="plan" tabindex="0" role="group" aria-label="Graph of operators">
     <svg width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`}>
       ${graph.edges().map((edge) => html`<path key=${`${edge.v} ${edge.w}`} d=${line(graph.edge(edge).points)} />`)}
       ${shown.map((operator) => html`<${Box} key=${operator.id} operator=${operator} at=${graph.node(operator.id)} query=${query} />`)}
     </svg>
-    ${operators.length > MOST && html`<p class="faint">the first ${MOST} operators</p>`}
+    ${operators.length > MOST && html`<p class="faint">only the first ${MOST} operators are shown</p>`}
   </div>`;
 }
 

@@ -1,4 +1,5 @@
-// Under which settings the results of a query were made: shares of records that count, sizes of windows, over time.
+// The settings with which the results of a query were computed, over time: the fractions of its records that were kept,
+// and the sizes of its windows.
 
 import { html, useState } from "./vendor/preact.js";
 import { quoted } from "./api.js";
@@ -27,8 +28,8 @@ function Settings({ name }) {
   </div>`;
 }
 
-// A line for each partition: the number of its setting, in per cent or as the length of its first window, over the
-// instants at which it held.
+// Draws a line for each partition: its setting (the percentage of records kept, or the length of the first window) over
+// the instants at which it applied.
 function Steps({ rows }) {
   const steps = rows.map(([source, partition, , , setting, first, last]) => ({
     series: `${source}/${partition}`,

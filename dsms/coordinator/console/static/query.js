@@ -1,4 +1,4 @@
-// One query: what it is, how it runs, and its results as they change.
+// The page of a query: its text, its state, its operators, and its results as they change.
 
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { change, lines, quoted, statements } from "./api.js";
@@ -38,7 +38,7 @@ export function Query({ name }) {
         />
         <${Setting}
           id="state_memory"
-          label="State in Redis, at most"
+          label="Maximum state in Redis"
           size="10"
           value=${limits.data && (limits.data.state_memory ?? "none")}
           save=${(text) => set({ state_memory: text || "none" })}
@@ -78,9 +78,9 @@ function Results({ name, columns }) {
     ...columns.map((each) => column(each.name, ({ row, key }) => (row ?? key)[each.name])),
   ];
   return html`<section>
-    <h2>Changes as they come</h2>
+    <h2>Changes as they are committed</h2>
     <${Failure} error=${error} />
-    ${ended && html`<p class="warn" role="alert">${ended}; following again</p>`}
+    ${ended && html`<p class="warn" role="alert">${ended}; connecting again</p>`}
     <p class="faint" role="status">${changes.length === 0 ? "waiting for the next change" : `the last ${changes.length}`}</p>
     ${changes.length > 0 &&
     html`<${Table} caption="Changes" columns=${kinds} rows=${changes} keyOf=${({ number }) => number} />`}
@@ -98,7 +98,8 @@ function Results({ name, columns }) {
   </section>`;
 }
 
-// The last changes of a query, drawn at most once a frame; where following ends, it begins again after the last one.
+// The latest changes of a query, drawn at most once per frame. When the stream of changes ends, a new one begins after
+// the last change received.
 function useChanges(path) {
   const [state, setState] = useState({ changes: [] });
   useEffect(() => {

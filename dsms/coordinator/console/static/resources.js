@@ -1,4 +1,4 @@
-// Where memory and processor time go: by query, by queue and by synopsis (STREAM, section 4).
+// Processor time by query, and memory by query, queue and synopsis (STREAM, section 4).
 
 import { html } from "./vendor/preact.js";
 import { Bars, Failure, queryPath, usePolled } from "./parts.js";
@@ -10,13 +10,13 @@ export function Resources() {
     <h1>Memory and load</h1>
     <${Failure} error=${queries.error ?? queues.error ?? synopses.error} />
     <${Bars}
-      title="Processor by query, in cores"
+      title="Processor time by query, in cores"
       parts=${of(queries, ({ id, load }) => ({ name: id, href: queryPath(id), value: load ?? 0 }))}
       unit=""
       whole
     />
     <${Bars}
-      title="Memory by query, with what it shares"
+      title="Memory by query, including shared state"
       parts=${of(queries, ({ id, state_bytes }) => ({ name: id, href: queryPath(id), value: state_bytes ?? 0 }))}
       unit="B"
     />

@@ -1,4 +1,4 @@
-// Signing in: with a token that one has, or at an issuer of OIDC (authorization code with PKCE).
+// Signing in with a token, or at an OIDC issuer (authorization code flow with PKCE).
 
 import { html, useEffect, useState } from "./vendor/preact.js";
 import { signIn } from "./api.js";
@@ -18,7 +18,7 @@ async function begin({ issuer, authorization_url, client_id, scope }) {
   location.assign(address);
 }
 
-// Signs in with the token in the address that `dsms up` prints, and takes it out of the address.
+// Signs in with the token in the address that `dsms up` prints, and removes it from the address.
 export function takeToken() {
   const [, given] = location.hash.match(/^#token=([\w-]+)$/) ?? [];
   if (given === undefined) return;
@@ -26,20 +26,20 @@ export function takeToken() {
   signIn(given);
 }
 
-// What an issuer has sent the browser back with: "" when signed in or not coming from one, else why not.
+// Completes signing in if an issuer has sent the browser back. Returns the reason if that fails, otherwise "".
 export async function returned() {
   const answer = new URLSearchParams(location.search);
   if (!answer.has("state")) return "";
   const kept = JSON.parse(sessionStorage.getItem(KEY) ?? "null");
   sessionStorage.removeItem(KEY);
   history.replaceState(null, "", `${location.pathname}${kept?.place ?? ""}`);
-  if (kept === null || answer.get("state") !== kept.state) return "This is not the answer to what was asked of the issuer; sign in again.";
-  if (!answer.has("code")) return answer.get("error_description") ?? answer.get("error") ?? "The issuer gave no code.";
+  if (kept === null || answer.get("state") !== kept.state) return "The issuer's answer does not belong to this sign-in; sign in again.";
+  if (!answer.has("code")) return answer.get("error_description") ?? answer.get("error") ?? "The issuer sent no authorization code.";
   const { issuer, verifier } = kept;
   const body = JSON.stringify({ issuer, verifier, code: answer.get("code"), redirect_uri: redirectUri() });
   const response = await fetch("/console/sign-in", { method: "POST", body, headers: { "content-type": "application/json" } });
   const document = await response.json().catch(() => null);
-  if (!response.ok) return document?.error?.message ?? `The coordinator answers ${response.status}.`;
+  if (!response.ok) return document?.error?.message ?? `The coordinator answered with status ${response.status}.`;
   signIn(document.token);
   return "";
 }
@@ -54,10 +54,10 @@ export function SignIn({ why }) {
     ${issuers.map(
       (offer) => html`<p key=${offer.issuer}>
         <button class="plain" type="button" disabled=${!crypto.subtle} onClick=${() => begin(offer)}>Sign in at ${new URL(offer.issuer).host}</button>
-        ${!crypto.subtle && html` <span class="faint">This needs https, or localhost.</span>`}
+        ${!crypto.subtle && html` <span class="faint">This needs HTTPS or localhost.</span>`}
       </p>`,
     )}
-    <p class="faint">${issuers.length > 0 ? "Or with" : "With"} a token of <code>dsms token</code>, or one of your identity provider. It is kept until this tab is closed.</p>
+    <p class="faint">${issuers.length > 0 ? "Or with" : "With"} a token from <code>dsms token</code> or from your identity provider. It is kept until this tab is closed.</p>
     <div class="row">
       <label for="token">Token</label>
       <input id="token" name="token" type="password" autocomplete="off" required />

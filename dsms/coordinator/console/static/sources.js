@@ -1,4 +1,4 @@
-// Sources: what waits in them, and what they refused.
+// The page of sources: their unread records, and their dead letters.
 
 import { html, useState } from "./vendor/preact.js";
 import { literal, quoted, statements } from "./api.js";
@@ -49,7 +49,7 @@ function DeadLetters({ source }) {
       title: "Replay",
       show: (letter) =>
         letter.replayed || letter.query
-          ? html`<span class="faint">${letter.replayed ? "done" : `in fault in ${letter.query}`}</span>`
+          ? html`<span class="faint">${letter.replayed ? "done" : `fault in query ${letter.query}`}</span>`
           : html`<button class="plain" onClick=${() => choose(letter)} aria-label=${`Replay ${letter.partition}/${letter.offset}`}>
               Replay…
             </button>`,
@@ -65,7 +65,7 @@ function DeadLetters({ source }) {
   </section>`;
 }
 
-// One refused record, which can be corrected and is then written to its topic again; or all as they are.
+// A form that writes a refused record to its topic again, corrected or unchanged; or all refused records, unchanged.
 function Replay({ source, letter, close }) {
   const [value, setValue] = useState(letter.value ?? "");
   const [outcome, setOutcome] = useState({});
@@ -78,11 +78,11 @@ function Replay({ source, letter, close }) {
   return html`<form onSubmit=${(event) => (event.preventDefault(), run(corrected + one))} aria-label="Replay">
     <p>${letter.reason}</p>
     ${letter.value === undefined
-      ? html`<p class="faint">The record is no text; it is written again as it is.</p>`
+      ? html`<p class="faint">The record is not text. It is written again unchanged.</p>`
       : html`<label>Record <textarea value=${value} onInput=${(event) => setValue(event.target.value)} spellcheck=${false} /></label>`}
     <div class="row">
       <button class="plain" disabled=${outcome.running}>Write to the topic again</button>
-      <button class="plain" type="button" disabled=${outcome.running} onClick=${() => run("")}>All dead letters as they are</button>
+      <button class="plain" type="button" disabled=${outcome.running} onClick=${() => run("")}>Write all dead letters again, unchanged</button>
       <button class="plain" type="button" onClick=${close}>Close</button>
     </div>
     <${Failure} error=${outcome.error} />
